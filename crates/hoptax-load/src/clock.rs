@@ -1,0 +1,34 @@
+//! The one clock: `CLOCK_MONOTONIC` in nanoseconds. It is the same for every process of a host, so that the
+//! generator's windows, the probes' samples and the upstream's stamps can be laid side by side.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of one second.
+pub const SECOND: u64 = 1_000_000_000;
+/// Nanoseconds of one millisecond.
+pub const MILLISECOND: u64 = 1_000_000;
+
+/// Nanoseconds since an arbitrary moment before boot's end; never goes back.
+pub fn now() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// Wall-clock nanoseconds since the Unix epoch. For stamps on records, never for durations.
+pub fn unix() -> u64 {
+    nanoseconds(ClockId::Realtime)
+}
+
+/// CPU time that all threads of this process have used, in nanoseconds.
+pub fn process_cpu() -> u64 {
+    nanoseconds(ClockId::ProcessCPUTime)
+}
+
+/// CPU time that the calling thread has used, in nanoseconds.
+pub fn thread_cpu() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
+}

@@ -1,0 +1,4 @@
+//! placeholder
+/// Readiness by epoll.
+#[derive(Debug)]
+pub struct Epoll;

@@ -1,0 +1,5 @@
+//! Protocol codecs: bytes to events and back.
+//!
+//! Nothing here opens a socket, reads a clock or starts a thread, so that every codec can be tested on any split of
+//! its input and fuzzed without a harness.
+#![forbid(unsafe_code)]

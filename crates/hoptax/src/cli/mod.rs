@@ -1,0 +1,97 @@
+//! The command line: one verb per file, and what all of them share.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+mod check;
+mod gateways;
+mod guard;
+mod hop;
+mod init;
+mod load;
+mod render;
+mod report;
+mod run;
+mod schema;
+mod upstream;
+
+/// What does this hop cost? Measures API gateways, reverse proxies and sidecars against direct.
+#[derive(Debug, Parser)]
+#[command(name = "hoptax", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(run::Args),
+    Load(load::Args),
+    Report(report::Args),
+    Check(check::Args),
+    Init(init::Args),
+    Gateways(gateways::Args),
+    Render(render::Args),
+    Upstream(upstream::Args),
+    Hop(hop::Args),
+    Schema(schema::Args),
+    #[command(hide = true)]
+    Guard(guard::Args),
+}
+
+/// How a verb ended; the exit codes are part of the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done, or measured.
+    Success,
+    /// 1: could not run.
+    Failed,
+    /// 2: the plan or the command line is wrong.
+    BadInput,
+    /// 3: a budget was breached.
+    OverBudget,
+    /// 4: measured, but a `void` finding says not to believe it.
+    Void,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(match exit {
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::BadInput => 2,
+            Exit::OverBudget => 3,
+            Exit::Void => 4,
+        })
+    }
+}
+
+/// An error of the person who typed, told without `error:` trimmings of ours: ends with [`Exit::BadInput`].
+///
+/// The text says where, what, and how to mend it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadInput(pub String);
+
+/// Runs the verb that was typed.
+pub fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Run(args) => args.run(),
+        Verb::Load(args) => args.run(),
+        Verb::Report(args) => args.run(),
+        Verb::Check(args) => args.run(),
+        Verb::Init(args) => args.run(),
+        Verb::Gateways(args) => args.run(),
+        Verb::Render(args) => args.run(),
+        Verb::Upstream(args) => args.run(),
+        Verb::Hop(args) => args.run(),
+        Verb::Schema(args) => args.run(),
+        Verb::Guard(args) => args.run(),
+    };
+    outcome.unwrap_or_else(|error| tell(&error)).into()
+}
+
+fn tell(error: &anyhow::Error) -> Exit {
+    eprintln!("error: {error:#}");
+    if error.is::<BadInput>() { Exit::BadInput } else { Exit::Failed }
+}

@@ -1,0 +1,82 @@
+//! The lab: everything that is started for a run and must be gone after it.
+//!
+//! A [`Driver`] starts services and says how to reach and watch them. The flow of a run (`crate::run`) knows only the
+//! traits of this file; a fake driver stands in for the world in its tests.
+
+use crate::plan::Gateway;
+use crate::record::{Failure, Setting};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Starts services.
+pub trait Driver {
+    /// Starts the upstream (or attaches to one that already runs) and waits until it is ready.
+    ///
+    /// # Errors
+    /// If it did not start, or nothing answers at its URL.
+    fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure>;
+
+    /// Starts `gateway` in front of `upstreams` and waits, within bounds, until it is ready.
+    ///
+    /// # Errors
+    /// If it is not installed, could not be configured, exited, or never became ready; with its last log lines.
+    fn start_gateway(
+        &mut self,
+        gateway: &Gateway,
+        upstreams: &[SocketAddr],
+    ) -> Result<Box<dyn Service>, Failure>;
+}
+
+/// Something that runs and answers requests.
+pub trait Service {
+    /// Where it answers; several for an upstream with instances.
+    fn addresses(&self) -> &[SocketAddr];
+
+    /// What was found out about it when it started.
+    fn facts(&self) -> &Facts;
+
+    /// The process whose CPU and memory are watched, with all its descendants; absent when unknown.
+    fn process(&self) -> Option<Watched>;
+
+    /// The upstream's count so far; absent for everything that keeps none.
+    ///
+    /// # Errors
+    /// If it keeps one and cannot be asked.
+    fn ledger(&self) -> Option<anyhow::Result<crate::lab::ledger::Ledger>> {
+        None
+    }
+
+    /// Whether it is still there.
+    ///
+    /// # Errors
+    /// If it has exited, with its last log lines.
+    fn check(&mut self) -> Result<(), Failure>;
+
+    /// Stops it gracefully, then by force, and returns when nothing of it is left. Twice is once. Dropping a service
+    /// stops it too.
+    fn stop(&mut self);
+}
+
+/// What is watched of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watched {
+    /// Root of the process tree.
+    pub pid: u32,
+    /// Whether the root itself belongs to the service (it does not where it is our guard).
+    pub include_root: bool,
+}
+
+/// What was found out about a service when it started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Version as it told it.
+    pub version: Option<String>,
+    /// Worker threads or processes it was started with.
+    pub workers: Option<u32>,
+    /// Settings that differ from what it ships.
+    pub settings: Vec<Setting>,
+    /// Digest of each rendered file, by its name.
+    pub rendered: BTreeMap<String, String>,
+}
+
+pub mod ledger;

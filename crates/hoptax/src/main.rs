@@ -1,0 +1,7 @@
+//! The `hoptax` binary: what was typed goes to its verb, and what the verb says becomes the exit code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    hoptax::cli::main()
+}

@@ -1,0 +1,260 @@
+//! What a plan means, once everything that was typed has been understood.
+//!
+//! `raw` holds what was typed; parsing turns it into the types below or refuses it with a line, a column and the fix.
+//! Nothing after this module knows YAML, units or defaults.
+
+use hoptax_load::spec::Shape;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A whole plan, with every default filled in and every sweep expanded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Names the run directory.
+    pub name: String,
+    /// The service behind the gateways.
+    pub upstream: Upstream,
+    /// The systems under test, with distinct labels. Direct is not among them: it is always measured.
+    pub gateways: Vec<Gateway>,
+    /// What is requested.
+    pub target: Target,
+    /// How it is requested: every load point, sweeps expanded, in the order typed.
+    pub load: Vec<LoadPoint>,
+    /// Rounds; every case is measured once in each.
+    pub trials: u32,
+    /// Traffic before the measured time of each trial, thrown away.
+    pub warmup: Duration,
+    /// Quiet between trials.
+    pub pause: Duration,
+    /// Given to each connect and each request.
+    pub timeout: Duration,
+    /// Which settings gateways get.
+    pub profile: Profile,
+    /// Whether gateways write access logs.
+    pub access_log: AccessLog,
+    /// Which CPUs each role gets.
+    pub cpus: CpuPlan,
+    /// Start each gateway afresh for each of its trials, instead of once for the run.
+    pub isolate: bool,
+    /// Seed of the order and the arrivals; drawn and recorded when absent.
+    pub seed: Option<u64>,
+    /// Limits whose breach makes `hoptax run` exit 3.
+    pub budget: Vec<Budget>,
+}
+
+/// The service behind the gateways.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Upstream {
+    /// `hoptax upstream`, started and stopped by the run.
+    BuiltIn(BuiltInUpstream),
+    /// One that already runs: no ledger, no CPU figures.
+    Running {
+        /// `http://host:port`, without a path.
+        url: String,
+    },
+}
+
+/// Settings of the built-in upstream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BuiltInUpstream {
+    /// Listeners, each with its own port and thread.
+    pub instances: u32,
+    /// Status answered.
+    pub status: u16,
+    /// Headers added to every answer.
+    pub headers: Vec<(String, String)>,
+    /// Body answered.
+    pub body: Body,
+    /// How long each answer is held back.
+    pub delay: Delay,
+    /// Share of requests, 0 to 1, answered with 500 instead.
+    pub failures: f64,
+    /// First instance's port, the others' follow; asked of the kernel when absent.
+    pub port: Option<u16>,
+}
+
+/// Bytes of a request or an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Body {
+    /// This many bytes of a fixed printable pattern.
+    Size(u64),
+    /// This text.
+    Text(String),
+    /// The content of a file, read once before anything starts.
+    File(PathBuf),
+}
+
+/// How long an answer is held back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delay {
+    /// Always the same; zero answers at once.
+    Fixed(Duration),
+    /// Uniform between two bounds.
+    Uniform {
+        /// Least.
+        from: Duration,
+        /// Most.
+        to: Duration,
+    },
+    /// Exponential.
+    Exponential {
+        /// Mean.
+        mean: Duration,
+    },
+    /// One of several, each with its share; shares add up to 1.
+    Choice(Vec<(f64, Duration)>),
+}
+
+/// One system under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gateway {
+    /// Distinct name in this plan: the pack's name unless given.
+    pub label: String,
+    /// How it comes to run.
+    pub kind: GatewayKind,
+}
+
+/// How a gateway comes to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GatewayKind {
+    /// Started from a pack.
+    Pack {
+        /// The pack's name.
+        pack: String,
+        /// Worker threads or processes.
+        workers: u32,
+        /// Features switched on.
+        features: Vec<String>,
+    },
+    /// A built-in reference proxy.
+    Hop(HopKind),
+    /// Something that already runs.
+    External {
+        /// `http://host:port`, without a path.
+        url: String,
+        /// A process whose CPU and memory (with its descendants') are watched.
+        pid: Option<u32>,
+    },
+}
+
+/// The two built-in reference proxies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HopKind {
+    /// Forwards bytes without reading them.
+    #[serde(rename = "hop-l4")]
+    L4,
+    /// Parses HTTP/1.1, pools upstream connections, forwards.
+    #[serde(rename = "hop-l7")]
+    L7,
+}
+
+/// What is requested.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Method.
+    pub method: String,
+    /// Path and query, beginning with `/`.
+    pub path: String,
+    /// Headers in order; where `host` is absent, the address connected to is sent.
+    pub headers: Vec<(String, String)>,
+    /// Request body; none for most.
+    pub body: Option<Body>,
+}
+
+/// One way of loading: one case per contender.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadPoint {
+    /// When requests are due.
+    pub shape: Shape,
+    /// Connections.
+    pub connections: u32,
+    /// Measured time of one trial.
+    pub duration: Duration,
+    /// Stop after this many requests, if that comes before the duration.
+    pub requests: Option<u64>,
+}
+
+/// Which settings gateways get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// What the gateway ships, plus only what the route needs.
+    Stock,
+    /// The same worker count, pooled keep-alive HTTP/1.1 to the upstream, limits out of the way, logs alike.
+    Equalised,
+}
+
+/// Whether gateways write access logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessLog {
+    /// None.
+    Off,
+    /// To a file in the run directory, in the gateway's stock format.
+    File,
+}
+
+/// Which CPUs each role gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuPlan {
+    /// Split the CPUs between the roles where there are at least four; pin nothing otherwise.
+    Auto,
+    /// As said.
+    Pinned(CpuSets),
+}
+
+/// CPUs by role; an empty set is not pinned.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuSets {
+    /// The generator's.
+    pub generator: Vec<u32>,
+    /// The gateways'; all share one set, as only one is under load at a time.
+    pub gateway: Vec<u32>,
+    /// The upstream's.
+    pub upstream: Vec<u32>,
+}
+
+/// A limit on one metric of one gateway, or of every gateway.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// A label; every gateway when absent.
+    pub gateway: Option<String>,
+    /// What is limited.
+    pub metric: Metric,
+    /// A breach is above this, in the metric's own unit.
+    pub max: Option<f64>,
+    /// A breach is below this.
+    pub min: Option<f64>,
+}
+
+/// What a budget can limit. Times are in microseconds, ratios are 1 for no loss, shares are 0 to 1.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Added response time at the median, µs.
+    AddedP50,
+    /// Added response time at the 90th percentile, µs.
+    AddedP90,
+    /// Added response time at the 95th percentile, µs.
+    AddedP95,
+    /// Added response time at the 99th percentile, µs.
+    AddedP99,
+    /// Throughput via the gateway over direct throughput.
+    ThroughputRatio,
+    /// Gateway CPU per request, µs.
+    CpuUsPerRequest,
+    /// Upstream requests per client request, minus 1.
+    ExtraUpstreamRequests,
+    /// Errors and timeouts over scheduled requests.
+    ErrorShare,
+    /// Largest resident set of the gateway's processes, bytes.
+    MemoryRssBytes,
+}

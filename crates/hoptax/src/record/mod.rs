@@ -1,0 +1,217 @@
+//! What a run leaves on disk: the types of `run.json` and `trials.jsonl`.
+//!
+//! `analysis` and `report` work from these alone, so that a report can be made again without measuring again. A change
+//! that an older reader would misread raises [`SCHEMA`].
+
+use crate::plan::{LoadPoint, Plan};
+use hoptax_load::record::LoadRecord;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the run directory.
+pub const SCHEMA: u32 = 1;
+
+/// The label of the baseline, which no gateway may take.
+pub const DIRECT: &str = "direct";
+
+/// `run.json`: written before the first trial, and again with `ended` when the run is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of hoptax.
+    pub hoptax: String,
+    /// The plan as it was understood.
+    pub plan: Plan,
+    /// The plan as it was typed.
+    pub plan_text: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Seed of the order and the arrivals.
+    pub seed: u64,
+    /// Every contender in the plan's order, direct first.
+    pub contenders: Vec<Contender>,
+    /// The load points that trials index.
+    pub load: Vec<LoadPoint>,
+    /// Trials planned, direct ones included.
+    pub trials_planned: u32,
+    /// The machine.
+    pub environment: Environment,
+    /// Start, Unix nanoseconds.
+    pub started_unix_ns: u64,
+    /// How the run ended; absent while it runs, and for ever if it was killed.
+    pub ended: Option<Ended>,
+}
+
+/// Direct or a gateway, as it was found when the run began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Contender {
+    /// [`DIRECT`] or the gateway's label.
+    pub label: String,
+    /// Pack, hop kind or `external`; empty for direct.
+    pub kind: String,
+    /// Version as the gateway told it; absent where it could not be read.
+    pub version: Option<String>,
+    /// Worker threads or processes asked for.
+    pub workers: Option<u32>,
+    /// Settings that differ from what the gateway ships, with the reason: taken from the pack.
+    pub settings: Vec<Setting>,
+    /// Digest of each rendered file, by its name: equal digests are equal configurations.
+    pub rendered: BTreeMap<String, String>,
+    /// Why it takes no part: not installed, did not start, answered wrong. Its cases are then reported as failed.
+    pub failed: Option<Failure>,
+}
+
+/// A setting that differs from what the gateway ships.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The setting, as it is written in the gateway's configuration.
+    pub setting: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Why something could not be measured, in words and with what was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// At which step.
+    pub stage: Stage,
+    /// What happened and what to do, one or a few sentences.
+    pub message: String,
+    /// Last log lines, or both answers of a failed verification.
+    pub detail: String,
+}
+
+/// Steps at which a contender or a trial can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Not installed.
+    Missing,
+    /// Did not start or never became ready.
+    Start,
+    /// Answered otherwise than direct.
+    Verify,
+    /// Died, or became unreachable, during a trial.
+    Trial,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Unix nanoseconds.
+    pub unix_ns: u64,
+    /// A signal ended it before its last trial.
+    pub interrupted: bool,
+}
+
+/// The machine a run was made on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Host name.
+    pub host: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Processor's model name.
+    pub cpu: String,
+    /// CPUs this process may use.
+    pub cpus: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Descriptors a process may hold.
+    pub descriptors: u64,
+    /// Clock source of the kernel.
+    pub clock_source: Option<String>,
+    /// CPU frequency governor, where there is one.
+    pub governor: Option<String>,
+    /// Virtualisation, where it could be told.
+    pub hypervisor: Option<String>,
+}
+
+/// One line of `trials.jsonl`: one case in one round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Round, from 0.
+    pub round: u32,
+    /// Position in the whole run, from 0.
+    pub sequence: u32,
+    /// [`DIRECT`] or a gateway's label.
+    pub contender: String,
+    /// Index into [`RunRecord::load`].
+    pub load: u32,
+    /// Which of the round's two direct trials of this load point this is; absent for gateways.
+    pub direct: Option<DirectTrial>,
+    /// Why the trial failed; what was measured until then stands beside it.
+    pub failed: Option<Failure>,
+    /// What the generator saw; absent if it could not say anything.
+    pub load_record: Option<LoadRecord>,
+    /// CPU and memory of the gateway's processes; absent for direct and for an external one without a pid.
+    pub gateway: Option<RoleUsage>,
+    /// CPU and memory of the upstream; absent where it is not ours.
+    pub upstream: Option<RoleUsage>,
+    /// The host over the measured time.
+    pub host: HostUsage,
+    /// The upstream's count over the generator's whole life; absent where the upstream is not ours.
+    pub ledger: Option<LedgerDelta>,
+}
+
+/// Which of a round's two direct trials of a load point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DirectTrial {
+    /// Before the gateways.
+    First,
+    /// After them.
+    Last,
+}
+
+/// CPU time and memory of one role's whole process tree over exactly the measured time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleUsage {
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
+    /// Processes at the end.
+    pub processes: u32,
+    /// Threads at the end.
+    pub threads: u32,
+    /// Largest sum of resident sets, bytes (shared pages count once per process).
+    pub rss_bytes_max: u64,
+    /// Largest sum of proportional sets, bytes (shared pages are divided); absent where the kernel does not tell.
+    pub pss_bytes_max: Option<u64>,
+    /// CPU time per window, nanoseconds; as long as the generator's windows.
+    pub cpu_ns_by_window: Vec<u64>,
+}
+
+/// The host over the measured time. Shares are of all CPUs together, 0 to 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostUsage {
+    /// Share taken by the hypervisor.
+    pub steal: f64,
+    /// Share used by processes that are none of ours.
+    pub foreign: f64,
+    /// Share spent idle.
+    pub idle: f64,
+    /// Steal per window.
+    pub steal_by_window: Vec<f64>,
+    /// Foreign use per window.
+    pub foreign_by_window: Vec<f64>,
+}
+
+/// What the upstream counted between two looks at its ledger.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerDelta {
+    /// Requests answered, over all instances.
+    pub requests: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Requests by HTTP version (`1.0`, `1.1`).
+    pub http_version: BTreeMap<String, u64>,
+    /// Requests by instance.
+    pub by_instance: Vec<u64>,
+}

@@ -1,0 +1,3 @@
+//! The one integration binary: the real `hoptax` binary against real gateways.
+
+mod support;
