@@ -7,4 +7,5 @@
 pub mod cli;
 pub mod lab;
 pub mod plan;
+pub mod probe;
 pub mod record;
