@@ -242,3 +242,22 @@ fn tells_what_is_wrong() {
         assert!(said.contains(&words), "{options:?}: {said}");
     }
 }
+
+#[test]
+fn the_reference_names_every_option() {
+    for (verb, reference) in [
+        ("upstream", include_str!("../../../../docs/reference/upstream.md")),
+        ("hop", include_str!("../../../../docs/reference/hop.md")),
+    ] {
+        let help = hoptax().args([verb, "--help"]).output().expect("it runs");
+        let help = String::from_utf8(help.stdout).expect("text");
+        let options: Vec<&str> = help
+            .split_whitespace()
+            .filter(|word| word.starts_with("--") && !word.contains("--help"))
+            .collect();
+        assert!(options.len() > 3, "{help}");
+        for option in options.iter().filter(|option| **option != "--version") {
+            assert!(reference.contains(&format!("`{option} ")), "{verb}: {option} is missing");
+        }
+    }
+}

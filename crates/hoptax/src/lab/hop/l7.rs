@@ -111,7 +111,7 @@ impl Proxy {
                         exchange.request_done = true;
                         exchange.to_upstream.end(&mut self.out);
                     }
-                    self.to_upstream(io, token);
+                    self.send_upstream(io, token);
                     self.end_if_over(io, token);
                 }
                 Err(error) => {
@@ -121,7 +121,7 @@ impl Proxy {
                 }
             }
         }
-        self.to_upstream(io, token);
+        self.send_upstream(io, token);
         at
     }
 
@@ -193,7 +193,7 @@ impl Proxy {
     }
 
     /// Sends what stands in `self.out` to the client's upstream, or throws it away when there is none any more.
-    fn to_upstream(&mut self, io: &mut Epoll, token: Token) {
+    fn send_upstream(&mut self, io: &mut Epoll, token: Token) {
         if self.out.is_empty() {
             return;
         }
@@ -346,20 +346,20 @@ impl Proxy {
         loop {
             match self.pass_on(token, &input[at..]) {
                 Ok(Passed::NeedMore) => {
-                    self.to_client(io, token, None);
+                    self.send_client(io, token, None);
                     return at;
                 }
                 Ok(Passed::Part { consumed }) => at += consumed,
                 Ok(Passed::End { consumed, keep_alive }) => {
                     // Who sends more than was asked for is not to be trusted again.
                     let reusable = keep_alive && at + consumed == input.len();
-                    self.to_client(io, token, Some(reusable));
+                    self.send_client(io, token, Some(reusable));
                     return input.len();
                 }
                 Err(_) => {
                     // Not HTTP, or unasked. What came before it goes out, so that the client sees where it broke off.
                     let client = self.slots.upstream(token).and_then(|upstream| upstream.client);
-                    self.to_client(io, token, None);
+                    self.send_client(io, token, None);
                     if self.slots.upstream(token).is_some_and(|upstream| upstream.client == client) {
                         self.upstream_lost(io, token);
                     }
@@ -409,7 +409,7 @@ impl Proxy {
 
     /// Sends what stands in `self.out` to the upstream's client; with `over`, the response has ended, and the
     /// upstream's connection may be used again if that is true.
-    fn to_client(&mut self, io: &mut Epoll, upstream: Token, over: Option<bool>) {
+    fn send_client(&mut self, io: &mut Epoll, upstream: Token, over: Option<bool>) {
         let Some(client) = self.slots.upstream(upstream).and_then(|upstream| upstream.client) else { return };
         let sent = if self.out.is_empty() { Ok(()) } else { io.send(client, &self.out) };
         self.out.clear();
@@ -561,7 +561,7 @@ impl Handler<Epoll> for Proxy {
                     if let Some(exchange) = client.and_then(|client| self.slots.exchange(client)) {
                         exchange.end_to_client(&mut self.out);
                     }
-                    self.to_client(io, token, Some(false));
+                    self.send_client(io, token, Some(false));
                 } else {
                     self.upstream_lost(io, token);
                     if let Some(client) = client {

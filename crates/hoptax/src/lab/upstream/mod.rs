@@ -102,5 +102,5 @@ impl RunningUpstream {
 fn port(first: Option<u16>, instance: u32) -> anyhow::Result<u16> {
     let Some(first) = first else { return Ok(0) };
     u16::try_from(u32::from(first) + instance)
-        .with_context(|| format!("there is no port {} + {instance}; choose a lower first port", first))
+        .with_context(|| format!("there is no port {first} + {instance}; choose a lower first port"))
 }
