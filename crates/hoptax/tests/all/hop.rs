@@ -2,9 +2,11 @@
 
 use crate::origin::Origin;
 use crate::support::hoptax;
-use crate::wire::{Client, Response, Server, chunked, sample};
+use crate::wire::{Client, PATIENCE, Response, Server, chunked, sample};
+use hoptax::lab::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::net::{SocketAddr, TcpListener};
+use std::time::Instant;
 
 const KINDS: [&str; 2] = ["l4", "l7"];
 
@@ -326,6 +328,44 @@ fn workers_share_the_port() {
         }
         assert_eq!(hop.stop(), Some(0), "{kind}");
     }
+}
+
+#[test]
+fn clients_that_go_away_at_any_moment_leave_nothing_behind() {
+    let upstream = Server::start(&["upstream", "--body", "100kB", "--delay", "choice(50% 0ms, 50% 1ms)"]);
+    let script =
+        [post("/", &sample(50)), get("/").repeat(2).into_bytes(), post_chunked("/", &sample(30))].concat();
+    let servers = KINDS.map(|kind| Server::hop(kind, upstream.instance(0), &[]));
+    let addresses = [upstream.instance(0), servers[0].1, servers[1].1];
+    for address in addresses {
+        for cut in 0..script.len() {
+            // Dropped with answers unread or on their way: most of these end in a reset.
+            Client::connect(address).send(&script[..cut]);
+        }
+        let mut client = Client::connect(address);
+        client.send(&script);
+        (0..4).for_each(|_| assert_eq!(client.response().body.len(), 100_000));
+    }
+    drop(servers);
+    // Everyone has gone, but the upstream learns of it in its own time.
+    let ends = Instant::now() + PATIENCE;
+    while ledger::fetch(upstream.control()).expect("a ledger").instances[0].open > 0 {
+        assert!(Instant::now() < ends, "connections are left open");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn l7_finds_an_upstream_that_comes_back() {
+    let upstream = Server::start(&["upstream"]);
+    let instance = upstream.instance(0);
+    let (_hop, address) = Server::hop("l7", instance, &[]);
+    let mut client = Client::connect(address);
+    assert_eq!(client.send(get("/")).response().status, 200);
+    upstream.stop();
+    assert_eq!(client.send(get("/")).response().status, 502);
+    let _again = Server::start(&["upstream", "--port", &instance.port().to_string()]);
+    assert_eq!(client.send(get("/")).response().status, 200);
 }
 
 #[test]

@@ -104,3 +104,44 @@ fn port(first: Option<u16>, instance: u32) -> anyhow::Result<u16> {
     u16::try_from(u32::from(first) + instance)
         .with_context(|| format!("there is no port {first} + {instance}; choose a lower first port"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Body, Delay};
+    use std::time::Duration;
+
+    fn settings(instances: u32, port: Option<u16>) -> BuiltInUpstream {
+        BuiltInUpstream {
+            instances,
+            status: 200,
+            headers: Vec::new(),
+            body: Body::Size(1),
+            delay: Delay::Fixed(Duration::ZERO),
+            failures: 0.0,
+            port,
+        }
+    }
+
+    #[test]
+    fn is_gone_when_it_is_dropped() {
+        let upstream = RunningUpstream::start(&settings(3, None), &Placement::default()).expect("starts");
+        let ready = upstream.ready().clone();
+        assert_eq!(crate::lab::ledger::fetch(ready.control).expect("a ledger").instances.len(), 3);
+        drop(upstream);
+        for address in ready.instances.into_iter().chain([ready.control]) {
+            assert!(std::net::TcpStream::connect(address).is_err(), "{address} still answers");
+        }
+    }
+
+    #[test]
+    fn refuses_what_cannot_be() {
+        let start = |settings, placement| {
+            format!("{:#}", RunningUpstream::start(&settings, &placement).expect_err("refused"))
+        };
+        assert!(start(settings(0, None), Placement::default()).contains("at least one instance"));
+        assert!(start(settings(2, Some(65535)), Placement::default()).contains("65535 + 1"));
+        let nowhere = Placement { cpus: vec![1000], ..Placement::default() };
+        assert!(start(settings(1, None), nowhere).contains("CPU 1000"));
+    }
+}
