@@ -68,7 +68,7 @@ impl Pairs {
     }
 
     /// Closes whatever is left of a pair.
-    fn close_pair(&mut self, io: &mut Epoll, token: Token) {
+    fn close_pair(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(side) = self.sides[token.index()].take() else { return };
         for token in [token, side.other] {
             io.close(token);
@@ -78,7 +78,7 @@ impl Pairs {
     }
 
     /// Sends on to `to`, or keeps it until that is connected; holds `from` back when `to` does not keep up.
-    fn forward(&mut self, io: &mut Epoll, from: Token, to: Token, bytes: &[u8]) {
+    fn forward(&mut self, io: &mut impl EventLoop, from: Token, to: Token, bytes: &[u8]) {
         let Some(target) = self.side(to) else { return };
         let backlog = if target.connected {
             if io.send(to, bytes).is_err() {
@@ -98,14 +98,14 @@ impl Pairs {
     }
 
     /// Passes the end of `from` on to `to`, and closes the pair if that was all.
-    fn pass_end(&mut self, io: &mut Epoll, from: Token, to: Token) {
+    fn pass_end(&mut self, io: &mut impl EventLoop, from: Token, to: Token) {
         if io.finish(to).is_err() {
             return self.close_pair(io, from);
         }
         self.close_if_over(io, from, to);
     }
 
-    fn close_if_over(&mut self, io: &mut Epoll, one: Token, other: Token) {
+    fn close_if_over(&mut self, io: &mut impl EventLoop, one: Token, other: Token) {
         let ended = [one, other].iter().all(|&token| self.side(token).is_none_or(|side| side.ended));
         if ended && io.unsent(one) == 0 && io.unsent(other) == 0 {
             self.close_pair(io, one);
@@ -113,8 +113,8 @@ impl Pairs {
     }
 }
 
-impl Handler<Epoll> for Pairs {
-    fn connected(&mut self, io: &mut Epoll, token: Token, result: io::Result<()>) {
+impl<L: EventLoop> Handler<L> for Pairs {
+    fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
         let Some(side) = self.side(token) else { return };
         let client = side.other;
         if result.is_err() {
@@ -134,7 +134,7 @@ impl Handler<Epoll> for Pairs {
         }
     }
 
-    fn accepted(&mut self, io: &mut Epoll, _: Token, _: SocketAddr) -> Option<Token> {
+    fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
         let (client, upstream) = (self.tokens.take(), self.tokens.take());
         let index = self.turns.next();
         if io.connect(upstream, self.turns.address(index), None).is_err() {
@@ -147,14 +147,14 @@ impl Handler<Epoll> for Pairs {
         Some(client)
     }
 
-    fn received(&mut self, io: &mut Epoll, token: Token, bytes: &[u8]) {
+    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
         if let Some(side) = self.side(token) {
             let other = side.other;
             self.forward(io, token, other, bytes);
         }
     }
 
-    fn closed(&mut self, io: &mut Epoll, token: Token, result: io::Result<()>) -> AfterEnd {
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
         let Some(side) = self.side(token) else { return AfterEnd::Close };
         side.ended = true;
         let other = side.other;
@@ -167,7 +167,7 @@ impl Handler<Epoll> for Pairs {
         AfterEnd::KeepSending
     }
 
-    fn drained(&mut self, io: &mut Epoll, token: Token) {
+    fn drained(&mut self, io: &mut L, token: Token) {
         let Some(side) = self.side(token) else { return };
         let other = side.other;
         if let Some(source) = self.side(other)

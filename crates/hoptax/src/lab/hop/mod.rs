@@ -2,8 +2,6 @@
 
 mod l4;
 mod l7;
-mod pool;
-mod rewrite;
 
 use super::net;
 use super::threads::{Threads, check_cpus};

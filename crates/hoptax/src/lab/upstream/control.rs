@@ -74,7 +74,7 @@ impl Control<'_> {
         }
     }
 
-    fn close(&mut self, io: &mut Epoll, token: Token) {
+    fn close(&mut self, io: &mut impl EventLoop, token: Token) {
         io.close(token);
         self.tokens.give_back(token);
     }
@@ -95,14 +95,14 @@ fn response(counts: &[Arc<Counts>], found: bool, keep_alive: bool) -> Vec<u8> {
     response
 }
 
-impl Handler<Epoll> for Control<'_> {
-    fn connected(&mut self, _: &mut Epoll, _: Token, _: io::Result<()>) {}
+impl<L: EventLoop> Handler<L> for Control<'_> {
+    fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
-    fn accepted(&mut self, _: &mut Epoll, _: Token, _: SocketAddr) -> Option<Token> {
+    fn accepted(&mut self, _: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
         Some(self.new_connection())
     }
 
-    fn received(&mut self, io: &mut Epoll, token: Token, bytes: &[u8]) {
+    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
         self.connections[token.index()].input.extend_from_slice(bytes);
         let mut answers = Vec::new();
         let stays = self.answer(token, &mut answers);
@@ -112,7 +112,7 @@ impl Handler<Epoll> for Control<'_> {
         }
     }
 
-    fn closed(&mut self, _: &mut Epoll, token: Token, _: io::Result<()>) -> AfterEnd {
+    fn closed(&mut self, _: &mut L, token: Token, _: io::Result<()>) -> AfterEnd {
         self.tokens.give_back(token);
         AfterEnd::Close
     }

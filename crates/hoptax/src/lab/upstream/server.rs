@@ -141,7 +141,7 @@ impl<'a> Server<'a> {
 
     /// Reads requests from the front of `input`, decides their answers and sends those that are due; tells how much was
     /// consumed.
-    fn read(&mut self, io: &mut Epoll, token: Token, input: &[u8]) -> usize {
+    fn read(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
         while self.connections[token.index()].state == State::Open {
             let connection = &mut self.connections[token.index()];
@@ -209,7 +209,7 @@ impl<'a> Server<'a> {
     }
 
     /// Sends every delayed answer that is due. An answer behind a later one leaves with that one.
-    fn fire(&mut self, io: &mut Epoll, now: u64) {
+    fn fire(&mut self, io: &mut impl EventLoop, now: u64) {
         while let Some(&Reverse(Timer { due, token, generation })) = self.timers.peek() {
             if due > now {
                 break;
@@ -246,7 +246,7 @@ impl<'a> Server<'a> {
     }
 
     /// Sends what is ready, in as few sends as it takes. `false`: the connection broke and is gone.
-    fn flush(&mut self, io: &mut Epoll, token: Token) -> bool {
+    fn flush(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
         if self.ready.is_empty() {
             return true;
         }
@@ -277,7 +277,7 @@ impl<'a> Server<'a> {
 
     fn send_batched(
         &self,
-        io: &mut Epoll,
+        io: &mut impl EventLoop,
         token: Token,
         replies: &[Reply],
         batch: &mut Vec<u8>,
@@ -303,7 +303,7 @@ impl<'a> Server<'a> {
     }
 
     /// Reads what a blocked connection had sent, once its peer has caught up. `false`: it broke and is gone.
-    fn unblock(&mut self, io: &mut Epoll, token: Token) -> bool {
+    fn unblock(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
         let connection = &mut self.connections[token.index()];
         if !connection.blocked || io.unsent(token) > 0 || connection.line.len() > LONGEST_LINE / 2 {
             return true;
@@ -324,7 +324,7 @@ impl<'a> Server<'a> {
     }
 
     /// Closes a connection on which nothing is left to be done.
-    fn settle(&mut self, io: &mut Epoll, token: Token) {
+    fn settle(&mut self, io: &mut impl EventLoop, token: Token) {
         let connection = &self.connections[token.index()];
         let reads_on = connection.state == State::Open && (!connection.peer_ended || connection.blocked);
         if reads_on || !connection.line.is_empty() || io.unsent(token) > 0 {
@@ -336,7 +336,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn close(&mut self, io: &mut Epoll, token: Token) {
+    fn close(&mut self, io: &mut impl EventLoop, token: Token) {
         io.close(token);
         self.forget(token);
     }
@@ -353,7 +353,7 @@ impl<'a> Server<'a> {
     }
 }
 
-fn send_both(io: &mut Epoll, token: Token, head: &[u8], body: &[u8]) -> io::Result<()> {
+fn send_both(io: &mut impl EventLoop, token: Token, head: &[u8], body: &[u8]) -> io::Result<()> {
     if !head.is_empty() {
         io.send(token, head)?;
     }
@@ -363,16 +363,16 @@ fn send_both(io: &mut Epoll, token: Token, head: &[u8], body: &[u8]) -> io::Resu
     Ok(())
 }
 
-impl Handler<Epoll> for Server<'_> {
-    fn connected(&mut self, _: &mut Epoll, _: Token, _: io::Result<()>) {}
+impl<L: EventLoop> Handler<L> for Server<'_> {
+    fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
-    fn accepted(&mut self, _: &mut Epoll, _: Token, _: SocketAddr) -> Option<Token> {
+    fn accepted(&mut self, _: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
         self.counts.connections.add(1);
         self.counts.open.add(1);
         Some(self.new_connection())
     }
 
-    fn received(&mut self, io: &mut Epoll, token: Token, bytes: &[u8]) {
+    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
         self.counts.bytes_in.add(bytes.len() as u64);
         let connection = &mut self.connections[token.index()];
         if connection.state != State::Open {
@@ -403,7 +403,7 @@ impl Handler<Epoll> for Server<'_> {
         }
     }
 
-    fn closed(&mut self, io: &mut Epoll, token: Token, result: io::Result<()>) -> AfterEnd {
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
         if result.is_err() {
             self.forget(token);
             return AfterEnd::Close;
@@ -414,7 +414,7 @@ impl Handler<Epoll> for Server<'_> {
         AfterEnd::KeepSending
     }
 
-    fn drained(&mut self, io: &mut Epoll, token: Token) {
+    fn drained(&mut self, io: &mut L, token: Token) {
         if self.unblock(io, token) {
             self.settle(io, token);
         }
