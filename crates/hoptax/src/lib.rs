@@ -8,3 +8,4 @@ pub mod cli;
 pub mod lab;
 pub mod plan;
 pub mod record;
+pub mod schedule;
