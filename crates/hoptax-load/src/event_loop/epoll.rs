@@ -1,4 +1,466 @@
-//! placeholder
-/// Readiness by epoll.
-#[derive(Debug)]
-pub struct Epoll;
+//! Readiness by epoll: edge triggered, and registered once for both directions, so that a request in steady state costs
+//! one `recv`, one `send` and its share of an `epoll_wait`.
+
+use super::{AfterEnd, EventLoop, Handler, Token};
+use crate::clock;
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::time::Timespec;
+use std::io;
+use std::mem;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+
+/// Shared by all connections of a loop: an idle connection owns no buffer.
+const RECEIVE_BUFFER: usize = 64 * 1024;
+/// Full buffers read from one connection before the others get their turn.
+const READS_IN_A_ROW: usize = 16;
+/// Events taken from the kernel at once.
+const EVENTS: usize = 512;
+/// How long a listener rests after the process ran out of descriptors.
+const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
+
+/// An event loop on epoll.
+pub struct Epoll {
+    epoll: OwnedFd,
+    slots: Vec<Slot>,
+    events: Vec<epoll::Event>,
+    buffer: Vec<u8>,
+    /// Connections to read again without a new edge: resumed ones, and those that had more than their turn's worth.
+    again: Vec<(Token, u32)>,
+    /// Listeners that could not accept for want of descriptors, and when they try again.
+    resting: Vec<(Token, u32)>,
+    rest_until: u64,
+}
+
+impl std::fmt::Debug for Epoll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epoll").field("slots", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a token stands for. `generation` grows whenever it is freed, so that an event of a former connection, still in
+/// the batch that is being delivered, is told from one of its successor.
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    kind: Kind,
+}
+
+#[derive(Default)]
+enum Kind {
+    #[default]
+    Free,
+    Listener(TcpListener),
+    Connecting(OwnedFd),
+    Open(Connection),
+}
+
+struct Connection {
+    socket: OwnedFd,
+    /// What the kernel has not taken yet, from `taken` on. Empty and unallocated nearly always.
+    pending: Vec<u8>,
+    taken: usize,
+    paused: bool,
+    /// The kernel said that the peer has gone or gone silent: read until the end is seen, short reads or not.
+    hangup: bool,
+    /// The end of the peer's stream was delivered; only sending goes on.
+    ended: bool,
+    /// Shut down for writing once `pending` has left.
+    finishing: bool,
+}
+
+impl Connection {
+    fn new(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            pending: Vec::new(),
+            taken: 0,
+            paused: false,
+            hangup: false,
+            ended: false,
+            finishing: false,
+        }
+    }
+
+    fn unsent(&self) -> usize {
+        self.pending.len() - self.taken
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let sent = if self.unsent() == 0 { write(&self.socket, bytes)? } else { 0 };
+        if sent < bytes.len() {
+            self.pending.drain(..mem::take(&mut self.taken));
+            self.pending.extend_from_slice(&bytes[sent..]);
+        }
+        Ok(())
+    }
+
+    /// Sends what is pending. `true`: something was, and now nothing is.
+    fn flush(&mut self) -> io::Result<bool> {
+        if self.unsent() == 0 {
+            return Ok(false);
+        }
+        self.taken += write(&self.socket, &self.pending[self.taken..])?;
+        if self.unsent() > 0 {
+            return Ok(false);
+        }
+        self.pending = Vec::new();
+        self.taken = 0;
+        if self.finishing {
+            rustix::net::shutdown(&self.socket, Shutdown::Write)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Writes until everything is taken or the kernel wants no more; tells how much was taken.
+fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match rustix::net::send(socket, &bytes[sent..], SendFlags::NOSIGNAL) {
+            Ok(count) => sent += count,
+            Err(Errno::AGAIN) => break,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(sent)
+}
+
+impl Epoll {
+    /// A loop without connections.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left for it.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            slots: Vec::new(),
+            events: Vec::with_capacity(EVENTS),
+            buffer: vec![0; RECEIVE_BUFFER],
+            again: Vec::new(),
+            resting: Vec::new(),
+            rest_until: 0,
+        })
+    }
+
+    /// The free slot of `token`.
+    ///
+    /// # Panics
+    /// If the token is taken: two connections under one name would swap their bytes.
+    fn vacant(&mut self, token: Token) -> &mut Slot {
+        if self.slots.len() <= token.index() {
+            self.slots.resize_with(token.index() + 1, Slot::default);
+        }
+        let slot = &mut self.slots[token.index()];
+        assert!(matches!(slot.kind, Kind::Free), "token {token:?} is taken");
+        slot
+    }
+
+    fn connection(&mut self, token: Token) -> Option<&mut Connection> {
+        match self.slots.get_mut(token.index())?.kind {
+            Kind::Open(ref mut connection) => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// The connection, if `token` still has the generation that the event was for.
+    fn current(&mut self, token: Token, generation: u32) -> Option<&mut Connection> {
+        match &mut self.slots[token.index()] {
+            Slot { generation: now, kind: Kind::Open(connection) } if *now == generation => Some(connection),
+            _ => None,
+        }
+    }
+
+    fn free(&mut self, token: Token) -> Kind {
+        let slot = &mut self.slots[token.index()];
+        slot.generation = slot.generation.wrapping_add(1);
+        mem::take(&mut slot.kind)
+    }
+
+    fn register(epoll: &OwnedFd, socket: &OwnedFd, token: Token, generation: u32) -> io::Result<()> {
+        let interest =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        Ok(epoll::add(epoll, socket, event_data(token, generation), interest)?)
+    }
+
+    fn deliver(
+        &mut self,
+        handler: &mut impl Handler<Self>,
+        token: Token,
+        generation: u32,
+        flags: epoll::EventFlags,
+    ) {
+        if self.slots[token.index()].generation != generation {
+            return;
+        }
+        match &self.slots[token.index()].kind {
+            Kind::Free => {}
+            Kind::Listener(_) => self.accept(handler, token),
+            Kind::Connecting(_) => self.connect_done(handler, token, generation, flags),
+            Kind::Open(_) => self.ready(handler, token, generation, flags),
+        }
+    }
+
+    fn connect_done(
+        &mut self,
+        handler: &mut impl Handler<Self>,
+        token: Token,
+        generation: u32,
+        flags: epoll::EventFlags,
+    ) {
+        let Kind::Connecting(socket) = mem::take(&mut self.slots[token.index()].kind) else { return };
+        match sockopt::socket_error(&socket).and_then(|outcome| outcome) {
+            Ok(()) => {
+                self.slots[token.index()].kind = Kind::Open(Connection::new(socket));
+                handler.connected(self, token, Ok(()));
+                // What came with the same edge (a server that speaks first, or closes at once) has no other.
+                self.ready(handler, token, generation, flags);
+            }
+            Err(error) => {
+                self.free(token);
+                drop(socket);
+                handler.connected(self, token, Err(error.into()));
+            }
+        }
+    }
+
+    fn ready(
+        &mut self,
+        handler: &mut impl Handler<Self>,
+        token: Token,
+        generation: u32,
+        flags: epoll::EventFlags,
+    ) {
+        use epoll::EventFlags as Flags;
+        let Some(connection) = self.current(token, generation) else { return };
+        connection.hangup |= flags.intersects(Flags::RDHUP | Flags::HUP | Flags::ERR);
+        if flags.contains(Flags::OUT) {
+            match connection.flush() {
+                Ok(true) => handler.drained(self, token),
+                Ok(false) => {}
+                Err(error) => return self.broken(handler, token, error),
+            }
+        }
+        if flags.intersects(Flags::IN | Flags::RDHUP | Flags::HUP | Flags::ERR) {
+            self.receive(handler, token, generation);
+        }
+    }
+
+    fn receive(&mut self, handler: &mut impl Handler<Self>, token: Token, generation: u32) {
+        // The buffer leaves the loop while its bytes are looked at, so that the handler can have the loop.
+        let mut buffer = mem::take(&mut self.buffer);
+        self.receive_into(&mut buffer, handler, token, generation);
+        self.buffer = buffer;
+    }
+
+    fn receive_into(
+        &mut self,
+        buffer: &mut [u8],
+        handler: &mut impl Handler<Self>,
+        token: Token,
+        generation: u32,
+    ) {
+        for _ in 0..READS_IN_A_ROW {
+            let Some(connection) = self.current(token, generation) else { return };
+            if connection.paused || connection.ended {
+                return;
+            }
+            match rustix::net::recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
+                Ok((0, _)) => return self.ended(handler, token, generation),
+                Ok((count, _)) => {
+                    // A short read has emptied the socket (epoll(7), "edge-triggered"), unless the end follows.
+                    let emptied = count < buffer.len() && !connection.hangup;
+                    handler.received(self, token, &buffer[..count]);
+                    if emptied {
+                        return;
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Err(error) => return self.broken(handler, token, error.into()),
+            }
+        }
+        self.again.push((token, generation));
+    }
+
+    fn ended(&mut self, handler: &mut impl Handler<Self>, token: Token, generation: u32) {
+        if let Some(connection) = self.current(token, generation) {
+            connection.ended = true;
+        }
+        if handler.closed(self, token, Ok(())) == AfterEnd::Close && self.current(token, generation).is_some()
+        {
+            self.close(token);
+        }
+    }
+
+    fn broken(&mut self, handler: &mut impl Handler<Self>, token: Token, error: io::Error) {
+        self.close(token);
+        handler.closed(self, token, Err(error));
+    }
+
+    fn accept(&mut self, handler: &mut impl Handler<Self>, token: Token) {
+        loop {
+            let slot = &self.slots[token.index()];
+            let generation = slot.generation;
+            let Kind::Listener(listener) = &slot.kind else { return };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match rustix::net::acceptfrom_with(listener, flags) {
+                Ok((socket, peer)) => {
+                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                    let Some(peer) = peer else { continue };
+                    let Some(new) = handler.accepted(self, token, peer) else { continue };
+                    let generation = self.vacant(new).generation;
+                    // Neither can fail for want of anything but kernel memory; the peer then sees a reset.
+                    let _ = sockopt::set_tcp_nodelay(&socket, true);
+                    if Self::register(&self.epoll, &socket, new, generation).is_ok() {
+                        self.vacant(new).kind = Kind::Open(Connection::new(socket));
+                    } else {
+                        handler.closed(self, new, Err(io::ErrorKind::OutOfMemory.into()));
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(_) => {
+                    // Out of descriptors or memory. The edge is gone, so the loop comes back by itself.
+                    self.resting.push((token, generation));
+                    self.rest_until = clock::now() + ACCEPT_REST;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// How long the kernel may let us sleep.
+    fn timeout(&self, deadline: Option<u64>) -> Option<Timespec> {
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !self.again.is_empty() {
+            return Some(zero);
+        }
+        let rest = (!self.resting.is_empty()).then_some(self.rest_until);
+        let deadline = match (deadline, rest) {
+            (Some(deadline), Some(rest)) => deadline.min(rest),
+            (deadline, rest) => deadline.or(rest)?,
+        };
+        let left = deadline.saturating_sub(clock::now());
+        Some(Timespec {
+            tv_sec: (left / clock::SECOND).try_into().unwrap_or(i64::MAX),
+            tv_nsec: (left % clock::SECOND) as i64,
+        })
+    }
+}
+
+impl EventLoop for Epoll {
+    fn connect(&mut self, token: Token, to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
+        let generation = self.vacant(token).generation;
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        if let Some(from) = from {
+            rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
+        }
+        match rustix::net::connect(&socket, &to) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // After connect: a socket that is not connecting yet would report a hang-up.
+        Self::register(&self.epoll, &socket, token, generation)?;
+        self.slots[token.index()].kind = Kind::Connecting(socket);
+        Ok(())
+    }
+
+    fn listen(&mut self, token: Token, listener: TcpListener) -> io::Result<()> {
+        let generation = self.vacant(token).generation;
+        listener.set_nonblocking(true)?;
+        let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, &listener, event_data(token, generation), interest)?;
+        self.slots[token.index()].kind = Kind::Listener(listener);
+        Ok(())
+    }
+
+    fn send(&mut self, token: Token, bytes: &[u8]) -> io::Result<()> {
+        match self.connection(token) {
+            Some(connection) => connection.send(bytes),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn unsent(&self, token: Token) -> usize {
+        match self.slots.get(token.index()).map(|slot| &slot.kind) {
+            Some(Kind::Open(connection)) => connection.unsent(),
+            _ => 0,
+        }
+    }
+
+    fn pause(&mut self, token: Token) {
+        if let Some(connection) = self.connection(token) {
+            connection.paused = true;
+        }
+    }
+
+    fn resume(&mut self, token: Token) {
+        let Some(slot) = self.slots.get_mut(token.index()) else { return };
+        let Slot { generation, kind: Kind::Open(connection) } = slot else { return };
+        if mem::replace(&mut connection.paused, false) {
+            self.again.push((token, *generation));
+        }
+    }
+
+    fn finish(&mut self, token: Token) -> io::Result<()> {
+        let Some(connection) = self.connection(token) else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        connection.finishing = true;
+        if connection.unsent() == 0 {
+            rustix::net::shutdown(&connection.socket, Shutdown::Write)?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, token: Token) {
+        if token.index() < self.slots.len() && !matches!(self.slots[token.index()].kind, Kind::Free) {
+            // Closing the descriptor takes it out of the epoll set: nothing else refers to it.
+            drop(self.free(token));
+        }
+    }
+
+    fn turn(&mut self, handler: &mut impl Handler<Self>, deadline: Option<u64>) -> io::Result<()> {
+        let timeout = self.timeout(deadline);
+        let mut events = mem::take(&mut self.events);
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let again = mem::take(&mut self.again);
+        for event in &events {
+            let (token, generation) = from_event_data(event.data);
+            self.deliver(handler, token, generation, event.flags);
+        }
+        for (token, generation) in again {
+            self.receive(handler, token, generation);
+        }
+        if !self.resting.is_empty() && clock::now() >= self.rest_until {
+            for (token, generation) in mem::take(&mut self.resting) {
+                self.deliver(handler, token, generation, epoll::EventFlags::IN);
+            }
+        }
+        self.events = events;
+        Ok(())
+    }
+}
+
+fn event_data(token: Token, generation: u32) -> epoll::EventData {
+    epoll::EventData::new_u64(u64::from(generation) << 32 | u64::from(token.0))
+}
+
+fn from_event_data(data: epoll::EventData) -> (Token, u32) {
+    let data = data.u64();
+    (Token(data as u32), (data >> 32) as u32)
+}
+
+#[cfg(test)]
+mod tests;

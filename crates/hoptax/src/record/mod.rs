@@ -3,6 +3,8 @@
 //! `analysis` and `report` work from these alone, so that a report can be made again without measuring again. A change
 //! that an older reader would misread raises [`SCHEMA`].
 
+pub mod dir;
+
 use crate::plan::{LoadPoint, Plan};
 use hoptax_load::record::LoadRecord;
 use serde::{Deserialize, Serialize};

