@@ -33,7 +33,7 @@ pub enum Contender {
 }
 
 /// Tells this stream of randomness apart from the others that hang on the same seed.
-const ORDER: u64 = 0x6f72_6465_72;
+const ORDER: u64 = 0x006f_7264_6572;
 
 /// Every trial of a run in the order in which it is made: `trials` rounds, each holding, for every load point, direct,
 /// each of `gateways` once, and direct again.

@@ -9,6 +9,7 @@ mod guard;
 mod hop;
 mod init;
 mod load;
+mod plan_source;
 mod render;
 mod report;
 mod run;
