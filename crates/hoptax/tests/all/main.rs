@@ -1,3 +1,6 @@
 //! The one integration binary: the real `hoptax` binary against real gateways.
 
+mod lab;
+mod packs;
 mod support;
+mod world;
