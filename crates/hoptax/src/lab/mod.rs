@@ -95,5 +95,6 @@ pub mod render;
 pub mod threads;
 pub mod tree;
 pub mod upstream;
+pub mod verify;
 
 mod net;
