@@ -2,6 +2,7 @@
 
 mod l4;
 mod l7;
+mod pool;
 mod rewrite;
 
 use super::net;

@@ -174,10 +174,16 @@ fn frame(out: &mut Vec<u8>, framing: Framing) -> Coding {
 }
 
 /// Remembers the last head that was rewritten, for one kind of recipient: peers mostly repeat themselves.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Last<K> {
     raw: Vec<u8>,
     rewritten: Option<(K, Vec<u8>, Coding)>,
+}
+
+impl<K> Default for Last<K> {
+    fn default() -> Self {
+        Self { raw: Vec::new(), rewritten: None }
+    }
 }
 
 impl<K: PartialEq> Last<K> {
