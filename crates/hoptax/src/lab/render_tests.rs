@@ -24,7 +24,11 @@ fn files_arguments_environment_and_settings_are_rendered() {
     let rendered = render(&pack, &sample()).expect("nothing wrong");
     assert_eq!(rendered.files[0].name, "sub/a.conf");
     assert_eq!(rendered.files[0].text, "listen 20001\nto 127.0.0.1:20003\n");
-    assert_eq!(rendered.start, ["/usr/bin/gateway", "--port", "20001"], "what renders to nothing is left out");
+    assert_eq!(
+        rendered.start,
+        ["/usr/bin/gateway", "--port", "20001"],
+        "what renders to nothing is left out"
+    );
     assert_eq!(rendered.environment["WORKERS"], "1");
     assert_eq!(rendered.settings, [Setting { setting: "workers 1".into(), reason: "alike".into() }]);
 
@@ -39,9 +43,12 @@ fn files_arguments_environment_and_settings_are_rendered() {
 
 #[test]
 fn digests_differ_with_the_configuration_and_not_with_the_run() {
-    let pack = pack("start: [\"{{ binary }}\"]\n", "{{ port }} {{ dir }} {{ upstreams }} workers={{ workers }}")
-        .expect("nothing wrong");
-    let digest = |variables: &Variables| render(&pack, variables).expect("nothing wrong").digests()["sub/a.conf"].clone();
+    let pack =
+        pack("start: [\"{{ binary }}\"]\n", "{{ port }} {{ dir }} {{ upstreams }} workers={{ workers }}")
+            .expect("nothing wrong");
+    let digest = |variables: &Variables| {
+        render(&pack, variables).expect("nothing wrong").digests()["sub/a.conf"].clone()
+    };
     let one = sample();
     let elsewhere = Variables {
         port: 4711,
@@ -89,7 +96,9 @@ fn mistakes_in_templates_are_told_with_file_and_line() {
 #[test]
 fn every_variable_is_named() {
     let names = Variables::names();
-    for name in ["binary", "port", "admin_port", "upstreams", "workers", "profile", "access_log", "descriptors"] {
+    for name in
+        ["binary", "port", "admin_port", "upstreams", "workers", "profile", "access_log", "descriptors"]
+    {
         assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
     }
 }
@@ -99,13 +108,17 @@ fn the_embedded_packs_keep_every_path_inside_the_run_directory() {
     let packs = PackSet::load(None).expect("nothing wrong");
     for pack in packs.iter() {
         for profile in [Profile::Stock, Profile::Equalised] {
-            let variables =
-                Variables::sample(profile, Some(format!("/run-directory/logs/{ACCESS_LOG}")));
+            let variables = Variables::sample(profile, Some(format!("/run-directory/logs/{ACCESS_LOG}")));
             let rendered = render(pack, &variables).expect("nothing wrong");
             for file in &rendered.files {
                 let outside = ["/var/", "/etc/", "/run/", "/tmp", "0.0.0.0"];
                 for path in outside {
-                    assert!(!file.text.contains(path), "{} {profile:?}: {path} in\n{}", pack.name(), file.text);
+                    assert!(
+                        !file.text.contains(path),
+                        "{} {profile:?}: {path} in\n{}",
+                        pack.name(),
+                        file.text
+                    );
                 }
             }
         }

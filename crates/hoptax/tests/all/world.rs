@@ -100,15 +100,18 @@ fn serve(
         connections.fetch_add(1, Ordering::SeqCst);
     }
     while let Some(request) = lines.next() {
+        let mut last = request.ends_with("HTTP/1.0");
         for header in lines.by_ref().take_while(|line| !line.is_empty()) {
-            if let Some(host) = header.to_ascii_lowercase().strip_prefix("host: ") {
+            let header = header.to_ascii_lowercase();
+            last |= header == "connection: close";
+            if let Some(host) = header.strip_prefix("host: ") {
                 host.clone_into(&mut last_host.lock().expect("not poisoned"));
             }
         }
         requests.fetch_add(1, Ordering::SeqCst);
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length:";
         let _ = answers.write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes());
-        if request.ends_with("HTTP/1.0") {
+        if last {
             return;
         }
     }

@@ -30,7 +30,11 @@ fn a_small_pack_is_right_and_has_defaults() {
 #[test]
 fn mistakes_are_told_with_their_line_and_the_fix() {
     let table = [
-        ("summary: a test", "summery: a test", &["packs/mine/gateway.yaml:2", "summery", "did you mean `summary`?"][..]),
+        (
+            "summary: a test",
+            "summery: a test",
+            &["packs/mine/gateway.yaml:2", "summery", "did you mean `summary`?"][..],
+        ),
         ("binary: mine\n", "", &["packs/mine/gateway.yaml", "missing key `binary`"]),
         ("name: mine", "name: yours", &["gateway.yaml:1: the name is `yours`, the folder is `mine`"]),
         ("name: mine", "name: direct", &["gateway.yaml:1: a pack cannot be called `direct`"]),
@@ -41,8 +45,16 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         ("path: / }", "path: /, timeout: soon }", &["gateway.yaml:6: `ready.timeout`: "]),
         ("path: / }", "path: /, port: other }", &["gateway.yaml:6", "other", "main", "admin"]),
         ("access_log: file\n", "", &["it is not said how an access log is written", "unsupported"]),
-        ("access_log: file\n", "access_log: file\nunsupported: { access_log: no }\n", &["gateway.yaml:8: `access_log` is both"]),
-        ("access_log: file\n", "access_log: file\nstop: { signal: BOOM }\n", &["gateway.yaml:8: unknown stop signal `BOOM`"]),
+        (
+            "access_log: file\n",
+            "access_log: file\nunsupported: { access_log: no }\n",
+            &["gateway.yaml:8: `access_log` is both"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nstop: { signal: BOOM }\n",
+            &["gateway.yaml:8: unknown stop signal `BOOM`"],
+        ),
         (
             "access_log: file\n",
             "access_log: file\nfiles: [{ template: a.j2, to: a }]\n",
@@ -90,7 +102,10 @@ fn a_directory_adds_packs_and_stands_in_for_embedded_ones() {
     assert_eq!(packs.names(), ["envoy", "haproxy", "mine", "nginx"]);
     assert_eq!(packs.get("nginx").expect("there").manifest().binary, "mine");
     assert!(packs.infos().iter().any(|info| info.name == "mine"));
-    assert_ne!(PackSet::load(None).expect("nothing wrong").get("nginx").expect("there").manifest().binary, "mine");
+    assert_ne!(
+        PackSet::load(None).expect("nothing wrong").get("nginx").expect("there").manifest().binary,
+        "mine"
+    );
 }
 
 #[test]
