@@ -130,7 +130,8 @@ fn what_already_runs_is_attached_to_and_left_running() {
     assert!(upstream.ledger().is_none() && upstream.process().is_none());
     let mut gateway = driver.start_gateway(&plan.gateways[0], upstream.addresses()).expect("it runs");
     assert_eq!(gateway.process().map(|watched| watched.pid), Some(std::process::id()));
-    (gateway.stop(), upstream.stop());
+    gateway.stop();
+    upstream.stop();
     assert_eq!(get(theirs.address, "/").body, "theirs", "it runs on");
 }
 

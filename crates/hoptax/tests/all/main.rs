@@ -4,6 +4,7 @@ mod driver;
 mod hop;
 mod lab;
 mod origin;
+mod pack_docs;
 mod packs;
 mod support;
 mod upstream;

@@ -1,7 +1,7 @@
 //! Every embedded pack with its real gateway, and what wrong packs are told.
 
 use crate::support::hoptax;
-use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
+use crate::world::{Running, exe, get, http_upstream, is_missing, keep, running_plan};
 use hoptax::lab::Driver as _;
 use hoptax::lab::packs::PackSet;
 use hoptax::lab::process::ProcessDriver;
@@ -103,6 +103,12 @@ fn equalised_gateways_keep_their_upstream_connections() {
         assert_eq!(upstream.requests(), 10, "{pack}");
         assert_eq!(upstream.connections(), 1, "{pack}: one after the other needs one connection");
         assert_eq!(upstream.last_host(), "echo.com", "{pack}: Host passes unchanged");
+        // Many client connections must not end the pooling: HAProxy as it ships pools no more once a fifth of its
+        // descriptors is in use.
+        let clients: Vec<_> = (0..500).map(|_| keep(service.0.addresses()[0])).collect();
+        assert_eq!(upstream.requests(), 510, "{pack}");
+        assert!(upstream.connections() <= 2, "{pack}: {} upstream connections", upstream.connections());
+        drop(clients);
     }
 }
 
@@ -249,7 +255,8 @@ fn words_that_are_wrong_are_refused_with_their_line() {
                     start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
                     ready: { path: / }\naccess_log: stdout\n";
     let unknown_key = manifest.replace("access_log: stdout", "access_logs: stdout");
-    let table: [(&[(&str, &str)], &[&str]); 4] = [
+    type Files<'a> = &'a [(&'a str, &'a str)];
+    let table: [(Files<'_>, &[&str]); 4] = [
         (&[("gateway.yaml", manifest)], &["wrong/gateway.yaml:5", "template `script.j2` is not in the pack"]),
         (
             &[("gateway.yaml", manifest), ("script.j2", "one\n{{ prot }}\n")],

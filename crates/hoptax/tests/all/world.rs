@@ -136,3 +136,14 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
     Answer { status, body: body.to_owned() }
 }
+
+/// One request on a connection that is then kept open.
+pub(crate) fn keep(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("it accepts connections");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: echo.com\r\n\r\n").expect("sent");
+    let mut lines = BufReader::new(&stream).lines();
+    let status = lines.next().expect("an answer").expect("in time");
+    assert!(status.contains(" 200"), "{status}");
+    stream
+}
