@@ -188,6 +188,15 @@ fn a_gateway_that_exits_is_quoted_and_its_configuration_named() {
 }
 
 #[test]
+fn a_taken_port_is_answered_with_other_ports_three_times_in_all() {
+    let packs = scripted("echo bind {{ port }}: Address already in use >&2\nexit 1\n");
+    let failure = start_failure(packs.path());
+    let ports: std::collections::BTreeSet<_> =
+        failure.detail.lines().filter(|line| line.ends_with("Address already in use")).collect();
+    assert_eq!(ports.len(), 3, "{failure:?}");
+}
+
+#[test]
 fn a_gateway_that_is_never_ready_is_given_up() {
     let packs = scripted("echo waiting for nothing\nexec sleep 60\n");
     let failure = start_failure(packs.path());
