@@ -68,12 +68,13 @@ impl Sources<'_> {
             }
         };
         let column = place.column.max(1);
-        let rest = (excerpt.trim_end().chars().count() as u32 + 1).saturating_sub(column);
+        // The parser counts blanks after a quoted value as part of it.
+        let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
             file,
             line,
             column,
-            span: place.length.min(rest).max(1),
+            span: (typed.trim_end().chars().count() as u32).max(1),
             // A tab is wider on the screen than in the count of columns; a blank keeps the caret below its character.
             excerpt: excerpt.replace('\t', " ").trim_end().to_owned(),
             message: fault.message,
