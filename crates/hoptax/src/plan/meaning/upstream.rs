@@ -50,7 +50,7 @@ pub(super) fn origin(reader: &mut Reader<'_>, url: &Placed<String>) -> String {
 
 fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let instances = reader.at_least_one(typed.instances.clone(), "instances", 1);
-    let status = status(reader, typed.status);
+    let status = status(reader, typed.status.as_ref());
     let headers = typed.headers.map(|headers| read_headers(reader, headers)).unwrap_or_default();
     let bodiless = matches!(status, 204 | 304);
     let body = match typed.body {
@@ -79,12 +79,12 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     UpstreamRead { value, delay_place }
 }
 
-fn status(reader: &mut Reader<'_>, typed: Option<Placed<u16>>) -> u16 {
+fn status(reader: &mut Reader<'_>, typed: Option<&Placed<u16>>) -> u16 {
     let Some(Placed { place, value }) = typed else { return 200 };
-    if !(200..=599).contains(&value) {
-        reader.fault(place, format!("{value} is not the status of a final answer"), "use 200 to 599");
+    if !(200..=599).contains(value) {
+        reader.fault(*place, format!("{value} is not the status of a final answer"), "use 200 to 599");
     }
-    value
+    *value
 }
 
 fn first_port(reader: &mut Reader<'_>, port: &Placed<u16>, instances: u32) -> Option<u16> {
