@@ -1,8 +1,9 @@
 //! What `run`, `check` and `render` share: naming a plan, overriding parts of it, reading it.
 
 use super::BadInput;
-use crate::plan::{self, LoadError, PackInfo, Plan, units};
-use std::path::{Path, PathBuf};
+use crate::lab::packs::PackSet;
+use crate::plan::{self, LoadError, Plan, units};
+use std::path::PathBuf;
 
 /// A plan as it is named on the command line.
 #[derive(Debug, Clone, clap::Args)]
@@ -26,7 +27,7 @@ impl PlanSource {
     /// # Errors
     /// [`BadInput`] if there is no such file, or it has mistakes.
     pub(crate) fn load(&self) -> anyhow::Result<(Plan, String)> {
-        let known = known_packs(self.packs.as_deref())?;
+        let known = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?.infos();
         plan::load(&self.plan, &self.sets, cpus(), known).map_err(|error| {
             match error {
                 LoadError::Mistakes(mistakes) => BadInput::from(mistakes),
@@ -46,16 +47,4 @@ fn cpus() -> u32 {
         || std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
         |last| last + 1,
     )
-}
-
-/// The packs a plan can name: the built-in ones, and those of `folder`.
-fn known_packs(folder: Option<&Path>) -> anyhow::Result<Vec<PackInfo>> {
-    let mut names: Vec<String> = ["nginx", "haproxy", "envoy"].map(str::to_owned).into();
-    for entry in folder.map(std::fs::read_dir).transpose()?.into_iter().flatten() {
-        let entry = entry?;
-        if entry.path().join("gateway.yaml").is_file() {
-            names.extend(entry.file_name().into_string().ok());
-        }
-    }
-    Ok(names.into_iter().map(|name| PackInfo { name, features: Vec::new() }).collect())
 }

@@ -3,10 +3,10 @@
 //! `raw` holds what was typed; parsing turns it into the types below or refuses it with a line, a column and the fix.
 //! Nothing after this module knows YAML, units or defaults.
 
-mod de;
-mod error;
+pub(crate) mod de;
+pub(crate) mod error;
 mod meaning;
-mod node;
+pub(crate) mod node;
 mod parse;
 mod raw;
 pub mod units;
