@@ -83,10 +83,10 @@ impl Sources<'_> {
     }
 }
 
-/// One mistake in a plan: where, what, and how to mend it.
+/// One mistake in a plan or a pack: where, what, and how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PlanError {
-    /// The plan's file as it was named, or the whole `--set` argument.
+    /// The file as it was named, or the whole `--set` argument.
     pub file: String,
     /// Line, from 1; 0 for a `--set`.
     pub line: u32,
@@ -118,7 +118,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-/// Every mistake that was found in a plan, in the order of their places; at least one.
+/// Every mistake that was found, in the order of their places; at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PlanErrors(pub Vec<PlanError>);
 
@@ -129,7 +129,7 @@ impl fmt::Display for PlanErrors {
         }
         match self.0.len() {
             1 => Ok(()),
-            count => write!(f, "\n\n{count} mistakes in the plan"),
+            count => write!(f, "\n\n{count} mistakes"),
         }
     }
 }

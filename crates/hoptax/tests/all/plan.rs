@@ -135,3 +135,35 @@ fn schema_prints_a_schema() {
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert!(schema["properties"]["gateways"].is_object());
 }
+
+const PACK: &str = r#"
+name: absent
+summary: A gateway that no machine has.
+binary: no-such-program-anywhere
+version: { command: ["{{ binary }}", "-v"], pattern: "(.*)" }
+install: { apt: apt install absent }
+start: ["{{ binary }}", "--port", "{{ port }}"]
+ready: { path: /, port: main, status: 200, timeout: 5s }
+access_log: stdout
+"#;
+
+#[test]
+fn check_names_gateways_that_are_not_installed() {
+    let directory = tempfile::tempdir().unwrap();
+    let pack = directory.path().join("packs/absent");
+    fs::create_dir_all(&pack).unwrap();
+    fs::write(pack.join("gateway.yaml"), PACK).unwrap();
+    fs::write(
+        directory.path().join("x.yaml"),
+        "gateways: [absent, hop-l4]\nload: [{ loop: closed, connections: 1 }]\n",
+    )
+    .unwrap();
+    let (code, out, err) = run(directory.path(), &["check", "x.yaml", "--packs", "packs"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("absent is not installed") && out.contains("apt install absent"), "{out}");
+    let (_, out, _) = run(directory.path(), &["check", "x.yaml", "--packs", "packs", "--json"]);
+    let outlook: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(outlook["not_installed"][0]["pack"], "absent");
+    let (code, _, err) = run(directory.path(), &["check", "x.yaml", "--packs", "nowhere"]);
+    assert_eq!(code, 2, "{err}");
+}

@@ -36,7 +36,7 @@ plans/x.yaml:3:10: the duration `3` has no unit
   |          ^
   = help: add one: 3s for seconds, 3ms for milliseconds
 
-2 mistakes in the plan
+2 mistakes
 ",
     );
     says(
