@@ -159,10 +159,7 @@ fn describe_upstream(upstream: &Upstream) -> String {
     match upstream {
         Upstream::Running { url } => format!("already running at {url}, without a ledger"),
         Upstream::BuiltIn(built_in) => {
-            let instances = match built_in.instances {
-                1 => "1 instance".to_owned(),
-                count => format!("{count} instances"),
-            };
+            let instances = plural(u64::from(built_in.instances), "instance");
             format!("built in, {instances}, status {}, delay {}", built_in.status, built_in.delay)
         }
     }
@@ -170,7 +167,8 @@ fn describe_upstream(upstream: &Upstream) -> String {
 
 impl fmt::Display for Outlook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (contenders, load_points, rounds) = (self.contenders.len(), self.load.len(), self.rounds);
+        let contenders = self.contenders.len();
+        let load_points = plural(self.load.len() as u64, "load point");
         writeln!(f, "plan {}\n", self.name)?;
         writeln!(f, "upstream     {}", self.upstream)?;
         let width = self.contenders.iter().map(|contender| contender.label.len()).max().unwrap_or(0);
@@ -181,10 +179,16 @@ impl fmt::Display for Outlook {
         for (index, load) in self.load.iter().enumerate() {
             writeln!(f, "{:<12} {}", if index == 0 { "load" } else { "" }, load.words)?;
         }
-        writeln!(f, "cases        {contenders} contenders × {load_points} load points = {}", self.cases)?;
         writeln!(
             f,
-            "trials       {rounds} rounds × {load_points} load points × {} (direct twice) = {}",
+            "cases        {} × {load_points} = {}",
+            plural(contenders as u64, "contender"),
+            self.cases
+        )?;
+        writeln!(
+            f,
+            "trials       {} × {load_points} × {} (direct twice) = {}",
+            plural(u64::from(self.rounds), "round"),
             contenders + 1,
             self.trials
         )?;
@@ -193,7 +197,7 @@ impl fmt::Display for Outlook {
             f,
             "order        shuffled anew in each round by {seed}; direct before and after the gateways"
         )?;
-        writeln!(f, "takes about  {}", show_minutes(Duration::from_secs_f64(self.expected_s)))?;
+        writeln!(f, "takes about  {}", show_minutes(self.expected_s))?;
         for NotInstalled { pack, how_to_install } in &self.not_installed {
             writeln!(
                 f,
@@ -207,7 +211,11 @@ impl fmt::Display for Outlook {
     }
 }
 
+fn plural(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// To the second: more would pretend to know.
-fn show_minutes(duration: Duration) -> String {
-    humantime::format_duration(Duration::from_secs(duration.as_secs_f64().ceil() as u64)).to_string()
+fn show_minutes(seconds: f64) -> String {
+    humantime::format_duration(Duration::from_secs(seconds.ceil() as u64)).to_string()
 }

@@ -165,6 +165,7 @@ fn upstream_and_target() {
         ("target: { headers: { a: \" b\" } }", "1:25 a header value neither begins nor ends with a blank;"),
         ("target: { headers: { Content-Length: 3 } }", "1:22 `Content-Length` is set from the body"),
         ("name: ../x", "1:7 the name `../x` cannot name a directory;"),
+        ("trials: 20000", "1:9 `trials` is 20000; write 10000 or less"),
         ("trials: 0", "1:9 `trials` is zero; write 1 or more"),
         ("cpus: all", "1:7 unknown value `all`; write auto, or"),
         ("cpus: { gateway: \"1-3\" }", "1:18 there is no CPU 2; this machine has CPUs 0 to 1"),
@@ -247,6 +248,15 @@ fn load_points() {
         let told = mistake(&format!("gateways: []\nload: [{{ {entry} }}]\n"));
         assert!(told.starts_with(expected) && !told.contains('\n'), "{entry}\n{told}");
     }
+}
+
+#[test]
+fn a_sweep_of_sweeps_is_bounded() {
+    let many = (1..=1001).map(|count| count.to_string()).collect::<Vec<_>>().join(", ");
+    let told = mistake(&format!(
+        "gateways: []\nload: [{{ loop: closed, connections: [{many}], requests: [{many}], duration: 1s }}]\n"
+    ));
+    assert_eq!(told, "2:8 this sweep makes 1002001 load points; sweep over fewer values");
 }
 
 #[test]
