@@ -84,6 +84,7 @@ pub mod descriptors;
 pub mod fake;
 pub mod guard;
 pub mod guarded;
+pub mod hop;
 pub mod ledger;
 pub mod logs;
 pub mod packs;
@@ -91,4 +92,9 @@ pub mod ports;
 pub mod process;
 pub mod readiness;
 pub mod render;
+pub mod threads;
 pub mod tree;
+pub mod upstream;
+pub mod verify;
+
+mod net;

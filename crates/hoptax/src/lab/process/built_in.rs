@@ -4,10 +4,11 @@ use super::service::{Started, how};
 use super::{ProcessDriver, failed_to_start};
 use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
+use crate::lab::hop::HopReady;
+use crate::lab::upstream::UpstreamReady;
 use crate::lab::{Facts, Service};
 use crate::plan::{Body, BuiltInUpstream, HopKind};
 use crate::record::Failure;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
@@ -20,19 +21,6 @@ const READY_BOUND: Duration = Duration::from_secs(10);
 
 /// Nothing of ours has anything to finish when it is stopped.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// What `hoptax upstream` prints when it is ready.
-#[derive(Debug, Deserialize)]
-struct UpstreamReady {
-    instances: Vec<SocketAddr>,
-    control: SocketAddr,
-}
-
-/// What `hoptax hop` prints when it is ready.
-#[derive(Debug, Deserialize)]
-struct HopReady {
-    listen: SocketAddr,
-}
 
 impl ProcessDriver {
     pub(super) fn start_built_in(&self, upstream: &BuiltInUpstream) -> Result<Box<dyn Service>, Failure> {

@@ -5,12 +5,12 @@ use super::{ProcessDriver, failed_to_start};
 use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
 use crate::lab::packs::manifest::{AccessLogTo, ReadyPort};
-use crate::lab::packs::{Pack, binary};
+use crate::lab::packs::{Pack, PackError, binary};
 use crate::lab::ports::{Ports, local};
 use crate::lab::readiness::{self, NotReady, Probe};
 use crate::lab::render::{self, ACCESS_LOG, Rendered, UpstreamAddress, Variables};
 use crate::lab::{Facts, Service, logs};
-use crate::plan::{AccessLog, Profile, units};
+use crate::plan::{AccessLog, Gateway, GatewayKind, Profile, Upstream, units};
 use crate::record::{Failure, Stage};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,58 @@ impl ProcessDriver {
         })?;
         self.refuse_unsupported(pack, workers, features)?;
         let binary = binary::find(pack).ok_or_else(|| not_installed(pack))?;
-        let attempt = Attempt {
+        let attempt = self.attempt(label, pack, workers, features, upstreams, binary);
+        let mut attempts_left = PORT_ATTEMPTS;
+        loop {
+            attempts_left -= 1;
+            match attempt.start() {
+                Ok(started) => return Ok(Box::new(started)),
+                Err(failure) if attempts_left > 0 && logs::tells_of_taken_port(&failure.detail) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// What a gateway of a pack would be started with; ports are stand-ins, and the program is called by its bare name
+    /// where it is not installed.
+    ///
+    /// # Errors
+    /// If there is no such pack, or a template of it is wrong.
+    ///
+    /// # Panics
+    /// If `gateway` is not started from a pack.
+    pub fn preview(&self, gateway: &Gateway) -> Result<Rendered, PackError> {
+        let GatewayKind::Pack { pack, workers, features } = &gateway.kind else {
+            panic!("`{}` is not started from a pack", gateway.label)
+        };
+        let pack = self.packs.get(pack).ok_or_else(|| PackError {
+            file: String::new(),
+            line: None,
+            message: format!("there is no pack `{pack}`; there are {}", self.packs.names().join(", ")),
+            help: None,
+        })?;
+        let binary = binary::find(pack).unwrap_or_else(|| pack.manifest().binary.clone().into());
+        let instances = match &self.upstream {
+            Upstream::BuiltIn(upstream) => upstream.instances,
+            Upstream::Running { .. } => 1,
+        };
+        let sample = Variables::sample(self.profile, None);
+        let upstreams: Vec<_> =
+            (0..).map(|index| local(sample.admin_port + 1 + index)).take(instances as usize).collect();
+        let attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, binary);
+        render::render(pack, &attempt.variables(sample.port, sample.admin_port))
+    }
+
+    fn attempt<'a>(
+        &'a self,
+        label: &'a str,
+        pack: &'a Pack,
+        workers: u32,
+        features: &'a [String],
+        upstreams: &'a [SocketAddr],
+        binary: PathBuf,
+    ) -> Attempt<'a> {
+        Attempt {
             driver: self,
             pack,
             label,
@@ -60,15 +111,6 @@ impl ProcessDriver {
             upstreams,
             directory: self.run_directory.join("rendered").join(label),
             log_directory: self.log_directory(label),
-        };
-        let mut attempts_left = PORT_ATTEMPTS;
-        loop {
-            attempts_left -= 1;
-            match attempt.start() {
-                Ok(started) => return Ok(Box::new(started)),
-                Err(failure) if attempts_left > 0 && logs::tells_of_taken_port(&failure.detail) => {}
-                Err(failure) => return Err(failure),
-            }
         }
     }
 
