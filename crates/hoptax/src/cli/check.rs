@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::plan_source::PlanSource;
+use crate::lab::packs::{PackSet, binary};
 use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Upstream, units};
 use crate::record::DIRECT;
 use crate::schedule::estimate;
@@ -25,7 +26,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let (plan, _) = self.source.load()?;
-        let outlook = Outlook::of(&plan);
+        let outlook = Outlook::of(&plan, not_installed(&plan, &self.source.packs()?));
         if self.json {
             writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&outlook)?)?;
         } else {
@@ -50,6 +51,28 @@ struct Outlook {
     /// Absent when it will be drawn.
     seed: Option<u64>,
     expected_s: f64,
+    not_installed: Vec<NotInstalled>,
+}
+
+/// A pack that the plan names and this machine lacks.
+#[derive(Debug, Serialize)]
+struct NotInstalled {
+    pack: String,
+    /// One line per way.
+    how_to_install: Vec<String>,
+}
+
+/// Looks for the program of each pack that the plan names.
+fn not_installed(plan: &Plan, packs: &PackSet) -> Vec<NotInstalled> {
+    let mut missing: Vec<NotInstalled> = Vec::new();
+    for gateway in &plan.gateways {
+        let GatewayKind::Pack { pack, .. } = &gateway.kind else { continue };
+        let Some(found) = packs.get(pack) else { continue };
+        if binary::find(found).is_none() && missing.iter().all(|other| other.pack != *pack) {
+            missing.push(NotInstalled { pack: pack.clone(), how_to_install: binary::how_to_install(found) });
+        }
+    }
+    missing
 }
 
 #[derive(Debug, Serialize)]
@@ -73,7 +96,7 @@ struct LoadOutlook {
 }
 
 impl Outlook {
-    fn of(plan: &Plan) -> Self {
+    fn of(plan: &Plan, not_installed: Vec<NotInstalled>) -> Self {
         let direct =
             ContenderOutlook { label: DIRECT.to_owned(), what: "no gateway, the baseline".to_owned() };
         let gateways = plan.gateways.iter().map(ContenderOutlook::of);
@@ -88,6 +111,7 @@ impl Outlook {
             rounds: plan.trials,
             seed: plan.seed,
             expected_s: estimate(plan).as_secs_f64(),
+            not_installed,
         }
     }
 }
@@ -135,10 +159,7 @@ fn describe_upstream(upstream: &Upstream) -> String {
     match upstream {
         Upstream::Running { url } => format!("already running at {url}, without a ledger"),
         Upstream::BuiltIn(built_in) => {
-            let instances = match built_in.instances {
-                1 => "1 instance".to_owned(),
-                count => format!("{count} instances"),
-            };
+            let instances = plural(u64::from(built_in.instances), "instance");
             format!("built in, {instances}, status {}, delay {}", built_in.status, built_in.delay)
         }
     }
@@ -146,7 +167,8 @@ fn describe_upstream(upstream: &Upstream) -> String {
 
 impl fmt::Display for Outlook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (contenders, load_points, rounds) = (self.contenders.len(), self.load.len(), self.rounds);
+        let contenders = self.contenders.len();
+        let load_points = plural(self.load.len() as u64, "load point");
         writeln!(f, "plan {}\n", self.name)?;
         writeln!(f, "upstream     {}", self.upstream)?;
         let width = self.contenders.iter().map(|contender| contender.label.len()).max().unwrap_or(0);
@@ -157,10 +179,16 @@ impl fmt::Display for Outlook {
         for (index, load) in self.load.iter().enumerate() {
             writeln!(f, "{:<12} {}", if index == 0 { "load" } else { "" }, load.words)?;
         }
-        writeln!(f, "cases        {contenders} contenders × {load_points} load points = {}", self.cases)?;
         writeln!(
             f,
-            "trials       {rounds} rounds × {load_points} load points × {} (direct twice) = {}",
+            "cases        {} × {load_points} = {}",
+            plural(contenders as u64, "contender"),
+            self.cases
+        )?;
+        writeln!(
+            f,
+            "trials       {} × {load_points} × {} (direct twice) = {}",
+            plural(u64::from(self.rounds), "round"),
             contenders + 1,
             self.trials
         )?;
@@ -169,11 +197,25 @@ impl fmt::Display for Outlook {
             f,
             "order        shuffled anew in each round by {seed}; direct before and after the gateways"
         )?;
-        writeln!(f, "takes about  {}", show_minutes(Duration::from_secs_f64(self.expected_s)))
+        writeln!(f, "takes about  {}", show_minutes(self.expected_s))?;
+        for NotInstalled { pack, how_to_install } in &self.not_installed {
+            writeln!(
+                f,
+                "\n{pack} is not installed; `hoptax run --skip-missing` leaves it out. To install it:"
+            )?;
+            for how in how_to_install {
+                writeln!(f, "  {how}")?;
+            }
+        }
+        Ok(())
     }
 }
 
+fn plural(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// To the second: more would pretend to know.
-fn show_minutes(duration: Duration) -> String {
-    humantime::format_duration(Duration::from_secs(duration.as_secs_f64().ceil() as u64)).to_string()
+fn show_minutes(seconds: f64) -> String {
+    humantime::format_duration(Duration::from_secs(seconds.ceil() as u64)).to_string()
 }

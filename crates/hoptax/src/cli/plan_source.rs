@@ -27,7 +27,7 @@ impl PlanSource {
     /// # Errors
     /// [`BadInput`] if there is no such file, or it has mistakes.
     pub(crate) fn load(&self) -> anyhow::Result<(Plan, String)> {
-        let known = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?.infos();
+        let known = self.packs()?.infos();
         plan::load(&self.plan, &self.sets, cpus(), known).map_err(|error| {
             match error {
                 LoadError::Mistakes(mistakes) => BadInput::from(mistakes),
@@ -35,6 +35,14 @@ impl PlanSource {
             }
             .into()
         })
+    }
+
+    /// The packs that the plan can name.
+    ///
+    /// # Errors
+    /// [`BadInput`] if the folder of `--packs` cannot be read, or a pack in it is wrong.
+    pub(crate) fn packs(&self) -> anyhow::Result<PackSet> {
+        Ok(PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?)
     }
 }
 

@@ -68,12 +68,13 @@ impl Sources<'_> {
             }
         };
         let column = place.column.max(1);
-        let rest = (excerpt.trim_end().chars().count() as u32 + 1).saturating_sub(column);
+        // The parser counts blanks after a quoted value as part of it.
+        let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
             file,
             line,
             column,
-            span: place.length.min(rest).max(1),
+            span: (typed.trim_end().chars().count() as u32).max(1),
             // A tab is wider on the screen than in the count of columns; a blank keeps the caret below its character.
             excerpt: excerpt.replace('\t', " ").trim_end().to_owned(),
             message: fault.message,
@@ -82,10 +83,10 @@ impl Sources<'_> {
     }
 }
 
-/// One mistake in a plan: where, what, and how to mend it.
+/// One mistake in a plan or a pack: where, what, and how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PlanError {
-    /// The plan's file as it was named, or the whole `--set` argument.
+    /// The file as it was named, or the whole `--set` argument.
     pub file: String,
     /// Line, from 1; 0 for a `--set`.
     pub line: u32,
@@ -117,7 +118,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-/// Every mistake that was found in a plan, in the order of their places; at least one.
+/// Every mistake that was found, in the order of their places; at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PlanErrors(pub Vec<PlanError>);
 
@@ -128,7 +129,7 @@ impl fmt::Display for PlanErrors {
         }
         match self.0.len() {
             1 => Ok(()),
-            count => write!(f, "\n\n{count} mistakes in the plan"),
+            count => write!(f, "\n\n{count} mistakes"),
         }
     }
 }

@@ -323,3 +323,6 @@ pub enum Metric {
     /// Largest resident set of the gateway's processes, bytes.
     MemoryRssBytes,
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ mod lab;
 mod origin;
 mod pack_docs;
 mod packs;
+mod plan;
 mod support;
 mod upstream;
 mod wire;

@@ -11,7 +11,7 @@ use crate::record::DIRECT;
 /// Name of a gateway that already runs.
 const EXTERNAL: &str = "external";
 
-/// More workers than this are a typing error.
+/// More than any gateway profits from.
 const MOST_WORKERS: u32 = 1024;
 
 pub(super) fn read(reader: &mut Reader<'_>, typed: Vec<Placed<Short<RawGateway>>>) -> Vec<Gateway> {
@@ -128,10 +128,7 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
         let help = unknown_help(&name.value, &reader.context.known);
         reader.fault(name.place, format!("unknown gateway `{}`", name.value), help);
     }
-    let workers = reader.at_least_one(typed.workers.clone(), "workers", 1);
-    if let Some(typed) = typed.workers.as_ref().filter(|typed| typed.value > MOST_WORKERS) {
-        reader.fault(typed.place, format!("{workers} workers"), format!("at most {MOST_WORKERS} make sense"));
-    }
+    let workers = reader.count(typed.workers.as_ref(), "workers", 1, MOST_WORKERS);
     let mut features: Vec<String> = Vec::new();
     for feature in typed.features.iter().flatten() {
         if let Some(pack) = &known {

@@ -14,7 +14,10 @@ const HIGHEST_RATE: f64 = 1e9;
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// More load points than anyone waits for; keeps a sweep of sweeps from filling the memory.
-const MOST_POINTS: usize = 10_000;
+const MOST_POINTS: usize = 1000;
+
+/// More than any machine holds; what this one holds is the lab's to say, for it depends on the descriptors.
+const MOST_CONNECTIONS: u32 = 10_000_000;
 
 pub(super) fn read(
     reader: &mut Reader<'_>,
@@ -33,7 +36,7 @@ pub(super) fn read(
         let faults_before = reader.faults.len();
         let axes = Axes::read(reader, place, &value);
         axes.check_rates(reader, upstream);
-        let count = axes.lengths().iter().product::<usize>();
+        let count = axes.lengths().into_iter().fold(1, usize::saturating_mul);
         if count > MOST_POINTS {
             reader.fault(place, format!("this sweep makes {count} load points"), "sweep over fewer values");
         }
@@ -112,7 +115,7 @@ impl Axes {
                 reader.unit(arrivals, units::arrivals)
             }),
             connections: swept(reader, Some(&typed.connections), 1, |reader, connections| {
-                Some(reader.at_least_one(Some(connections.clone()), "connections", 1))
+                Some(reader.count(Some(connections), "connections", 1, MOST_CONNECTIONS))
             }),
             duration: swept(reader, typed.duration.as_ref(), DEFAULT_DURATION, |reader, duration| {
                 let value = reader.unit(duration, units::duration)?;

@@ -16,6 +16,9 @@ use super::{AccessLog, Budget, Context, CpuPlan, CpuSets, Gateway, Plan, Profile
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// Rounds beyond this would take weeks.
+const MOST_TRIALS: u32 = 10_000;
+
 /// Understands a whole plan; `stem` is its file's name without the ending.
 pub(crate) fn understand(raw: RawPlan, stem: &str, context: &Context) -> Result<Plan, Vec<Fault>> {
     let mut reader = Reader { context, faults: Vec::new() };
@@ -24,7 +27,7 @@ pub(crate) fn understand(raw: RawPlan, stem: &str, context: &Context) -> Result<
     let gateways = gateways::read(&mut reader, raw.gateways);
     let target = target::read(&mut reader, raw.target.unwrap_or_default());
     let load = load::read(&mut reader, raw.load, &upstream);
-    let trials = reader.at_least_one(raw.trials, "trials", 5);
+    let trials = reader.count(raw.trials.as_ref(), "trials", 5, MOST_TRIALS);
     let warmup = reader.time(raw.warmup, Duration::from_secs(2));
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout_place = raw.timeout.as_ref().map(|timeout| timeout.place);
@@ -83,15 +86,15 @@ impl Reader<'_> {
         typed.and_then(|typed| self.unit(&typed, units::duration)).unwrap_or(default)
     }
 
-    fn at_least_one(&mut self, typed: Option<Placed<u32>>, key: &str, default: u32) -> u32 {
-        match typed {
-            Some(Placed { value: 0, place }) => {
-                self.fault(place, format!("`{key}` is zero"), "write 1 or more");
-                default
-            }
-            Some(typed) => typed.value,
-            None => default,
+    /// A count from 1 to `most`; above that a typing error is likelier than a wish.
+    fn count(&mut self, typed: Option<&Placed<u32>>, key: &str, default: u32, most: u32) -> u32 {
+        let Some(&Placed { place, value }) = typed else { return default };
+        if value == 0 {
+            self.fault(place, format!("`{key}` is zero"), "write 1 or more");
+        } else if value > most {
+            self.fault(place, format!("`{key}` is {value}"), format!("write {most} or less"));
         }
+        value
     }
 
     fn name(&mut self, typed: Option<Placed<String>>, stem: &str) -> String {

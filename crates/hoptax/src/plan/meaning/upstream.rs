@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Answered where the plan does not say: small enough to stay in one packet, large enough to be a real answer.
 const DEFAULT_BODY: u64 = 1024;
 
+/// Each has a thread and a port of its own.
+const MOST_INSTANCES: u32 = 256;
+
 pub(super) fn read(reader: &mut Reader<'_>, typed: Option<Placed<RawUpstream>>) -> UpstreamRead {
     let typed = typed.map(|typed| typed.value).unwrap_or_default();
     match &typed.url {
@@ -49,8 +52,8 @@ pub(super) fn origin(reader: &mut Reader<'_>, url: &Placed<String>) -> String {
 }
 
 fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
-    let instances = reader.at_least_one(typed.instances.clone(), "instances", 1);
-    let status = status(reader, typed.status);
+    let instances = reader.count(typed.instances.as_ref(), "instances", 1, MOST_INSTANCES);
+    let status = status(reader, typed.status.as_ref());
     let headers = typed.headers.map(|headers| read_headers(reader, headers)).unwrap_or_default();
     let bodiless = matches!(status, 204 | 304);
     let body = match typed.body {
@@ -79,12 +82,12 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     UpstreamRead { value, delay_place }
 }
 
-fn status(reader: &mut Reader<'_>, typed: Option<Placed<u16>>) -> u16 {
+fn status(reader: &mut Reader<'_>, typed: Option<&Placed<u16>>) -> u16 {
     let Some(Placed { place, value }) = typed else { return 200 };
-    if !(200..=599).contains(&value) {
-        reader.fault(place, format!("{value} is not the status of a final answer"), "use 200 to 599");
+    if !(200..=599).contains(value) {
+        reader.fault(*place, format!("{value} is not the status of a final answer"), "use 200 to 599");
     }
-    value
+    *value
 }
 
 fn first_port(reader: &mut Reader<'_>, port: &Placed<u16>, instances: u32) -> Option<u16> {
