@@ -7,4 +7,6 @@
 pub mod cli;
 pub mod lab;
 pub mod plan;
+pub mod probe;
 pub mod record;
+pub mod schedule;

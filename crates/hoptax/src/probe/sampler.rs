@@ -1,0 +1,126 @@
+//! The thread that looks at everything every 100 ms while a trial runs.
+
+use super::{HostTimes, Sample, Timeline, Tree};
+use crate::lab::Watched;
+use hoptax_load::clock;
+use hoptax_load::record::WINDOW_NS;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Looks between two searches for new members of the watched trees: a search reads every process of the host.
+const LOOKS_PER_SCAN: u32 = 10;
+
+/// Samples process trees and the host until it is asked for what it saw.
+#[derive(Debug)]
+pub struct Sampler {
+    orders: Sender<Order>,
+    thread: JoinHandle<Timeline>,
+}
+
+enum Order {
+    /// Sample at this moment and every window from it on.
+    Align(u64),
+    /// Sample now, closely.
+    Look,
+}
+
+impl Sampler {
+    /// Begins to sample these trees.
+    pub fn start(watched: &[Watched]) -> Self {
+        let (orders, inbox) = mpsc::channel();
+        let trees = watched.iter().copied().map(Tree::new).collect();
+        let thread = thread::spawn(move || sample(trees, &inbox));
+        Self { orders, thread }
+    }
+
+    /// Puts the samples in step with windows that begin at `start_ns`, so that none has to be guessed from two.
+    pub fn align(&self, start_ns: u64) {
+        let _ = self.orders.send(Order::Align(start_ns));
+    }
+
+    /// Looks now, closely.
+    pub fn look(&self) {
+        let _ = self.orders.send(Order::Look);
+    }
+
+    /// Looks once more and returns what was seen.
+    ///
+    /// # Panics
+    /// If the sampling thread did, which is a defect of ours.
+    pub fn finish(self) -> Timeline {
+        drop(self.orders);
+        self.thread.join().expect("the sampler does not panic")
+    }
+}
+
+fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>) -> Timeline {
+    let mut timeline = Timeline::default();
+    let mut looks: u32 = 0;
+    let mut due = clock::now();
+    loop {
+        let wait = Duration::from_nanos(due.saturating_sub(clock::now()));
+        let close = match inbox.recv_timeout(wait) {
+            Ok(Order::Align(start)) => {
+                due = next_in_step(start, clock::now());
+                true
+            }
+            Ok(Order::Look) => true,
+            Err(RecvTimeoutError::Timeout) => {
+                due = next_in_step(due, clock::now());
+                false
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                timeline.samples.push(look(&mut trees, true));
+                return timeline;
+            }
+        };
+        looks += 1;
+        if close || looks.is_multiple_of(LOOKS_PER_SCAN) {
+            trees.iter_mut().for_each(Tree::rescan);
+        }
+        timeline.samples.push(look(&mut trees, close));
+    }
+}
+
+fn look(trees: &mut [Tree], close: bool) -> Sample {
+    let look = if close { Tree::look_closely } else { Tree::look };
+    let at_ns = clock::now();
+    Sample { at_ns, host: HostTimes::now(), trees: trees.iter_mut().map(look).collect() }
+}
+
+/// The first moment after `now` that is a whole number of windows from `start`.
+fn next_in_step(start: u64, now: u64) -> u64 {
+    if start > now { start } else { start + ((now - start) / WINDOW_NS + 1) * WINDOW_NS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_from_the_start_of_the_windows() {
+        assert_eq!(next_in_step(1_000, 10), 1_000);
+        assert_eq!(next_in_step(1_000, 1_000), 1_000 + WINDOW_NS);
+        assert_eq!(next_in_step(1_000, 1_001 + 3 * WINDOW_NS), 1_000 + 4 * WINDOW_NS);
+    }
+
+    #[test]
+    fn watches_this_process() {
+        let sampler = Sampler::start(&[Watched { pid: std::process::id(), include_root: true }]);
+        let from = clock::now();
+        sampler.align(from);
+        let mut busy: u64 = 0;
+        while clock::process_cpu() < 60 * clock::MILLISECOND || clock::now() < from + WINDOW_NS {
+            busy = busy.wrapping_add(clock::now());
+        }
+        sampler.look();
+        let timeline = sampler.finish();
+        let to = clock::now();
+        assert!(busy > 0);
+        let usage = timeline.usage(0, from, to).expect("more than one look");
+        assert!(usage.cpu_ns > 0 && usage.rss_bytes_max > 1_000_000 && usage.threads > 0, "{usage:?}");
+        let host = timeline.host(from, to);
+        assert!(host.steal + host.foreign + host.idle <= 1.0 + 1e-9, "{host:?}");
+    }
+}

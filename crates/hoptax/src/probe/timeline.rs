@@ -1,0 +1,165 @@
+//! What the sampler saw, turned into figures over exactly the measured time. Pure.
+
+use super::HostTimes;
+use crate::record::{HostUsage, RoleUsage};
+use hoptax_load::record::WINDOW_NS;
+
+/// One look at a process tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TreeSample {
+    /// CPU time so far, nanoseconds.
+    pub cpu_ns: u64,
+    /// Resident memory, bytes.
+    pub rss_bytes: u64,
+    /// Proportional memory, bytes; only where it was looked at closely.
+    pub pss_bytes: Option<u64>,
+    /// Processes.
+    pub processes: u32,
+    /// Threads; 0 where it was not looked at closely.
+    pub threads: u32,
+}
+
+/// One look at everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// When, on [`hoptax_load::clock::now`].
+    pub at_ns: u64,
+    /// The host.
+    pub host: HostTimes,
+    /// The watched trees, in the order given to the sampler.
+    pub trees: Vec<TreeSample>,
+}
+
+/// Samples in the order of time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// The samples.
+    pub samples: Vec<Sample>,
+}
+
+impl Timeline {
+    /// What tree `index` used in `[from, to)`. `None` without two samples to look between.
+    pub fn usage(&self, index: usize, from: u64, to: u64) -> Option<RoleUsage> {
+        if self.samples.len() < 2 {
+            return None;
+        }
+        let cpu = |at| self.value_at(at, |sample| sample.trees[index].cpu_ns);
+        let inside = self.around(from, to).iter().map(|sample| &sample.trees[index]);
+        let last = self.around(from, to).iter().rev().map(|sample| &sample.trees[index]);
+        Some(RoleUsage {
+            cpu_ns: cpu(to) - cpu(from),
+            processes: last.clone().next()?.processes,
+            threads: last.clone().map(|tree| tree.threads).find(|&threads| threads > 0).unwrap_or(0),
+            rss_bytes_max: inside.clone().map(|tree| tree.rss_bytes).max().unwrap_or(0),
+            pss_bytes_max: inside.filter_map(|tree| tree.pss_bytes).max(),
+            cpu_ns_by_window: windows(from, to).map(|(from, to)| cpu(to) - cpu(from)).collect(),
+        })
+    }
+
+    /// What the host did in `[from, to)`. Everything busy that is none of the watched trees is foreign.
+    pub fn host(&self, from: u64, to: u64) -> HostUsage {
+        if self.samples.len() < 2 {
+            return HostUsage::default();
+        }
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let between = |from, to| {
+            let spent = |kind: fn(&Sample) -> u64| self.value_at(to, kind) - self.value_at(from, kind);
+            let total = spent(|sample| sample.host.total());
+            let ours = spent(|sample| sample.trees.iter().map(|tree| tree.cpu_ns).sum());
+            let foreign = spent(|sample| sample.host.busy).saturating_sub(ours);
+            (
+                share(spent(|sample| sample.host.steal), total),
+                share(foreign, total),
+                share(spent(|sample| sample.host.idle), total),
+            )
+        };
+        let (steal, foreign, idle) = between(from, to);
+        let (steal_by_window, foreign_by_window) = windows(from, to)
+            .map(|(from, to)| between(from, to))
+            .map(|(steal, foreign, _)| (steal, foreign))
+            .unzip();
+        HostUsage { steal, foreign, idle, steal_by_window, foreign_by_window }
+    }
+
+    /// The samples within `[from, to]`, or those nearest to it.
+    fn around(&self, from: u64, to: u64) -> &[Sample] {
+        let first = self.samples.partition_point(|sample| sample.at_ns < from);
+        let end = self.samples.partition_point(|sample| sample.at_ns <= to);
+        let first = first.min(self.samples.len() - 1);
+        &self.samples[first..end.max(first + 1)]
+    }
+
+    /// A growing count at a moment: between two samples it is taken to have grown evenly, before the first and after
+    /// the last it is taken to stand still.
+    fn value_at(&self, at: u64, value: impl Fn(&Sample) -> u64) -> u64 {
+        let next = self.samples.partition_point(|sample| sample.at_ns < at);
+        let Some(after) = self.samples.get(next) else {
+            return self.samples.last().map_or(0, value);
+        };
+        let Some(before) = next.checked_sub(1).map(|index| &self.samples[index]) else { return value(after) };
+        let (low, high) = (value(before), value(after));
+        let share = (at - before.at_ns) as f64 / (after.at_ns - before.at_ns) as f64;
+        low + (high.saturating_sub(low) as f64 * share).round() as u64
+    }
+}
+
+/// The generator's windows in `[from, to)`, the last one cut short where it must be.
+fn windows(from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
+    (from..to).step_by(WINDOW_NS as usize).map(move |start| (start, (start + WINDOW_NS).min(to)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn sample(at_ms: u64, cpu_ms: u64, busy_ms: u64, steal_ms: u64) -> Sample {
+        let tree =
+            TreeSample { cpu_ns: cpu_ms * MS, rss_bytes: at_ms, processes: 1, ..TreeSample::default() };
+        let host = HostTimes {
+            busy: busy_ms * MS,
+            steal: steal_ms * MS,
+            idle: (2 * at_ms).saturating_sub(busy_ms + steal_ms) * MS,
+        };
+        Sample { at_ns: at_ms * MS, host, trees: vec![tree] }
+    }
+
+    #[test]
+    fn usage_is_cut_to_the_measured_time() {
+        let timeline = Timeline {
+            samples: vec![
+                sample(0, 0, 0, 0),
+                sample(100, 40, 60, 0),
+                sample(200, 60, 90, 20),
+                sample(300, 60, 90, 20),
+            ],
+        };
+        // From the middle of the first window to the middle of the second: half of 40 and half of 20.
+        let usage = timeline.usage(0, 50 * MS, 150 * MS).expect("enough samples");
+        assert_eq!(usage.cpu_ns, 30 * MS);
+        assert_eq!(usage.cpu_ns_by_window, [30 * MS]);
+        assert_eq!(usage.rss_bytes_max, 100, "the sample inside");
+        let usage = timeline.usage(0, 0, 250 * MS).expect("enough samples");
+        assert_eq!(usage.cpu_ns_by_window, [40 * MS, 20 * MS, 0]);
+        assert_eq!(usage.cpu_ns, 60 * MS);
+    }
+
+    #[test]
+    fn foreign_is_what_is_busy_but_not_ours() {
+        let timeline =
+            Timeline { samples: vec![sample(0, 0, 0, 0), sample(100, 40, 60, 0), sample(200, 60, 90, 20)] };
+        let host = timeline.host(0, 200 * MS);
+        assert!((host.foreign - 30.0 / 400.0).abs() < 1e-9, "{host:?}");
+        assert!((host.steal - 20.0 / 400.0).abs() < 1e-9, "{host:?}");
+        assert_eq!(host.steal_by_window.len(), 2);
+        assert!((host.steal_by_window[1] - 0.1).abs() < 1e-9, "{host:?}");
+        assert!((host.foreign_by_window[0] - 0.1).abs() < 1e-9, "{host:?}");
+    }
+
+    #[test]
+    fn too_few_samples_say_nothing() {
+        assert_eq!(Timeline::default().usage(0, 0, 100), None);
+        assert_eq!(Timeline::default().host(0, 100), HostUsage::default());
+    }
+}
