@@ -12,8 +12,8 @@ use crate::spec::Arrivals;
 pub const HIGHEST_RATE: f64 = 1e7;
 /// Lowest rate accepted: one request in a thousand seconds.
 pub const LOWEST_RATE: f64 = 1e-3;
-/// Largest jitter accepted: from a half on neighbours would change places.
-pub const LARGEST_JITTER: f64 = 0.5;
+/// Largest jitter accepted: a whole interval either way. Neighbours may change places then, but no others.
+pub const LARGEST_JITTER: f64 = 1.0;
 
 /// Rates are kept as whole requests per this many seconds, so that moments are exact quotients.
 const RATE_UNIT: f64 = 1e6;
@@ -36,6 +36,8 @@ pub(crate) struct Pacer {
     end: u64,
     poisson: Poisson,
     next: Option<u64>,
+    /// Jitter only: the later of the two moments looked at, so that neighbours come out in order.
+    held: Option<u64>,
 }
 
 /// State of the Poisson process: the only one whose moments are not a closed form.
@@ -84,6 +86,7 @@ impl Pacer {
                 elapsed: 0.0,
             },
             next: None,
+            held: None,
         };
         pacer.next = pacer.compute();
         pacer
@@ -97,7 +100,6 @@ impl Pacer {
     /// Takes the next scheduled moment if it is not after `now`.
     pub(crate) fn take_due(&mut self, now: u64) -> Option<u64> {
         let due = self.next.filter(|due| *due <= now)?;
-        self.index = self.index.saturating_add(self.stride);
         self.next = self.compute();
         Some(due)
     }
@@ -107,40 +109,52 @@ impl Pacer {
         if self.next.is_none_or(|next| next >= until) {
             return 0;
         }
-        if matches!(self.arrivals, Arrivals::Poisson) {
+        if self.arrivals != Arrivals::Constant {
             let mut rest = self.clone();
-            let mut count = 0;
-            while until > 0 && rest.take_due(until - 1).is_some() {
-                count += 1;
-            }
-            return count;
+            return std::iter::from_fn(|| rest.take_due(until - 1)).count() as u64;
         }
-        // Moments never go back, so the first one that is not before `until` is found by halving.
+        // Constant moments never go back, so the first one that is not before `until` is found by halving; `index` is
+        // the one behind `next`.
         let is_due = |step: u64| {
             let index = u128::from(self.index) + u128::from(step) * u128::from(self.stride);
             u64::try_from(index).ok().and_then(|index| self.at(index)).is_some_and(|moment| moment < until)
         };
-        let mut high = 1;
-        while is_due(high) {
-            high *= 2;
+        let mut bound = 1;
+        while is_due(bound - 1) {
+            bound *= 2;
         }
-        let mut low = high / 2;
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if is_due(middle) { low = middle } else { high = middle }
+        let (mut due, mut not_due) = (bound / 2, bound);
+        while not_due - due > 1 {
+            let middle = due + (not_due - due) / 2;
+            if is_due(middle - 1) { due = middle } else { not_due = middle }
         }
-        high
+        due + 1
     }
 
     fn compute(&mut self) -> Option<u64> {
-        if !matches!(self.arrivals, Arrivals::Poisson) {
-            return self.at(self.index);
+        match self.arrivals {
+            Arrivals::Constant => self.advance(),
+            Arrivals::Jitter(_) => {
+                let held = self.held.take().or_else(|| self.advance())?;
+                let Some(fresh) = self.advance() else { return Some(held) };
+                self.held = Some(held.max(fresh));
+                Some(held.min(fresh))
+            }
+            Arrivals::Poisson if self.index >= self.limit => None,
+            Arrivals::Poisson => {
+                self.index = self.index.saturating_add(self.stride);
+                self.poisson.elapsed += self.poisson.random.exponential() * self.poisson.gap;
+                let moment = self.origin.saturating_add(self.poisson.elapsed as u64);
+                Some(moment).filter(|moment| *moment < self.end)
+            }
         }
-        if self.index >= self.limit {
-            return None;
-        }
-        self.poisson.elapsed += self.poisson.random.exponential() * self.poisson.gap;
-        Some(self.origin.saturating_add(self.poisson.elapsed as u64)).filter(|moment| *moment < self.end)
+    }
+
+    /// The moment of the present index, and on to the next one.
+    fn advance(&mut self) -> Option<u64> {
+        let moment = self.at(self.index);
+        self.index = self.index.saturating_add(self.stride);
+        moment
     }
 
     /// The moment of one index, for constant and jittered arrivals.
@@ -219,11 +233,21 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stays_within_its_share_and_in_order() {
+    fn jitter_stays_in_order_even_where_neighbours_change_places() {
+        for share in [0.1, 0.5, 1.0] {
+            let pacer = Pacer::new((1000.0, Arrivals::Jitter(share)), ALONE, 9, (SECOND, 2 * SECOND), None);
+            let mut unordered: Vec<u64> = (0..1000).filter_map(|index| pacer.at(index)).collect();
+            unordered.sort_unstable();
+            assert_eq!(moments(pacer), unordered, "share {share}");
+        }
+    }
+
+    #[test]
+    fn jitter_stays_within_its_share() {
         let interval = MILLISECOND;
-        let jittered = moments(Pacer::new((1000.0, Arrivals::Jitter(0.5)), ALONE, 9, (SECOND, 2 * SECOND), None));
+        let pacer = Pacer::new((1000.0, Arrivals::Jitter(0.5)), ALONE, 9, (SECOND, 2 * SECOND), None);
+        let jittered = moments(pacer);
         assert_eq!(jittered.len(), 1000);
-        assert!(jittered.is_sorted());
         let mut moved = 0;
         for (index, moment) in jittered.iter().enumerate() {
             let constant = SECOND + index as u64 * interval;
