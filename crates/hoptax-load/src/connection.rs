@@ -139,7 +139,8 @@ impl Slot {
     /// If `event` cannot happen in this state: the worker has lost track.
     pub(crate) fn step(&mut self, event: Event) {
         let next = self.state.after(event);
-        self.state = next.unwrap_or_else(|| panic!("{event:?} cannot happen to a slot that is {:?}", self.state));
+        self.state =
+            next.unwrap_or_else(|| panic!("{event:?} cannot happen to a slot that is {:?}", self.state));
         match event {
             Event::Established => self.used = false,
             Event::Closed | Event::Failed => self.reader.forget(),

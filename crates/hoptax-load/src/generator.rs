@@ -262,7 +262,9 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     }
     if let Shape::Open { rate, arrivals } = spec.shape {
         if !(LOWEST_RATE..=HIGHEST_RATE).contains(&rate) {
-            return wrong(format!("rate is {rate}; {LOWEST_RATE} to {HIGHEST_RATE} requests per second can be made"));
+            return wrong(format!(
+                "rate is {rate}; {LOWEST_RATE} to {HIGHEST_RATE} requests per second can be made"
+            ));
         }
         if let Arrivals::Jitter(share) = arrivals
             && !(0.0..=LARGEST_JITTER).contains(&share)

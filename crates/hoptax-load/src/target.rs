@@ -48,7 +48,8 @@ mod tests {
     fn encodes_head_and_body() {
         let target = Target::new(&request("POST", &[("host", "x"), ("Connection", "close")], "hello"));
         let target = target.expect("all of it is fit for a head");
-        let expected = "POST /a?b=c HTTP/1.1\r\nhost: x\r\nConnection: close\r\ncontent-length: 5\r\n\r\nhello";
+        let expected =
+            "POST /a?b=c HTTP/1.1\r\nhost: x\r\nConnection: close\r\ncontent-length: 5\r\n\r\nhello";
         assert_eq!(String::from_utf8_lossy(&target.bytes), expected);
         assert!(target.closes && !target.is_head);
         let head = Target::new(&request("HEAD", &[("host", "x")], "")).expect("fit for a head");

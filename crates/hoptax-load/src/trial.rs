@@ -44,10 +44,7 @@ pub(crate) struct TrialTimes {
 #[derive(Debug)]
 pub(crate) enum News {
     /// Its connections stand, or will not.
-    Opened {
-        standing: u64,
-        error: Option<String>,
-    },
+    Opened { standing: u64, error: Option<String> },
     /// Its measured time is over.
     Measured { ended: u64 },
     /// It cannot go on; its result says why.
@@ -88,7 +85,8 @@ impl Shared<'_> {
                 let share = Share { worker: index, workers: self.workers };
                 // The measured time has a pacer of its own, so that its requests do not hang on the warm-up's length;
                 // what the warm-up leaves in line still goes first.
-                let pacer = |seed, times, limit| Box::new(Pacer::new((rate, arrivals), share, seed, times, limit));
+                let pacer =
+                    |seed, times, limit| Box::new(Pacer::new((rate, arrivals), share, seed, times, limit));
                 Source::Open {
                     warmup: pacer(!spec.seed, (times.traffic, times.start), None),
                     measured: pacer(spec.seed, (times.start, times.end), spec.requests),
@@ -187,7 +185,8 @@ fn measure<L: EventLoop>(
         if shared.is_interrupted() {
             break (if now < times.start { times.start } else { now + 1 }, true);
         }
-        let resolved = |limit| worker.recorder.scheduled_so_far() >= limit && worker.recorder.outstanding() == 0;
+        let resolved =
+            |limit| worker.recorder.scheduled_so_far() >= limit && worker.recorder.outstanding() == 0;
         if now >= times.start && limit.is_some_and(resolved) {
             break ((worker.recorder.last_outcome() + 1).max(times.start), false);
         }

@@ -81,7 +81,12 @@ pub(crate) struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     /// Worker `index` of `workers`, with `slots` connections to make.
-    pub(crate) fn new(setup: &'a Setup<'a>, (index, workers): (u32, u32), slots: u32, recorder: Recorder) -> Self {
+    pub(crate) fn new(
+        setup: &'a Setup<'a>,
+        (index, workers): (u32, u32),
+        slots: u32,
+        recorder: Recorder,
+    ) -> Self {
         Self {
             setup,
             slots: (0..slots).map(|_| Slot::new()).collect(),
@@ -326,7 +331,14 @@ impl<'a> Worker<'a> {
     }
 
     /// A response is whole. The slot goes on with its next request, on this connection or on a new one.
-    fn complete<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, response: Response, keep_alive: bool) {
+    fn complete<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        slot: u32,
+        now: u64,
+        response: Response,
+        keep_alive: bool,
+    ) {
         self.timeouts.disarm(slot);
         let state = &mut self.slots[slot as usize];
         let times = state.request.take().expect("a busy slot has a request");

@@ -97,7 +97,12 @@ fn error_texts_are_bounded() {
     let mut recorder = recorder();
     for text in 0..100 {
         recorder.scheduled(START);
-        recorder.failed(Times { scheduled: START, ..Times::default() }, START, Failure::Reset, &text.to_string());
+        recorder.failed(
+            Times { scheduled: START, ..Times::default() },
+            START,
+            Failure::Reset,
+            &text.to_string(),
+        );
     }
     let errors = recorder.finish(END, REQUEST).counts.errors;
     assert_eq!(errors.len(), ERROR_TEXTS + 1);
@@ -118,7 +123,8 @@ fn workers_add_up() {
     assert_eq!(sum.counts.status[&200], 3);
     assert_eq!(sum.histograms.response_time.len(), 3);
     assert_eq!(sum.windows.iter().map(|window| window.completed).collect::<Vec<_>>(), [2, 0, 1]);
-    let first = sum.windows[0].response_time.as_ref().expect("two completed there").decode().expect("decodes");
+    let first =
+        sum.windows[0].response_time.as_ref().expect("two completed there").decode().expect("decodes");
     assert_eq!(first.len(), 2);
     assert_eq!(sum.last_outcome, START + 220 * MILLISECOND);
 }
