@@ -315,3 +315,6 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
         windows: tally.windows,
     }
 }
+
+#[cfg(test)]
+mod tests;

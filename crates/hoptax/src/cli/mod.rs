@@ -26,7 +26,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(run::Args),
-    Load(load::Args),
+    Load(Box<load::Args>),
     Report(report::Args),
     Check(check::Args),
     Init(init::Args),

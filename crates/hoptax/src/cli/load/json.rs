@@ -1,7 +1,7 @@
 //! `hoptax load --json`: the members of one case of `hoptax report --format json`, from one trial, so without intervals.
 
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{DecodeError, Encoded};
+use hoptax_load::histogram::{DecodeError, Encoded, LOWEST};
 use hoptax_load::record::{Counts, LoadRecord};
 use hoptax_load::spec::{LoadSpec, Shape};
 use serde::Serialize;
@@ -181,11 +181,16 @@ impl Times {
                 ("mean", histogram.mean()),
                 ("stdev", histogram.stdev()),
             ]
-            .map(|(name, nanoseconds)| (name, estimate(nanoseconds / MICROSECOND)))
+            .map(|(name, nanoseconds)| (name, estimate(told(nanoseconds) / MICROSECOND)))
             .into()
         };
         Ok(Self { values, samples: histogram.len(), unit: "us" })
     }
+}
+
+/// Histograms do not tell what is below [`LOWEST`] from zero, and give the upper end of what they cannot tell apart.
+fn told(nanoseconds: f64) -> f64 {
+    if nanoseconds < LOWEST as f64 { 0.0 } else { nanoseconds }
 }
 
 fn estimate(estimate: f64) -> Estimate {

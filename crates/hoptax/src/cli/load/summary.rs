@@ -2,7 +2,7 @@
 
 use crate::plan::units;
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::DecodeError;
+use hoptax_load::histogram::{DecodeError, LOWEST};
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{LoadSpec, Shape};
 use std::fmt;
@@ -52,7 +52,7 @@ impl<'a> Summary<'a> {
         let mut columns = vec![("response time", histograms.response_time.decode()?)];
         let send_lag = histograms.send_lag.decode()?;
         // In a closed loop they say the same as the response time, unless connections had to be made anew.
-        if matches!(spec.shape, Shape::Open { .. }) || send_lag.max() > 0 {
+        if matches!(spec.shape, Shape::Open { .. }) || send_lag.max() >= LOWEST {
             columns.push(("service time", histograms.service_time.decode()?));
             columns.push(("send lag", send_lag));
         }
@@ -223,9 +223,10 @@ fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
     writeln!(f, "{name:14} {text}")
 }
 
-/// Nanoseconds in the unit that suits them.
+/// Nanoseconds in the unit that suits them. Histograms do not tell what is below [`LOWEST`] from zero.
 fn time(nanoseconds: f64) -> String {
     match nanoseconds {
+        ns if ns < LOWEST as f64 => "0".to_owned(),
         ns if ns < 1e3 => format!("{ns:.0} ns"),
         ns if ns < 1e6 => format!("{:.1} µs", ns / 1e3),
         ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
@@ -272,8 +273,8 @@ mod tests {
         );
         assert_eq!(decimals(12_345.67), "12,345.7");
         assert_eq!(
-            [350.0, 1_500.0, 2_340_000.0, 61e9].map(time),
-            ["350 ns", "1.5 µs", "2.34 ms", "61.00 s"].map(str::to_owned)
+            [63.0, 350.0, 1_500.0, 2_340_000.0, 61e9].map(time),
+            ["0", "350 ns", "1.5 µs", "2.34 ms", "61.00 s"].map(str::to_owned)
         );
         assert_eq!([10.0, 2048.0, 3.5e6].map(size), ["10 B", "2.00 KiB", "3.34 MiB"].map(str::to_owned));
     }
