@@ -1,8 +1,13 @@
 //! The upstream's ledger: what it counted, as it is told on the control socket (`GET /ledger`, JSON).
 
 use crate::record::LedgerDelta;
+use anyhow::Context as _;
+use hoptax_wire::http1::{ResponseDecoder, Step, request_head};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// Counts since the upstream started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,4 +54,54 @@ impl Ledger {
         }
         delta
     }
+}
+
+/// Given to each step of asking for a ledger; it is on this machine and has nothing else to do.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks an upstream for its ledger.
+///
+/// # Errors
+/// If its control socket does not answer in time, or answers something else than a ledger.
+pub fn fetch(control: SocketAddr) -> anyhow::Result<Ledger> {
+    ask(control).with_context(|| format!("cannot read the upstream's ledger at http://{control}/ledger"))
+}
+
+fn ask(control: SocketAddr) -> anyhow::Result<Ledger> {
+    let mut stream = TcpStream::connect_timeout(&control, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let host = control.to_string();
+    let headers = [("host", host.as_str()), ("connection", "close")];
+    stream.write_all(&request_head("GET", "/ledger", headers, None)?)?;
+
+    let mut decoder = ResponseDecoder::new();
+    decoder.begin(false);
+    let (mut input, mut body) = (Vec::new(), Vec::new());
+    loop {
+        let consumed = match decoder.advance(&input)? {
+            Step::NeedMore => {
+                let mut piece = [0; 4096];
+                let count = stream.read(&mut piece)?;
+                if count == 0 {
+                    decoder.end_of_input()?;
+                    break;
+                }
+                input.extend_from_slice(&piece[..count]);
+                0
+            }
+            Step::Interim { consumed } => consumed,
+            Step::Head { consumed, head } => {
+                anyhow::ensure!(head.status == 200, "it answered with status {}", head.status);
+                consumed
+            }
+            Step::Body { consumed, data } => {
+                body.extend_from_slice(&input[data]);
+                consumed
+            }
+            Step::End { .. } => break,
+        };
+        input.drain(..consumed);
+    }
+    Ok(serde_json::from_slice(&body)?)
 }

@@ -79,4 +79,9 @@ pub struct Facts {
     pub rendered: BTreeMap<String, String>,
 }
 
+pub mod hop;
 pub mod ledger;
+pub mod threads;
+pub mod upstream;
+
+mod net;
