@@ -60,9 +60,9 @@ pub(super) struct Args {
     /// Threads [default: one per CPU of --cpus, or 1]
     #[arg(short = 't', long, value_name = "N")]
     workers: Option<u32>,
-    /// CPUs to pin the workers to, e.g. 0,1; they are taken to be theirs alone, and polled shortly before due times
-    #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
-    cpus: Vec<u32>,
+    /// CPUs to pin the workers to: 0, 0,2 or 2-3; taken to be theirs alone, and kept busy shortly before due times
+    #[arg(long, value_name = "CPUS")]
+    cpus: Option<String>,
     /// Seed of jitter and poisson arrivals
     #[arg(long, default_value_t = 0)]
     seed: u64,

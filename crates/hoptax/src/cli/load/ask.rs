@@ -20,7 +20,8 @@ const UNBOUNDED: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
     let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(BadInput)?;
     let default_duration = if args.requests.is_some() { UNBOUNDED } else { DEFAULT_DURATION };
-    let default_workers = args.cpus.len().max(1) as u32;
+    let cpus = crate::cli::upstream::cpus(args.cpus.as_deref())?;
+    let default_workers = cpus.len().max(1) as u32;
     Ok(LoadSpec {
         schema: SPEC_SCHEMA,
         addresses: vec![url.resolve().map_err(BadInput)?],
@@ -35,7 +36,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         requests: args.requests,
         timeout_ns: nanoseconds(args.timeout),
         workers: args.workers.unwrap_or(default_workers),
-        cpus: args.cpus.clone(),
+        cpus,
         seed: args.seed,
         windows: false,
     })
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn what_is_typed_arrives() {
         let line = "load http://127.0.0.1:99/ -c 7 -d 500ms -n 40 -r 60/m --arrivals jitter(20%) -H Host:a -H b:c=d \
-                    -b hi --timeout 1s --warmup 2s --cpus 0,1 --seed 5";
+                    -b hi --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5";
         let spec = typed(&line.split_whitespace().collect::<Vec<_>>().join(" ")).expect("all of it is right");
         assert_eq!(spec.shape, Shape::Open { rate: 1.0, arrivals: Arrivals::Jitter(0.2) });
         assert_eq!((spec.connections, spec.workers, spec.requests, spec.seed), (7, 2, Some(40), 5));

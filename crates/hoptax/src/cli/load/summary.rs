@@ -159,12 +159,11 @@ impl<'a> Summary<'a> {
 
     fn connections(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let connections = self.record.connections;
-        let text = format!(
-            "{} asked, {} established, {} opened while measuring, {} closed by peer",
-            connections.asked, connections.established, connections.opened, connections.closed_by_peer
-        );
         writeln!(f)?;
-        line(f, "Connections", &text)
+        let (asked, established) = (thousands(connections.asked), thousands(connections.established));
+        line(f, "Connections", &format!("{asked} asked, {established} established when traffic began"))?;
+        let (opened, closed) = (thousands(connections.opened), thousands(connections.closed_by_peer));
+        line(f, "", &format!("{opened} opened while measuring, {closed} closed by the other side"))
     }
 
     fn outcomes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
