@@ -74,7 +74,10 @@ pub(super) struct Args {
     #[arg(
         long,
         value_name = "FILE|-",
-        conflicts_with_all = ["url", "duration", "requests", "rate", "headers", "method", "body", "cpus", "workers", "json"]
+        conflicts_with_all = [
+            "url", "connections", "duration", "requests", "rate", "arrivals", "headers", "method", "body", "timeout",
+            "warmup", "workers", "cpus", "seed", "json"
+        ]
     )]
     spec: Option<PathBuf>,
 }

@@ -245,6 +245,28 @@ fn a_generator_does_not_outlive_who_started_it() {
 }
 
 #[test]
+fn the_reference_page_is_right() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/load.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let help = load(&["--help"]);
+    let help = String::from_utf8(help.stdout).expect("text");
+    let flags = |text: &str| -> std::collections::BTreeSet<String> {
+        let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+        words.filter(|word| word.starts_with("--") && word.len() > 4).map(str::to_owned).collect()
+    };
+    let table = page.split("## ").find(|section| section.starts_with("Flags")).expect("a section on flags");
+    let mut told = flags(&help);
+    told.remove("--help");
+    told.remove("--version");
+    assert_eq!(flags(table), told, "the flags on the page and those of --help");
+
+    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let example: hoptax_load::spec::LoadSpec =
+        serde_json::from_str(example).expect("the example is a load spec");
+    assert_eq!(example.schema, hoptax_load::spec::SPEC_SCHEMA);
+}
+
+#[test]
 fn what_is_typed_wrong_is_refused_with_the_way_out() {
     for (arguments, part) in [
         (&["https://127.0.0.1/"][..], "https is not built yet"),
@@ -255,6 +277,7 @@ fn what_is_typed_wrong_is_refused_with_the_way_out() {
         (&["http://127.0.0.1/", "-c", "0"], "connections is 0"),
         (&["http://127.0.0.1/", "-X", "G T"], "is not a method"),
         (&["--spec", "/dev/null"], "is not a load spec"),
+        (&["--spec", "/dev/null", "-c", "5"], "cannot be used with"),
         (&[], "<URL>"),
     ] {
         let output = load(arguments);

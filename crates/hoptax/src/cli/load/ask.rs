@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Measured time where neither a time nor a number of requests is given.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// Measured time where a number of requests is given, and shall end it: a year.
-const UNBOUNDED: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(super) const UNBOUNDED: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The spec of what was typed.
 ///

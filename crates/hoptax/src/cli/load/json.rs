@@ -41,7 +41,8 @@ struct Load {
     connections: u32,
     rate: Option<f64>,
     arrivals: Option<String>,
-    duration_s: f64,
+    /// Absent where only a number of requests was to end it.
+    duration_s: Option<f64>,
     requests: Option<u64>,
     workers: u32,
 }
@@ -155,7 +156,8 @@ impl Load {
             connections: spec.connections,
             rate,
             arrivals,
-            duration_s: spec.duration_ns as f64 / SECOND,
+            duration_s: (spec.duration_ns < super::ask::UNBOUNDED.as_nanos() as u64)
+                .then_some(spec.duration_ns as f64 / SECOND),
             requests: spec.requests,
             workers: record.workers,
         }
