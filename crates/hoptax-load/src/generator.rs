@@ -179,7 +179,7 @@ impl Conductor<'_, '_> {
         let spec = self.shared.spec;
         let (mut standing, mut cause) = (0, None);
         for _ in self.handles {
-            let Some(News::Opened { standing: more, error }) = self.wait(u64::MAX) else { break };
+            let Some(News::Opened { standing: more, error }) = self.wait(u64::MAX, 0) else { break };
             standing += more;
             cause = cause.or(error);
         }
@@ -201,7 +201,7 @@ impl Conductor<'_, '_> {
         }
         let mut over = Vec::new();
         while over.len() < self.handles.len() && clock::now() < start {
-            match self.wait(start) {
+            match self.wait(start, over.len()) {
                 Some(News::Measured { ended }) => over.push(ended),
                 Some(_) => return Ok(Conducted { times, started_unix, cpu: 0 }),
                 None => {}
@@ -212,7 +212,7 @@ impl Conductor<'_, '_> {
             observe(PhaseLine { phase: Phase::Measuring, at_ns: start });
         }
         while over.len() < self.handles.len() {
-            match self.wait(u64::MAX) {
+            match self.wait(u64::MAX, over.len()) {
                 Some(News::Measured { ended }) => over.push(ended),
                 _ => break,
             }
@@ -222,16 +222,17 @@ impl Conductor<'_, '_> {
         Ok(Conducted { times, started_unix, cpu })
     }
 
-    /// The next news; `None` at `until`, or when a worker has died without any.
-    fn wait(&self, until: u64) -> Option<News> {
+    /// The next news; `None` at `until`, or when more workers have ended than the `over` that may have.
+    fn wait(&self, until: u64, over: usize) -> Option<News> {
         loop {
             let left = Duration::from_nanos(until.saturating_sub(clock::now()));
             match self.news.recv_timeout(left.min(LOOK)) {
                 Ok(news) => return Some(news),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
-                    let dead = self.handles.iter().any(ScopedJoinHandle::is_finished);
-                    if clock::now() >= until || (dead && until == u64::MAX) {
+                    let ended = self.handles.iter().filter(|handle| handle.is_finished()).count();
+                    if clock::now() >= until || ended > over {
+                        // What it told before it ended may have come just now.
                         return self.news.try_recv().ok();
                     }
                 }

@@ -193,6 +193,26 @@ fn phases_are_told_in_order_with_their_moments() {
 }
 
 #[test]
+fn draining_begins_when_the_last_worker_is_done() {
+    let quick = Server::new(answer(OK, Duration::ZERO));
+    let slow = Server::new(answer(OK, Duration::from_millis(40)));
+    let spec =
+        LoadSpec { workers: 2, connections: 2, requests: Some(10), ..spec(&[quick.address, slow.address]) };
+    let spec = LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec };
+    let mut draining = 0;
+    let record = run(&spec, &AtomicBool::new(false), |line| {
+        if line.phase == Phase::Draining {
+            draining = line.at_ns;
+        }
+    });
+    let record = record.expect("a load");
+    adds_up(&record);
+    assert_eq!(record.counts.completed, 10);
+    assert!(record.measured_ns >= 5 * 40 * MILLISECOND, "five requests one after the other");
+    assert_eq!(draining, record.started_ns + record.measured_ns);
+}
+
+#[test]
 fn a_number_of_requests_is_kept_to_the_last() {
     let server = Server::new(answer(OK, Duration::ZERO));
     for shape in [Shape::Closed, open(5000.0, Arrivals::Poisson), open(5000.0, Arrivals::Constant)] {
