@@ -154,6 +154,15 @@ impl<'a> Summary<'a> {
                 thousands(timeouts)
             )?;
         }
+        let counts = &self.record.counts;
+        let missing = counts.scheduled - counts.completed - timeouts;
+        if missing > 0 {
+            writeln!(
+                f,
+                "{} more requests failed or were not sent, and are not in these",
+                thousands(missing)
+            )?;
+        }
         Ok(())
     }
 
