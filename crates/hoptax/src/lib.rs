@@ -14,3 +14,4 @@ pub mod lab;
 pub mod plan;
 pub mod probe;
 pub mod record;
+pub mod report;

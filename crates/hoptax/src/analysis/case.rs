@@ -73,7 +73,7 @@ impl Load {
                     Arrivals::Jitter(share) => ("jitter", format!("jitter ±{} %", share * 100.0)),
                     Arrivals::Poisson => ("poisson", "poisson".to_string()),
                 };
-                let label = format!("open loop, {rate}/s, {manner}, {connections}");
+                let label = format!("open loop, {}/s, {manner}, {connections}", grouped(rate));
                 ("open", Some(rate), Some(name), label)
             }
         };
@@ -94,6 +94,20 @@ impl Load {
     pub fn is_open(&self) -> bool {
         self.rate.is_some()
     }
+}
+
+/// A rate with its thousands apart; with its fraction where it has one.
+fn grouped(rate: f64) -> String {
+    let text = rate.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
 }
 
 /// Throughput with its unit.
@@ -515,7 +529,7 @@ mod tests {
                 "closed loop, 32 connections, 5 s",
                 "closed loop, 32 connections, 10 s (load point 3)",
                 "closed loop, 32 connections, 10 s (load point 4)",
-                "open loop, 1000/s, jitter ±10 %, 8 connections",
+                "open loop, 1,000/s, jitter ±10 %, 8 connections",
             ]
         );
     }

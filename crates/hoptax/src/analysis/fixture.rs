@@ -9,6 +9,7 @@ use hoptax::record::{
     Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage,
     RunRecord, SCHEMA, Stage, TrialRecord,
 };
+use hoptax::report::Model;
 use hoptax_load::clock::SECOND;
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
 use hoptax_load::record::{
@@ -102,6 +103,10 @@ impl Run {
 
     pub(crate) fn analyse(&self) -> Analysis {
         analyse(&self.record, &self.trials)
+    }
+
+    pub(crate) fn model(&self) -> Model {
+        Model::new(&self.record, self.trials.len(), self.analyse(), &[])
     }
 }
 
@@ -379,4 +384,66 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         started_unix_ns: 1_790_000_000 * SECOND,
         ended: Some(Ended { unix_ns: 1_790_000_060 * SECOND, interrupted: false }),
     }
+}
+
+/// A run as it may look: two load points, gateways with scatter, one gateway that did not start, one finding.
+pub(crate) fn sample() -> Run {
+    use hoptax::record::Setting;
+    let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5), open_point(1000.0, 8, 5)]);
+    let mut random = hoptax_load::random::Random::new(3);
+    let gateways = [
+        (DIRECT, 0.0, 0.0),
+        ("hop-l4", 11.0, 7.0),
+        ("hop-l7", 19.0, 12.0),
+        ("nginx", 38.0, 18.0),
+        ("haproxy", 31.0, 16.0),
+    ];
+    for round in 0..5 {
+        for load in 0..3u32 {
+            for (label, added, cpu) in gateways {
+                let ends = if label == DIRECT { 2 } else { 1 };
+                for end in 0..ends {
+                    let base = [70.0, 620.0, 130.0][load as usize] + added * [1.0, 9.0, 1.3][load as usize];
+                    let base = base * (1.0 + 0.02 * random.unit());
+                    let times: Vec<u64> = (0..REQUESTS)
+                        .map(|_| (base * (0.8 + 0.25 * random.exponential().powf(1.2))) as u64)
+                        .collect();
+                    let mean = times.iter().sum::<u64>() as f64 / times.len() as f64;
+                    let connections = [1.0, 32.0, 8.0][load as usize];
+                    let throughput = if load == 2 {
+                        1000.0
+                    } else {
+                        connections * 1e6 / mean * (1.0 + 0.01 * random.unit())
+                    };
+                    let mut trial = via(label, round)
+                        .at_load(load)
+                        .response_times_us(times.into_iter())
+                        .throughput(throughput as u64)
+                        .send_lag_us(6)
+                        .generator_busy(if load == 1 { 91 } else { 30 });
+                    for window in &mut trial.0.load_record.as_mut().expect("made with one").windows {
+                        window.completed = (throughput / 10.0 * (0.97 + 0.06 * random.unit())) as u64;
+                    }
+                    if label != DIRECT {
+                        trial =
+                            trial.gateway_cpu_us((cpu * throughput * (1.0 + 0.05 * random.unit())) as u64);
+                    } else {
+                        trial = if end == 0 { trial.first() } else { trial.last() };
+                    }
+                    run.push(trial);
+                }
+            }
+        }
+    }
+    run.contender("envoy", Some(failure(Stage::Missing, "envoy is not installed; `make demo` installs it")));
+    for contender in &mut run.record.contenders {
+        if contender.label == "nginx" {
+            contender.settings = vec![Setting {
+                setting: "keepalive 256".into(),
+                reason: "pooled connections to the upstream, as every other gateway has".into(),
+            }];
+        }
+    }
+    run.record.trials_planned = run.trials.len() as u32;
+    run
 }
