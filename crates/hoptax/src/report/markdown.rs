@@ -5,7 +5,7 @@ use super::model::Model;
 use super::sentence::with_interval;
 use super::table::{self, Cell, HEADINGS};
 use super::terminal::{belief, metric_name, stage_name};
-use crate::analysis::{Case, Load, Outcome, Severity};
+use crate::analysis::{Case, Load, Outcome};
 use std::fmt::Write;
 
 /// The report as Markdown.
@@ -128,15 +128,15 @@ fn findings(model: &Model) -> String {
         return String::new();
     }
     let mut text = String::from("\n## Findings\n\n");
-    for finding in &model.findings {
-        let severity = match finding.severity {
-            Severity::Void => "void",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        };
+    for (finding, others) in model.findings_by_rule() {
         let case = finding.case.as_ref().map_or(String::new(), |case| format!(" {}:", inline(case)));
         let (message, advice) = (inline(&finding.message), inline(&finding.advice));
-        line(&mut text, &format!("- **{severity}** `{}`{case} {message} *{advice}*", finding.code));
+        let also = match others.is_empty() {
+            true => String::new(),
+            false => format!(" Also: {}.", inline(&others.join("; "))),
+        };
+        let severity = finding.severity.name();
+        line(&mut text, &format!("- **{severity}** `{}`{case} {message}{also} *{advice}*", finding.code));
     }
     text
 }

@@ -1,5 +1,6 @@
 //! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
 
+mod charts;
 mod csv;
 mod format;
 mod html;
@@ -10,6 +11,7 @@ mod sentence;
 mod table;
 mod terminal;
 
+pub use charts::ChartError;
 pub use csv::csv;
 pub use html::{HtmlError, html};
 pub use json::json;

@@ -151,6 +151,19 @@ impl Model {
         self.cases.iter().filter(move |case| case.load.index == load.index)
     }
 
+    /// Findings of one rule and severity told once: the first, and the cases of the others.
+    pub fn findings_by_rule(&self) -> Vec<(&Finding, Vec<&str>)> {
+        let mut rules: Vec<(&Finding, Vec<&str>)> = Vec::new();
+        for finding in &self.findings {
+            let same = |first: &Finding| (first.code, first.severity) == (finding.code, finding.severity);
+            match rules.iter_mut().find(|(first, _)| same(first)) {
+                Some((_, others)) => others.extend(finding.case.as_deref()),
+                None => rules.push((finding, Vec::new())),
+            }
+        }
+        rules
+    }
+
     /// What could not be measured, once per contender and reason.
     pub fn failures(&self) -> Vec<(&str, &crate::record::Failure)> {
         let contenders = self.contenders.iter().filter_map(|one| Some((&*one.label, one.failed.as_ref()?)));

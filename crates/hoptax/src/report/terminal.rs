@@ -166,37 +166,24 @@ impl Page {
         text
     }
 
-    /// Findings of one rule that differ only in their case are told once.
     fn findings(&self, model: &Model) -> String {
-        let mut text = String::new();
-        let mut told: Vec<(&str, Severity)> = Vec::new();
-        for finding in &model.findings {
-            let kind = (finding.code, finding.severity);
-            if told.contains(&kind) {
-                continue;
-            }
-            told.push(kind);
-            let alike: Vec<&Finding> =
-                model.findings.iter().filter(|other| (other.code, other.severity) == kind).collect();
-            text.push_str(&self.finding(finding, &alike));
-        }
-        text
+        model.findings_by_rule().iter().map(|(finding, others)| self.finding(finding, others.len())).collect()
     }
 
-    fn finding(&self, finding: &Finding, alike: &[&Finding]) -> String {
-        let (severity, style) = match finding.severity {
-            Severity::Void => ("void", RED),
-            Severity::Warning => ("warning", YELLOW),
-            Severity::Note => ("note", DIM),
+    fn finding(&self, finding: &Finding, others: usize) -> String {
+        let style = match finding.severity {
+            Severity::Void => RED,
+            Severity::Warning => YELLOW,
+            Severity::Note => DIM,
         };
         let about = finding.case.as_ref().map_or(String::new(), |case| format!("{case}: "));
-        let more = match alike.len() {
-            1 => String::new(),
-            2 => " The same holds for one more case.".into(),
-            n => format!(" The same holds for {} more cases.", n - 1),
+        let more = match others {
+            0 => String::new(),
+            1 => " So it is for one more case.".into(),
+            others => format!(" So it is for {others} more cases."),
         };
         let line = format!("{}: {about}{}{more} {}", finding.code, finding.message, finding.advice);
-        self.wrap(&line, &self.style(style, severity), "  ")
+        self.wrap(&line, &self.style(style, finding.severity.name()), "  ")
     }
 
     /// Wraps at spaces. `lead` stands before the text, with a style or without, `indent` before each further line.
@@ -308,7 +295,7 @@ mod tests {
             "failed envoy (not installed)",
             "last line of a log",
             "warning generator-saturated: ",
-            "The same holds for 4 more cases.",
+            "So it is for 4 more cases.",
             "To be read with its warnings.",
         ] {
             assert!(text.contains(part), "`{part}` is missing:\n{text}");

@@ -30,6 +30,17 @@ pub enum Severity {
     Note,
 }
 
+impl Severity {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Void => "void",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
 /// A doubt about a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
