@@ -297,9 +297,9 @@ pub struct Case {
     pub path: Option<Path>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
-    /// Throughput per window of each trial, requests/s: for charts.
+    /// Throughput per window of each trial, for charts: the trial's round, and requests/s.
     #[serde(skip)]
-    pub throughput_by_window: Vec<Vec<f64>>,
+    pub throughput_by_window: Vec<(u32, Vec<f64>)>,
 }
 
 /// The tax split into the way there and the way back, µs.
@@ -358,7 +358,10 @@ impl Case {
             memory: Some(memory(trials)),
             ledger: ledger(trials),
             counts: Some(counts),
-            throughput_by_window: trials.iter().map(Trial::throughput_by_window).collect(),
+            throughput_by_window: trials
+                .iter()
+                .map(|trial| (trial.round(), trial.throughput_by_window()))
+                .collect(),
             ..Self::unmeasured(gateway, load)
         }
     }

@@ -32,6 +32,7 @@ pub(in crate::report) fn latency(
         .collect();
     let all = || curves.iter().flat_map(|(_, curve)| curve.iter().copied()).filter(|us| *us > 0.0);
     let (Some(least), Some(most)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return Ok(None) };
+    let (low, high) = (least / 1.3, most * 1.3);
     let describe = format!("Response time by percentile, {}", load.label);
     let svg = drawn(width, 340, &describe, |backend| {
         let root = backend.into_drawing_area();
@@ -40,7 +41,10 @@ pub(in crate::report) fn latency(
             .margin_right(24)
             .x_label_area_size(30)
             .y_label_area_size(64)
-            .build_cartesian_2d(0..ACROSS.len() as i32 - 1, (least / 1.3..most * 1.3).log_scale())
+            .build_cartesian_2d(
+                0..ACROSS.len() as i32 - 1,
+                (low..high).log_scale().with_key_points(logarithmic_steps(low, high)),
+            )
             .map_err(ChartError::new)?;
         chart
             .configure_mesh()
@@ -70,21 +74,20 @@ pub(in crate::report) fn latency(
     Ok(Some(svg))
 }
 
-/// Throughput in each window, the trials of a contender one after the other; absent where no windows were recorded.
+/// Throughput in each window, the rounds one after the other, the trials of a round one upon the other; absent where no
+/// windows were recorded.
 pub(in crate::report) fn throughput(
     model: &Model,
     load: &Load,
     width: Width,
 ) -> Result<Option<String>, ChartError> {
-    let cases: Vec<&Case> = model
-        .at(load)
-        .filter(|case| case.throughput_by_window.iter().any(|trial| !trial.is_empty()))
-        .collect();
-    let windows =
-        cases.iter().map(|case| case.throughput_by_window.iter().map(Vec::len).sum::<usize>()).max();
-    let most =
-        cases.iter().flat_map(|case| case.throughput_by_window.iter().flatten()).copied().reduce(f64::max);
-    let (Some(windows), Some(most)) = (windows, most.filter(|most| *most > 0.0)) else { return Ok(None) };
+    let cases: Vec<&Case> = model.at(load).collect();
+    let trials = || cases.iter().flat_map(|case| &case.throughput_by_window);
+    let longest = trials().map(|(_, rates)| rates.len()).max().unwrap_or(0);
+    let rounds = trials().map(|(round, _)| round + 1).max().unwrap_or(0) as usize;
+    let most = trials().flat_map(|(_, rates)| rates).copied().reduce(f64::max).filter(|most| *most > 0.0);
+    let Some(most) = most else { return Ok(None) };
+    let windows = longest * rounds;
     let seconds = windows as f64 / 10.0;
     let describe = format!("Throughput over time, {}", load.label);
     let svg = drawn(width, 280, &describe, |backend| {
@@ -111,7 +114,8 @@ pub(in crate::report) fn throughput(
             .map_err(ChartError::new)?;
         for case in &cases {
             let colour = colour(model, &case.gateway);
-            for line in end_to_end(&case.throughput_by_window) {
+            for (round, rates) in &case.throughput_by_window {
+                let line = placed(rates, *round as usize * longest, windows.div_ceil(POINTS).max(1));
                 chart.draw_series(LineSeries::new(line, colour.stroke_width(1))).map_err(ChartError::new)?;
             }
         }
@@ -120,27 +124,25 @@ pub(in crate::report) fn throughput(
     Ok(Some(svg))
 }
 
-/// One line per trial, (seconds, requests/s), each beginning where the one before ended.
-fn end_to_end(trials: &[Vec<f64>]) -> Vec<Vec<(f64, f64)>> {
-    let windows: usize = trials.iter().map(Vec::len).sum();
-    let together = windows.div_ceil(POINTS).max(1);
-    let mut before = 0;
-    trials
-        .iter()
-        .map(|trial| {
-            let start = before;
-            before += trial.len();
-            let at =
-                |index: usize, length: usize| (start + index * together) as f64 / 10.0 + length as f64 / 20.0;
-            trial
-                .chunks(together)
-                .enumerate()
-                .map(|(index, chunk)| {
-                    (at(index, chunk.len()), chunk.iter().sum::<f64>() / chunk.len() as f64)
-                })
-                .collect()
-        })
-        .collect()
+/// Windows from the window `start` on as (seconds, requests/s), each point the mean of `together` neighbours.
+fn placed(rates: &[f64], start: usize, together: usize) -> Vec<(f64, f64)> {
+    let point = |(index, chunk): (usize, &[f64])| {
+        let middle = (start + index * together) as f64 + chunk.len() as f64 / 2.0;
+        (middle / 10.0, chunk.iter().sum::<f64>() / chunk.len() as f64)
+    };
+    rates.chunks(together).enumerate().map(point).collect()
+}
+
+/// 1, 2 and 5 times the powers of ten within a range; the powers alone where that would crowd the axis.
+fn logarithmic_steps(low: f64, high: f64) -> Vec<f64> {
+    let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let within = |factors: &[f64]| -> Vec<f64> {
+        let all =
+            powers.clone().flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
+        all.filter(|step| (low..=high).contains(step)).collect()
+    };
+    let fine = within(&[1.0, 2.0, 5.0]);
+    if fine.len() <= 9 { fine } else { within(&[1.0]) }
 }
 
 #[cfg(test)]
@@ -148,19 +150,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trials_follow_each_other_at_the_middles_of_their_windows() {
-        let lines = end_to_end(&[vec![10.0, 20.0], vec![30.0]]);
-        let rates: Vec<Vec<f64>> =
-            lines.iter().map(|line| line.iter().map(|point| point.1).collect()).collect();
-        assert_eq!(rates, [vec![10.0, 20.0], vec![30.0]]);
-        let seconds = lines.iter().flatten().map(|point| point.0);
-        assert!(seconds.zip([0.05, 0.15, 0.25]).all(|(told, middle)| (told - middle).abs() < 1e-9));
+    fn windows_are_placed_at_their_middles() {
+        let line = placed(&[10.0, 20.0], 10, 1);
+        assert_eq!(line.iter().map(|point| point.1).collect::<Vec<_>>(), [10.0, 20.0]);
+        assert!((line[0].0 - 1.05).abs() < 1e-9 && (line[1].0 - 1.15).abs() < 1e-9);
     }
 
     #[test]
-    fn long_trials_are_thinned_by_averaging() {
-        let lines = end_to_end(&[(0..10_000).map(|index| f64::from(index % 2)).collect()]);
-        assert!(lines[0].len() <= POINTS, "{}", lines[0].len());
-        assert!(lines[0].iter().all(|(_, rate)| (rate - 0.5).abs() < 0.03));
+    fn neighbours_are_averaged() {
+        assert_eq!(placed(&[10.0, 20.0, 40.0], 0, 2), [(0.1, 15.0), (0.25, 40.0)]);
+    }
+
+    #[test]
+    fn logarithmic_steps_do_not_crowd() {
+        assert_eq!(logarithmic_steps(60.0, 700.0), [100.0, 200.0, 500.0]);
+        assert_eq!(logarithmic_steps(30.0, 3_000_000.0), [100.0, 1e3, 1e4, 1e5, 1e6]);
     }
 }
