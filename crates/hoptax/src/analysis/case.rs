@@ -146,10 +146,10 @@ pub struct Latency {
 
 impl Latency {
     /// The figures of the merged histograms; their intervals from the spread of the trials' own figures.
-    fn new<'t>(histograms: impl Iterator<Item = &'t Histogram<u64>> + Clone) -> Self {
-        let merged = merge(histograms.clone());
+    fn new<'a>(trials: &[Trial<'a>], of_trial: for<'t> fn(&'t Trial<'a>) -> &'t Histogram<u64>) -> Self {
+        let merged = merge(trials.iter().map(of_trial));
         let of = |statistic: Statistic| {
-            let each: Vec<f64> = histograms.clone().filter_map(|one| statistic.of(one)).collect();
+            let each: Vec<f64> = trials.iter().filter_map(|trial| statistic.of(of_trial(trial))).collect();
             around(statistic.of(&merged)?, &each).map(|estimate| estimate.at_least(0.0))
         };
         Self {
@@ -349,9 +349,9 @@ impl Case {
         Self {
             trials: trials.len() as u32,
             throughput: throughput.map(|estimate| Throughput { estimate, unit: "requests/s" }),
-            response_time: Some(Latency::new(trials.iter().map(|trial| &trial.response_time))),
-            service_time: Some(Latency::new(trials.iter().map(|trial| &trial.service_time))),
-            send_lag: Some(Latency::new(trials.iter().map(|trial| &trial.send_lag))),
+            response_time: Some(Latency::new(trials, |trial| &trial.response_time)),
+            service_time: Some(Latency::new(trials, |trial| &trial.service_time)),
+            send_lag: Some(Latency::new(trials, |trial| &trial.send_lag)),
             connections: Some(connections(trials, counts.sent)),
             bytes: Some(bytes(trials)),
             cpu: Some(cpu(trials)),

@@ -82,16 +82,16 @@ fn of_load(model: &Model, load: &Load) -> Result<Value, HtmlError> {
 }
 
 fn of_case(model: &Model, case: &Case) -> Value {
-    let cells = |cells: Vec<Cell>| cells.into_iter().map(of_cell).collect::<Vec<_>>();
+    let cells = |cells: &[Cell]| cells.iter().map(of_cell).collect::<Vec<_>>();
     let tax = case.tax.as_ref();
     let main = table::row(case).map(|row| {
         let mut row = row.to_vec();
         row.insert(1, table::ratio(tax.and_then(|tax| tax.throughput_ratio.as_ref())));
-        cells(row)
+        cells(&row)
     });
     let percentiles = case.response_time.as_ref().map(|latency| {
         let row = crate::analysis::stats::Statistic::ALL.map(|one| table::time(latency.get(one)));
-        cells(row.to_vec())
+        cells(&row)
     });
     context! {
         gateway => &case.gateway,
@@ -101,15 +101,15 @@ fn of_case(model: &Model, case: &Case) -> Value {
         failed_trials => case.failed_trials.len(),
         main,
         percentiles,
-        added => tax.map(|tax| cells([&tax.added_p50, &tax.added_p90, &tax.added_p95, &tax.added_p99]
-            .map(|one| table::added(one.as_ref())).to_vec())),
+        added => tax.map(|tax| cells(&[&tax.added_p50, &tax.added_p90, &tax.added_p95, &tax.added_p99]
+            .map(|one| table::added(one.as_ref())))),
         counts => case.counts.as_ref().map(of_counts),
         work => of_work(case),
     }
 }
 
-fn of_cell(cell: Cell) -> Value {
-    context! { value => cell.value, interval => cell.interval, distinguishable => cell.distinguishable }
+fn of_cell(cell: &Cell) -> Value {
+    context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
 }
 
 fn of_counts(counts: &hoptax_load::record::Counts) -> Vec<String> {

@@ -22,10 +22,10 @@ pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
 
 fn about(gateway: &str, analysis: &Analysis) -> String {
     let cases: Vec<&Case> = analysis.cases.iter().filter(|case| case.gateway == gateway).collect();
-    let measured = || cases.iter().copied().filter(|case| case.trials > 0);
-    let Some(latency) = latency_case(measured()) else { return nothing(gateway, &cases) };
+    let measured: Vec<&Case> = cases.iter().copied().filter(|case| case.trials > 0).collect();
+    let Some(latency) = latency_case(&measured) else { return nothing(gateway, &cases) };
     let mut sentence = format!("{gateway} {}.", latency_part(latency, analysis));
-    if let Some(throughput) = throughput_case(measured()) {
+    if let Some(throughput) = throughput_case(&measured) {
         sentence.push_str(&throughput_part(throughput, latency));
     }
     if let Some(extra) = latency.tax.as_ref().and_then(|tax| tax.extra_upstream_requests.as_ref())
@@ -47,14 +47,15 @@ fn nothing(gateway: &str, cases: &[&Case]) -> String {
 
 /// Where added latency says most: at a fixed rate; without one, at the fewest connections, as under saturation
 /// response time only mirrors throughput.
-fn latency_case<'a>(cases: impl Iterator<Item = &'a Case> + Clone) -> Option<&'a Case> {
-    let closed = cases.clone().filter(|case| !case.load.is_open());
-    cases.clone().find(|case| case.load.is_open()).or_else(|| closed.min_by_key(|case| case.load.connections))
+fn latency_case<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
+    let open = cases.iter().find(|case| case.load.is_open());
+    let closed = cases.iter().filter(|case| !case.load.is_open());
+    open.or_else(|| closed.min_by_key(|case| case.load.connections)).copied()
 }
 
 /// Where lost throughput says most: in a closed loop with the most connections.
-fn throughput_case<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<&'a Case> {
-    cases.filter(|case| !case.load.is_open()).max_by_key(|case| case.load.connections)
+fn throughput_case<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
+    cases.iter().filter(|case| !case.load.is_open()).max_by_key(|case| case.load.connections).copied()
 }
 
 fn latency_part(case: &Case, analysis: &Analysis) -> String {
