@@ -15,3 +15,4 @@ pub mod plan;
 pub mod probe;
 pub mod record;
 pub mod report;
+pub mod schedule;

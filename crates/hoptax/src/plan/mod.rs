@@ -3,10 +3,21 @@
 //! `raw` holds what was typed; parsing turns it into the types below or refuses it with a line, a column and the fix.
 //! Nothing after this module knows YAML, units or defaults.
 
+pub mod units;
+
 use hoptax_load::spec::Shape;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// What a plan may say of one gateway pack; the lab knows the packs, the plan only checks against this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackInfo {
+    /// The pack's name.
+    pub name: String,
+    /// Features it can switch on.
+    pub features: Vec<String>,
+}
 
 /// A whole plan, with every default filled in and every sweep expanded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,479 @@
+//! Values with units, as people type them and as they are shown: `250ms`, `1000/s`, `64KiB`, `1%`.
+//!
+//! A number without a unit is refused wherever a unit is meant, because `timeout: 3` has been read as seconds by one
+//! person and as milliseconds by the next. Every function here also serves as a value parser of the command line.
+
+use super::{Delay, Metric};
+use hoptax_load::spec::Arrivals;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How far `jitter` without an argument moves a request: ±10 % of the interval.
+pub const DEFAULT_JITTER: f64 = 0.1;
+
+/// Longest duration that is accepted: a year. Beyond it a unit was mistyped, and nanoseconds must fit 64 bits.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A value that could not be understood: what is wrong, and how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}; {help}")]
+pub struct UnitError {
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub help: String,
+}
+
+impl UnitError {
+    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into() }
+    }
+}
+
+/// Units of time and their lengths in nanoseconds, the longest first.
+const TIME_UNITS: [(&str, f64); 6] =
+    [("h", 3.6e12), ("m", 6e10), ("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
+
+/// Units of size and their lengths in bytes, the ones used for display first and the longest of those first.
+const SIZE_UNITS: [(&str, u64); 7] = [
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+];
+
+/// Parses a duration: a number and one of `ns`, `us`, `ms`, `s`, `m`, `h`, as in `250ms` or `1.5s`.
+///
+/// # Errors
+/// If there is no number, no unit, an unknown unit, a sign, or more than a year.
+pub fn duration(text: &str) -> Result<Duration, UnitError> {
+    const EXAMPLES: &str = "write a number and a unit, such as 250ms, 5s or 1.5m";
+    let (number, unit) =
+        split(text).ok_or_else(|| UnitError::new(format!("`{text}` is not a duration"), EXAMPLES))?;
+    if unit.is_empty() {
+        return Err(UnitError::new(
+            format!("the duration `{text}` has no unit"),
+            format!("add one: {number}s for seconds, {number}ms for milliseconds"),
+        ));
+    }
+    let unit = if unit == "µs" { "us" } else { unit };
+    let Some((_, nanoseconds)) = TIME_UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(UnitError::new(
+            format!("unknown unit of time `{unit}` in `{text}`"),
+            "use ns, us, ms, s, m or h",
+        ));
+    };
+    let total = (number * nanoseconds).round();
+    if total > LONGEST.as_nanos() as f64 {
+        return Err(UnitError::new(format!("`{text}` is more than a year"), "choose a shorter time"));
+    }
+    Ok(Duration::from_nanos(total as u64))
+}
+
+/// Shows a duration in the largest unit that needs no more than three decimals: `1.5s`, `250ms`, `0s`.
+pub fn show_duration(duration: Duration) -> String {
+    let nanoseconds = duration.as_nanos() as f64;
+    if duration.is_zero() {
+        return "0s".to_owned();
+    }
+    for (unit, length) in TIME_UNITS {
+        let value = nanoseconds / length;
+        let rounded = (value * 1000.0).round() / 1000.0;
+        if value >= 1.0 && (rounded * length).round() == nanoseconds {
+            return format!("{rounded}{unit}");
+        }
+    }
+    format!("{}ns", duration.as_nanos())
+}
+
+/// Parses a rate into requests per second: a number, `/`, and `s`, `m` or `h`, as in `1000/s` or `60/m`.
+///
+/// # Errors
+/// If it has no such form, or is not above zero.
+pub fn rate(text: &str) -> Result<f64, UnitError> {
+    const EXAMPLES: &str = "write requests per second, minute or hour: 1000/s, 60/m, 100/h";
+    let Some((count, per)) = text.split_once('/') else {
+        return Err(match text.trim().parse::<f64>() {
+            Ok(_) => UnitError::new(
+                format!("the rate `{text}` does not say per what"),
+                format!("add it: {}/s for requests per second", text.trim()),
+            ),
+            Err(_) => UnitError::new(format!("`{text}` is not a rate"), EXAMPLES),
+        });
+    };
+    let Some((number, "")) = split(count) else {
+        return Err(UnitError::new(format!("`{text}` is not a rate"), EXAMPLES));
+    };
+    let seconds = match per.trim() {
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        other => {
+            return Err(UnitError::new(
+                format!("unknown unit of time `{other}` in the rate `{text}`"),
+                "use /s, /m or /h",
+            ));
+        }
+    };
+    if number == 0.0 {
+        return Err(UnitError::new("a rate of zero sends nothing", EXAMPLES));
+    }
+    Ok(number / seconds)
+}
+
+/// Shows a rate given in requests per second.
+pub fn show_rate(per_second: f64) -> String {
+    let rounded = (per_second * 1000.0).round() / 1000.0;
+    if rounded == per_second {
+        return format!("{per_second}/s");
+    }
+    for (seconds, unit) in [(60.0, "m"), (3600.0, "h")] {
+        let value: f64 = per_second * seconds;
+        if (value - value.round()).abs() < 1e-6 {
+            return format!("{}/{unit}", value.round());
+        }
+    }
+    format!("{per_second}/s")
+}
+
+/// Parses a size into bytes: a number and one of `B`, `KiB`, `MiB`, `GiB` (1024) or `kB`, `MB`, `GB` (1000).
+///
+/// # Errors
+/// If there is no number, no unit, an unknown unit, or a part of a byte.
+pub fn size(text: &str) -> Result<u64, UnitError> {
+    let (number, unit) = split(text).ok_or_else(|| {
+        UnitError::new(
+            format!("`{text}` is not a size"),
+            "write a number and a unit, such as 512B, 1KiB or 10kB",
+        )
+    })?;
+    if unit.is_empty() {
+        return Err(UnitError::new(
+            format!("the size `{text}` has no unit"),
+            format!("add one: {number}B for bytes, {number}KiB for 1024 bytes each"),
+        ));
+    }
+    let Some((_, bytes)) = SIZE_UNITS.iter().find(|(name, _)| *name == unit) else {
+        let near = SIZE_UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+        return Err(UnitError::new(
+            format!("unknown unit of size `{unit}` in `{text}`"),
+            near.map_or("use B, KiB, MiB, GiB, kB, MB or GB".to_owned(), |(name, bytes)| {
+                format!("did you mean `{name}` ({bytes} bytes)?")
+            }),
+        ));
+    };
+    let total = number * *bytes as f64;
+    if total.fract() != 0.0 || total >= (1u64 << 53) as f64 {
+        return Err(UnitError::new(
+            format!("`{text}` is not a whole number of bytes that can be had"),
+            "choose another size",
+        ));
+    }
+    Ok(total as u64)
+}
+
+/// Shows a size in the largest unit that divides it: `64KiB`, `1000B`.
+pub fn show_size(bytes: u64) -> String {
+    let (unit, length) = SIZE_UNITS[..4]
+        .iter()
+        .find(|(_, length)| bytes >= *length && bytes.is_multiple_of(*length))
+        .unwrap_or(&("B", 1));
+    format!("{}{unit}", bytes / length)
+}
+
+/// Parses a share: a percentage (`1%`) or a number from 0 to 1 (`0.01`).
+///
+/// # Errors
+/// If it is not a number, or outside 0 to 1.
+pub fn share(text: &str) -> Result<f64, UnitError> {
+    let value = match split(text) {
+        Some((number, "%")) => number / 100.0,
+        Some((number, "")) => number,
+        _ => {
+            return Err(UnitError::new(
+                format!("`{text}` is not a share"),
+                "write a percentage such as 1%, or a number from 0 to 1 such as 0.01",
+            ));
+        }
+    };
+    if value > 1.0 {
+        let number = text.trim().trim_end_matches('%').trim_end();
+        return Err(UnitError::new(
+            format!("the share `{text}` is more than the whole"),
+            if text.contains('%') {
+                "a share is at most 100%".to_owned()
+            } else {
+                format!("a share is at most 1; was {number}% meant?")
+            },
+        ));
+    }
+    Ok(value)
+}
+
+/// Shows a share as a percentage: `1%`.
+pub fn show_share(share: f64) -> String {
+    format!("{}%", (share * 1e8).round() / 1e6)
+}
+
+/// Parses arrivals: `constant`, `jitter` (±10 %), `jitter(25%)` or `poisson`.
+///
+/// # Errors
+/// If it is none of these, or the jitter is outside 0 to 100 %.
+pub fn arrivals(text: &str) -> Result<Arrivals, UnitError> {
+    match call(text) {
+        Some(("constant", None)) => Ok(Arrivals::Constant),
+        Some(("jitter", None)) => Ok(Arrivals::Jitter(DEFAULT_JITTER)),
+        Some(("jitter", Some(argument))) => Ok(Arrivals::Jitter(share(argument)?)),
+        Some(("poisson", None)) => Ok(Arrivals::Poisson),
+        _ => {
+            let name = text.split('(').next().unwrap_or_default().trim();
+            let help = nearest(name, ["constant", "jitter", "poisson"]).map_or_else(
+                || "use constant, jitter, jitter(25%) or poisson".to_owned(),
+                |near| format!("did you mean `{near}`?"),
+            );
+            Err(UnitError::new(format!("unknown arrivals `{text}`"), help))
+        }
+    }
+}
+
+/// Shows arrivals as they are typed.
+pub fn show_arrivals(arrivals: Arrivals) -> String {
+    match arrivals {
+        Arrivals::Constant => "constant".to_owned(),
+        Arrivals::Jitter(share) if share == DEFAULT_JITTER => "jitter".to_owned(),
+        Arrivals::Jitter(share) => format!("jitter({})", show_share(share)),
+        Arrivals::Poisson => "poisson".to_owned(),
+    }
+}
+
+impl FromStr for Delay {
+    type Err = UnitError;
+
+    /// `2ms`, `uniform(1ms, 5ms)`, `exponential(2ms)` or `choice(99% 0ms, 1% 50ms)`.
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match call(text) {
+            Some(("uniform", Some(arguments))) => uniform(text, arguments),
+            Some(("exponential", Some(mean))) => {
+                let mean = duration(mean)?;
+                if mean.is_zero() {
+                    return Err(UnitError::new("an exponential delay with a mean of zero", "write 0ms"));
+                }
+                Ok(Self::Exponential { mean })
+            }
+            Some(("choice", Some(arguments))) => choice(arguments),
+            Some((name, Some(_))) => Err(UnitError::new(
+                format!("unknown distribution `{name}`"),
+                nearest(name, ["uniform", "exponential", "choice"]).map_or_else(
+                    || "use uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms)".to_owned(),
+                    |near| format!("did you mean `{near}`?"),
+                ),
+            )),
+            Some((name @ ("uniform" | "exponential" | "choice"), None)) => Err(UnitError::new(
+                format!("the distribution `{name}` needs its arguments"),
+                "write uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms)",
+            )),
+            _ => Ok(Self::Fixed(duration(text)?)),
+        }
+    }
+}
+
+fn uniform(text: &str, arguments: &str) -> Result<Delay, UnitError> {
+    let Some((from, to)) = arguments.split_once(',') else {
+        return Err(UnitError::new(
+            format!("`{text}` needs a least and a most"),
+            "write it as uniform(1ms, 5ms)",
+        ));
+    };
+    let (from, to) = (duration(from)?, duration(to)?);
+    if from > to {
+        return Err(UnitError::new(
+            format!("`{text}` has its bounds the wrong way round"),
+            format!("write uniform({}, {})", show_duration(to), show_duration(from)),
+        ));
+    }
+    Ok(Delay::Uniform { from, to })
+}
+
+fn choice(arguments: &str) -> Result<Delay, UnitError> {
+    let mut choices = Vec::new();
+    for part in arguments.split(',').map(str::trim) {
+        let Some((of_all, delay)) = part.split_once(char::is_whitespace) else {
+            return Err(UnitError::new(
+                format!("the choice `{part}` needs a share and a delay"),
+                "write it as choice(99% 0ms, 1% 50ms)",
+            ));
+        };
+        choices.push((share(of_all)?, duration(delay)?));
+    }
+    let sum: f64 = choices.iter().map(|(share, _)| share).sum();
+    // A billionth forgives 33.3333333 %, and no more than that.
+    if (sum - 1.0).abs() > 1e-9 {
+        return Err(UnitError::new(
+            format!("the shares add up to {}", show_share(sum)),
+            "shares of a choice must add up to 100%",
+        ));
+    }
+    Ok(Delay::Choice(choices))
+}
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(delay) => f.write_str(&show_duration(*delay)),
+            Self::Uniform { from, to } => {
+                write!(f, "uniform({}, {})", show_duration(*from), show_duration(*to))
+            }
+            Self::Exponential { mean } => write!(f, "exponential({})", show_duration(*mean)),
+            Self::Choice(choices) => {
+                let parts: Vec<_> = choices
+                    .iter()
+                    .map(|(share, delay)| format!("{} {}", show_share(*share), show_duration(*delay)))
+                    .collect();
+                write!(f, "choice({})", parts.join(", "))
+            }
+        }
+    }
+}
+
+/// Parses a budget's limit in the unit of its metric: a time gives microseconds, a ratio or a share a number, a size
+/// bytes.
+///
+/// # Errors
+/// If it is not in the metric's unit.
+pub fn budget_value(metric: Metric, text: &str) -> Result<f64, UnitError> {
+    match metric {
+        Metric::AddedP50
+        | Metric::AddedP90
+        | Metric::AddedP95
+        | Metric::AddedP99
+        | Metric::CpuUsPerRequest => Ok(duration(text)?.as_nanos() as f64 / 1000.0),
+        Metric::ErrorShare => share(text),
+        Metric::MemoryRssBytes => Ok(size(text)? as f64),
+        Metric::ThroughputRatio | Metric::ExtraUpstreamRequests => match split(text) {
+            Some((number, "")) => Ok(number),
+            Some((number, "%")) => Ok(number / 100.0),
+            _ => Err(UnitError::new(
+                format!("`{text}` is not a ratio"),
+                "write a number such as 0.9, or a percentage such as 90%",
+            )),
+        },
+    }
+}
+
+/// Shows a budget's limit in the unit of its metric.
+pub fn show_budget_value(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::AddedP50
+        | Metric::AddedP90
+        | Metric::AddedP95
+        | Metric::AddedP99
+        | Metric::CpuUsPerRequest => show_duration(Duration::from_nanos((value * 1000.0).round() as u64)),
+        Metric::ErrorShare => show_share(value),
+        Metric::MemoryRssBytes => show_size(value as u64),
+        Metric::ThroughputRatio | Metric::ExtraUpstreamRequests => value.to_string(),
+    }
+}
+
+/// Splits `http://host:port` into host and port; the port is 80 where there is none.
+///
+/// # Errors
+/// If the scheme is another, a path, query or user stands in it, or host or port are not valid.
+pub fn http_origin(url: &str) -> Result<(String, u16), UnitError> {
+    const FORM: &str = "write it as http://host:port";
+    let refuse = |why: &str, help: String| UnitError::new(format!("the URL `{url}` {why}"), help);
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(refuse("has no scheme", FORM.to_owned()));
+    };
+    if scheme.eq_ignore_ascii_case("https") {
+        return Err(refuse("asks for TLS, which is not supported yet", "use http://".to_owned()));
+    }
+    if !scheme.eq_ignore_ascii_case("http") {
+        return Err(refuse("is not an HTTP one", FORM.to_owned()));
+    }
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    if authority.contains(['/', '?', '#']) {
+        let origin = authority.split(['/', '?', '#']).next().unwrap_or_default();
+        return Err(refuse(
+            "has a path or a query",
+            format!("leave it out: http://{origin}; paths belong in `target.path`"),
+        ));
+    }
+    if authority.contains('@') {
+        return Err(refuse("names a user", "credentials belong in `target.headers`".to_owned()));
+    }
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_address = bare.parse::<std::net::IpAddr>().is_ok();
+    let is_name = !host.is_empty()
+        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
+    if !is_address && !is_name {
+        return Err(refuse("has no valid host", FORM.to_owned()));
+    }
+    let port = match port.map(str::parse::<u16>) {
+        None => 80,
+        Some(Ok(port)) if port > 0 => port,
+        Some(_) => return Err(refuse("has no valid port", "ports are 1 to 65535".to_owned())),
+    };
+    Ok((bare.to_owned(), port))
+}
+
+/// Parses CPU numbers as the kernel lists them: `0`, `0,2`, `2-3`; sorted, each once.
+///
+/// # Errors
+/// If it is empty or has no such form.
+pub fn cpu_list(text: &str) -> Result<Vec<u32>, UnitError> {
+    let refuse =
+        || UnitError::new(format!("`{text}` does not name CPUs"), "write them as \"0\", \"0,2\" or \"2-3\"");
+    let mut cpus = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u32, u32) = match (from.trim().parse(), to.trim().parse()) {
+            (Ok(from), Ok(to)) if from <= to && to < 65_536 => (from, to),
+            _ => return Err(refuse()),
+        };
+        cpus.extend(from..=to);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+/// The name among `known` that `typed` was most likely meant to be, if any is near enough.
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_ascii_lowercase();
+    known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&typed, &name.to_ascii_lowercase()), name))
+        .filter(|(distance, name)| *distance <= name.len().max(typed.len()).div_ceil(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Splits a plain decimal number from what follows it. No sign, no exponent: `1e3s` is a typing error more often than
+/// a thousand seconds.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    Some((number, text[end..].trim_start()))
+}
+
+/// Splits `name(arguments)` into its parts, and a bare `name` into itself.
+fn call(text: &str) -> Option<(&str, Option<&str>)> {
+    let text = text.trim();
+    match text.split_once('(') {
+        None => Some((text, None)),
+        Some((name, rest)) => Some((name.trim_end(), Some(rest.strip_suffix(')')?.trim()))),
+    }
+}
+
+#[cfg(test)]
+#[path = "units_tests.rs"]
+mod tests;

@@ -1,0 +1,216 @@
+//! Tables of what is accepted, what is refused with which words, and what is shown.
+
+use super::*;
+
+fn words<T: std::fmt::Debug>(result: Result<T, UnitError>) -> String {
+    result.expect_err("must be refused").to_string()
+}
+
+#[test]
+fn durations() {
+    for (text, nanoseconds, shown) in [
+        ("250ms", 250_000_000, "250ms"),
+        ("5s", 5_000_000_000, "5s"),
+        ("1m", 60_000_000_000, "1m"),
+        ("1.5s", 1_500_000_000, "1.5s"),
+        ("90s", 90_000_000_000, "1.5m"),
+        ("100us", 100_000, "100us"),
+        ("100µs", 100_000, "100us"),
+        ("0ms", 0, "0s"),
+        ("2h", 7_200_000_000_000, "2h"),
+        (" 7 ns ", 7, "7ns"),
+        ("1234567ns", 1_234_567, "1234.567us"),
+        ("61s", 61_000_000_000, "61s"),
+    ] {
+        let parsed = duration(text).unwrap();
+        assert_eq!(parsed, Duration::from_nanos(nanoseconds), "{text}");
+        assert_eq!(show_duration(parsed), shown, "{text}");
+        assert_eq!(duration(&show_duration(parsed)), Ok(parsed), "{text}");
+    }
+    assert_eq!(
+        words(duration("5")),
+        "the duration `5` has no unit; add one: 5s for seconds, 5ms for milliseconds"
+    );
+    assert_eq!(words(duration("5 sec")), "unknown unit of time `sec` in `5 sec`; use ns, us, ms, s, m or h");
+    assert_eq!(
+        words(duration("-1s")),
+        "`-1s` is not a duration; write a number and a unit, such as 250ms, 5s or 1.5m"
+    );
+    assert_eq!(words(duration("9000h")), "`9000h` is more than a year; choose a shorter time");
+    for text in ["", "s", "1..5s", "1e3s", "five"] {
+        assert!(duration(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn rates() {
+    for (text, per_second, shown) in [
+        ("1000/s", 1000.0, "1000/s"),
+        ("60/m", 1.0, "1/s"),
+        ("0.5/s", 0.5, "0.5/s"),
+        ("100/m", 100.0 / 60.0, "100/m"),
+        ("1/h", 1.0 / 3600.0, "1/h"),
+    ] {
+        assert_eq!(rate(text), Ok(per_second), "{text}");
+        assert_eq!(show_rate(per_second), shown, "{text}");
+    }
+    assert_eq!(
+        words(rate("1000")),
+        "the rate `1000` does not say per what; add it: 1000/s for requests per second"
+    );
+    assert_eq!(words(rate("10/d")), "unknown unit of time `d` in the rate `10/d`; use /s, /m or /h");
+    assert!(words(rate("0/s")).starts_with("a rate of zero sends nothing"));
+    for text in ["-1/s", "1k/s", "/s", "fast", "1/s/s"] {
+        assert!(rate(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn sizes() {
+    for (text, bytes, shown) in [
+        ("512B", 512, "512B"),
+        ("1KiB", 1024, "1KiB"),
+        ("64KiB", 65_536, "64KiB"),
+        ("1MiB", 1_048_576, "1MiB"),
+        ("10kB", 10_000, "10000B"),
+        ("1.5KiB", 1536, "1536B"),
+        ("0B", 0, "0B"),
+    ] {
+        assert_eq!(size(text), Ok(bytes), "{text}");
+        assert_eq!(show_size(bytes), shown, "{text}");
+    }
+    assert_eq!(
+        words(size("1024")),
+        "the size `1024` has no unit; add one: 1024B for bytes, 1024KiB for 1024 bytes each"
+    );
+    assert_eq!(words(size("1kib")), "unknown unit of size `kib` in `1kib`; did you mean `KiB` (1024 bytes)?");
+    assert_eq!(words(size("1KB")), "unknown unit of size `KB` in `1KB`; did you mean `kB` (1000 bytes)?");
+    for text in ["0.5B", "big", "-1B", "99999999GiB"] {
+        assert!(size(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn shares() {
+    for (text, value, shown) in [
+        ("1%", 0.01, "1%"),
+        ("0.01", 0.01, "1%"),
+        ("99.9%", 0.999, "99.9%"),
+        ("0", 0.0, "0%"),
+        ("1", 1.0, "100%"),
+    ] {
+        let parsed = share(text).unwrap();
+        assert!((parsed - value).abs() < 1e-12, "{text}");
+        assert_eq!(show_share(parsed), shown, "{text}");
+    }
+    assert_eq!(
+        words(share("5")),
+        "the share `5` is more than the whole; a share is at most 1; was 5% meant?"
+    );
+    assert_eq!(words(share("101%")), "the share `101%` is more than the whole; a share is at most 100%");
+    assert!(share("half").is_err());
+}
+
+#[test]
+fn arrivals_by_name() {
+    for (text, value) in [
+        ("constant", Arrivals::Constant),
+        ("jitter", Arrivals::Jitter(0.1)),
+        ("jitter(25%)", Arrivals::Jitter(0.25)),
+        ("poisson", Arrivals::Poisson),
+    ] {
+        assert_eq!(arrivals(text), Ok(value));
+        assert_eq!(show_arrivals(value), text);
+    }
+    assert_eq!(words(arrivals("poison")), "unknown arrivals `poison`; did you mean `poisson`?");
+    assert_eq!(
+        words(arrivals("bursts")),
+        "unknown arrivals `bursts`; use constant, jitter, jitter(25%) or poisson"
+    );
+    assert!(arrivals("jitter(2)").is_err());
+    assert!(arrivals("jitter(10%").is_err());
+    assert!(arrivals("constant(1)").is_err());
+}
+
+#[test]
+fn delays() {
+    let ms = Duration::from_millis;
+    for (text, value) in [
+        ("2ms", Delay::Fixed(ms(2))),
+        ("uniform(1ms, 5ms)", Delay::Uniform { from: ms(1), to: ms(5) }),
+        ("exponential(2ms)", Delay::Exponential { mean: ms(2) }),
+        ("choice(99% 1ms, 1% 50ms)", Delay::Choice(vec![(0.99, ms(1)), (0.01, ms(50))])),
+    ] {
+        assert_eq!(text.parse(), Ok(value.clone()));
+        assert_eq!(value.to_string(), text);
+    }
+    let parse = |text: &str| words(text.parse::<Delay>());
+    assert_eq!(
+        parse("choice(90% 0ms, 1% 50ms)"),
+        "the shares add up to 91%; shares of a choice must add up to 100%"
+    );
+    assert_eq!(
+        parse("uniform(5ms, 1ms)"),
+        "`uniform(5ms, 1ms)` has its bounds the wrong way round; write uniform(1ms, 5ms)"
+    );
+    assert_eq!(parse("unifrom(1ms, 2ms)"), "unknown distribution `unifrom`; did you mean `uniform`?");
+    assert!(parse("uniform").starts_with("the distribution `uniform` needs its arguments"));
+    assert!(parse("uniform(1ms)").contains("needs a least and a most"));
+    assert!(parse("choice(1ms)").contains("needs a share and a delay"));
+    assert!(parse("exponential(0ms)").contains("mean of zero"));
+    assert!(parse("3").contains("has no unit"));
+}
+
+#[test]
+fn budget_values_follow_the_metric() {
+    assert_eq!(budget_value(Metric::AddedP99, "1ms"), Ok(1000.0));
+    assert_eq!(budget_value(Metric::CpuUsPerRequest, "30us"), Ok(30.0));
+    assert_eq!(budget_value(Metric::ThroughputRatio, "0.9"), Ok(0.9));
+    assert_eq!(budget_value(Metric::ThroughputRatio, "90%"), Ok(0.9));
+    assert_eq!(budget_value(Metric::ExtraUpstreamRequests, "2"), Ok(2.0));
+    assert_eq!(budget_value(Metric::ErrorShare, "5%"), Ok(0.05));
+    assert_eq!(budget_value(Metric::MemoryRssBytes, "64MiB"), Ok(67_108_864.0));
+    assert!(words(budget_value(Metric::AddedP99, "1")).contains("has no unit"));
+    assert!(words(budget_value(Metric::ThroughputRatio, "1ms")).contains("is not a ratio"));
+    assert_eq!(show_budget_value(Metric::AddedP99, 1000.0), "1ms");
+    assert_eq!(show_budget_value(Metric::MemoryRssBytes, 67_108_864.0), "64MiB");
+    assert_eq!(show_budget_value(Metric::ErrorShare, 0.05), "5%");
+}
+
+#[test]
+fn origins() {
+    assert_eq!(http_origin("http://127.0.0.1:8080"), Ok(("127.0.0.1".to_owned(), 8080)));
+    assert_eq!(http_origin("http://localhost/"), Ok(("localhost".to_owned(), 80)));
+    assert_eq!(http_origin("http://[::1]:81"), Ok(("::1".to_owned(), 81)));
+    for (url, part) in [
+        ("127.0.0.1:8080", "has no scheme"),
+        ("https://localhost", "TLS"),
+        ("ftp://localhost", "is not an HTTP one"),
+        ("http://localhost/api", "leave it out: http://localhost; paths belong in `target.path`"),
+        ("http://me@localhost", "credentials belong in `target.headers`"),
+        ("http://", "has no valid host"),
+        ("http://a b", "has no valid host"),
+        ("http://localhost:0", "ports are 1 to 65535"),
+        ("http://localhost:99999", "has no valid port"),
+    ] {
+        let words = words(http_origin(url));
+        assert!(words.contains(part), "{url}: {words}");
+    }
+}
+
+#[test]
+fn cpu_lists() {
+    assert_eq!(cpu_list("0"), Ok(vec![0]));
+    assert_eq!(cpu_list("2-3, 0"), Ok(vec![0, 2, 3]));
+    assert_eq!(cpu_list("1,1-2"), Ok(vec![1, 2]));
+    for text in ["", "a", "3-2", "0,", "-1", "0-99999999"] {
+        assert!(cpu_list(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn nearest_is_near() {
+    assert_eq!(nearest("ngnix", ["nginx", "envoy"]), Some("nginx"));
+    assert_eq!(nearest("conections", ["connections", "duration"]), Some("connections"));
+    assert_eq!(nearest("kong", ["nginx", "envoy"]), None);
+}

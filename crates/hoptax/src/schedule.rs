@@ -1,0 +1,165 @@
+//! The order in which cases are measured: pure, and decided by a recorded seed alone.
+//!
+//! Machines drift: they warm up, neighbours come and go, caches fill. Whatever is measured in a fixed order inherits
+//! that drift as if it were a property of what came late. So in each round the load points come in an order shuffled
+//! anew, and for each load point the gateways do too. Direct is measured right before and right after the gateways of
+//! each load point: every comparison is then made within minutes of its baseline, the two direct trials say how much
+//! the machine itself moved in between (the noise floor), and direct stands at the start and the end of each round.
+
+use crate::plan::{LoadPoint, Plan};
+use crate::record::DirectTrial;
+use hoptax_load::random::Random;
+use hoptax_load::spec::Shape;
+use std::time::Duration;
+
+/// One trial to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Round, from 0.
+    pub round: u32,
+    /// Index of the load point in the plan.
+    pub load: usize,
+    /// Who is measured.
+    pub contender: Contender,
+}
+
+/// Who is measured in a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Contender {
+    /// The baseline, before or after the gateways of its load point.
+    Direct(DirectTrial),
+    /// The gateway of this index in the plan.
+    Gateway(usize),
+}
+
+/// Tells this stream of randomness apart from the others that hang on the same seed.
+const ORDER: u64 = 0x6f72_6465_72;
+
+/// Every trial of a run in the order in which it is made: `trials` rounds, each holding, for every load point, direct,
+/// each of `gateways` once, and direct again.
+pub fn schedule(gateways: usize, load_points: usize, trials: u32, seed: u64) -> Vec<Slot> {
+    let mut random = Random::stream(seed, ORDER);
+    let mut slots = Vec::with_capacity(trials as usize * load_points * (gateways + 2));
+    for round in 0..trials {
+        let mut loads: Vec<usize> = (0..load_points).collect();
+        random.shuffle(&mut loads);
+        for load in loads {
+            let mut order: Vec<usize> = (0..gateways).collect();
+            random.shuffle(&mut order);
+            let slot = |contender| Slot { round, load, contender };
+            slots.push(slot(Contender::Direct(DirectTrial::First)));
+            slots.extend(order.into_iter().map(Contender::Gateway).map(slot));
+            slots.push(slot(Contender::Direct(DirectTrial::Last)));
+        }
+    }
+    slots
+}
+
+/// Allowance for what a trial takes beside its warm-up and its measured time: starting the generator, reading probes
+/// and ledger, writing the record.
+const PER_TRIAL: Duration = Duration::from_millis(150);
+
+/// Allowance for starting one service and waiting until it answers.
+const PER_START: Duration = Duration::from_millis(700);
+
+/// The generator opens connections at a bounded pace, so that thousands of them do not overflow a listen queue.
+const CONNECTS_PER_SECOND: u32 = 10_000;
+
+/// How long the run will take: set-up, all trials, and the pauses between them. An expectation, not a bound: slow
+/// starts, and requests that are in flight when a trial ends, come on top.
+pub fn estimate(plan: &Plan) -> Duration {
+    let contenders = plan.gateways.len() as u32 + 2;
+    let starts = if plan.isolate {
+        plan.gateways.len() as u32 * plan.load.len() as u32 * plan.trials
+    } else {
+        plan.gateways.len() as u32
+    };
+    let round: Duration = plan.load.iter().map(|load| trial(plan, load) * contenders).sum();
+    let trials = contenders * plan.load.len() as u32 * plan.trials;
+    round * plan.trials + plan.pause * trials.saturating_sub(1) + PER_START * (starts + 1)
+}
+
+fn trial(plan: &Plan, load: &LoadPoint) -> Duration {
+    let connecting = Duration::from_secs(1) * load.connections / CONNECTS_PER_SECOND;
+    PER_TRIAL + connecting + plan.warmup + measured(load)
+}
+
+/// The measured time of one trial: shorter than the duration where a number of requests at a known rate ends it.
+fn measured(load: &LoadPoint) -> Duration {
+    match (load.shape, load.requests) {
+        (Shape::Open { rate, .. }, Some(requests)) => {
+            load.duration.min(Duration::try_from_secs_f64(requests as f64 / rate).unwrap_or(Duration::MAX))
+        }
+        _ => load.duration,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn told(gateways: usize, load_points: usize, trials: u32, seed: u64) -> String {
+        let mut text = String::new();
+        for slot in schedule(gateways, load_points, trials, seed) {
+            let who = match slot.contender {
+                Contender::Direct(DirectTrial::First) => "first".to_owned(),
+                Contender::Direct(DirectTrial::Last) => "last\n".to_owned(),
+                Contender::Gateway(index) => index.to_string(),
+            };
+            text += &match slot.contender {
+                Contender::Direct(DirectTrial::First) => format!("{}.{} {who}", slot.round, slot.load),
+                _ => format!(" {who}"),
+            };
+        }
+        text
+    }
+
+    #[test]
+    fn the_order_of_a_seed_never_changes() {
+        assert_eq!(
+            told(3, 2, 3, 42),
+            "0.1 first 1 0 2 last\n\
+             0.0 first 2 1 0 last\n\
+             1.1 first 1 0 2 last\n\
+             1.0 first 0 2 1 last\n\
+             2.0 first 0 2 1 last\n\
+             2.1 first 0 1 2 last\n"
+        );
+    }
+
+    #[test]
+    fn another_seed_gives_another_order() {
+        assert_eq!(schedule(5, 3, 4, 1), schedule(5, 3, 4, 1));
+        assert_ne!(schedule(5, 3, 4, 1), schedule(5, 3, 4, 2));
+    }
+
+    #[test]
+    fn every_case_stands_once_in_each_round_between_its_two_direct_trials() {
+        for (gateways, load_points, trials, seed) in [(0, 1, 1, 0), (1, 1, 3, 1), (4, 3, 5, 2), (7, 6, 2, 3)]
+        {
+            let slots = schedule(gateways, load_points, trials, seed);
+            assert_eq!(slots.len(), trials as usize * load_points * (gateways + 2));
+            let distinct: BTreeSet<_> =
+                slots.iter().map(|slot| (slot.round, slot.load, slot.contender)).collect();
+            assert_eq!(distinct.len(), slots.len());
+            assert!(slots.is_sorted_by_key(|slot| slot.round));
+            for block in slots.chunks(gateways + 2) {
+                assert!(block.iter().all(|slot| (slot.round, slot.load) == (block[0].round, block[0].load)));
+                assert_eq!(block[0].contender, Contender::Direct(DirectTrial::First));
+                assert_eq!(block[gateways + 1].contender, Contender::Direct(DirectTrial::Last));
+            }
+        }
+    }
+
+    #[test]
+    fn each_gateway_comes_first_about_equally_often() {
+        let mut first = [0u32; 4];
+        for slots in schedule(4, 1, 4000, 9).chunks(6) {
+            if let Contender::Gateway(index) = slots[1].contender {
+                first[index] += 1;
+            }
+        }
+        assert!(first.iter().all(|&count| (900..1100).contains(&count)), "{first:?}");
+    }
+}
