@@ -4,8 +4,19 @@
 //! Depends on `hoptax-wire` alone. Knows no gateways, plans or reports.
 
 pub mod clock;
+mod connection;
 pub mod event_loop;
+mod generator;
 pub mod histogram;
+mod limits;
+pub mod pacer;
 pub mod random;
 pub mod record;
+mod recorder;
 pub mod spec;
+mod target;
+mod timeouts;
+mod trial;
+mod worker;
+
+pub use generator::{LoadError, run};

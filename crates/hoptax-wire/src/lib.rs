@@ -3,3 +3,5 @@
 //! Nothing here opens a socket, reads a clock or starts a thread, so that every codec can be tested on any split of
 //! its input and fuzzed without a harness.
 #![forbid(unsafe_code)]
+
+pub mod http1;

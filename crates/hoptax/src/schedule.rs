@@ -33,7 +33,7 @@ pub enum Contender {
 }
 
 /// Tells this stream of randomness apart from the others that hang on the same seed.
-const ORDER: u64 = 0x6f72_6465_72;
+const ORDER: u64 = 0x006f_7264_6572;
 
 /// Every trial of a run in the order in which it is made: `trials` rounds, each holding, for every load point, direct,
 /// each of `gateways` once, and direct again.
@@ -68,15 +68,15 @@ const CONNECTS_PER_SECOND: u32 = 10_000;
 /// How long the run will take: set-up, all trials, and the pauses between them. An expectation, not a bound: slow
 /// starts, and requests that are in flight when a trial ends, come on top.
 pub fn estimate(plan: &Plan) -> Duration {
-    let contenders = plan.gateways.len() as u32 + 2;
-    let starts = if plan.isolate {
-        plan.gateways.len() as u32 * plan.load.len() as u32 * plan.trials
-    } else {
-        plan.gateways.len() as u32
-    };
-    let round: Duration = plan.load.iter().map(|load| trial(plan, load) * contenders).sum();
-    let trials = contenders * plan.load.len() as u32 * plan.trials;
-    round * plan.trials + plan.pause * trials.saturating_sub(1) + PER_START * (starts + 1)
+    let gateways = plan.gateways.len() as f64;
+    let rounds = f64::from(plan.trials);
+    let trials = rounds * plan.load.len() as f64 * (gateways + 2.0);
+    let starts = 1.0 + if plan.isolate { gateways * plan.load.len() as f64 * rounds } else { gateways };
+    let once: f64 = plan.load.iter().map(|load| trial(plan, load).as_secs_f64()).sum();
+    let seconds = once * (gateways + 2.0) * rounds
+        + plan.pause.as_secs_f64() * (trials - 1.0).max(0.0)
+        + PER_START.as_secs_f64() * starts;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 fn trial(plan: &Plan, load: &LoadPoint) -> Duration {
@@ -150,6 +150,26 @@ mod tests {
                 assert_eq!(block[gateways + 1].contender, Contender::Direct(DirectTrial::Last));
             }
         }
+    }
+
+    #[test]
+    fn the_estimate_adds_up() {
+        let context =
+            crate::plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
+        let seconds = |rest: &str| {
+            let text = format!(
+                "gateways: [hop-l4, hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}, {{ loop: open, \
+                 rate: 100/s, connections: 10000, duration: 9s, requests: 300 }}]\nwarmup: 1s\ntrials: 3\n{rest}"
+            );
+            let plan = crate::plan::parse("x.yaml", &text, &[], &context)
+                .unwrap_or_else(|errors| panic!("{errors}"));
+            estimate(&plan).as_secs_f64()
+        };
+        // Two gateways and direct twice: 4 trials of each load point in each of 3 rounds.
+        let trials = 12.0 * (0.15 + 0.0001 + 1.0 + 5.0) + 12.0 * (0.15 + 1.0 + 1.0 + 3.0);
+        assert!((seconds("") - (trials + 3.0 * 0.7)).abs() < 1e-6, "{}", seconds(""));
+        assert!((seconds("pause: 1s\n") - (trials + 23.0 + 3.0 * 0.7)).abs() < 1e-6);
+        assert!((seconds("isolate: true\n") - (trials + 13.0 * 0.7)).abs() < 1e-6);
     }
 
     #[test]

@@ -1,13 +1,221 @@
 //! `hoptax check`.
 
 use super::Exit;
+use super::plan_source::PlanSource;
+use crate::lab::packs::{PackSet, binary};
+use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Upstream, units};
+use crate::record::DIRECT;
+use crate::schedule::estimate;
+use hoptax_load::spec::Shape;
+use serde::Serialize;
+use std::fmt;
+use std::io::{self, Write};
+use std::time::Duration;
 
 /// Say what a plan would run and how long it takes, without running it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    #[command(flatten)]
+    source: PlanSource,
+
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        anyhow::bail!("`hoptax check` is not built yet")
+        let (plan, _) = self.source.load()?;
+        let outlook = Outlook::of(&plan, not_installed(&plan, &self.source.packs()?));
+        if self.json {
+            writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&outlook)?)?;
+        } else {
+            write!(io::stdout(), "{outlook}")?;
+        }
+        Ok(Exit::Success)
     }
+}
+
+/// What a plan would run.
+#[derive(Debug, Serialize)]
+struct Outlook {
+    name: String,
+    upstream: String,
+    contenders: Vec<ContenderOutlook>,
+    load: Vec<LoadOutlook>,
+    /// Contenders × load points.
+    cases: usize,
+    rounds: u32,
+    /// Over all rounds, with direct twice in each for every load point.
+    trials: u64,
+    /// Absent when it will be drawn.
+    seed: Option<u64>,
+    expected_s: f64,
+    not_installed: Vec<NotInstalled>,
+}
+
+/// A pack that the plan names and this machine lacks.
+#[derive(Debug, Serialize)]
+struct NotInstalled {
+    pack: String,
+    /// One line per way.
+    how_to_install: Vec<String>,
+}
+
+/// Looks for the program of each pack that the plan names.
+fn not_installed(plan: &Plan, packs: &PackSet) -> Vec<NotInstalled> {
+    let mut missing: Vec<NotInstalled> = Vec::new();
+    for gateway in &plan.gateways {
+        let GatewayKind::Pack { pack, .. } = &gateway.kind else { continue };
+        let Some(found) = packs.get(pack) else { continue };
+        if binary::find(found).is_none() && missing.iter().all(|other| other.pack != *pack) {
+            missing.push(NotInstalled { pack: pack.clone(), how_to_install: binary::how_to_install(found) });
+        }
+    }
+    missing
+}
+
+#[derive(Debug, Serialize)]
+struct ContenderOutlook {
+    label: String,
+    what: String,
+}
+
+#[derive(Debug, Serialize)]
+struct LoadOutlook {
+    #[serde(rename = "loop")]
+    loops: &'static str,
+    connections: u32,
+    /// Requests per second.
+    rate: Option<f64>,
+    arrivals: Option<String>,
+    duration_s: f64,
+    requests: Option<u64>,
+    #[serde(skip)]
+    words: String,
+}
+
+impl Outlook {
+    fn of(plan: &Plan, not_installed: Vec<NotInstalled>) -> Self {
+        let direct =
+            ContenderOutlook { label: DIRECT.to_owned(), what: "no gateway, the baseline".to_owned() };
+        let gateways = plan.gateways.iter().map(ContenderOutlook::of);
+        let contenders: Vec<_> = std::iter::once(direct).chain(gateways).collect();
+        Self {
+            name: plan.name.clone(),
+            upstream: describe_upstream(&plan.upstream),
+            cases: contenders.len() * plan.load.len(),
+            trials: u64::from(plan.trials) * plan.load.len() as u64 * (plan.gateways.len() as u64 + 2),
+            contenders,
+            load: plan.load.iter().map(LoadOutlook::of).collect(),
+            rounds: plan.trials,
+            seed: plan.seed,
+            expected_s: estimate(plan).as_secs_f64(),
+            not_installed,
+        }
+    }
+}
+
+impl ContenderOutlook {
+    fn of(gateway: &Gateway) -> Self {
+        let what = match &gateway.kind {
+            GatewayKind::Pack { pack, workers, features } => {
+                let workers =
+                    if *workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
+                let with: String = features.iter().map(|feature| format!(", {feature}")).collect();
+                format!("pack {pack}, {workers}{with}")
+            }
+            GatewayKind::Hop(_) => "built-in hop".to_owned(),
+            GatewayKind::External { url, pid: None } => format!("already running at {url}, CPU not watched"),
+            GatewayKind::External { url, pid: Some(pid) } => format!("already running at {url}, pid {pid}"),
+        };
+        Self { label: gateway.label.clone(), what }
+    }
+}
+
+impl LoadOutlook {
+    fn of(load: &LoadPoint) -> Self {
+        let (loops, rate, arrivals) = match load.shape {
+            Shape::Closed => ("closed", None, None),
+            Shape::Open { rate, arrivals } => ("open", Some(rate), Some(units::show_arrivals(arrivals))),
+        };
+        let mut words = format!("{}, {}", load.describe(), units::show_duration(load.duration));
+        if let Some(requests) = load.requests {
+            words += &format!(" or {requests} requests");
+        }
+        Self {
+            loops,
+            connections: load.connections,
+            rate,
+            arrivals,
+            duration_s: load.duration.as_secs_f64(),
+            requests: load.requests,
+            words,
+        }
+    }
+}
+
+fn describe_upstream(upstream: &Upstream) -> String {
+    match upstream {
+        Upstream::Running { url } => format!("already running at {url}, without a ledger"),
+        Upstream::BuiltIn(built_in) => {
+            let instances = plural(u64::from(built_in.instances), "instance");
+            format!("built in, {instances}, status {}, delay {}", built_in.status, built_in.delay)
+        }
+    }
+}
+
+impl fmt::Display for Outlook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let contenders = self.contenders.len();
+        let load_points = plural(self.load.len() as u64, "load point");
+        writeln!(f, "plan {}\n", self.name)?;
+        writeln!(f, "upstream     {}", self.upstream)?;
+        let width = self.contenders.iter().map(|contender| contender.label.len()).max().unwrap_or(0);
+        for (index, ContenderOutlook { label, what }) in self.contenders.iter().enumerate() {
+            let head = if index == 0 { "contenders" } else { "" };
+            writeln!(f, "{head:<12} {label:<width$}  {what}")?;
+        }
+        for (index, load) in self.load.iter().enumerate() {
+            writeln!(f, "{:<12} {}", if index == 0 { "load" } else { "" }, load.words)?;
+        }
+        writeln!(
+            f,
+            "cases        {} × {load_points} = {}",
+            plural(contenders as u64, "contender"),
+            self.cases
+        )?;
+        writeln!(
+            f,
+            "trials       {} × {load_points} × {} (direct twice) = {}",
+            plural(u64::from(self.rounds), "round"),
+            contenders + 1,
+            self.trials
+        )?;
+        let seed = self.seed.map_or("a seed drawn and recorded".to_owned(), |seed| format!("seed {seed}"));
+        writeln!(
+            f,
+            "order        shuffled anew in each round by {seed}; direct before and after the gateways"
+        )?;
+        writeln!(f, "takes about  {}", show_minutes(self.expected_s))?;
+        for NotInstalled { pack, how_to_install } in &self.not_installed {
+            writeln!(
+                f,
+                "\n{pack} is not installed; `hoptax run --skip-missing` leaves it out. To install it:"
+            )?;
+            for how in how_to_install {
+                writeln!(f, "  {how}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn plural(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// To the second: more would pretend to know.
+fn show_minutes(seconds: f64) -> String {
+    humantime::format_duration(Duration::from_secs(seconds.ceil() as u64)).to_string()
 }

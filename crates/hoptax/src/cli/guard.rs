@@ -1,13 +1,46 @@
 //! `hoptax guard`.
 
 use super::Exit;
+use crate::lab::guard::{Guard, GuardError, StopSignal};
+use std::time::Duration;
 
 /// Start a command, stop it with all its descendants when standard input ends (used by run).
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// CPUs for the command and its descendants, e.g. `0,1`; all when absent
+    #[arg(long, value_delimiter = ',')]
+    cpus: Vec<u32>,
+    /// Signal that asks the command to end
+    #[arg(long, default_value = "TERM")]
+    stop_signal: StopSignal,
+    /// Time between that signal and SIGKILL
+    #[arg(long, default_value = "5s", value_parser = humantime::parse_duration)]
+    grace: Duration,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// As shells tell a command that could not be started.
+const CANNOT_START: u8 = 127;
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        anyhow::bail!("`hoptax guard` is not built yet")
+        let guard = Guard {
+            cpus: self.cpus,
+            stop_signal: self.stop_signal,
+            grace: self.grace,
+            command: self.command,
+        };
+        let code = match guard.run() {
+            Ok(code) => code,
+            Err(error @ GuardError::Spawn { .. }) => {
+                eprintln!("error: {error}");
+                CANNOT_START
+            }
+            Err(error) => return Err(error.into()),
+        };
+        // The code is the command's, not one of hoptax's own; nothing is left to be dropped.
+        std::process::exit(code.into())
     }
 }

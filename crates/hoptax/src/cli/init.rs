@@ -1,13 +1,44 @@
 //! `hoptax init`.
 
-use super::Exit;
+use super::{BadInput, Exit};
+use crate::plan;
+use anyhow::Context as _;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
 
 /// Write a commented plan to start from.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// Where to write it
+    #[arg(value_name = "FILE", default_value = "hoptax.yaml")]
+    file: PathBuf,
+
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    force: bool,
+}
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        anyhow::bail!("`hoptax init` is not built yet")
+        let name = self.file.display();
+        let mut options = OpenOptions::new();
+        options.write(true);
+        // Created or refused in one step: nothing that appears in between is overwritten.
+        if self.force {
+            options.create(true).truncate(true)
+        } else {
+            options.create_new(true)
+        };
+        let mut file = match options.open(&self.file) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let message = format!("{name} exists already; --force overwrites it, or name another file");
+                return Err(BadInput(message).into());
+            }
+            opened => opened.with_context(|| format!("cannot write {name}"))?,
+        };
+        file.write_all(plan::TEMPLATE.as_bytes()).with_context(|| format!("cannot write {name}"))?;
+        writeln!(std::io::stdout(), "wrote {name}; next: hoptax check {name}, then hoptax run {name}")?;
+        Ok(Exit::Success)
     }
 }

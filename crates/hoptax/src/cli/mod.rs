@@ -9,6 +9,7 @@ mod guard;
 mod hop;
 mod init;
 mod load;
+mod plan_source;
 mod render;
 mod report;
 mod run;
@@ -26,7 +27,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(run::Args),
-    Load(load::Args),
+    Load(Box<load::Args>),
     Report(report::Args),
     Check(check::Args),
     Init(init::Args),

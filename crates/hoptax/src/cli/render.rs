@@ -1,13 +1,70 @@
 //! `hoptax render`.
 
-use super::Exit;
+use super::plan_source::PlanSource;
+use super::{BadInput, Exit};
+use crate::lab::packs::PackSet;
+use crate::lab::process::ProcessDriver;
+use crate::lab::render::Rendered;
+use crate::plan::GatewayKind;
+use std::path::Path;
 
-/// Print the configuration a plan gives a gateway.
+/// Print the configuration that a gateway of a plan would be started with.
+///
+/// Ports and directories are stand-ins: a run asks the kernel for its ports.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    #[command(flatten)]
+    source: PlanSource,
+    /// Label of the gateway in the plan: its pack's name, unless the plan gives another
+    #[arg(long, value_name = "LABEL")]
+    gateway: String,
+}
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        anyhow::bail!("`hoptax render` is not built yet")
+        let (plan, _) = self.source.load()?;
+        let label = &self.gateway;
+        let Some(gateway) = plan.gateways.iter().find(|gateway| gateway.label == *label) else {
+            let labels: Vec<_> = plan.gateways.iter().map(|gateway| gateway.label.as_str()).collect();
+            let known = match &labels[..] {
+                [] => "the plan has no gateways".to_owned(),
+                labels => format!("the plan has {}", labels.join(", ")),
+            };
+            return Err(BadInput(format!("there is no gateway `{label}` in the plan; {known}")).into());
+        };
+        let GatewayKind::Pack { .. } = &gateway.kind else {
+            return Err(
+                BadInput(format!("`{label}` is not started from a pack: it has no configuration")).into()
+            );
+        };
+        let packs = PackSet::load(self.source.packs.as_deref()).map_err(BadInput::from)?;
+        let driver = ProcessDriver::new(&plan, packs, Path::new("results/RUN"))?;
+        let rendered = driver.preview(gateway).map_err(BadInput::from)?;
+        print!("{}", text(&rendered));
+        Ok(Exit::Success)
     }
+}
+
+/// Every file under a heading, then the command and the settings that differ.
+fn text(rendered: &Rendered) -> String {
+    let mut text = String::new();
+    for file in &rendered.files {
+        text += &format!("==> {} (digest {})\n{}", file.name, file.digest, file.text);
+        if !file.text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push('\n');
+    }
+    text += &format!("==> command\n{}\n", rendered.start.join(" "));
+    for (name, value) in &rendered.environment {
+        text += &format!("{name}={value}\n");
+    }
+    text += "\n==> settings that differ from what it ships\n";
+    for setting in &rendered.settings {
+        text += &format!("{}\n    {}\n", setting.setting, setting.reason);
+    }
+    if rendered.settings.is_empty() {
+        text += "none\n";
+    }
+    text
 }

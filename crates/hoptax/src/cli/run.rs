@@ -1,13 +1,130 @@
-//! `hoptax run`.
+//! `hoptax run`: from a plan to a report.
 
-use super::Exit;
+mod progress;
+
+use super::plan_source::PlanSource;
+use super::report::{for_terminal, model_of};
+use super::{BadInput, Exit};
+use crate::lab::descriptors;
+use crate::lab::packs::{PackSet, binary};
+use crate::lab::process::ProcessDriver;
+use crate::lab::upstream::bytes;
+use crate::plan::{GatewayKind, Plan};
+use crate::probe;
+use crate::record::dir::{Run as ReadRun, RunDir};
+use crate::report;
+use crate::run::{LocalTraffic, Outcome, Run};
+use anyhow::Context;
+use hoptax_load::clock;
+use hoptax_load::random::Random;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Measure what a plan names and report the tax of every hop.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+#[command(after_help = "Exit status: 0 measured; 1 could not run; 2 the plan or the command line is wrong; \
+    3 a budget was breached; 4 measured, but a void finding says not to believe it.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: PlanSource,
+    /// Where run directories are made.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    out: PathBuf,
+    /// Leave out gateways that are not installed, instead of refusing to start.
+    #[arg(long)]
+    skip_missing: bool,
+    /// Exit 0 even where a void finding says not to believe the run.
+    #[arg(long)]
+    accept_void: bool,
+}
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        anyhow::bail!("`hoptax run` is not built yet")
+        let (mut plan, plan_text) = self.source.load()?;
+        let packs = PackSet::load(self.source.packs.as_deref())?;
+        // Drawn here, so that the upstream's delays and failures hang on the recorded seed too.
+        let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
+        for warning in descriptors::check(&plan, &packs, descriptors::limit())
+            .map_err(|error| BadInput(error.to_string()))?
+        {
+            eprintln!("warning: {warning}");
+        }
+        if !self.skip_missing {
+            all_installed(&plan, &packs)?;
+        }
+        let mut dir = RunDir::create(&self.out, &plan.name)?;
+        let interrupted = watch_signals().context("cannot watch for signals")?;
+        let mut driver = ProcessDriver::new(&plan, packs, dir.path())?;
+        let run = Run {
+            plan: &plan,
+            plan_text,
+            command: std::env::args().collect(),
+            body: plan.target.body.as_ref().map(bytes).transpose()?.unwrap_or_default(),
+            seed,
+            generator_cpus: driver.cpus().generator.clone(),
+            environment: probe::environment(),
+            interrupted: &interrupted,
+        };
+        let mut traffic = LocalTraffic::new().context("cannot find the hoptax program itself")?;
+        let mut progress = progress::Bar::new(&plan);
+        let outcome = run.run(&mut dir, &mut driver, &mut traffic, &mut progress);
+        progress.finish();
+        self.report(&dir, &outcome?)
     }
+
+    /// Analyses what is on disk, writes the reports beside it, and prints the table.
+    fn report(&self, dir: &RunDir, outcome: &Outcome) -> anyhow::Result<Exit> {
+        let model = model_of(&ReadRun::read(dir.path())?);
+        let html = report::html(&model).context("cannot draw the HTML report")?;
+        dir.write_file("report.html", html.as_bytes())?;
+        dir.write_file("report.md", report::markdown(&model).as_bytes())?;
+        let text = for_terminal(&model, true);
+        writeln!(std::io::stdout(), "{text}\nReport: {}", dir.path().join("report.html").display())?;
+        if outcome.measured == 0 || outcome.ended.failed.is_some() {
+            return Ok(Exit::Failed);
+        }
+        Ok(match report::verdict(&model) {
+            Exit::Void if self.accept_void && model.over_budget() => Exit::OverBudget,
+            Exit::Void if self.accept_void => Exit::Success,
+            exit => exit,
+        })
+    }
+}
+
+/// Sets a flag at the first signal, so that what was measured is reported; the second one ends us at once.
+fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // In this order: at the first signal the flag is not set yet, so only the second one shuts down.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}
+
+fn all_installed(plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
+    let packs = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
+        GatewayKind::Pack { pack, .. } => packs.get(pack),
+        _ => None,
+    });
+    let missing: BTreeMap<&str, String> = packs
+        .filter(|pack| binary::find(pack).is_none())
+        .map(|pack| (pack.name(), binary::how_to_install(pack).join("\n    ")))
+        .collect();
+    let missing: Vec<String> = missing.iter().map(|(name, how)| format!("  {name}\n    {how}")).collect();
+    anyhow::ensure!(
+        missing.is_empty(),
+        "not installed:\n{}\nhelp: install what is missing, or leave it out with --skip-missing",
+        missing.join("\n")
+    );
+    Ok(())
+}
+
+/// Whether progress is drawn: only where somebody watches.
+fn watched() -> bool {
+    std::io::stderr().is_terminal()
 }

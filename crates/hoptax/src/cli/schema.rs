@@ -1,13 +1,19 @@
 //! `hoptax schema`.
 
 use super::Exit;
+use std::io::{self, Write};
 
 /// Print the JSON Schema of plans.
+///
+/// Editors complete and check from it: save it beside the plan and begin the plan with
+/// `# yaml-language-server: $schema=schema.json`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        anyhow::bail!("`hoptax schema` is not built yet")
+        let text = serde_json::to_string_pretty(&crate::plan::schema())?;
+        writeln!(io::stdout(), "{text}")?;
+        Ok(Exit::Success)
     }
 }

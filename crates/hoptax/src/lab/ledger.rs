@@ -1,8 +1,13 @@
 //! The upstream's ledger: what it counted, as it is told on the control socket (`GET /ledger`, JSON).
 
 use crate::record::LedgerDelta;
+use anyhow::Context as _;
+use hoptax_wire::http1::{ResponseDecoder, Step, request_head};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// Counts since the upstream started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,24 +34,102 @@ pub struct InstanceCounts {
 }
 
 impl Ledger {
-    /// What was counted between `earlier` and now.
+    /// What was counted between `earlier` and now; nothing of what was counted by an upstream that has restarted since.
     pub fn since(&self, earlier: &Self) -> LedgerDelta {
         let mut delta = LedgerDelta::default();
         for (index, now) in self.instances.iter().enumerate() {
             let before = earlier.instances.get(index).cloned().unwrap_or_default();
-            let requests = now.requests - before.requests;
+            let requests = now.requests.saturating_sub(before.requests);
             delta.requests += requests;
             delta.by_instance.push(requests);
-            delta.connections += now.connections - before.connections;
-            delta.bytes_in += now.bytes_in - before.bytes_in;
-            delta.bytes_out += now.bytes_out - before.bytes_out;
+            delta.connections += now.connections.saturating_sub(before.connections);
+            delta.bytes_in += now.bytes_in.saturating_sub(before.bytes_in);
+            delta.bytes_out += now.bytes_out.saturating_sub(before.bytes_out);
             for (version, count) in &now.http_version {
-                let count = count - before.http_version.get(version).copied().unwrap_or(0);
+                let count = count.saturating_sub(before.http_version.get(version).copied().unwrap_or(0));
                 if count > 0 {
                     *delta.http_version.entry(version.clone()).or_default() += count;
                 }
             }
         }
         delta
+    }
+}
+
+/// Given to each step of asking for a ledger; it is on this machine and has nothing else to do.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks an upstream for its ledger.
+///
+/// # Errors
+/// If its control socket does not answer in time, or answers something else than a ledger.
+pub fn fetch(control: SocketAddr) -> anyhow::Result<Ledger> {
+    ask(control).with_context(|| format!("cannot read the upstream's ledger at http://{control}/ledger"))
+}
+
+fn ask(control: SocketAddr) -> anyhow::Result<Ledger> {
+    let mut stream = TcpStream::connect_timeout(&control, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let host = control.to_string();
+    let headers = [("host", host.as_str()), ("connection", "close")];
+    stream.write_all(&request_head("GET", "/ledger", headers, None)?)?;
+
+    let mut decoder = ResponseDecoder::new();
+    decoder.begin(false);
+    let (mut input, mut body) = (Vec::new(), Vec::new());
+    loop {
+        let consumed = match decoder.advance(&input)? {
+            Step::NeedMore => {
+                let mut piece = [0; 4096];
+                let count = stream.read(&mut piece)?;
+                if count == 0 {
+                    decoder.end_of_input()?;
+                    break;
+                }
+                input.extend_from_slice(&piece[..count]);
+                0
+            }
+            Step::Interim { consumed } => consumed,
+            Step::Head { consumed, head } => {
+                anyhow::ensure!(head.status == 200, "it answered with status {}", head.status);
+                consumed
+            }
+            Step::Body { consumed, data } => {
+                body.extend_from_slice(&input[data]);
+                consumed
+            }
+            Step::End { .. } => break,
+        };
+        input.drain(..consumed);
+    }
+    Ok(serde_json::from_slice(&body)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_where_it_asked_in_vain() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let nobody = nobody.expect("a port");
+        let error = format!("{:#}", fetch(nobody).expect_err("nobody listens"));
+        assert!(error.contains(&format!("http://{nobody}/ledger")), "{error}");
+    }
+
+    #[test]
+    fn subtracts_instance_by_instance() {
+        let counts = |requests| InstanceCounts {
+            requests,
+            http_version: [("1.1".to_owned(), requests)].into(),
+            ..InstanceCounts::default()
+        };
+        let earlier = Ledger { instances: vec![counts(5), counts(7)] };
+        let later = Ledger { instances: vec![counts(15), counts(7)] };
+        let delta = later.since(&earlier);
+        assert_eq!((delta.requests, delta.by_instance), (10, vec![10, 0]));
+        assert_eq!(delta.http_version, [("1.1".to_owned(), 10)].into());
+        assert_eq!(earlier.since(&later).requests, 0);
     }
 }

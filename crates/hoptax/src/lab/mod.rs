@@ -79,4 +79,22 @@ pub struct Facts {
     pub rendered: BTreeMap<String, String>,
 }
 
+pub mod cpus;
+pub mod descriptors;
+pub mod fake;
+pub mod guard;
+pub mod guarded;
+pub mod hop;
 pub mod ledger;
+pub mod logs;
+pub mod packs;
+pub mod ports;
+pub mod process;
+pub mod readiness;
+pub mod render;
+pub mod threads;
+pub mod tree;
+pub mod upstream;
+pub mod verify;
+
+mod net;

@@ -3,7 +3,17 @@
 //! `raw` holds what was typed; parsing turns it into the types below or refuses it with a line, a column and the fix.
 //! Nothing after this module knows YAML, units or defaults.
 
+pub(crate) mod de;
+pub(crate) mod error;
+mod meaning;
+pub(crate) mod node;
+mod parse;
+mod raw;
 pub mod units;
+
+pub use error::{PlanError, PlanErrors};
+pub use parse::{Context, LoadError, TEMPLATE, load, parse};
+pub use raw::schema;
 
 use hoptax_load::spec::Shape;
 use serde::{Deserialize, Serialize};
@@ -120,6 +130,33 @@ pub enum Delay {
     Choice(Vec<(f64, Duration)>),
 }
 
+impl Delay {
+    /// The mean delay.
+    pub fn mean(&self) -> Duration {
+        match self {
+            Self::Fixed(delay) => *delay,
+            Self::Uniform { from, to } => (*from + *to) / 2,
+            Self::Exponential { mean } => *mean,
+            Self::Choice(choices) => choices.iter().map(|(share, delay)| delay.mul_f64(*share)).sum(),
+        }
+    }
+
+    /// The least delay that occurs.
+    pub fn least(&self) -> Duration {
+        match self {
+            Self::Fixed(delay) => *delay,
+            Self::Uniform { from, .. } => *from,
+            Self::Exponential { .. } => Duration::ZERO,
+            Self::Choice(choices) => choices
+                .iter()
+                .filter(|(share, _)| *share > 0.0)
+                .map(|(_, delay)| *delay)
+                .min()
+                .unwrap_or_default(),
+        }
+    }
+}
+
 /// One system under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gateway {
@@ -188,6 +225,23 @@ pub struct LoadPoint {
     pub duration: Duration,
     /// Stop after this many requests, if that comes before the duration.
     pub requests: Option<u64>,
+}
+
+impl LoadPoint {
+    /// In words, for tables and messages: `closed, 100 connections` or `1000/s jitter, 8 connections`.
+    pub fn describe(&self) -> String {
+        let connections = match self.connections {
+            1 => "1 connection".to_owned(),
+            count => format!("{count} connections"),
+        };
+        match self.shape {
+            Shape::Closed => format!("closed, {connections}"),
+            Shape::Open { rate, arrivals } => {
+                let (rate, arrivals) = (units::show_rate(rate), units::show_arrivals(arrivals));
+                format!("open, {rate} {arrivals}, {connections}")
+            }
+        }
+    }
 }
 
 /// Which settings gateways get.
@@ -269,3 +323,6 @@ pub enum Metric {
     /// Largest resident set of the gateway's processes, bytes.
     MemoryRssBytes,
 }
+
+#[cfg(test)]
+mod tests;

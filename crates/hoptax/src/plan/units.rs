@@ -276,6 +276,10 @@ impl FromStr for Delay {
                 format!("the distribution `{name}` needs its arguments"),
                 "write uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms)",
             )),
+            None => Err(UnitError::new(
+                format!("`{text}` lacks its closing parenthesis"),
+                "inside braces a value that holds a comma needs quotes: { delay: \"uniform(1ms, 5ms)\" }",
+            )),
             _ => Ok(Self::Fixed(duration(text)?)),
         }
     }

@@ -86,7 +86,8 @@ fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>) -> Timeline {
 fn look(trees: &mut [Tree], close: bool) -> Sample {
     let look = if close { Tree::look_closely } else { Tree::look };
     let at_ns = clock::now();
-    Sample { at_ns, host: HostTimes::now(), trees: trees.iter_mut().map(look).collect() }
+    let own_ns = clock::process_cpu();
+    Sample { at_ns, host: HostTimes::now(), own_ns, trees: trees.iter_mut().map(look).collect() }
 }
 
 /// The first moment after `now` that is a whole number of windows from `start`.

@@ -26,8 +26,17 @@ pub struct Sample {
     pub at_ns: u64,
     /// The host.
     pub host: HostTimes,
+    /// CPU time of the sampling process itself so far, nanoseconds.
+    pub own_ns: u64,
     /// The watched trees, in the order given to the sampler.
     pub trees: Vec<TreeSample>,
+}
+
+impl Sample {
+    /// CPU time so far of everything that belongs to the run.
+    fn ours(&self) -> u64 {
+        self.own_ns + self.trees.iter().map(|tree| tree.cpu_ns).sum::<u64>()
+    }
 }
 
 /// Samples in the order of time.
@@ -56,7 +65,8 @@ impl Timeline {
         })
     }
 
-    /// What the host did in `[from, to)`. Everything busy that is none of the watched trees is foreign.
+    /// What the host did in `[from, to)`. Everything busy that is neither a watched tree nor
+    /// the sampling process is foreign.
     pub fn host(&self, from: u64, to: u64) -> HostUsage {
         if self.samples.len() < 2 {
             return HostUsage::default();
@@ -65,8 +75,7 @@ impl Timeline {
         let between = |from, to| {
             let spent = |kind: fn(&Sample) -> u64| self.value_at(to, kind) - self.value_at(from, kind);
             let total = spent(|sample| sample.host.total());
-            let ours = spent(|sample| sample.trees.iter().map(|tree| tree.cpu_ns).sum());
-            let foreign = spent(|sample| sample.host.busy).saturating_sub(ours);
+            let foreign = spent(|sample| sample.host.busy).saturating_sub(spent(Sample::ours));
             (
                 share(spent(|sample| sample.host.steal), total),
                 share(foreign, total),
@@ -122,7 +131,7 @@ mod tests {
             steal: steal_ms * MS,
             idle: (2 * at_ms).saturating_sub(busy_ms + steal_ms) * MS,
         };
-        Sample { at_ns: at_ms * MS, host, trees: vec![tree] }
+        Sample { at_ns: at_ms * MS, host, own_ns: 0, trees: vec![tree] }
     }
 
     #[test]

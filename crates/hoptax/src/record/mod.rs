@@ -105,6 +105,9 @@ pub struct Ended {
     pub unix_ns: u64,
     /// A signal ended it before its last trial.
     pub interrupted: bool,
+    /// Why it could not go on, if something other than a signal ended it before its last trial.
+    #[serde(default)]
+    pub failed: Option<Failure>,
 }
 
 /// The machine a run was made on.

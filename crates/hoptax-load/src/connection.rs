@@ -1,0 +1,306 @@
+//! One slot of a worker: a connection that comes and goes, and the request that it carries.
+//!
+//! ```text
+//!          wanted          permitted             established         sent
+//!   Down ──────────► Queued ────────► Connecting ───────────► Idle ───────► Busy
+//!    ▲ ▲                                  │                   ▲ │ │          │ │
+//!    │ │ rested                           │ failed      ended │ │ │ failed   │ │
+//!    │ └────────────── Resting ◄──────────┴───────────────────┼─┼─┴──────────┤ │
+//!    │                                                        └─┼────────────┘ │
+//!    └──────────────────────────────────────────────────────────┴──────────────┘
+//!                                        closed                   ended, and the connection with it
+//! ```
+//!
+//! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome.
+
+use crate::recorder::{Response, Times};
+use hoptax_wire::http1::{HeadCache, Malformed, ParsedResponse, ResponseDecoder, Step};
+
+/// Where a slot stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// No connection, and none wanted.
+    Down,
+    /// A connection is wanted, but too many others are being made.
+    Queued,
+    /// A connection is being made.
+    Connecting,
+    /// A connection without a request on it.
+    Idle,
+    /// A request was sent; its response is awaited.
+    Busy,
+    /// Something failed: no new attempt for a while.
+    Resting,
+}
+
+/// What can happen to a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A connection is wanted.
+    Wanted,
+    /// It may be made now.
+    Permitted,
+    /// It was made.
+    Established,
+    /// A request was handed to the kernel.
+    Sent,
+    /// The response ended, and the connection lives on.
+    Ended,
+    /// The connection is over, and nothing failed.
+    Closed,
+    /// A connect or a request failed.
+    Failed,
+    /// Enough rest after a failure.
+    Rested,
+}
+
+impl State {
+    /// The table of transitions; `None`: this cannot happen here.
+    fn after(self, event: Event) -> Option<State> {
+        Some(match (self, event) {
+            (State::Down, Event::Wanted) => State::Queued,
+            (State::Queued, Event::Permitted) => State::Connecting,
+            (State::Connecting, Event::Established) => State::Idle,
+            (State::Idle, Event::Sent) => State::Busy,
+            (State::Busy, Event::Ended) => State::Idle,
+            (State::Idle | State::Busy, Event::Closed) => State::Down,
+            (State::Connecting | State::Idle | State::Busy, Event::Failed) => State::Resting,
+            (State::Resting, Event::Rested) => State::Down,
+            _ => return None,
+        })
+    }
+}
+
+/// A slot.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    state: State,
+    /// The request it carries, or is to carry once its connection stands.
+    pub(crate) request: Option<Times>,
+    /// When the present connect was started.
+    pub(crate) connect_started: u64,
+    /// Whether the present connection has carried a request.
+    pub(crate) used: bool,
+    /// Failures in a row: each doubles the rest.
+    pub(crate) failures: u8,
+    reader: Reader,
+}
+
+/// What a slot has read of its response. Between responses it holds no memory of its own.
+#[derive(Debug)]
+struct Reader {
+    decoder: ResponseDecoder,
+    status: u16,
+    bytes: u64,
+    body: u64,
+    /// What the decoder could not use yet: part of a head or of a chunk's size.
+    spill: Vec<u8>,
+}
+
+/// What bytes meant to a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// The response goes on.
+    More,
+    /// The response is whole. `keep_alive`: the connection may carry another request.
+    Whole { response: Response, keep_alive: bool },
+}
+
+impl Slot {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Down,
+            request: None,
+            connect_started: 0,
+            used: false,
+            failures: 0,
+            reader: Reader {
+                decoder: ResponseDecoder::new(),
+                status: 0,
+                bytes: 0,
+                body: 0,
+                spill: Vec::new(),
+            },
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether a request may be given to it.
+    pub(crate) fn is_free(&self) -> bool {
+        matches!(self.state, State::Down | State::Idle) && self.request.is_none()
+    }
+
+    /// Moves on.
+    ///
+    /// # Panics
+    /// If `event` cannot happen in this state: the worker has lost track.
+    pub(crate) fn step(&mut self, event: Event) {
+        let next = self.state.after(event);
+        self.state =
+            next.unwrap_or_else(|| panic!("{event:?} cannot happen to a slot that is {:?}", self.state));
+        match event {
+            Event::Established => self.used = false,
+            Event::Closed | Event::Failed => self.reader.forget(),
+            _ => {}
+        }
+    }
+
+    /// A request was sent: its response is due.
+    pub(crate) fn expect_response(&mut self, to_head: bool) {
+        self.reader.decoder.begin(to_head);
+        (self.reader.status, self.reader.bytes, self.reader.body) = (0, 0, 0);
+    }
+
+    /// Reads what arrived.
+    ///
+    /// # Errors
+    /// If it is not a response.
+    pub(crate) fn read(
+        &mut self,
+        cache: &mut HeadCache<ParsedResponse>,
+        bytes: &[u8],
+    ) -> Result<Read, Malformed> {
+        self.reader.bytes += bytes.len() as u64;
+        if self.reader.spill.is_empty() {
+            return self.reader.read(cache, bytes);
+        }
+        let mut input = std::mem::take(&mut self.reader.spill);
+        input.extend_from_slice(bytes);
+        self.reader.read(cache, &input)
+    }
+
+    /// The connection ended. `Some`: that made the response whole.
+    pub(crate) fn read_end(&mut self) -> Option<Response> {
+        matches!(self.reader.decoder.end_of_input(), Ok(true)).then(|| self.reader.response())
+    }
+}
+
+impl Reader {
+    fn response(&self) -> Response {
+        Response { status: self.status, bytes: self.bytes, body: self.body }
+    }
+
+    fn forget(&mut self) {
+        self.decoder = ResponseDecoder::new();
+        self.spill = Vec::new();
+    }
+
+    fn read(&mut self, cache: &mut HeadCache<ParsedResponse>, mut input: &[u8]) -> Result<Read, Malformed> {
+        loop {
+            let consumed = match self.decoder.advance_with(cache, input)? {
+                Step::NeedMore => {
+                    self.spill.extend_from_slice(input);
+                    return Ok(Read::More);
+                }
+                Step::Interim { consumed } => consumed,
+                Step::Head { consumed, head } => {
+                    self.status = head.status;
+                    consumed
+                }
+                Step::Body { consumed, data } => {
+                    self.body += data.len() as u64;
+                    consumed
+                }
+                Step::End { consumed, keep_alive } => {
+                    // What follows a response was not asked for; the response itself stands, its connection does not.
+                    let excess = input.len() - consumed;
+                    self.bytes -= excess as u64;
+                    return Ok(Read::Whole {
+                        response: self.response(),
+                        keep_alive: keep_alive && excess == 0,
+                    });
+                }
+            };
+            input = &input[consumed..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATES: [State; 6] =
+        [State::Down, State::Queued, State::Connecting, State::Idle, State::Busy, State::Resting];
+    const EVENTS: [Event; 8] = [
+        Event::Wanted,
+        Event::Permitted,
+        Event::Established,
+        Event::Sent,
+        Event::Ended,
+        Event::Closed,
+        Event::Failed,
+        Event::Rested,
+    ];
+
+    #[test]
+    fn every_state_can_be_left_and_reached_again() {
+        for from in STATES {
+            let mut seen = vec![from];
+            let mut look = vec![from];
+            while let Some(state) = look.pop() {
+                for next in EVENTS.iter().filter_map(|event| state.after(*event)) {
+                    if !seen.contains(&next) {
+                        seen.push(next);
+                        look.push(next);
+                    }
+                }
+            }
+            assert_eq!(seen.len(), STATES.len(), "from {from:?}");
+        }
+    }
+
+    #[test]
+    fn only_eleven_things_can_happen() {
+        let legal = STATES.iter().flat_map(|state| EVENTS.iter().filter_map(|event| state.after(*event)));
+        assert_eq!(legal.count(), 11);
+    }
+
+    fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {
+        let mut slot = Slot::new();
+        let mut cache = HeadCache::new();
+        slot.expect_response(false);
+        let mut last = Ok(Read::More);
+        for part in text.as_bytes().chunks(piece) {
+            assert_eq!(last, Ok(Read::More), "more input after the end of {text:?}");
+            last = slot.read(&mut cache, part);
+        }
+        (last, slot)
+    }
+
+    #[test]
+    fn reads_the_same_in_any_pieces() {
+        let text = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n\
+                    3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
+        for piece in 1..=text.len() {
+            let (read, slot) = read_in_pieces(text, piece);
+            let response = Response { status: 201, bytes: text.len() as u64, body: 7 };
+            assert_eq!(read, Ok(Read::Whole { response, keep_alive: true }), "pieces of {piece}");
+            assert_eq!(slot.reader.spill.capacity(), 0, "nothing is kept between responses");
+        }
+    }
+
+    #[test]
+    fn bytes_behind_a_response_cost_the_connection() {
+        let (read, _) = read_in_pieces("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokwhat?", 1000);
+        let response = Response { status: 200, bytes: 40, body: 2 };
+        assert_eq!(read, Ok(Read::Whole { response, keep_alive: false }));
+    }
+
+    #[test]
+    fn the_end_completes_only_what_lasts_until_then() {
+        let (read, mut slot) = read_in_pieces("HTTP/1.0 200 OK\r\n\r\nabc", 1000);
+        assert_eq!(read, Ok(Read::More));
+        assert_eq!(slot.read_end(), Some(Response { status: 200, bytes: 22, body: 3 }));
+        let (_, mut slot) = read_in_pieces("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc", 1000);
+        assert_eq!(slot.read_end(), None);
+    }
+
+    #[test]
+    fn an_idle_slot_stays_small() {
+        assert!(size_of::<Slot>() <= 256, "{} bytes", size_of::<Slot>());
+    }
+}

@@ -1,0 +1,321 @@
+//! The generator: starts the workers, agrees on the times with them, and makes one record of their books.
+
+use crate::clock::{self, MILLISECOND};
+use crate::event_loop::{Epoll, EventLoop};
+use crate::histogram::Encoded;
+use crate::limits;
+use crate::pacer::{HIGHEST_RATE, LARGEST_JITTER, LOWEST_RATE};
+use crate::record::{GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, RECORD_SCHEMA};
+use crate::recorder::{Recorder, Tally};
+use crate::spec::{Arrivals, LoadSpec, SPEC_SCHEMA, Shape};
+use crate::target::Target;
+use crate::trial::{self, News, Outcome, Shared, TrialTimes};
+use crate::worker::{Setup, Worker};
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+/// Between the agreement on the times and the first request: enough for every worker to learn of it.
+const LEAD: u64 = 5 * MILLISECOND;
+/// How often the starting thread looks whether its workers still live.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Why no load could be made. Requests that fail are outcomes, not errors.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The spec contradicts itself or asks for what cannot be.
+    #[error("the load spec is wrong: {0}")]
+    Spec(String),
+    /// Not enough descriptors for the connections asked for.
+    #[error(
+        "{asked} connections need more descriptors than this process may hold: {fits} connections fit; raise \
+         `ulimit -n` or ask for fewer"
+    )]
+    Descriptors {
+        /// Connections asked for.
+        asked: u32,
+        /// Connections that fit.
+        fits: u64,
+    },
+    /// No connection could be made at all.
+    #[error("none of {asked} connections to {addresses} could be made: {cause}")]
+    NoConnection {
+        /// Connections asked for.
+        asked: u32,
+        /// Where to.
+        addresses: String,
+        /// What the last attempt met with.
+        cause: String,
+    },
+    /// A worker could not be pinned.
+    #[error("cannot pin a worker to CPU {cpu}: {source}; `nproc` and `taskset -p $$` tell which there are")]
+    Pin {
+        /// The CPU.
+        cpu: u32,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a worker thread: {0}")]
+    Thread(io::Error),
+    /// The event loop could not be made, or broke.
+    #[error("the event loop broke: {0}")]
+    EventLoop(io::Error),
+}
+
+/// Carries out `spec` and tells `observe` of each phase as it begins. A trial without warm-up has no
+/// [`Phase::Warmup`].
+///
+/// Raising `interrupt` ends the trial within 50 ms: nothing under way is waited for, and the record says so.
+///
+/// # Errors
+/// If the spec is wrong, the machine does not provide what it needs, or nobody answers at the addresses.
+pub fn run(
+    spec: &LoadSpec,
+    interrupt: &AtomicBool,
+    observe: impl FnMut(PhaseLine),
+) -> Result<LoadRecord, LoadError> {
+    run_on(Epoll::new, "epoll", spec, interrupt, observe)
+}
+
+fn run_on<L: EventLoop>(
+    make_loop: fn() -> io::Result<L>,
+    event_loop: &str,
+    spec: &LoadSpec,
+    interrupt: &AtomicBool,
+    mut observe: impl FnMut(PhaseLine),
+) -> Result<LoadRecord, LoadError> {
+    check(spec)?;
+    let target = Target::new(&spec.request).map_err(|error| LoadError::Spec(error.to_string()))?;
+    limits::make_room_for(spec.connections)?;
+    let workers = spec.workers.min(spec.connections);
+    let shared = Shared { spec, workers, times: OnceLock::new(), interrupt };
+    let setup = Setup {
+        addresses: &spec.addresses,
+        target: &target,
+        timeout: spec.timeout_ns,
+        spin: !spec.cpus.is_empty(),
+    };
+    let (send, news) = mpsc::channel();
+    observe(PhaseLine { phase: Phase::Connecting, at_ns: clock::now() });
+    thread::scope(|scope| {
+        let mut handles = Vec::new();
+        for index in 0..workers {
+            let (shared, setup, send) = (&shared, &setup, send.clone());
+            let body = move || work(make_loop, index, setup, shared, &send);
+            match thread::Builder::new().name(format!("worker-{index}")).spawn_scoped(scope, body) {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    let _ = shared.times.set(None);
+                    return Err(LoadError::Thread(error));
+                }
+            }
+        }
+        let conducted = Conductor { shared: &shared, news, handles: &handles }.conduct(&mut observe);
+        // Workers still waiting for the times must not wait for ever.
+        let _ = shared.times.set(None);
+        let mut outcomes = Vec::new();
+        for handle in handles {
+            outcomes.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(record(spec, event_loop, conducted?, outcomes))
+    })
+}
+
+/// A worker's thread from beginning to end.
+fn work<L: EventLoop>(
+    make_loop: fn() -> io::Result<L>,
+    index: u32,
+    setup: &Setup<'_>,
+    shared: &Shared<'_>,
+    news: &Sender<News>,
+) -> Result<Outcome, LoadError> {
+    let outcome = prepare(index, shared.spec).and_then(|()| {
+        let mut io = make_loop().map_err(LoadError::EventLoop)?;
+        let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
+        let recorder = Recorder::new(shared.spec.windows);
+        let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
+        trial::run(worker, &mut io, index, shared, news).map_err(LoadError::EventLoop)
+    });
+    if outcome.is_err() {
+        // Nobody listens any longer only if another worker failed first.
+        let _ = news.send(News::Failed);
+    }
+    outcome
+}
+
+fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
+    limits::wake_in_time();
+    match spec.cpus.as_slice() {
+        [] => Ok(()),
+        cpus => {
+            let cpu = cpus[index as usize % cpus.len()];
+            limits::pin_to(cpu).map_err(|source| LoadError::Pin { cpu, source })
+        }
+    }
+}
+
+/// The starting thread's part while the workers work.
+struct Conductor<'a, 'scope> {
+    shared: &'a Shared<'a>,
+    news: Receiver<News>,
+    handles: &'a [ScopedJoinHandle<'scope, Result<Outcome, LoadError>>],
+}
+
+/// What the starting thread knows at the end.
+#[derive(Debug, Clone, Copy)]
+struct Conducted {
+    times: TrialTimes,
+    started_unix: u64,
+    /// Its own CPU time over the measured time.
+    cpu: u64,
+}
+
+impl Conductor<'_, '_> {
+    fn conduct(&self, observe: &mut impl FnMut(PhaseLine)) -> Result<Conducted, LoadError> {
+        let spec = self.shared.spec;
+        let (mut standing, mut cause) = (0, None);
+        for _ in self.handles {
+            let Some(News::Opened { standing: more, error }) = self.wait(u64::MAX, 0) else { break };
+            standing += more;
+            cause = cause.or(error);
+        }
+        if standing == 0 && !self.shared.is_interrupted() {
+            return Err(LoadError::NoConnection {
+                asked: spec.connections,
+                addresses: spec.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+                cause: cause.unwrap_or_else(|| "each was closed at once by the other side".to_owned()),
+            });
+        }
+        let traffic = clock::now() + LEAD;
+        let start = traffic.saturating_add(spec.warmup_ns);
+        let times = TrialTimes { traffic, start, end: start.saturating_add(spec.duration_ns) };
+        let started_unix = clock::unix() + (start - clock::now());
+        // It can be set already only by a failure, which the workers' results then tell.
+        let _ = self.shared.times.set(Some(times));
+        if spec.warmup_ns > 0 {
+            observe(PhaseLine { phase: Phase::Warmup, at_ns: traffic });
+        }
+        let mut over = Vec::new();
+        while over.len() < self.handles.len() && clock::now() < start {
+            match self.wait(start, over.len()) {
+                Some(News::Measured { ended }) => over.push(ended),
+                Some(_) => return Ok(Conducted { times, started_unix, cpu: 0 }),
+                None => {}
+            }
+        }
+        let cpu = clock::thread_cpu();
+        if over.is_empty() {
+            observe(PhaseLine { phase: Phase::Measuring, at_ns: start });
+        }
+        while over.len() < self.handles.len() {
+            match self.wait(u64::MAX, over.len()) {
+                Some(News::Measured { ended }) => over.push(ended),
+                _ => break,
+            }
+        }
+        let cpu = clock::thread_cpu() - cpu;
+        observe(PhaseLine { phase: Phase::Draining, at_ns: over.into_iter().max().unwrap_or(start) });
+        Ok(Conducted { times, started_unix, cpu })
+    }
+
+    /// The next news; `None` at `until`, or when more workers have ended than the `over` that may have.
+    fn wait(&self, until: u64, over: usize) -> Option<News> {
+        loop {
+            let left = Duration::from_nanos(until.saturating_sub(clock::now()));
+            match self.news.recv_timeout(left.min(LOOK)) {
+                Ok(news) => return Some(news),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    let ended = self.handles.iter().filter(|handle| handle.is_finished()).count();
+                    if clock::now() >= until || ended > over {
+                        // What it told before it ended may have come just now.
+                        return self.news.try_recv().ok();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Refuses what the engine could not carry out.
+fn check(spec: &LoadSpec) -> Result<(), LoadError> {
+    let wrong = |text: String| Err(LoadError::Spec(text));
+    if spec.schema != SPEC_SCHEMA {
+        return wrong(format!("schema is {}, this version of hoptax reads {SPEC_SCHEMA}", spec.schema));
+    }
+    if spec.addresses.is_empty() {
+        return wrong("addresses is empty; give at least one".into());
+    }
+    for (name, value) in [
+        ("connections", u64::from(spec.connections)),
+        ("workers", u64::from(spec.workers)),
+        ("duration_ns", spec.duration_ns),
+        ("timeout_ns", spec.timeout_ns),
+        ("requests", spec.requests.unwrap_or(1)),
+    ] {
+        if value == 0 {
+            return wrong(format!("{name} is 0; give at least 1"));
+        }
+    }
+    if let Shape::Open { rate, arrivals } = spec.shape {
+        if !(LOWEST_RATE..=HIGHEST_RATE).contains(&rate) {
+            return wrong(format!(
+                "rate is {rate}; {LOWEST_RATE} to {HIGHEST_RATE} requests per second can be made"
+            ));
+        }
+        if let Arrivals::Jitter(share) = arrivals
+            && !(0.0..=LARGEST_JITTER).contains(&share)
+        {
+            return wrong(format!("jitter is {share}; it is a share of the interval, 0 to {LARGEST_JITTER}"));
+        }
+    }
+    Ok(())
+}
+
+fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec<Outcome>) -> LoadRecord {
+    let workers = outcomes.len() as u32;
+    let start = conducted.times.start;
+    let ended = outcomes.iter().map(|outcome| outcome.ended).max().unwrap_or(start);
+    let interrupted = outcomes.iter().any(|outcome| outcome.interrupted);
+    let cpu = GeneratorCpu {
+        used_ns: conducted.cpu + outcomes.iter().map(|outcome| outcome.cpu).sum::<u64>(),
+        busiest_worker_ns: outcomes.iter().map(|outcome| outcome.cpu).max().unwrap_or(0),
+    };
+    let mut tally = Tally::new();
+    for outcome in outcomes {
+        tally.add(outcome.tally);
+    }
+    tally.connections.asked = u64::from(spec.connections);
+    let latencies = &tally.histograms;
+    LoadRecord {
+        schema: RECORD_SCHEMA,
+        event_loop: event_loop.to_owned(),
+        workers,
+        started_unix_ns: conducted.started_unix,
+        started_ns: start,
+        measured_ns: ended.saturating_sub(start),
+        interrupted,
+        histograms: Histograms {
+            response_time: Encoded::new(&latencies.response_time),
+            service_time: Encoded::new(&latencies.service_time),
+            send_lag: Encoded::new(&latencies.send_lag),
+            first_byte: Encoded::new(&latencies.first_byte),
+            connect: Encoded::new(&latencies.connect),
+        },
+        counts: tally.counts,
+        completed_in_time: tally.completed_in_time,
+        lifetime: tally.lifetime,
+        connections: tally.connections,
+        bytes: tally.bytes,
+        cpu,
+        rss_bytes_max: limits::largest_resident_set(),
+        windows: tally.windows,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,486 @@
+//! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
+
+use super::*;
+use crate::recorder::outcomes;
+use crate::spec::RequestSpec;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+
+/// A server with a thread per connection, each doing what `behave` says until it returns.
+struct Server {
+    address: SocketAddr,
+    /// Requests seen by [`answer`].
+    requests: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Server {
+    fn new(behave: impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let server = Self {
+            address: listener.local_addr().expect("bound"),
+            requests: Arc::default(),
+            stop: Arc::default(),
+        };
+        let (stop, requests) = (Arc::clone(&server.stop), Arc::clone(&server.requests));
+        thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                connection.set_nodelay(true).expect("a socket");
+                let (behave, requests) = (behave.clone(), Arc::clone(&requests));
+                thread::spawn(move || behave(connection, &requests));
+            }
+        });
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the listener, so that it sees the flag. If it is gone already, so much the better.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// Reads one request without a body; `false` when there are no more.
+fn request(connection: &mut TcpStream) -> bool {
+    let mut seen = Vec::new();
+    let mut buffer = [0; 1024];
+    while !seen.ends_with(b"\r\n\r\n") {
+        match connection.read(&mut buffer) {
+            Ok(0) | Err(_) => return false,
+            Ok(count) => seen.extend_from_slice(&buffer[..count]),
+        }
+    }
+    true
+}
+
+/// Answers every request with `response` after `delay`.
+fn answer(
+    response: &'static [u8],
+    delay: Duration,
+) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
+    move |mut connection, requests| {
+        while request(&mut connection) {
+            requests.fetch_add(1, Ordering::Relaxed);
+            if !delay.is_zero() {
+                thread::sleep(delay);
+            }
+            if connection.write_all(response).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Answers one request with `response` and ends the connection.
+fn answer_once(response: &'static [u8]) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
+    move |mut connection, _| {
+        if request(&mut connection) {
+            // A client that left has its own count of that.
+            let _ = connection.write_all(response);
+        }
+    }
+}
+
+fn silent(mut connection: TcpStream, _: &AtomicU64) {
+    while request(&mut connection) {}
+}
+
+fn spec(addresses: &[SocketAddr]) -> LoadSpec {
+    LoadSpec {
+        schema: SPEC_SCHEMA,
+        addresses: addresses.to_vec(),
+        request: RequestSpec {
+            method: "GET".into(),
+            path: "/".into(),
+            headers: vec![("host".into(), "test".into())],
+            body: Vec::new(),
+        },
+        shape: Shape::Closed,
+        connections: 4,
+        warmup_ns: 0,
+        duration_ns: 300 * MILLISECOND,
+        requests: None,
+        timeout_ns: 5000 * MILLISECOND,
+        workers: 1,
+        cpus: Vec::new(),
+        seed: 1,
+        windows: true,
+    }
+}
+
+fn open(rate: f64, arrivals: Arrivals) -> Shape {
+    Shape::Open { rate, arrivals }
+}
+
+/// Carries out `spec` and checks what must hold of every record.
+fn load(spec: &LoadSpec) -> LoadRecord {
+    let record = run(spec, &AtomicBool::new(false), |_| {}).expect("a load that can be made");
+    adds_up(&record);
+    assert!(!record.interrupted);
+    record
+}
+
+fn adds_up(record: &LoadRecord) {
+    let counts = &record.counts;
+    assert_eq!(counts.scheduled, outcomes(counts), "{counts:?}");
+    assert_eq!(counts.status.values().sum::<u64>(), counts.completed);
+    let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
+    assert_eq!(counts.errors.values().sum::<u64>(), failed);
+    let histograms = &record.histograms;
+    let length = |encoded: &Encoded| encoded.decode().expect("our own").len();
+    assert_eq!(length(&histograms.response_time), counts.completed + counts.timeouts);
+    assert_eq!(length(&histograms.send_lag), counts.sent);
+    assert_eq!(length(&histograms.connect), record.lifetime.opened);
+    if !record.windows.is_empty() {
+        let completed: u64 = record.windows.iter().map(|window| window.completed).sum();
+        assert_eq!(completed, record.completed_in_time);
+        assert_eq!(record.windows.len() as u64, record.measured_ns.div_ceil(crate::record::WINDOW_NS));
+    }
+    assert!(record.lifetime.completed >= counts.completed);
+}
+
+fn quantile(encoded: &Encoded, quantile: f64) -> u64 {
+    encoded.decode().expect("our own").value_at_quantile(quantile)
+}
+
+#[test]
+fn a_closed_loop_completes_what_it_sends() {
+    let server = Server::new(answer(OK, Duration::ZERO));
+    for workers in [1, 3] {
+        let before = server.requests.load(Ordering::Relaxed);
+        let spec = LoadSpec { workers, warmup_ns: 50 * MILLISECOND, ..spec(&[server.address]) };
+        let record = load(&spec);
+        assert!(record.counts.completed > 10, "{:?}", record.counts);
+        assert_eq!(record.counts.completed, record.counts.scheduled);
+        assert_eq!(record.lifetime.completed, server.requests.load(Ordering::Relaxed) - before);
+        assert!(record.lifetime.completed > record.counts.completed, "the warm-up is not counted");
+        assert_eq!(record.measured_ns, spec.duration_ns);
+        assert_eq!((record.connections.established, record.lifetime.opened), (4, 4));
+        assert_eq!(record.bytes.received, record.completed_in_time * OK.len() as u64);
+        assert_eq!(record.bytes.body, record.completed_in_time * 5);
+        assert!(record.cpu.used_ns > 0 && record.cpu.busiest_worker_ns <= record.cpu.used_ns);
+        assert_eq!(record.workers, workers);
+    }
+}
+
+#[test]
+fn phases_are_told_in_order_with_their_moments() {
+    let server = Server::new(answer(OK, Duration::ZERO));
+    for (warmup_ns, expected) in [
+        (40 * MILLISECOND, vec![Phase::Connecting, Phase::Warmup, Phase::Measuring, Phase::Draining]),
+        (0, vec![Phase::Connecting, Phase::Measuring, Phase::Draining]),
+    ] {
+        let spec = LoadSpec { warmup_ns, ..spec(&[server.address]) };
+        let mut lines = Vec::new();
+        let record = run(&spec, &AtomicBool::new(false), |line| lines.push(line)).expect("a load");
+        assert_eq!(lines.iter().map(|line| line.phase).collect::<Vec<_>>(), expected);
+        let at = |phase| lines.iter().find(|line| line.phase == phase).expect("told").at_ns;
+        assert_eq!(at(Phase::Measuring), record.started_ns);
+        assert_eq!(at(Phase::Draining), record.started_ns + record.measured_ns);
+        if warmup_ns > 0 {
+            assert_eq!(at(Phase::Measuring) - at(Phase::Warmup), warmup_ns);
+        }
+    }
+}
+
+#[test]
+fn draining_begins_when_the_last_worker_is_done() {
+    let quick = Server::new(answer(OK, Duration::ZERO));
+    let slow = Server::new(answer(OK, Duration::from_millis(40)));
+    let spec =
+        LoadSpec { workers: 2, connections: 2, requests: Some(10), ..spec(&[quick.address, slow.address]) };
+    let spec = LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec };
+    let mut draining = 0;
+    let record = run(&spec, &AtomicBool::new(false), |line| {
+        if line.phase == Phase::Draining {
+            draining = line.at_ns;
+        }
+    });
+    let record = record.expect("a load");
+    adds_up(&record);
+    assert_eq!(record.counts.completed, 10);
+    assert!(record.measured_ns >= 5 * 40 * MILLISECOND, "five requests one after the other");
+    assert_eq!(draining, record.started_ns + record.measured_ns);
+}
+
+#[test]
+fn a_number_of_requests_is_kept_to_the_last() {
+    let server = Server::new(answer(OK, Duration::ZERO));
+    for shape in [Shape::Closed, open(5000.0, Arrivals::Poisson), open(5000.0, Arrivals::Constant)] {
+        let spec = LoadSpec {
+            shape,
+            workers: 3,
+            requests: Some(500),
+            duration_ns: 3_600_000 * MILLISECOND,
+            ..spec(&[server.address])
+        };
+        let record = load(&spec);
+        assert_eq!((record.counts.scheduled, record.counts.completed), (500, 500), "{shape:?}");
+        assert_eq!(record.completed_in_time, 500);
+        assert!(record.measured_ns < spec.duration_ns);
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate() {
+    let server = Server::new(answer(OK, Duration::ZERO));
+    for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.5), Arrivals::Poisson] {
+        for workers in [1, 2] {
+            let spec = LoadSpec {
+                shape: open(1000.0, arrivals),
+                workers,
+                warmup_ns: 30 * MILLISECOND,
+                connections: 16,
+                ..spec(&[server.address])
+            };
+            let record = load(&spec);
+            let expected = if arrivals == Arrivals::Poisson { 200..400 } else { 300..301 };
+            assert!(expected.contains(&record.counts.scheduled), "{arrivals:?}: {:?}", record.counts);
+            assert_eq!(record.counts.completed + record.counts.unsent, record.counts.scheduled);
+        }
+    }
+}
+
+#[test]
+fn an_overloaded_open_loop_leaves_requests_in_line() {
+    let server = Server::new(answer(OK, Duration::from_millis(20)));
+    for arrivals in [Arrivals::Constant, Arrivals::Jitter(1.0)] {
+        let record =
+            load(&LoadSpec { shape: open(1000.0, arrivals), connections: 1, ..spec(&[server.address]) });
+        assert_eq!(record.counts.scheduled, 300);
+        assert!(record.counts.unsent > 200, "{:?}", record.counts);
+        // The wait in line is in the response time, and not in the service time: requests are taken in the order in
+        // which they were due, at most 15 of them, so that the last one was due in the first 15 ms.
+        assert!(quantile(&record.histograms.response_time, 1.0) > 200 * MILLISECOND);
+        assert!(quantile(&record.histograms.send_lag, 1.0) > 200 * MILLISECOND);
+        assert!((19..100).contains(&(quantile(&record.histograms.service_time, 0.1) / MILLISECOND)));
+    }
+}
+
+#[test]
+fn a_server_that_closes_each_connection_costs_a_connect_per_request() {
+    for response in [
+        &b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello"[..],
+        b"HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+        b"HTTP/1.0 200 OK\r\n\r\nhello",
+    ] {
+        let server = Server::new(answer_once(response));
+        for shape in [Shape::Closed, open(500.0, Arrivals::Constant)] {
+            let record = load(&LoadSpec { shape, ..spec(&[server.address]) });
+            let counts = &record.counts;
+            assert!(counts.completed > 5, "{counts:?}");
+            assert_eq!(counts.completed + counts.unsent, counts.scheduled, "{counts:?}");
+            assert_eq!(record.connections.reused, 0);
+            assert!(record.lifetime.opened >= record.lifetime.completed);
+            assert_eq!(record.connections.closed_by_peer, record.completed_in_time);
+            // The connect is the generator's wait as much as the user's: in response time and send lag.
+            assert!(quantile(&record.histograms.send_lag, 0.5) > 1000, "{counts:?}");
+            assert_eq!(record.bytes.body, 5 * record.completed_in_time);
+        }
+    }
+}
+
+#[test]
+fn a_request_that_asks_for_closing_gets_a_connection_of_its_own() {
+    let server = Server::new(answer(OK, Duration::ZERO));
+    let mut spec = spec(&[server.address]);
+    spec.request.headers.push(("connection".into(), "close".into()));
+    let record = load(&spec);
+    assert!(record.counts.completed > 20);
+    assert_eq!((record.connections.reused, record.connections.closed_by_peer), (0, 0));
+}
+
+#[test]
+fn idle_connections_that_are_closed_are_made_again_without_an_error() {
+    // Closes after each answer without having said so: at this rate between two requests, unless the server's thread
+    // is held up just then.
+    let server = Server::new(answer_once(OK));
+    let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec(&[server.address]) };
+    let record = load(&spec);
+    assert_eq!(
+        record.counts.completed + record.counts.resets + record.counts.unsent,
+        6,
+        "{:?}",
+        record.counts
+    );
+    assert!(record.counts.completed >= 2, "{:?}", record.counts);
+    assert!(record.lifetime.opened >= record.counts.completed);
+}
+
+#[test]
+fn nobody_there_is_told_at_once() {
+    let address =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    for workers in [1, 2] {
+        let spec = LoadSpec { workers, ..spec(&[address]) };
+        let error = run(&spec, &AtomicBool::new(false), |_| {}).expect_err("nobody listens");
+        assert!(matches!(error, LoadError::NoConnection { asked: 4, .. }), "{error}");
+        assert!(error.to_string().contains("refused") && error.to_string().contains(&address.to_string()));
+    }
+}
+
+#[test]
+fn a_refused_connect_is_the_outcome_of_the_request_that_wanted_it() {
+    let refused =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let server = Server::new(answer(OK, Duration::ZERO));
+    for shape in [Shape::Closed, open(400.0, Arrivals::Constant)] {
+        let record = load(&LoadSpec { shape, ..spec(&[server.address, refused]) });
+        assert_eq!(record.connections.established, 2);
+        assert!(record.counts.completed > 10, "{:?}", record.counts);
+        // Two slots rest 10, 20, 40, … ms between attempts: a few, and never a storm.
+        assert!((2..=20).contains(&record.counts.connect_errors), "{:?}", record.counts);
+    }
+}
+
+#[test]
+fn silence_is_a_timeout_at_the_moment_it_was_given_up() {
+    let server = Server::new(silent);
+    for shape in [Shape::Closed, open(100.0, Arrivals::Constant)] {
+        let timeout_ns = 60 * MILLISECOND;
+        let record = load(&LoadSpec { shape, timeout_ns, ..spec(&[server.address]) });
+        assert!(record.counts.timeouts >= 4, "{:?}", record.counts);
+        assert_eq!(record.counts.completed, 0);
+        assert!(record.counts.errors.contains_key("timeout while waiting for the response"));
+        let service = &record.histograms.service_time;
+        assert!(quantile(service, 0.1) < 10 * timeout_ns);
+        assert!(quantile(service, 0.0) >= timeout_ns - timeout_ns / 500);
+    }
+}
+
+#[test]
+fn garbage_is_a_bad_response() {
+    let server = Server::new(answer(b"220 mail.example ESMTP\r\n\r\n", Duration::ZERO));
+    let record = load(&spec(&[server.address]));
+    assert!(record.counts.bad_responses >= 4, "{:?}", record.counts);
+    assert_eq!(record.counts.bad_responses, record.counts.scheduled);
+}
+
+#[test]
+fn half_a_response_is_a_reset() {
+    let server = Server::new(answer_once(b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhalf"));
+    let record = load(&spec(&[server.address]));
+    assert!(record.counts.resets >= 4, "{:?}", record.counts);
+    assert_eq!(record.counts.resets, record.counts.scheduled);
+}
+
+#[test]
+fn a_server_that_closes_what_it_accepts_is_survived() {
+    let server = Server::new(|connection, _| drop(connection));
+    // Whether a connection still stands when traffic begins is a race; either way it ends, and the counts add up.
+    match run(&spec(&[server.address]), &AtomicBool::new(false), |_| {}) {
+        Ok(record) => {
+            adds_up(&record);
+            assert!(record.counts.resets > 0);
+        }
+        Err(error) => assert!(matches!(error, LoadError::NoConnection { .. }), "{error}"),
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_trial_with_what_there_is() {
+    let quick = Server::new(answer(OK, Duration::ZERO));
+    let mute = Server::new(silent);
+    for (server, shape) in [
+        (&quick, Shape::Closed),
+        (&mute, Shape::Closed),
+        (&quick, open(1000.0, Arrivals::Constant)),
+        (&mute, open(1000.0, Arrivals::Poisson)),
+    ] {
+        let hour = 3_600_000 * MILLISECOND;
+        let spec = LoadSpec { shape, duration_ns: hour, timeout_ns: hour, ..spec(&[server.address]) };
+        let interrupt = AtomicBool::new(false);
+        let record = run(&spec, &interrupt, |line| {
+            interrupt.store(line.phase == Phase::Measuring, Ordering::Relaxed);
+        });
+        let record = record.expect("connections stood");
+        assert!(record.interrupted && record.measured_ns < 10_000 * MILLISECOND);
+        adds_up(&record);
+    }
+}
+
+#[test]
+fn an_interrupt_before_traffic_leaves_an_empty_record() {
+    let server = Server::new(answer(OK, Duration::ZERO));
+    let record =
+        run(&spec(&[server.address]), &AtomicBool::new(true), |_| {}).expect("interrupted, not failed");
+    assert!(record.interrupted);
+    assert_eq!((record.counts.scheduled, record.lifetime.sent), (0, 0));
+    assert!(record.measured_ns < 50 * MILLISECOND, "seen before the first request");
+    adds_up(&record);
+}
+
+#[test]
+fn a_known_delay_is_found_in_the_service_time() {
+    let delay = 5 * MILLISECOND;
+    let server = Server::new(answer(OK, Duration::from_nanos(delay)));
+    for shape in [Shape::Closed, open(100.0, Arrivals::Constant)] {
+        let record = load(&LoadSpec { shape, ..spec(&[server.address]) });
+        // Low quantiles: a machine that does much else holds some of them up, but not all.
+        assert!(quantile(&record.histograms.service_time, 0.0) >= delay - delay / 500, "{shape:?}");
+        assert!(quantile(&record.histograms.service_time, 0.2) < 2 * delay, "{shape:?}");
+        assert!(quantile(&record.histograms.first_byte, 0.0) >= delay - delay / 500, "{shape:?}");
+    }
+}
+
+#[test]
+fn a_large_request_and_a_large_response_pass_whole() {
+    const LARGE: usize = 3_000_000;
+    let server = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
+        let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LARGE}\r\n\r\n").into_bytes();
+        response.resize(response.len() + LARGE, b'x');
+        let mut seen = 0;
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(count @ 1..) = connection.read(&mut buffer) {
+            seen += count;
+            // More than a body means the head is among it: all requests are of one length.
+            if seen > LARGE {
+                seen = 0;
+                if connection.write_all(&response).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
+    spec.request.body = vec![b'y'; LARGE];
+    // The head's length is taken off, so that the server's count is exact.
+    let head = Target::new(&spec.request).expect("fit to be sent").bytes.len() - LARGE;
+    spec.request.body.truncate(LARGE + 1 - head);
+    spec.duration_ns = 60_000 * MILLISECOND;
+    let record = load(&spec);
+    assert_eq!(record.counts.completed, 5, "{:?}", record.counts);
+    assert_eq!(record.bytes.body, 5 * LARGE as u64);
+    assert_eq!(record.connections.reused, 4);
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_refused() {
+    let address: SocketAddr = "127.0.0.1:1".parse().expect("an address");
+    let good = spec(&[address]);
+    for (bad, part) in [
+        (LoadSpec { schema: 9, ..good.clone() }, "schema is 9"),
+        (LoadSpec { addresses: Vec::new(), ..good.clone() }, "addresses is empty"),
+        (LoadSpec { connections: 0, ..good.clone() }, "connections is 0"),
+        (LoadSpec { workers: 0, ..good.clone() }, "workers is 0"),
+        (LoadSpec { requests: Some(0), ..good.clone() }, "requests is 0"),
+        (LoadSpec { shape: open(0.0, Arrivals::Constant), ..good.clone() }, "rate is 0"),
+        (LoadSpec { shape: open(f64::NAN, Arrivals::Constant), ..good.clone() }, "rate is NaN"),
+        (LoadSpec { shape: open(9.0, Arrivals::Jitter(1.5)), ..good.clone() }, "jitter is 1.5"),
+    ] {
+        let error = run(&bad, &AtomicBool::new(false), |_| {}).expect_err(part);
+        assert!(matches!(&error, LoadError::Spec(text) if text.contains(part)), "{error}");
+    }
+    let pinned = LoadSpec { cpus: vec![1_000_000], ..good };
+    let error = run(&pinned, &AtomicBool::new(false), |_| {}).expect_err("no such CPU");
+    assert!(matches!(error, LoadError::Pin { cpu: 1_000_000, .. }), "{error}");
+}

@@ -1,0 +1,87 @@
+//! What a worker asks of the machine: descriptors, a CPU of its own, prompt waking.
+
+use crate::generator::LoadError;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
+use std::io;
+use std::num::NonZeroU64;
+
+/// Descriptors kept for everything that is not a connection: event loops, files, and what a library may open.
+const SPARE_DESCRIPTORS: u64 = 32;
+
+/// Raises the soft limit on descriptors to the hard one where `connections` need it.
+///
+/// # Errors
+/// If even the hard limit does not suffice; with the number of connections that fit.
+pub(crate) fn make_room_for(connections: u32) -> Result<(), LoadError> {
+    let taken = open_descriptors() + SPARE_DESCRIPTORS;
+    let needed = u64::from(connections) + taken;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|soft| needed <= soft) {
+        return Ok(());
+    }
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.maximum.is_none_or(|hard| needed <= hard) && setrlimit(Resource::Nofile, raised).is_ok() {
+        return Ok(());
+    }
+    let most = limit.maximum.or(limit.current).unwrap_or(u64::MAX);
+    Err(LoadError::Descriptors { asked: connections, fits: most.saturating_sub(taken) })
+}
+
+fn open_descriptors() -> u64 {
+    // Where /proc is missing, the standard three are certain.
+    std::fs::read_dir("/proc/self/fd").map_or(3, |entries| entries.count() as u64)
+}
+
+/// Lets the calling thread run on `cpu` alone.
+pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
+    if cpu as usize >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Has the kernel end the calling thread's sleeps at their time: by default it may add 50 µs to save power
+/// (`PR_SET_TIMERSLACK`, prctl(2)).
+pub(crate) fn wake_in_time() {
+    // It cannot fail for a value above zero; if it did, send lag would tell.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Largest resident set of this process so far, bytes; 0 where the kernel does not tell.
+pub(crate) fn largest_resident_set() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
+        .map_or(0, |kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_how_many_connections_fit() {
+        let Err(LoadError::Descriptors { asked, fits }) = make_room_for(u32::MAX) else {
+            panic!("no process may hold four thousand million descriptors");
+        };
+        assert_eq!(asked, u32::MAX);
+        assert!(fits > 0);
+        make_room_for(u32::try_from(fits / 2).unwrap_or(u32::MAX)).expect("what fits is granted");
+    }
+
+    #[test]
+    fn the_largest_resident_set_is_that_of_a_process() {
+        assert!(largest_resident_set() > 100 * 1024);
+    }
+
+    #[test]
+    fn refuses_a_cpu_that_is_not_there() {
+        assert!(pin_to(u32::MAX).is_err());
+        assert!(pin_to(CpuSet::MAX_CPU as u32 - 1).is_err());
+    }
+}

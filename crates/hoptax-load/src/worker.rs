@@ -1,0 +1,436 @@
+//! One thread's share of the load: its slots, and what it does when something happens to one of them.
+//!
+//! Nothing here is shared with other workers, and nothing is allocated per request in steady state.
+
+use crate::clock::{self, MILLISECOND};
+use crate::connection::{Event, Read, Slot, State};
+use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
+use crate::pacer::Pacer;
+use crate::recorder::{Failure, Recorder, Response, Tally, Times};
+use crate::target::Target;
+use crate::timeouts::Timeouts;
+use hoptax_wire::http1::{HeadCache, ParsedResponse};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+
+/// Connects under way at once, per worker: below the least listen backlog in common use (128), so that opening thousands
+/// of connections overflows nobody's.
+const CONNECTS_AT_ONCE: usize = 128;
+/// Rest after a slot's first failure; doubled by each further one.
+const SHORTEST_REST: u64 = 10 * MILLISECOND;
+/// Longest rest.
+const LONGEST_REST: u64 = 1000 * MILLISECOND;
+/// Slots given their first request before the loop looks for responses again.
+const STARTS_AT_ONCE: usize = 128;
+/// How soon before a due moment a worker stops sleeping, when it owns its CPU: what waking takes on common kernels.
+const SPIN: u64 = 50_000;
+/// Attempts to open a connection before traffic begins. A refusal is final sooner than silence.
+const OPENING_ATTEMPTS: u8 = 5;
+
+/// What a worker needs to know of the trial.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) addresses: &'a [SocketAddr],
+    pub(crate) target: &'a Target,
+    pub(crate) timeout: u64,
+    /// Whether to spin before a due moment.
+    pub(crate) spin: bool,
+}
+
+/// Where requests come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Connections are opened, and again where that fails; no requests yet.
+    Opening,
+    /// No new requests.
+    Quiet,
+    /// A slot that is free gets one, until `end`, and no more than `limit` from `start` on.
+    Closed { start: u64, end: u64, limit: u64 },
+    /// A request that is due gets a free slot: first what the warm-up left, then the measured time's.
+    Open { warmup: Box<Pacer>, measured: Box<Pacer> },
+}
+
+/// One thread's share of the load.
+#[derive(Debug)]
+pub(crate) struct Worker<'a> {
+    setup: &'a Setup<'a>,
+    slots: Vec<Slot>,
+    /// Address of slot 0 and the step from slot to slot, so that connection `i` of all workers' goes to address `i`.
+    first_address: usize,
+    address_step: usize,
+    source: Source,
+    pub(crate) recorder: Recorder,
+    timeouts: Timeouts,
+    /// Slots at rest, by the end of their rest.
+    resting: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Slots that want a connection, first come first served.
+    queued: VecDeque<u32>,
+    connecting: usize,
+    /// Open loop: slots that a request may be given to, the one that is free longest in front.
+    free: VecDeque<u32>,
+    /// Slots not yet looked at since traffic began.
+    starting: std::ops::Range<u32>,
+    /// Slots with a request.
+    under_way: usize,
+    cache: HeadCache<ParsedResponse>,
+    /// Why the last connect failed.
+    pub(crate) connect_error: Option<String>,
+}
+
+impl<'a> Worker<'a> {
+    /// Worker `index` of `workers`, with `slots` connections to make.
+    pub(crate) fn new(
+        setup: &'a Setup<'a>,
+        (index, workers): (u32, u32),
+        slots: u32,
+        recorder: Recorder,
+    ) -> Self {
+        Self {
+            setup,
+            slots: (0..slots).map(|_| Slot::new()).collect(),
+            first_address: index as usize,
+            address_step: workers as usize,
+            source: Source::Opening,
+            recorder,
+            timeouts: Timeouts::new(slots as usize, setup.timeout),
+            resting: BinaryHeap::new(),
+            queued: VecDeque::with_capacity(slots as usize),
+            connecting: 0,
+            free: VecDeque::with_capacity(slots as usize),
+            starting: 0..0,
+            under_way: 0,
+            cache: HeadCache::new(),
+            connect_error: None,
+        }
+    }
+
+    /// Wants a connection for every slot.
+    pub(crate) fn open_all(&mut self) {
+        for slot in 0..self.slots.len() as u32 {
+            self.want(slot);
+        }
+    }
+
+    /// Whether every slot has its connection, or has tried often enough.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.queued.is_empty() && self.connecting == 0 && self.resting.is_empty()
+    }
+
+    /// Connections that stand.
+    pub(crate) fn standing(&self) -> u64 {
+        self.slots.iter().filter(|slot| matches!(slot.state(), State::Idle | State::Busy)).count() as u64
+    }
+
+    /// Slots with a request that has no outcome.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Begins or ends traffic.
+    pub(crate) fn set_source(&mut self, source: Source) {
+        self.starting = match source {
+            Source::Closed { .. } | Source::Open { .. } => 0..self.slots.len() as u32,
+            Source::Opening | Source::Quiet => 0..0,
+        };
+        self.source = source;
+    }
+
+    /// Requests of the open loop that were due before `until` and still stand in line.
+    pub(crate) fn in_line(&self, until: u64) -> u64 {
+        match &self.source {
+            Source::Open { measured, .. } => measured.in_line(until),
+            _ => 0,
+        }
+    }
+
+    /// Writes down what became of every request that has no outcome.
+    pub(crate) fn leave_over(&mut self) {
+        for slot in &mut self.slots {
+            if let Some(times) = slot.request.take() {
+                self.recorder.left_over(times);
+            }
+        }
+    }
+
+    /// Closes the books on a measured time that ended at `ended`.
+    pub(crate) fn finish(self, ended: u64) -> Tally {
+        self.recorder.finish(ended, self.setup.target.bytes.len() as u64)
+    }
+
+    /// Does what is due, then waits for events, at most until `until`.
+    pub(crate) fn turn<L: EventLoop>(&mut self, io: &mut L, now: u64, until: u64) -> io::Result<()> {
+        while let Some(slot) = self.timeouts.expire(now) {
+            self.time_out(io, slot, now);
+        }
+        while let Some(Reverse((at, slot))) = self.resting.peek().copied()
+            && at <= now
+        {
+            self.resting.pop();
+            self.rested(io, slot, now);
+        }
+        self.connect_queued(io, now);
+        for _ in 0..STARTS_AT_ONCE {
+            let Some(slot) = self.starting.next() else { break };
+            self.start(io, slot);
+        }
+        self.dispatch(io, now);
+        let deadline = self.deadline(now, until);
+        io.turn(self, Some(deadline))
+    }
+
+    fn deadline(&self, now: u64, until: u64) -> u64 {
+        if !self.starting.is_empty() {
+            return now;
+        }
+        let mut deadline = until;
+        if let Some(timeout) = self.timeouts.next() {
+            deadline = deadline.min(timeout);
+        }
+        if let Some(Reverse((at, _))) = self.resting.peek() {
+            deadline = deadline.min(*at);
+        }
+        if let (Source::Open { warmup, measured }, false) = (&self.source, self.free.is_empty()) {
+            let due = warmup.peek().or_else(|| measured.peek()).unwrap_or(u64::MAX);
+            // Close to the moment a worker that owns its CPU only polls: each turn then returns at once.
+            deadline = deadline.min(if self.setup.spin { due.saturating_sub(SPIN) } else { due });
+        }
+        deadline
+    }
+
+    /// Gives a slot its first request, or a place among the free ones. In a closed loop the moment is this one: nothing
+    /// scheduled it earlier.
+    fn start<L: EventLoop>(&mut self, io: &mut L, slot: u32) {
+        if self.slots[slot as usize].is_free() {
+            self.freed(io, slot, clock::now());
+        }
+    }
+
+    /// A slot can take a request.
+    fn freed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        match &self.source {
+            Source::Opening | Source::Quiet => {}
+            Source::Closed { start, end, limit } => {
+                if now < *end && (now < *start || self.recorder.scheduled_so_far() < *limit) {
+                    self.assign(io, slot, now, now);
+                }
+            }
+            Source::Open { .. } => {
+                self.free.push_back(slot);
+                self.dispatch(io, now);
+            }
+        }
+    }
+
+    /// Open loop: gives requests that are due to free slots.
+    fn dispatch<L: EventLoop>(&mut self, io: &mut L, mut now: u64) {
+        while let (Source::Open { warmup, measured }, false) = (&mut self.source, self.free.is_empty()) {
+            let next = if warmup.peek().is_some() { warmup } else { measured };
+            let Some(scheduled) = next.take_due(now) else { return };
+            let slot = self.free.pop_front().expect("there is a free one");
+            self.assign(io, slot, scheduled, now);
+            now = clock::now();
+        }
+    }
+
+    /// Gives `slot` the request that was due at `scheduled`.
+    fn assign<L: EventLoop>(&mut self, io: &mut L, slot: u32, scheduled: u64, now: u64) {
+        self.recorder.scheduled(scheduled);
+        self.under_way += 1;
+        self.slots[slot as usize].request = Some(Times { scheduled, sent: None, first_byte: None });
+        if self.slots[slot as usize].state() == State::Idle {
+            self.send(io, slot, now);
+        } else {
+            self.want(slot);
+            self.connect_queued(io, now);
+        }
+    }
+
+    fn send<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        if let Err(error) = io.send(Token(slot), &self.setup.target.bytes) {
+            return self.fail(io, slot, now, Failure::Reset, &error.to_string());
+        }
+        let state = &mut self.slots[slot as usize];
+        let times = state.request.as_mut().expect("only a slot with a request sends");
+        times.sent = Some(now);
+        let scheduled = times.scheduled;
+        let reused = std::mem::replace(&mut state.used, true);
+        state.expect_response(self.setup.target.is_head);
+        state.step(Event::Sent);
+        self.timeouts.arm(slot, now);
+        self.recorder.sent(scheduled, now, reused);
+    }
+
+    fn want(&mut self, slot: u32) {
+        self.slots[slot as usize].step(Event::Wanted);
+        self.queued.push_back(slot);
+    }
+
+    /// Starts as many connects as may be under way.
+    fn connect_queued<L: EventLoop>(&mut self, io: &mut L, now: u64) {
+        while self.connecting < CONNECTS_AT_ONCE
+            && let Some(slot) = self.queued.pop_front()
+        {
+            let connection = self.first_address + slot as usize * self.address_step;
+            let address = self.setup.addresses[connection % self.setup.addresses.len()];
+            let state = &mut self.slots[slot as usize];
+            state.step(Event::Permitted);
+            state.connect_started = now;
+            self.connecting += 1;
+            self.timeouts.arm(slot, now);
+            if let Err(error) = io.connect(Token(slot), address, None) {
+                self.connect_failed(io, slot, now, &error);
+            }
+        }
+    }
+
+    fn connect_failed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, error: &io::Error) {
+        let text = format!("connect: {error}");
+        self.fail(io, slot, now, Failure::Connect, &text);
+        self.connect_error = Some(text);
+    }
+
+    /// The connect or the request of `slot` failed: the request has its outcome, the connection is over, and the slot
+    /// rests before it tries again, so that a target in trouble is not stormed.
+    fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, failure: Failure, text: &str) {
+        io.close(Token(slot));
+        self.timeouts.disarm(slot);
+        let state = &mut self.slots[slot as usize];
+        self.connecting -= usize::from(state.state() == State::Connecting);
+        state.step(Event::Failed);
+        let rest = SHORTEST_REST.saturating_mul(1 << state.failures.min(20)).min(LONGEST_REST);
+        state.failures = state.failures.saturating_add(1);
+        self.resting.push(Reverse((now + rest, slot)));
+        if let Some(times) = state.request.take() {
+            self.under_way -= 1;
+            self.recorder.failed(times, now, failure, text);
+        }
+    }
+
+    fn time_out<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        let state = &self.slots[slot as usize];
+        let text = match (state.state(), state.request.and_then(|times| times.first_byte)) {
+            (State::Connecting, _) => "timeout while connecting",
+            (_, None) => "timeout while waiting for the response",
+            (_, Some(_)) => "timeout while reading the response",
+        };
+        if state.state() == State::Connecting {
+            self.connect_error = Some(text.to_owned());
+        }
+        self.fail(io, slot, now, Failure::Timeout, text);
+    }
+
+    fn rested<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        self.slots[slot as usize].step(Event::Rested);
+        match self.source {
+            Source::Opening if self.slots[slot as usize].failures < OPENING_ATTEMPTS => self.want(slot),
+            _ if self.starting.contains(&slot) => {}
+            _ => self.freed(io, slot, now),
+        }
+    }
+
+    /// A response is whole. The slot goes on with its next request, on this connection or on a new one.
+    fn complete<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        slot: u32,
+        now: u64,
+        response: Response,
+        keep_alive: bool,
+    ) {
+        self.timeouts.disarm(slot);
+        let state = &mut self.slots[slot as usize];
+        let times = state.request.take().expect("a busy slot has a request");
+        state.failures = 0;
+        self.under_way -= 1;
+        self.recorder.completed(times, now, response);
+        if !keep_alive {
+            self.recorder.closed_by_peer(now);
+        }
+        // An answer to half a request leaves the other half in the way of the next one.
+        if keep_alive && !self.setup.target.closes && io.unsent(Token(slot)) == 0 {
+            state.step(Event::Ended);
+        } else {
+            io.close(Token(slot));
+            state.step(Event::Closed);
+        }
+        self.freed(io, slot, now);
+    }
+}
+
+impl<L: EventLoop> Handler<L> for Worker<'_> {
+    fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
+        let now = clock::now();
+        let slot = token.0;
+        match result {
+            Ok(()) => {
+                self.connecting -= 1;
+                self.timeouts.disarm(slot);
+                let state = &mut self.slots[token.index()];
+                state.step(Event::Established);
+                let (started, wanted) = (state.connect_started, state.request.is_some());
+                if matches!(self.source, Source::Opening) {
+                    // Before traffic, an established connection is all the success there can be.
+                    state.failures = 0;
+                }
+                self.recorder.opened(started, now);
+                if wanted {
+                    self.send(io, slot, now);
+                } else if !self.starting.contains(&slot) {
+                    self.freed(io, slot, now);
+                }
+            }
+            Err(error) => self.connect_failed(io, slot, now, &error),
+        }
+        self.connect_queued(io, now);
+    }
+
+    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
+        let now = clock::now();
+        let state = &mut self.slots[token.index()];
+        if state.state() != State::Busy {
+            // A server that speaks unasked (a 408 to an idle connection) is about to close it.
+            io.close(token);
+            return self.lost(token.0, now);
+        }
+        if let Some(times) = state.request.as_mut() {
+            times.first_byte.get_or_insert(now);
+        }
+        match state.read(&mut self.cache, bytes) {
+            Ok(Read::More) => {}
+            Ok(Read::Whole { response, keep_alive }) => self.complete(io, token.0, now, response, keep_alive),
+            Err(malformed) => self.fail(io, token.0, now, Failure::BadResponse, &malformed.to_string()),
+        }
+    }
+
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        let now = clock::now();
+        let state = &mut self.slots[token.index()];
+        if state.state() != State::Busy {
+            io.close(token);
+            self.lost(token.0, now);
+            return AfterEnd::Close;
+        }
+        match (result.as_ref().ok().and_then(|()| state.read_end()), result) {
+            (Some(response), _) => self.complete(io, token.0, now, response, false),
+            (None, outcome) => {
+                let text = match outcome {
+                    Ok(()) => "the connection was closed before the response was whole".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                self.recorder.closed_by_peer(now);
+                self.fail(io, token.0, now, Failure::Reset, &text);
+            }
+        }
+        AfterEnd::Close
+    }
+}
+
+impl Worker<'_> {
+    /// An idle connection is gone. Nothing failed, as nothing was asked: the slot connects again when it gets a request.
+    fn lost(&mut self, slot: u32, now: u64) {
+        self.slots[slot as usize].step(Event::Closed);
+        self.recorder.closed_by_peer(now);
+    }
+}

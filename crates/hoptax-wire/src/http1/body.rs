@@ -1,0 +1,77 @@
+//! Bodies: the part that requests and responses share.
+
+use super::chunked::{Between, between};
+use super::{Framing, Malformed};
+use std::ops::Range;
+
+/// Where in a body the reader stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Body {
+    /// This many bytes are still to come.
+    Length(u64),
+    /// Within a chunk, with this many bytes (above zero) still to come.
+    Chunk(u64),
+    /// Between two chunks, or before the `first`.
+    BetweenChunks { first: bool },
+    /// Everything that comes belongs to it.
+    UntilClose,
+}
+
+/// What a body's reader found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum BodyStep {
+    NeedMore,
+    Data { consumed: usize, data: Range<usize> },
+    End { consumed: usize },
+}
+
+impl Body {
+    pub(super) fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::None => Body::Length(0),
+            Framing::Length(length) => Body::Length(length),
+            Framing::Chunked => Body::BetweenChunks { first: true },
+            Framing::UntilClose => Body::UntilClose,
+        }
+    }
+
+    pub(super) fn advance(&mut self, input: &[u8]) -> Result<BodyStep, Malformed> {
+        match *self {
+            Body::Length(0) => Ok(BodyStep::End { consumed: 0 }),
+            Body::BetweenChunks { first } => match between(input, first)? {
+                Between::Partial => Ok(BodyStep::NeedMore),
+                Between::End { skip } => Ok(BodyStep::End { consumed: skip }),
+                Between::Data { skip, size } => {
+                    *self = Body::Chunk(size);
+                    Ok(self.data(input, skip))
+                }
+            },
+            _ if input.is_empty() => Ok(BodyStep::NeedMore),
+            _ => Ok(self.data(input, 0)),
+        }
+    }
+
+    /// Takes data from `input`, which begins with `skip` bytes that belong to the framing.
+    fn data(&mut self, input: &[u8], skip: usize) -> BodyStep {
+        let here = (input.len() - skip) as u64;
+        let taken = match self {
+            Body::Length(left) | Body::Chunk(left) => {
+                let taken = here.min(*left);
+                *left -= taken;
+                taken
+            }
+            Body::UntilClose => here,
+            Body::BetweenChunks { .. } => 0,
+        };
+        if *self == Body::Chunk(0) {
+            *self = Body::BetweenChunks { first: false };
+        }
+        let end = skip + taken as usize;
+        BodyStep::Data { consumed: end, data: skip..end }
+    }
+
+    /// Whether the end of the connection is the end of the body.
+    pub(super) fn ends_with_connection(self) -> bool {
+        matches!(self, Body::UntilClose | Body::Length(0))
+    }
+}

@@ -1,0 +1,215 @@
+//! Heads and chunk-size lines, written.
+
+use super::Version;
+
+/// Something that cannot stand in a head as it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadField {
+    /// Not a token (RFC 9110 §5.6.2).
+    #[error("{0:?} is not a method: letters, digits and !#$%&'*+-.^_`|~ may stand in one")]
+    Method(String),
+    /// Empty, or with blanks or control characters.
+    #[error("{0:?} is not a request target: it begins with `/` and has no blanks (write %20)")]
+    Target(String),
+    /// Not a token.
+    #[error("{0:?} is not a header name: letters, digits and !#$%&'*+-.^_`|~ may stand in one")]
+    Name(String),
+    /// With line ends or other control characters, or blanks at its ends.
+    #[error("the value {value:?} of header {name:?} has a control character or a blank at its end")]
+    Value {
+        /// The header's name.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// A header that frames the body and is written by the encoder itself.
+    #[error("header {0:?} is written by hoptax itself; leave it out")]
+    Framing(String),
+}
+
+/// Whether `text` is a token: a method or a header's name.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// Whether `text` can be a header's value: no control characters but tabs, no blanks at its ends.
+pub fn is_field_value(text: &str) -> bool {
+    text.trim_matches([' ', '\t']).len() == text.len()
+        && text.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
+}
+
+/// Whether `text` can be a request's target in origin form: begins with `/`, visible characters only.
+pub fn is_target(text: &str) -> bool {
+    text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() || byte >= 0x80)
+}
+
+/// The head of an HTTP/1.1 request, its empty line included. With `content_length`, that header is written last.
+///
+/// # Errors
+/// If something given would break out of its place, or is a framing header.
+pub fn request_head<'a>(
+    method: &str,
+    target: &str,
+    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+    content_length: Option<u64>,
+) -> Result<Vec<u8>, BadField> {
+    if !is_token(method) {
+        return Err(BadField::Method(method.into()));
+    }
+    if !is_target(target) {
+        return Err(BadField::Target(target.into()));
+    }
+    let mut head = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
+    write_fields(&mut head, headers, content_length)?;
+    Ok(head)
+}
+
+/// The head of a response, its empty line included. With `content_length`, that header is written last.
+///
+/// # Errors
+/// If something given would break out of its place, or is a framing header.
+pub fn response_head<'a>(
+    version: Version,
+    status: u16,
+    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+    content_length: Option<u64>,
+) -> Result<Vec<u8>, BadField> {
+    let mut head = format!("{} {status} {}\r\n", version.as_str(), reason(status)).into_bytes();
+    write_fields(&mut head, headers, content_length)?;
+    Ok(head)
+}
+
+fn write_fields<'a>(
+    head: &mut Vec<u8>,
+    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+    content_length: Option<u64>,
+) -> Result<(), BadField> {
+    for (name, value) in headers {
+        if !is_token(name) {
+            return Err(BadField::Name(name.into()));
+        }
+        if !is_field_value(value) {
+            return Err(BadField::Value { name: name.into(), value: value.into() });
+        }
+        if ["content-length", "transfer-encoding"].iter().any(|framing| name.eq_ignore_ascii_case(framing)) {
+            return Err(BadField::Framing(name.into()));
+        }
+        for part in [name, ": ", value, "\r\n"] {
+            head.extend_from_slice(part.as_bytes());
+        }
+    }
+    if let Some(length) = content_length {
+        head.extend_from_slice(format!("content-length: {length}\r\n").as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// Appends the line that announces a chunk of `size` bytes. The chunk's data is followed by CRLF; the body ends with
+/// `0\r\n\r\n`.
+pub fn chunk_size_line(line: &mut Vec<u8>, size: usize) {
+    line.extend_from_slice(format!("{size:x}\r\n").as_bytes());
+}
+
+/// The usual words for a status (RFC 9110 §15, RFC 6585), `Unknown` where there are none.
+pub fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Continue",
+        101 => "Switching Protocols",
+        103 => "Early Hints",
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        203 => "Non-Authoritative Information",
+        204 => "No Content",
+        205 => "Reset Content",
+        206 => "Partial Content",
+        300 => "Multiple Choices",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        407 => "Proxy Authentication Required",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        415 => "Unsupported Media Type",
+        416 => "Range Not Satisfiable",
+        417 => "Expectation Failed",
+        418 => "I'm a teapot",
+        421 => "Misdirected Request",
+        422 => "Unprocessable Content",
+        425 => "Too Early",
+        426 => "Upgrade Required",
+        428 => "Precondition Required",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        451 => "Unavailable For Legal Reasons",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        507 => "Insufficient Storage",
+        511 => "Network Authentication Required",
+        _ => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RequestDecoder, RequestStep, ResponseDecoder, Step};
+    use super::*;
+
+    #[test]
+    fn writes_requests_that_the_decoder_reads() {
+        let head =
+            request_head("POST", "/a?b=c", [("host", "x"), ("accept", "*/*")], Some(3)).expect("all good");
+        assert_eq!(
+            String::from_utf8_lossy(&head),
+            "POST /a?b=c HTTP/1.1\r\nhost: x\r\naccept: */*\r\ncontent-length: 3\r\n\r\n"
+        );
+        let step = RequestDecoder::new().advance(&head);
+        assert!(matches!(step, Ok(RequestStep::Head { consumed, .. }) if consumed == head.len()));
+    }
+
+    #[test]
+    fn writes_responses_that_the_decoder_reads() {
+        for status in 200..600 {
+            let head = response_head(Version::Http11, status, [("x", "y")], Some(0)).expect("all good");
+            let mut decoder = ResponseDecoder::new();
+            decoder.begin(false);
+            let step = decoder.advance(&head);
+            assert!(matches!(step, Ok(Step::Head { head, .. }) if head.status == status), "{status}");
+        }
+    }
+
+    #[test]
+    fn lets_nothing_break_out_of_its_place() {
+        let one = |method, target, name, value| request_head(method, target, [(name, value)], None);
+        assert!(one("GET", "/", "host", "a b").is_ok());
+        assert!(matches!(one("GET /", "/", "a", "b"), Err(BadField::Method(_))));
+        assert!(matches!(one("", "/", "a", "b"), Err(BadField::Method(_))));
+        assert!(matches!(one("GET", "/a b", "a", "b"), Err(BadField::Target(_))));
+        assert!(matches!(one("GET", "a", "a", "b"), Err(BadField::Target(_))));
+        assert!(matches!(one("GET", "/", "a:", "b"), Err(BadField::Name(_))));
+        assert!(matches!(one("GET", "/", "a", "b\r\nc: d"), Err(BadField::Value { .. })));
+        assert!(matches!(one("GET", "/", "a", " b"), Err(BadField::Value { .. })));
+        assert!(matches!(one("GET", "/", "Content-Length", "1"), Err(BadField::Framing(_))));
+    }
+}

@@ -1,0 +1,248 @@
+//! Heads: what their fields say about framing and connection, and remembering the last one.
+
+use super::{Framing, MAX_FIELDS, MAX_HEAD, Malformed, Version};
+use std::mem::MaybeUninit;
+
+/// Room for the fields of one head: on the stack, and not written before it is used.
+pub(super) type FieldRoom<'b> = [MaybeUninit<httparse::Header<'b>>; MAX_FIELDS];
+
+/// Empty room.
+pub(super) fn field_room<'b>() -> FieldRoom<'b> {
+    [const { MaybeUninit::uninit() }; MAX_FIELDS]
+}
+
+/// What the fields that matter to a decoder say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) content_length: Option<u64>,
+    pub(super) chunked: bool,
+    pub(super) close: bool,
+    pub(super) keep_alive: bool,
+    pub(super) expect_continue: bool,
+    pub(super) hosts: u8,
+}
+
+impl Said {
+    /// Reads the fields; all others are passed over by the length of their name.
+    pub(super) fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Malformed> {
+        let mut said = Said::default();
+        for header in headers {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            match header.name.len() {
+                4 if is("host") => said.hosts = said.hosts.saturating_add(1),
+                6 if is("expect") => {
+                    said.expect_continue |= header.value.eq_ignore_ascii_case(b"100-continue");
+                }
+                10 if is("connection") => {
+                    said.close |= has_token(header.value, "close");
+                    said.keep_alive |= has_token(header.value, "keep-alive");
+                }
+                14 if is("content-length") => said.read_length(header.value)?,
+                17 if is("transfer-encoding") => {
+                    if said.chunked || !header.value.eq_ignore_ascii_case(b"chunked") {
+                        return Err(Malformed::TransferCoding);
+                    }
+                    said.chunked = true;
+                }
+                _ => {}
+            }
+        }
+        Ok(said)
+    }
+
+    /// A list of equal lengths counts as one of them (RFC 9112 §6.3 allows it); anything else is refused.
+    fn read_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
+        for part in value.split(|&byte| byte == b',') {
+            let length = decimal(part.trim_ascii()).ok_or(Malformed::ContentLength)?;
+            if self.content_length.is_some_and(|earlier| earlier != length) {
+                return Err(Malformed::ContentLengthsDiffer);
+            }
+            self.content_length = Some(length);
+        }
+        Ok(())
+    }
+
+    /// Framing of a message that has a body if it says so; `None` where it says nothing.
+    pub(super) fn framing(&self, version: Version) -> Result<Option<Framing>, Malformed> {
+        match (self.chunked, self.content_length) {
+            (true, Some(_)) => Err(Malformed::TwoFramings),
+            (true, None) if version == Version::Http10 => Err(Malformed::TransferCoding),
+            (true, None) => Ok(Some(Framing::Chunked)),
+            (false, length) => Ok(length.map(Framing::Length)),
+        }
+    }
+
+    /// Whether the connection may carry another message (RFC 9112 §9.3).
+    pub(super) fn persists(&self, version: Version) -> bool {
+        match version {
+            Version::Http11 => !self.close,
+            Version::Http10 => self.keep_alive && !self.close,
+        }
+    }
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |sum, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// Whether a comma-separated list, such as the value of `connection`, has this token, in any case.
+pub fn has_token(value: &[u8], token: &str) -> bool {
+    value.split(|&byte| byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+}
+
+/// Checks the length of a head that httparse has read or found incomplete.
+pub(super) fn bounded(parsed: httparse::Result<usize>, available: usize) -> Result<Option<usize>, Malformed> {
+    match parsed {
+        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => Ok(Some(length)),
+        Ok(httparse::Status::Partial) if available < MAX_HEAD => Ok(None),
+        Ok(_) => Err(Malformed::HeadTooLong),
+        Err(httparse::Error::TooManyHeaders) => Err(Malformed::TooManyFields),
+        Err(error) => Err(Malformed::Head(describe(error))),
+    }
+}
+
+fn describe(error: httparse::Error) -> &'static str {
+    match error {
+        httparse::Error::HeaderName => "a header's name has a character that no name may have",
+        httparse::Error::HeaderValue => "a header's value has a control character",
+        httparse::Error::NewLine => "a line does not end with CRLF",
+        httparse::Error::Status => "the status is not three digits and a printable reason",
+        httparse::Error::Token => "the request line is not a method, a target and a version",
+        httparse::Error::TooManyHeaders => "too many header fields",
+        httparse::Error::Version => "the version is not HTTP/1.0 or HTTP/1.1",
+    }
+}
+
+/// The versions that httparse tells apart.
+pub(super) fn version(minor: Option<u8>) -> Version {
+    if minor == Some(0) { Version::Http10 } else { Version::Http11 }
+}
+
+/// Remembers the last complete head and what it meant: peers mostly repeat themselves byte for byte, and comparing is
+/// an order of magnitude cheaper than parsing. One per worker serves all its connections; it has no bearing on what a
+/// decoder returns.
+#[derive(Debug, Clone)]
+pub struct HeadCache<T> {
+    bytes: Vec<u8>,
+    parsed: Option<T>,
+}
+
+/// Heads beyond this are not remembered: they are rare, and copying them costs.
+const REMEMBERED: usize = 2048;
+
+impl<T> Default for HeadCache<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> HeadCache<T> {
+    /// Remembers nothing yet.
+    pub fn new() -> Self {
+        Self { bytes: Vec::new(), parsed: None }
+    }
+
+    /// The remembered head, if `input` begins with it. A head's meaning hangs on its own bytes alone, so what follows
+    /// does not matter.
+    pub(super) fn find(&self, input: &[u8]) -> Option<(usize, &T)> {
+        let parsed = self.parsed.as_ref()?;
+        input.starts_with(&self.bytes).then_some((self.bytes.len(), parsed))
+    }
+
+    pub(super) fn remember(&mut self, head: &[u8], parsed: T) {
+        if head.len() <= REMEMBERED {
+            self.bytes.clear();
+            self.bytes.extend_from_slice(head);
+            self.parsed = Some(parsed);
+        }
+    }
+}
+
+/// One header field of a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'b> {
+    /// Name as it was written.
+    pub name: &'b str,
+    /// Value without surrounding blanks.
+    pub value: &'b [u8],
+}
+
+/// Calls `each` with every header field of a complete head in order: for those who forward or compare heads, as a
+/// decoder itself tells only what framing needs.
+///
+/// # Errors
+/// If `head` is not a complete head.
+pub fn fields<'b>(head: &'b [u8], mut each: impl FnMut(Field<'b>)) -> Result<(), Malformed> {
+    let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let lines = &head[start_line_length(head).ok_or(Malformed::CutShort)?..];
+    match httparse::parse_headers(lines, &mut room) {
+        Ok(httparse::Status::Complete((_, fields))) => {
+            fields.iter().for_each(|field| each(Field { name: field.name, value: field.value }));
+            Ok(())
+        }
+        Ok(httparse::Status::Partial) => Err(Malformed::CutShort),
+        Err(httparse::Error::TooManyHeaders) => Err(Malformed::TooManyFields),
+        Err(error) => Err(Malformed::Head(describe(error))),
+    }
+}
+
+/// Length of the start line with its line end and any empty lines before it; `None` if it does not end.
+pub fn start_line_length(head: &[u8]) -> Option<usize> {
+    let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+    let end = head[start..].iter().position(|&byte| byte == b'\n')?;
+    Some(start + end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_plain_decimals_only() {
+        assert_eq!(decimal(b"0"), Some(0));
+        assert_eq!(decimal(b"007"), Some(7));
+        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
+        for wrong in [&b""[..], b"18446744073709551616", b"+5", b"-1", b"1 2", b"0x1", b"1e3"] {
+            assert_eq!(decimal(wrong), None, "{}", wrong.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn finds_tokens_in_lists() {
+        assert!(has_token(b"Keep-Alive", "keep-alive"));
+        assert!(has_token(b"te ,\tCLOSE", "close"));
+        assert!(!has_token(b"closed", "close"));
+        assert!(!has_token(b"", "close"));
+    }
+
+    #[test]
+    fn remembers_the_last_head_only() {
+        let mut cache = HeadCache::new();
+        assert_eq!(cache.find(b"A\r\n\r\n"), None);
+        cache.remember(b"A\r\n\r\n", 1);
+        assert_eq!(cache.find(b"A\r\n\r\nbody"), Some((5, &1)));
+        assert_eq!(cache.find(b"A\r\n\r"), None);
+        cache.remember(b"B\r\n\r\n", 2);
+        assert_eq!(cache.find(b"A\r\n\r\n"), None);
+        cache.remember(&[b'C'; REMEMBERED + 1], 3);
+        assert_eq!(cache.find(b"B\r\n\r\n"), Some((5, &2)));
+    }
+
+    #[test]
+    fn lists_fields_of_both_kinds_of_head() {
+        for head in
+            [&b"\r\nGET / HTTP/1.1\r\nHost: a\r\nX:  b \r\n\r\n"[..], b"HTTP/1.1 200 OK\nHost:a\nX:b\n\n"]
+        {
+            let mut seen = Vec::new();
+            fields(head, |field| seen.push((field.name, field.value))).expect("well-formed");
+            assert_eq!(seen, [("Host", &b"a"[..]), ("X", b"b")]);
+        }
+        assert_eq!(fields(b"GET / HTTP/1.1\r\nHost: a\r\n", |_| ()), Err(Malformed::CutShort));
+    }
+}

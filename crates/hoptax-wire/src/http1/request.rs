@@ -1,0 +1,304 @@
+//! Requests, as a server reads them.
+
+use super::body::{Body, BodyStep};
+use super::head::{HeadCache, Said, bounded, field_room, version};
+use super::{Framing, Malformed, Version};
+use std::ops::Range;
+
+/// What a request decoder found at the front of its input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestStep {
+    /// Nothing whole yet: keep the input, add to it, ask again.
+    NeedMore,
+    /// The head.
+    Head {
+        /// Bytes of the input that are done with: all of the head, and empty lines before it.
+        consumed: usize,
+        /// What it says.
+        head: RequestHead,
+    },
+    /// A part of the body; possibly an empty one.
+    Body {
+        /// Bytes of the input that are done with: the data and any framing before it.
+        consumed: usize,
+        /// Where in the input the data lies.
+        data: Range<usize>,
+    },
+    /// The request is over; the next step reads the head of the next one.
+    End {
+        /// Bytes of the input that are done with.
+        consumed: usize,
+        /// Whether the client lets the connection carry another request.
+        keep_alive: bool,
+    },
+}
+
+/// What the head of a request says. Ranges lie within the input that the step was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestHead {
+    /// Where the method stands.
+    pub method: Range<usize>,
+    /// Where the target stands, in whichever form it was sent.
+    pub target: Range<usize>,
+    /// Version.
+    pub version: Version,
+    /// How the body ends; never [`Framing::UntilClose`].
+    pub framing: Framing,
+    /// Whether the client lets the connection carry another request.
+    pub keep_alive: bool,
+    /// Whether the client waits for `100 Continue` before it sends the body.
+    pub expect_continue: bool,
+    /// Whether the method is HEAD, whose answer has no body.
+    pub is_head: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Head,
+    Body { body: Body, keep_alive: bool },
+}
+
+/// Decodes the requests of one server connection, one after the other.
+#[derive(Debug, Clone)]
+pub struct RequestDecoder {
+    state: State,
+}
+
+impl Default for RequestDecoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RequestDecoder {
+    /// For a new connection.
+    pub fn new() -> Self {
+        Self { state: State::Head }
+    }
+
+    /// Reads on. `input` holds the bytes not consumed so far, contiguous.
+    ///
+    /// # Errors
+    /// If the bytes are not a request, or are one whose end two parsers could see at two places. The connection cannot
+    /// be used further than to answer 400.
+    pub fn advance(&mut self, input: &[u8]) -> Result<RequestStep, Malformed> {
+        self.step(None, input)
+    }
+
+    /// As [`RequestDecoder::advance`], with a cache of heads.
+    ///
+    /// # Errors
+    /// As [`RequestDecoder::advance`].
+    pub fn advance_with(
+        &mut self,
+        cache: &mut HeadCache<RequestHead>,
+        input: &[u8],
+    ) -> Result<RequestStep, Malformed> {
+        self.step(Some(cache), input)
+    }
+
+    /// Whether the decoder stands between two requests. Input that it has not consumed may begin the next one.
+    pub fn is_between(&self) -> bool {
+        self.state == State::Head
+    }
+
+    fn step(
+        &mut self,
+        cache: Option<&mut HeadCache<RequestHead>>,
+        input: &[u8],
+    ) -> Result<RequestStep, Malformed> {
+        match &mut self.state {
+            State::Head => {
+                let Some((consumed, head)) = find_or_parse(cache, input)? else {
+                    return Ok(RequestStep::NeedMore);
+                };
+                self.state = State::Body { body: Body::new(head.framing), keep_alive: head.keep_alive };
+                Ok(RequestStep::Head { consumed, head })
+            }
+            State::Body { body, keep_alive } => {
+                let keep_alive = *keep_alive;
+                Ok(match body.advance(input)? {
+                    BodyStep::NeedMore => RequestStep::NeedMore,
+                    BodyStep::Data { consumed, data } => RequestStep::Body { consumed, data },
+                    BodyStep::End { consumed } => {
+                        self.state = State::Head;
+                        RequestStep::End { consumed, keep_alive }
+                    }
+                })
+            }
+        }
+    }
+}
+
+fn find_or_parse(
+    cache: Option<&mut HeadCache<RequestHead>>,
+    input: &[u8],
+) -> Result<Option<(usize, RequestHead)>, Malformed> {
+    let Some(cache) = cache else { return parse(input) };
+    if let Some((length, head)) = cache.find(input) {
+        return Ok(Some((length, head.clone())));
+    }
+    let found = parse(input)?;
+    if let Some((length, head)) = &found {
+        cache.remember(&input[..*length], head.clone());
+    }
+    Ok(found)
+}
+
+/// Reads the head at the front of `input`; `None` if it is not whole yet.
+fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
+    if input.is_empty() {
+        return Ok(None);
+    }
+    let mut room = field_room();
+    let mut request = httparse::Request::new(&mut []);
+    let parsed = request.parse_with_uninit_headers(input, &mut room);
+    let Some(length) = bounded(parsed, input.len())? else { return Ok(None) };
+    let version = version(request.version);
+    let said = Said::read(request.headers)?;
+    if said.hosts > 1 || (said.hosts == 0 && version == Version::Http11) {
+        return Err(Malformed::Host);
+    }
+    let method = request.method.unwrap_or_default();
+    let head = RequestHead {
+        method: place(input, method),
+        target: place(input, request.path.unwrap_or_default()),
+        version,
+        framing: said.framing(version)?.unwrap_or(Framing::None),
+        keep_alive: said.persists(version),
+        // A 1.0 client does not know 100 (RFC 9110 §10.1.1).
+        expect_continue: said.expect_continue && version == Version::Http11,
+        is_head: method == "HEAD",
+    };
+    Ok(Some((length, head)))
+}
+
+/// Where `part`, which was borrowed from `whole`, stands in it.
+fn place(whole: &[u8], part: &str) -> Range<usize> {
+    let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
+    start..start + part.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::splits::{Event, for_every_split, requests};
+    use super::*;
+
+    fn head(method: &str, target: &str, version: Version, framing: Framing, keep_alive: bool) -> Event {
+        Event::Head(format!("{method} {target} {version:?} {framing:?} keep_alive={keep_alive}"))
+    }
+
+    fn body(text: &str) -> Event {
+        Event::Body(text.as_bytes().to_vec())
+    }
+
+    use Event::End;
+    use Framing::{Chunked, Length, None};
+    use Version::{Http10, Http11};
+
+    fn well_formed() -> Vec<(&'static str, Vec<Event>)> {
+        vec![
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", vec![head("GET", "/", Http11, None, true), End(true)]),
+            (
+                "\r\n\r\nGET /x?y=z HTTP/1.1\nhost: a\n\n",
+                vec![head("GET", "/x?y=z", Http11, None, true), End(true)],
+            ),
+            ("GET / HTTP/1.0\r\n\r\n", vec![head("GET", "/", Http10, None, false), End(false)]),
+            (
+                "GET / HTTP/1.0\r\nhost: a\r\nconnection: Keep-Alive\r\n\r\n",
+                vec![head("GET", "/", Http10, None, true), End(true)],
+            ),
+            (
+                "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+                vec![head("GET", "/", Http11, None, false), End(false)],
+            ),
+            (
+                "POST /p HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello",
+                vec![head("POST", "/p", Http11, Length(5), true), body("hello"), End(true)],
+            ),
+            (
+                "PUT /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2;e\r\nhe\r\n3\r\nllo\r\n0\r\nt: v\r\n\r\n",
+                vec![head("PUT", "/p", Http11, Chunked, true), body("hello"), End(true)],
+            ),
+            (
+                "HEAD http://a/b HTTP/1.1\r\nhost: a\r\n\r\n",
+                vec![head("HEAD", "http://a/b", Http11, None, true), End(true)],
+            ),
+        ]
+    }
+
+    #[test]
+    fn reads_requests_on_every_split_one_after_the_other() {
+        for (input, expected) in well_formed() {
+            for_every_split(input.as_bytes(), |pieces| assert_eq!(requests(pieces), expected, "{input:?}"));
+        }
+        let all: String = well_formed().iter().map(|(input, _)| *input).collect();
+        let expected: Vec<Event> = well_formed().into_iter().flat_map(|(_, events)| events).collect();
+        for_every_split(all.as_bytes(), |pieces| assert_eq!(requests(pieces), expected));
+    }
+
+    #[test]
+    fn refuses_malformed_requests_on_every_split() {
+        for (input, expected) in [
+            ("GET / HTTP/1.1\r\n\r\n", Malformed::Host),
+            ("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", Malformed::Host),
+            ("GET /\r\n\r\n", Malformed::Head("the request line is not a method, a target and a version")),
+            ("GET / HTTP/3.0\r\n\r\n", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
+            (
+                "G@T / HTTP/1.1\r\n\r\n",
+                Malformed::Head("the request line is not a method, a target and a version"),
+            ),
+            ("\x16\x03\x01\x02", Malformed::Head("the request line is not a method, a target and a version")),
+            (
+                "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
+                Malformed::TwoFramings,
+            ),
+            (
+                "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n",
+                Malformed::TwoFramings,
+            ),
+            ("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: xchunked\r\n\r\n", Malformed::TransferCoding),
+            ("POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n", Malformed::TransferCoding),
+            ("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5, 05x\r\n\r\n", Malformed::ContentLength),
+            (
+                "POST / HTTP/1.1\r\nhost: a\r\ncontent-length : 5\r\n\r\n",
+                Malformed::Head("a header's name has a character that no name may have"),
+            ),
+            (
+                "POST / HTTP/1.1\r\nhost: a\r\nx: y\r\n folded\r\n\r\n",
+                Malformed::Head("a header's name has a character that no name may have"),
+            ),
+        ] {
+            for_every_split(input.as_bytes(), |pieces| {
+                assert_eq!(requests(pieces), [Event::Malformed(expected)], "{input:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn tells_who_waits_for_continue() {
+        for (version, expects) in [("HTTP/1.1", true), ("HTTP/1.0", false)] {
+            let input =
+                format!("POST / {version}\r\nhost: a\r\nexpect: 100-Continue\r\ncontent-length: 1\r\n\r\n");
+            let Ok(RequestStep::Head { head, consumed }) = RequestDecoder::new().advance(input.as_bytes())
+            else {
+                panic!("a head")
+            };
+            assert_eq!((head.expect_continue, consumed), (expects, input.len()));
+        }
+    }
+
+    #[test]
+    fn a_cache_changes_nothing_but_the_cost() {
+        let mut cache = HeadCache::new();
+        for _ in 0..2 {
+            for (input, _) in well_formed() {
+                for end in 0..=input.len() {
+                    let input = &input.as_bytes()[..end];
+                    let cached = RequestDecoder::new().advance_with(&mut cache, input);
+                    assert_eq!(RequestDecoder::new().advance(input), cached);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! Responses, as a client reads them.
+
+use super::body::{Body, BodyStep};
+use super::head::{HeadCache, Said, bounded, field_room, version};
+use super::{Framing, Malformed, Version};
+use std::ops::Range;
+
+/// What a response decoder found at the front of its input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing whole yet: keep the input, add to it, ask again.
+    NeedMore,
+    /// An interim (1xx) head; the response itself is still to come.
+    Interim {
+        /// Bytes of the input that are done with.
+        consumed: usize,
+    },
+    /// The head.
+    Head {
+        /// Bytes of the input that are done with: all of the head.
+        consumed: usize,
+        /// What it says.
+        head: ResponseHead,
+    },
+    /// A part of the body; possibly an empty one.
+    Body {
+        /// Bytes of the input that are done with: the data and any framing before it.
+        consumed: usize,
+        /// Where in the input the data lies.
+        data: Range<usize>,
+    },
+    /// The response is over; call [`ResponseDecoder::begin`] for the next one.
+    End {
+        /// Bytes of the input that are done with.
+        consumed: usize,
+        /// Whether the connection may carry another request.
+        keep_alive: bool,
+    },
+}
+
+/// What the head of a response says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResponseHead {
+    /// Status, 100 to 999.
+    pub status: u16,
+    /// Version.
+    pub version: Version,
+    /// How the body ends.
+    pub framing: Framing,
+    /// Whether the connection may carry another request once this response is over.
+    pub keep_alive: bool,
+}
+
+/// What a response's head says whatever the request was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParsedResponse {
+    status: u16,
+    version: Version,
+    framing: Option<Framing>,
+    persists: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No response is due.
+    Idle,
+    /// A head is due.
+    Head { to_head: bool },
+    /// In the body.
+    Body { body: Body, keep_alive: bool },
+}
+
+/// Decodes the responses of one client connection, one after the other.
+#[derive(Debug, Clone)]
+pub struct ResponseDecoder {
+    state: State,
+}
+
+impl Default for ResponseDecoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ResponseDecoder {
+    /// For a new connection. No response is due yet.
+    pub fn new() -> Self {
+        Self { state: State::Idle }
+    }
+
+    /// A response is due, to a HEAD request or to another one. To be called before each response is read.
+    pub fn begin(&mut self, to_head: bool) {
+        self.state = State::Head { to_head };
+    }
+
+    /// Reads on. `input` holds the bytes not consumed so far, contiguous.
+    ///
+    /// # Errors
+    /// If the bytes are not a response, or nothing was due. The connection cannot be used further.
+    pub fn advance(&mut self, input: &[u8]) -> Result<Step, Malformed> {
+        self.step(None, input)
+    }
+
+    /// As [`ResponseDecoder::advance`], with a cache of heads.
+    ///
+    /// # Errors
+    /// As [`ResponseDecoder::advance`].
+    pub fn advance_with(
+        &mut self,
+        cache: &mut HeadCache<ParsedResponse>,
+        input: &[u8],
+    ) -> Result<Step, Malformed> {
+        self.step(Some(cache), input)
+    }
+
+    /// The connection ended. `Ok(true)`: that ended a response that lasts until then. `Ok(false)`: no response was due.
+    ///
+    /// # Errors
+    /// [`Malformed::CutShort`] if a response was due or not over.
+    pub fn end_of_input(&mut self) -> Result<bool, Malformed> {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Idle => Ok(false),
+            State::Body { body, .. } if body.ends_with_connection() => Ok(true),
+            State::Head { .. } | State::Body { .. } => Err(Malformed::CutShort),
+        }
+    }
+
+    fn step(
+        &mut self,
+        cache: Option<&mut HeadCache<ParsedResponse>>,
+        input: &[u8],
+    ) -> Result<Step, Malformed> {
+        match &mut self.state {
+            State::Idle if input.is_empty() => Ok(Step::NeedMore),
+            State::Idle => Err(Malformed::Unasked),
+            State::Head { to_head } => {
+                let to_head = *to_head;
+                let Some((consumed, parsed)) = find_or_parse(cache, input)? else {
+                    return Ok(Step::NeedMore);
+                };
+                if parsed.status < 200 {
+                    return Ok(Step::Interim { consumed });
+                }
+                let head = parsed.answering(to_head);
+                self.state = State::Body { body: Body::new(head.framing), keep_alive: head.keep_alive };
+                Ok(Step::Head { consumed, head })
+            }
+            State::Body { body, keep_alive } => {
+                let keep_alive = *keep_alive;
+                Ok(match body.advance(input)? {
+                    BodyStep::NeedMore => Step::NeedMore,
+                    BodyStep::Data { consumed, data } => Step::Body { consumed, data },
+                    BodyStep::End { consumed } => {
+                        self.state = State::Idle;
+                        Step::End { consumed, keep_alive }
+                    }
+                })
+            }
+        }
+    }
+}
+
+fn find_or_parse(
+    cache: Option<&mut HeadCache<ParsedResponse>>,
+    input: &[u8],
+) -> Result<Option<(usize, ParsedResponse)>, Malformed> {
+    let Some(cache) = cache else { return ParsedResponse::parse(input) };
+    if let Some((length, parsed)) = cache.find(input) {
+        return Ok(Some((length, *parsed)));
+    }
+    let found = ParsedResponse::parse(input)?;
+    if let Some((length, parsed)) = found {
+        cache.remember(&input[..length], parsed);
+    }
+    Ok(found)
+}
+
+impl ParsedResponse {
+    /// Reads the head at the front of `input`; `None` if it is not whole yet.
+    fn parse(input: &[u8]) -> Result<Option<(usize, Self)>, Malformed> {
+        if input.is_empty() {
+            return Ok(None);
+        }
+        let mut room = field_room();
+        let mut response = httparse::Response::new(&mut []);
+        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+            &mut response,
+            input,
+            &mut room,
+        );
+        let Some(length) = bounded(parsed, input.len())? else { return Ok(None) };
+        let status = response.code.unwrap_or(0);
+        match status {
+            0..=99 => return Err(Malformed::Status),
+            101 => return Err(Malformed::Upgrade),
+            _ => {}
+        }
+        let version = version(response.version);
+        let said = Said::read(response.headers)?;
+        let framing = said.framing(version)?;
+        Ok(Some((length, Self { status, version, framing, persists: said.persists(version) })))
+    }
+
+    /// RFC 9112 §6.3, from the point of view of one request.
+    fn answering(self, to_head: bool) -> ResponseHead {
+        let bodyless = to_head || matches!(self.status, 204 | 304);
+        let framing = if bodyless { Framing::None } else { self.framing.unwrap_or(Framing::UntilClose) };
+        ResponseHead {
+            status: self.status,
+            version: self.version,
+            framing,
+            keep_alive: self.persists && framing != Framing::UntilClose,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::splits::{Event, for_every_split, responses};
+    use super::*;
+
+    fn head(status: u16, version: Version, framing: Framing, keep_alive: bool) -> Event {
+        Event::Head(format!("{:?}", ResponseHead { status, version, framing, keep_alive }))
+    }
+
+    fn body(text: &str) -> Event {
+        Event::Body(text.as_bytes().to_vec())
+    }
+
+    use Event::{End, Interim};
+    use Framing::{Chunked, Length, UntilClose};
+    use Version::{Http10, Http11};
+
+    /// Input that is the answer to one GET, and what is read from it.
+    fn well_formed() -> Vec<(&'static str, Vec<Event>)> {
+        vec![
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+                vec![head(200, Http11, Length(5), true), body("hello"), End(true)],
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+                vec![head(200, Http11, Length(0), true), End(true)],
+            ),
+            (
+                "HTTP/1.1 200\r\nCONTENT-LENGTH: 2, 2\r\ncontent-length: 2\r\nConnection: x, Close\r\n\r\nhi",
+                vec![head(200, Http11, Length(2), false), body("hi"), End(false)],
+            ),
+            (
+                "HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\n1",
+                vec![head(200, Http10, Length(1), false), body("1"), End(false)],
+            ),
+            (
+                "HTTP/1.0 200 OK\r\ncontent-length: 1\r\nconnection: keep-alive\r\n\r\n1",
+                vec![head(200, Http10, Length(1), true), body("1"), End(true)],
+            ),
+            (
+                "HTTP/1.1 204 No Content\r\ncontent-length: 9\r\n\r\n",
+                vec![head(204, Http11, Framing::None, true), End(true)],
+            ),
+            (
+                "HTTP/1.1 304 Not Modified\r\ntransfer-encoding: chunked\r\n\r\n",
+                vec![head(304, Http11, Framing::None, true), End(true)],
+            ),
+            (
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n1",
+                vec![Interim, Interim, head(200, Http11, Length(1), true), body("1"), End(true)],
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n6;x=\"y z\"\r\n world\r\n0\r\nx-sum: 1\r\ny: 2\r\n\r\n",
+                vec![head(200, Http11, Chunked, true), body("hello world"), End(true)],
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+                vec![head(200, Http11, Chunked, true), End(true)],
+            ),
+        ]
+    }
+
+    #[test]
+    fn reads_responses_on_every_split() {
+        for (input, expected) in well_formed() {
+            for_every_split(input.as_bytes(), |pieces| {
+                assert_eq!(responses(pieces, &[false], false), expected, "{input:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn reads_what_follows_as_the_next_response() {
+        let next = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        for (input, mut expected) in well_formed() {
+            expected.extend([head(200, Http11, Length(2), true), body("ok"), End(true)]);
+            for_every_split(format!("{input}{next}").as_bytes(), |pieces| {
+                assert_eq!(responses(pieces, &[false, false], false), expected, "{input:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn refuses_what_follows_unasked() {
+        for (input, mut expected) in well_formed() {
+            expected.push(Event::Malformed(Malformed::Unasked));
+            for_every_split(format!("{input}X").as_bytes(), |pieces| {
+                assert_eq!(responses(pieces, &[false], false), expected, "{input:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn answers_to_head_have_no_body() {
+        let input = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n";
+        for_every_split(input.as_bytes(), |pieces| {
+            assert_eq!(
+                responses(pieces, &[true], false),
+                [head(200, Http11, Framing::None, true), End(true)]
+            );
+        });
+    }
+
+    #[test]
+    fn bodies_without_framing_last_until_the_end() {
+        for_every_split(b"HTTP/1.1 200 OK\r\n\r\nall of it", |pieces| {
+            let expected =
+                [head(200, Http11, UntilClose, false), body("all of it"), Event::EndOfInput(Ok(true))];
+            assert_eq!(responses(pieces, &[false], true), expected);
+        });
+    }
+
+    #[test]
+    fn tells_an_early_end_from_a_late_one() {
+        let whole = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+        for cut in 0..whole.len() {
+            for_every_split(&whole.as_bytes()[..cut], |pieces| {
+                let events = responses(pieces, &[false], true);
+                assert_eq!(events.last(), Some(&Event::EndOfInput(Err(Malformed::CutShort))), "cut at {cut}");
+            });
+        }
+        let events = responses(&[whole.as_bytes()], &[false], true);
+        assert_eq!(events.last(), Some(&Event::EndOfInput(Ok(false))));
+        let counted = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nab";
+        let events = responses(&[counted.as_bytes()], &[false], true);
+        assert_eq!(events.last(), Some(&Event::EndOfInput(Err(Malformed::CutShort))));
+    }
+
+    #[test]
+    fn refuses_malformed_responses_on_every_split() {
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(super::super::MAX_FIELDS + 1));
+        let table: &[(&str, Malformed)] = &[
+            ("hello", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
+            ("<html>", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
+            ("HTTP/2.0 200 OK\r\n\r\n", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
+            (
+                "HTTP/1.1 2x0 OK\r\n\r\n",
+                Malformed::Head("the status is not three digits and a printable reason"),
+            ),
+            ("HTTP/1.1 099 OK\r\n\r\n", Malformed::Status),
+            ("HTTP/1.1 101 Switching Protocols\r\n\r\n", Malformed::Upgrade),
+            (
+                "HTTP/1.1 200 OK\r\na b: c\r\n\r\n",
+                Malformed::Head("a header's name has a character that no name may have"),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\na: b\0c\r\n\r\n",
+                Malformed::Head("a header's value has a control character"),
+            ),
+            (
+                "HTTP/1.1 200 OK\r\na: b\rc\r\n\r\n",
+                Malformed::Head("a header's value has a control character"),
+            ),
+            ("HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", Malformed::ContentLength),
+            ("HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\n", Malformed::ContentLength),
+            ("HTTP/1.1 200 OK\r\ncontent-length: \r\n\r\n", Malformed::ContentLength),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551616\r\n\r\n", Malformed::ContentLength),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
+                Malformed::ContentLengthsDiffer,
+            ),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 5, 6\r\n\r\n", Malformed::ContentLengthsDiffer),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
+                Malformed::TwoFramings,
+            ),
+            ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n", Malformed::TransferCoding),
+            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, chunked\r\n\r\n", Malformed::TransferCoding),
+            ("HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", Malformed::TransferCoding),
+            (&many, Malformed::TooManyFields),
+        ];
+        for (input, expected) in table {
+            for_every_split(input.as_bytes(), |pieces| {
+                let events = responses(pieces, &[false], false);
+                assert_eq!(events, [Event::Malformed(*expected)], "{input:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn refuses_broken_chunks_on_every_split() {
+        for (chunks, expected) in [
+            ("5\r\nhelloX", Malformed::ChunkEnd),
+            ("5\r\nhello\n0\r\n\r\n", Malformed::ChunkEnd),
+            ("g\r\n", Malformed::ChunkSize),
+            ("11112222333344445\r\n", Malformed::ChunkSizeOverflow),
+            ("0\r\nbad trailer\r\n\r\n", Malformed::Trailers),
+        ] {
+            let input = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}");
+            for_every_split(input.as_bytes(), |pieces| {
+                let events = responses(pieces, &[false], false);
+                assert_eq!(events.last(), Some(&Event::Malformed(expected)), "{input:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn bounds_the_head() {
+        let long = format!("HTTP/1.1 200 OK\r\na: {}", "b".repeat(2 * super::super::MAX_HEAD));
+        for pieces in [vec![long.as_bytes()], long.as_bytes().chunks(10_000).collect()] {
+            assert_eq!(responses(&pieces, &[false], false), [Event::Malformed(Malformed::HeadTooLong)]);
+        }
+    }
+
+    #[test]
+    fn a_cache_changes_nothing_but_the_cost() {
+        let mut cache = HeadCache::new();
+        for _ in 0..2 {
+            for (input, _) in well_formed() {
+                for to_head in [false, true] {
+                    let (mut plain, mut cached) = (ResponseDecoder::new(), ResponseDecoder::new());
+                    plain.begin(to_head);
+                    cached.begin(to_head);
+                    for end in 0..=input.len() {
+                        let input = &input.as_bytes()[..end];
+                        let same = cached.clone().advance_with(&mut cache, input);
+                        assert_eq!(plain.clone().advance(input), same);
+                    }
+                }
+            }
+        }
+    }
+}

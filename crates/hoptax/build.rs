@@ -1,0 +1,6 @@
+//! Rebuilds when a pack is added, changed or removed: packs are embedded in the binary.
+
+fn main() {
+    println!("cargo:rerun-if-changed=../../gateways");
+    println!("cargo:rerun-if-changed=build.rs");
+}

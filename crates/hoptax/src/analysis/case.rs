@@ -1,0 +1,539 @@
+//! One case: a contender at a load point, all its good trials together.
+
+use super::stats::{Estimate, Statistic, around, merge, of_mean, share};
+use super::tax::Tax;
+use super::trial::Trial;
+use crate::plan::LoadPoint;
+use crate::record::{DIRECT, Failure};
+use hdrhistogram::Histogram;
+use hoptax_load::record::Counts;
+use hoptax_load::spec::{Arrivals, Shape};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A load point, as reports tell it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Load {
+    /// Index in the plan's expanded list.
+    pub index: usize,
+    /// In words; distinct within a run.
+    pub label: String,
+    /// `closed` or `open`.
+    #[serde(rename = "loop")]
+    pub kind: &'static str,
+    /// Connections.
+    pub connections: u32,
+    /// Requests per second asked for; absent in a closed loop.
+    pub rate: Option<f64>,
+    /// `constant`, `jitter` or `poisson`; absent in a closed loop.
+    pub arrivals: Option<&'static str>,
+    /// Measured time of one trial asked for, s.
+    pub duration_s: f64,
+    /// Requests after which a trial ends early; absent where only time ends it.
+    pub requests: Option<u64>,
+}
+
+impl Load {
+    /// Every load point of a run. Labels hold what tells the points apart, and no more.
+    pub fn all(points: &[LoadPoint]) -> Vec<Self> {
+        let mut loads: Vec<Self> =
+            points.iter().enumerate().map(|(index, point)| Self::new(index, point)).collect();
+        let alike = |loads: &[Self], label: &str| loads.iter().filter(|load| load.label == label).count() > 1;
+        let with_duration: Vec<String> = loads
+            .iter()
+            .map(|load| match alike(&loads, &load.label) {
+                true => format!("{}, {} s", load.label, load.duration_s),
+                false => load.label.clone(),
+            })
+            .collect();
+        for (load, label) in loads.iter_mut().zip(with_duration) {
+            load.label = label;
+        }
+        let numbered: Vec<String> = loads
+            .iter()
+            .map(|load| match alike(&loads, &load.label) {
+                true => format!("{} (load point {})", load.label, load.index + 1),
+                false => load.label.clone(),
+            })
+            .collect();
+        for (load, label) in loads.iter_mut().zip(numbered) {
+            load.label = label;
+        }
+        loads
+    }
+
+    fn new(index: usize, point: &LoadPoint) -> Self {
+        let connections =
+            format!("{} connection{}", point.connections, if point.connections == 1 { "" } else { "s" });
+        let (kind, rate, arrivals, label) = match point.shape {
+            Shape::Closed => ("closed", None, None, format!("closed loop, {connections}")),
+            Shape::Open { rate, arrivals } => {
+                let (name, manner) = match arrivals {
+                    Arrivals::Constant => ("constant", "constant".to_string()),
+                    Arrivals::Jitter(share) => ("jitter", format!("jitter ±{} %", share * 100.0)),
+                    Arrivals::Poisson => ("poisson", "poisson".to_string()),
+                };
+                let label = format!("open loop, {}/s, {manner}, {connections}", grouped(rate));
+                ("open", Some(rate), Some(name), label)
+            }
+        };
+        let duration_s = point.duration.as_secs_f64();
+        Self {
+            index,
+            label,
+            kind,
+            connections: point.connections,
+            rate,
+            arrivals,
+            duration_s,
+            requests: point.requests,
+        }
+    }
+
+    /// Whether requests are due whatever the responses do.
+    pub fn is_open(&self) -> bool {
+        self.rate.is_some()
+    }
+}
+
+/// A rate with its thousands apart; with its fraction where it has one.
+fn grouped(rate: f64) -> String {
+    let text = rate.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
+}
+
+/// Throughput with its unit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Throughput {
+    /// Mean over trials of completed requests over measured time.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// `requests/s`.
+    pub unit: &'static str,
+}
+
+/// A distribution of times, µs. Members are absent where nothing was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: Option<Estimate>,
+    /// 90th percentile.
+    pub p90: Option<Estimate>,
+    /// 95th percentile.
+    pub p95: Option<Estimate>,
+    /// 99th percentile.
+    pub p99: Option<Estimate>,
+    /// 99.9th percentile.
+    #[serde(rename = "p99.9")]
+    pub p999: Option<Estimate>,
+    /// Largest.
+    pub max: Option<Estimate>,
+    /// Mean.
+    pub mean: Option<Estimate>,
+    /// Samples behind the percentiles.
+    pub samples: u64,
+    /// `us`.
+    pub unit: &'static str,
+}
+
+impl Latency {
+    /// The figures of the merged histograms; their intervals from the spread of the trials' own figures.
+    fn new<'a>(trials: &[Trial<'a>], of_trial: for<'t> fn(&'t Trial<'a>) -> &'t Histogram<u64>) -> Self {
+        let merged = merge(trials.iter().map(of_trial));
+        let of = |statistic: Statistic| {
+            let each: Vec<f64> = trials.iter().filter_map(|trial| statistic.of(of_trial(trial))).collect();
+            around(statistic.of(&merged)?, &each).map(|estimate| estimate.at_least(0.0))
+        };
+        Self {
+            p50: of(Statistic::P50),
+            p90: of(Statistic::P90),
+            p95: of(Statistic::P95),
+            p99: of(Statistic::P99),
+            p999: of(Statistic::P999),
+            max: of(Statistic::Max),
+            mean: of(Statistic::Mean),
+            samples: merged.len(),
+            unit: "us",
+        }
+    }
+
+    /// One of its figures.
+    pub fn get(&self, statistic: Statistic) -> Option<&Estimate> {
+        match statistic {
+            Statistic::P50 => self.p50.as_ref(),
+            Statistic::P90 => self.p90.as_ref(),
+            Statistic::P95 => self.p95.as_ref(),
+            Statistic::P99 => self.p99.as_ref(),
+            Statistic::P999 => self.p999.as_ref(),
+            Statistic::Max => self.max.as_ref(),
+            Statistic::Mean => self.mean.as_ref(),
+        }
+    }
+}
+
+/// What became of the connections, over all trials.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Connections {
+    /// Asked for in each trial.
+    pub asked: u64,
+    /// Fewest that stood when the traffic of a trial began.
+    pub established: u64,
+    /// Opened inside the measured times.
+    pub opened: u64,
+    /// Requests sent on a connection that had already carried one.
+    pub reused: u64,
+    /// Closed by the other side inside the measured times.
+    pub closed_by_peer: u64,
+    /// Opened per request sent.
+    pub per_request: Option<f64>,
+}
+
+/// Bytes on the wire, over all trials.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Bytes {
+    /// Of requests.
+    pub sent: u64,
+    /// Of responses.
+    pub received: u64,
+    /// Of a response, head included.
+    pub per_response: Option<f64>,
+}
+
+/// What a request costs each role, over all trials. Absent for a role that was not watched.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cpu {
+    /// CPU time of the gateway per completed request, µs.
+    pub gateway_us_per_request: Option<f64>,
+    /// CPU time of the generator per completed request, µs.
+    pub generator_us_per_request: Option<f64>,
+    /// CPU time of the upstream per completed request, µs.
+    pub upstream_us_per_request: Option<f64>,
+    /// Largest share of a trial for which the generator's busiest worker was on a CPU.
+    pub generator_utilisation: Option<f64>,
+}
+
+/// Largest memory of the gateway's processes in any trial, bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Memory {
+    /// Sum of resident sets.
+    pub gateway_rss_bytes_max: Option<u64>,
+    /// Sum of proportional sets.
+    pub gateway_pss_bytes_max: Option<u64>,
+}
+
+/// What the upstream counted, set against what the generator completed in its whole life.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LedgerFigures {
+    /// Upstream requests per completed request.
+    pub requests_per_request: Option<f64>,
+    /// Upstream connections per completed request.
+    pub connections_per_request: Option<f64>,
+    /// Upstream requests by HTTP version.
+    pub http_version: BTreeMap<String, u64>,
+    /// Upstream requests by instance.
+    pub by_instance: Vec<u64>,
+    /// Upstream requests.
+    pub requests: u64,
+    /// Requests that the generator completed.
+    pub completed: u64,
+}
+
+/// A trial of a case that could not be measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FailedTrial {
+    /// Round, from 0.
+    pub round: u32,
+    /// Why.
+    #[serde(flatten)]
+    pub failure: Failure,
+}
+
+/// One case, measured from its good trials. Members are absent where they could not be measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Case {
+    /// Names the case in findings.
+    pub case: String,
+    /// [`DIRECT`] or the gateway's label.
+    pub gateway: String,
+    /// The load point.
+    pub load: Load,
+    /// Good trials behind the figures.
+    pub trials: u32,
+    /// Why there is no good trial; absent where there is one, and where none was reached.
+    pub failed: Option<Failure>,
+    /// Trials that failed.
+    pub failed_trials: Vec<FailedTrial>,
+    /// Throughput.
+    pub throughput: Option<Throughput>,
+    /// Completed − scheduled.
+    pub response_time: Option<Latency>,
+    /// Completed − sent.
+    pub service_time: Option<Latency>,
+    /// Sent − scheduled.
+    pub send_lag: Option<Latency>,
+    /// Outcomes, summed.
+    pub counts: Option<Counts>,
+    /// Connections.
+    pub connections: Option<Connections>,
+    /// Bytes.
+    pub bytes: Option<Bytes>,
+    /// CPU time.
+    pub cpu: Option<Cpu>,
+    /// Memory.
+    pub memory: Option<Memory>,
+    /// The upstream's count; absent where it keeps none.
+    pub ledger: Option<LedgerFigures>,
+    /// What the hop costs; absent for direct.
+    pub tax: Option<Tax>,
+    /// The request's and the response's part of the tax: needs an upstream that stamps its responses.
+    pub path: Option<Path>,
+    /// Codes of the findings about this case.
+    pub findings: Vec<&'static str>,
+    /// Throughput per window of each trial, for charts: the trial's round, and requests/s.
+    #[serde(skip)]
+    pub throughput_by_window: Vec<(u32, Vec<f64>)>,
+}
+
+/// The tax split into the way there and the way back, µs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Path {
+    /// From the generator to the upstream, at the median.
+    pub request_us_p50: f64,
+    /// From the upstream to the generator, at the median.
+    pub response_us_p50: f64,
+}
+
+impl Case {
+    /// A case without a good trial.
+    pub(super) fn unmeasured(gateway: &str, load: &Load) -> Self {
+        Self {
+            case: format!("{gateway}, {}", load.label),
+            gateway: gateway.to_string(),
+            load: load.clone(),
+            trials: 0,
+            failed: None,
+            failed_trials: Vec::new(),
+            throughput: None,
+            response_time: None,
+            service_time: None,
+            send_lag: None,
+            counts: None,
+            connections: None,
+            bytes: None,
+            cpu: None,
+            memory: None,
+            ledger: None,
+            tax: None,
+            path: None,
+            findings: Vec::new(),
+            throughput_by_window: Vec::new(),
+        }
+    }
+
+    /// A case from its good trials; without a tax and findings, which need other cases.
+    pub(super) fn new(gateway: &str, load: &Load, trials: &[Trial<'_>]) -> Self {
+        if trials.is_empty() {
+            return Self::unmeasured(gateway, load);
+        }
+        let throughputs: Vec<f64> = trials.iter().map(Trial::throughput).collect();
+        let throughput = of_mean(&throughputs).map(|estimate| estimate.at_least(0.0));
+        let counts = sum_counts(trials);
+        Self {
+            trials: trials.len() as u32,
+            throughput: throughput.map(|estimate| Throughput { estimate, unit: "requests/s" }),
+            response_time: Some(Latency::new(trials, |trial| &trial.response_time)),
+            service_time: Some(Latency::new(trials, |trial| &trial.service_time)),
+            send_lag: Some(Latency::new(trials, |trial| &trial.send_lag)),
+            connections: Some(connections(trials, counts.sent)),
+            bytes: Some(bytes(trials)),
+            cpu: Some(cpu(trials)),
+            memory: Some(memory(trials)),
+            ledger: ledger(trials),
+            counts: Some(counts),
+            throughput_by_window: trials
+                .iter()
+                .map(|trial| (trial.round(), trial.throughput_by_window()))
+                .collect(),
+            ..Self::unmeasured(gateway, load)
+        }
+    }
+
+    /// Whether this is the baseline.
+    pub fn is_direct(&self) -> bool {
+        self.gateway == DIRECT
+    }
+
+    /// Errors and timeouts over scheduled requests; absent where nothing was scheduled.
+    pub fn error_share(&self) -> Option<f64> {
+        let counts = self.counts.as_ref()?;
+        share(failures(counts) as f64, counts.scheduled as f64)
+    }
+}
+
+/// Requests that ended in a timeout or an error.
+pub(super) fn failures(counts: &Counts) -> u64 {
+    counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses
+}
+
+fn sum_counts(trials: &[Trial<'_>]) -> Counts {
+    let mut sum = Counts::default();
+    for counts in trials.iter().map(|trial| &trial.load.counts) {
+        sum.scheduled += counts.scheduled;
+        sum.sent += counts.sent;
+        sum.completed += counts.completed;
+        sum.ok += counts.ok;
+        sum.timeouts += counts.timeouts;
+        sum.connect_errors += counts.connect_errors;
+        sum.resets += counts.resets;
+        sum.bad_responses += counts.bad_responses;
+        sum.unsent += counts.unsent;
+        sum.in_flight += counts.in_flight;
+        for (status, count) in &counts.status {
+            *sum.status.entry(*status).or_default() += count;
+        }
+        for (error, count) in &counts.errors {
+            *sum.errors.entry(error.clone()).or_default() += count;
+        }
+    }
+    sum
+}
+
+fn completed_in_time(trials: &[Trial<'_>]) -> f64 {
+    trials.iter().map(|trial| trial.load.completed_in_time).sum::<u64>() as f64
+}
+
+fn connections(trials: &[Trial<'_>], requests_sent: u64) -> Connections {
+    let all = || trials.iter().map(|trial| &trial.load.connections);
+    let opened = all().map(|one| one.opened).sum();
+    Connections {
+        asked: all().map(|one| one.asked).max().unwrap_or(0),
+        established: all().map(|one| one.established).min().unwrap_or(0),
+        opened,
+        reused: all().map(|one| one.reused).sum(),
+        closed_by_peer: all().map(|one| one.closed_by_peer).sum(),
+        per_request: share(opened as f64, requests_sent as f64),
+    }
+}
+
+fn bytes(trials: &[Trial<'_>]) -> Bytes {
+    let received = trials.iter().map(|trial| trial.load.bytes.received).sum();
+    Bytes {
+        sent: trials.iter().map(|trial| trial.load.bytes.sent).sum(),
+        received,
+        per_response: share(received as f64, completed_in_time(trials)),
+    }
+}
+
+fn cpu(trials: &[Trial<'_>]) -> Cpu {
+    let per_request = |used: Option<u64>| share(used? as f64 / 1e3, completed_in_time(trials));
+    Cpu {
+        gateway_us_per_request: per_request(
+            trials.iter().map(|trial| Some(trial.record.gateway.as_ref()?.cpu_ns)).sum(),
+        ),
+        generator_us_per_request: per_request(Some(trials.iter().map(|trial| trial.load.cpu.used_ns).sum())),
+        upstream_us_per_request: per_request(
+            trials.iter().map(|trial| Some(trial.record.upstream.as_ref()?.cpu_ns)).sum(),
+        ),
+        generator_utilisation: trials.iter().map(Trial::generator_utilisation).reduce(f64::max),
+    }
+}
+
+fn memory(trials: &[Trial<'_>]) -> Memory {
+    let gateways = || trials.iter().filter_map(|trial| trial.record.gateway.as_ref());
+    Memory {
+        gateway_rss_bytes_max: gateways().map(|usage| usage.rss_bytes_max).max(),
+        gateway_pss_bytes_max: gateways().filter_map(|usage| usage.pss_bytes_max).max(),
+    }
+}
+
+fn ledger(trials: &[Trial<'_>]) -> Option<LedgerFigures> {
+    let (mut requests, mut connections, mut completed) = (0, 0, 0);
+    let mut http_version = BTreeMap::new();
+    let mut by_instance = Vec::new();
+    for trial in trials {
+        let delta = trial.record.ledger.as_ref()?;
+        requests += delta.requests;
+        connections += delta.connections;
+        completed += trial.load.lifetime.completed;
+        for (version, count) in &delta.http_version {
+            *http_version.entry(version.clone()).or_default() += count;
+        }
+        by_instance.resize(by_instance.len().max(delta.by_instance.len()), 0);
+        for (sum, count) in by_instance.iter_mut().zip(&delta.by_instance) {
+            *sum += count;
+        }
+    }
+    Some(LedgerFigures {
+        requests_per_request: share(requests as f64, completed as f64),
+        connections_per_request: share(connections as f64, completed as f64),
+        http_version,
+        by_instance,
+        requests,
+        completed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture::{Run, closed_point, open_point, via};
+
+    #[test]
+    fn percentiles_come_from_merged_histograms() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        // 1,000 samples at 100 µs and 1,000 at 300 µs: the merged p90 is 300, the mean of the two p90 would be 200.
+        run.push(via("nginx", 0).all_at_us(100)).push(via("nginx", 1).all_at_us(300));
+        let analysis = run.analyse();
+        let response = analysis.case("nginx", 0).expect("measured").response_time.clone().expect("measured");
+        let p90 = response.p90.expect("samples");
+        assert!((p90.estimate - 300.0).abs() < 0.5, "{p90:?}");
+        assert_eq!((p90.trials, p90.low), (2, Some(0.0)));
+        assert_eq!(response.samples, 2000);
+    }
+
+    #[test]
+    fn sums_and_shares_by_hand() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        run.push(via("nginx", 0).all_at_us(100).gateway_cpu_us(10_000).errors(10));
+        run.push(via("nginx", 1).all_at_us(100).gateway_cpu_us(30_000).status(503, 100));
+        let analysis = run.analyse();
+        let case = analysis.case("nginx", 0).expect("measured");
+        assert_eq!(case.cpu.as_ref().expect("measured").gateway_us_per_request, Some(20.0));
+        let counts = case.counts.as_ref().expect("measured");
+        assert_eq!((counts.scheduled, counts.completed, counts.ok, counts.resets), (2010, 2000, 1900, 10));
+        assert_eq!(counts.status, BTreeMap::from([(200, 1900), (503, 100)]));
+        assert_eq!(case.error_share(), Some(10.0 / 2010.0));
+    }
+
+    #[test]
+    fn labels_are_distinct() {
+        let points = [
+            closed_point(1, 5),
+            closed_point(32, 5),
+            closed_point(32, 10),
+            closed_point(32, 10),
+            open_point(1000.0, 8, 10),
+        ];
+        let labels: Vec<String> = Load::all(&points).into_iter().map(|load| load.label).collect();
+        assert_eq!(
+            labels,
+            [
+                "closed loop, 1 connection",
+                "closed loop, 32 connections, 5 s",
+                "closed loop, 32 connections, 10 s (load point 3)",
+                "closed loop, 32 connections, 10 s (load point 4)",
+                "open loop, 1,000/s, jitter ±10 %, 8 connections",
+            ]
+        );
+    }
+}

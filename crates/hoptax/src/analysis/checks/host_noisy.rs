@@ -1,0 +1,73 @@
+//! `host-noisy`: the hypervisor or other processes took CPU time during trials.
+
+use super::{Finding, Severity, Subject, evidence, percent};
+
+const CODE: &str = "host-noisy";
+/// Share of all CPUs taken by the hypervisor over a trial.
+const STEAL: f64 = 0.02;
+/// Share of all CPUs used by processes that are none of ours over a trial.
+const FOREIGN: f64 = 0.05;
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let hosts = || {
+        subject.measured().flat_map(|(case, trials)| {
+            trials.iter().map(move |trial| (case, trial.round(), &trial.record.host))
+        })
+    };
+    let noisy = hosts().filter(|(_, _, host)| host.steal > STEAL || host.foreign > FOREIGN).count();
+    let worst =
+        hosts().max_by(|(_, _, a), (_, _, b)| (a.steal + a.foreign).total_cmp(&(b.steal + b.foreign)));
+    let Some((case, round, host)) = worst.filter(|_| noisy > 0) else { return Vec::new() };
+    let trials = hosts().count();
+    vec![Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: None,
+        evidence: evidence([
+            ("trials", trials.into()),
+            ("noisy_trials", noisy.into()),
+            ("worst_case", case.case.clone().into()),
+            ("worst_round", (round + 1).into()),
+            ("worst_steal", host.steal.into()),
+            ("worst_foreign", host.foreign.into()),
+        ]),
+        message: format!(
+            "In {noisy} of {trials} trials others used the machine: at worst (round {}, {}) the hypervisor took {} \
+             of all CPU time and other processes {}.",
+            round + 1,
+            case.case,
+            percent(host.steal),
+            percent(host.foreign)
+        ),
+        advice:
+            "Measure when nothing else runs, or on a machine of your own; more trials narrow the intervals. \
+                 Paired rounds and the noise floor already hold direct and gateways to the same noise."
+                .into(),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::analysis::fixture::{Run, via};
+
+    #[test]
+    fn raised_once_with_the_worst_trial() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).host(0.03, 0.0)).push(via("nginx", 1).host(0.0, 0.2));
+        run.push(via("nginx", 2).host(0.01, 0.01));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        let evidence = &findings[0].evidence;
+        assert_eq!((&evidence["noisy_trials"], &evidence["trials"]), (&2.into(), &3.into()));
+        assert_eq!((&evidence["worst_round"], &evidence["worst_foreign"]), (&2.into(), &0.2.into()));
+    }
+
+    #[test]
+    fn not_raised_on_a_quiet_machine() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).host(0.02, 0.05));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

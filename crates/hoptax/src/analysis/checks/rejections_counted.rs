@@ -1,0 +1,86 @@
+//! `rejections-counted`: responses outside of 200 to 399 make up part of the throughput.
+
+use super::{Finding, Severity, Subject, evidence, percent};
+use crate::analysis::stats::share;
+use crate::plan::Upstream;
+use hoptax_load::record::Counts;
+
+const CODE: &str = "rejections-counted";
+/// Above this share rejections move the figures.
+const DOUBTFUL: f64 = 0.001;
+/// Above this share the figures are those of rejections.
+const MOST: f64 = 0.5;
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let asked_for = match &subject.run.plan.upstream {
+        Upstream::BuiltIn(upstream) => Some(upstream.status),
+        Upstream::Running { .. } => None,
+    };
+    subject
+        .measured()
+        .filter_map(|(case, _)| {
+            let counts = case.counts.as_ref()?;
+            let rejected = rejected(counts, asked_for);
+            let share = share(rejected as f64, counts.completed as f64).filter(|share| *share > DOUBTFUL)?;
+            let commonest = counts.status.iter().filter(|(status, _)| is_rejection(**status, asked_for));
+            let commonest = commonest.max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;
+            Some(Finding {
+                code: CODE,
+                severity: if share > MOST { Severity::Void } else { Severity::Warning },
+                case: Some(case.case.clone()),
+                evidence: evidence([
+                    ("completed", counts.completed.into()),
+                    ("rejected", rejected.into()),
+                    ("commonest_status", commonest.into()),
+                    ("share", share.into()),
+                ]),
+                message: format!(
+                    "{} of the responses were not 200 to 399, most of them {commonest}. A rejection is quicker \
+                     than the work it refuses, so throughput and response time look better than they are.",
+                    percent(share)
+                ),
+                advice: "Take rate limits and breakers out of the way, or lower the load until they do not act; \
+                         look into the gateway's log for what it refused."
+                    .into(),
+            })
+        })
+        .collect()
+}
+
+fn is_rejection(status: u16, asked_for: Option<u16>) -> bool {
+    !(200..400).contains(&status) && Some(status) != asked_for
+}
+
+fn rejected(counts: &Counts, asked_for: Option<u16>) -> u64 {
+    counts.status.iter().filter(|(status, _)| is_rejection(**status, asked_for)).map(|(_, count)| count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::analysis::fixture::{Run, via};
+
+    #[test]
+    fn a_part_is_a_warning_and_most_is_void() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).status(429, 20)).push(via("envoy", 0).status(503, 700));
+        let findings = raised(&run, CODE);
+        let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
+        assert_eq!(severities, [Severity::Void, Severity::Warning]);
+        assert_eq!(findings[0].evidence["commonest_status"], 503);
+        assert_eq!(findings[1].evidence["share"], 0.02);
+    }
+
+    #[test]
+    fn not_raised_by_redirects_or_by_the_status_that_the_plan_asks_for() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).status(302, 500));
+        assert_eq!(raised(&run, CODE), []);
+
+        let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("made with ours") };
+        upstream.status = 404;
+        run.push(via("nginx", 1).status(404, 900));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

@@ -1,0 +1,91 @@
+//! The noise floor: how far direct lies from itself within a round.
+
+use super::case::Load;
+use super::stats::root_mean_square;
+use super::tax::{TaxMetric, both_ends};
+use super::trial::Trial;
+use serde::Serialize;
+
+/// The noise floor of one load point: for each metric of the tax, the root mean square over rounds of
+/// (direct last − direct first). Absent where no round has both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NoiseFloor {
+    /// The load point.
+    pub load: Load,
+    /// Rounds with both direct trials.
+    pub rounds: u32,
+    /// µs.
+    pub added_p50: Option<f64>,
+    /// µs.
+    pub added_p90: Option<f64>,
+    /// µs.
+    pub added_p95: Option<f64>,
+    /// µs.
+    pub added_p99: Option<f64>,
+    /// Distance from 1.
+    pub throughput_ratio: Option<f64>,
+    /// µs; zero, as direct has no gateway.
+    pub cpu_us_per_request: f64,
+    /// Requests per request.
+    pub extra_upstream_requests: Option<f64>,
+}
+
+impl NoiseFloor {
+    /// The floor that `direct`, all direct trials of `load`, show.
+    pub fn new(load: Load, direct: &[Trial<'_>]) -> Self {
+        let pairs = both_ends(direct);
+        let of = |metric: TaxMetric| {
+            let drifts: Vec<f64> =
+                pairs.iter().filter_map(|(first, last)| metric.drift(first, last)).collect();
+            root_mean_square(&drifts)
+        };
+        Self {
+            load,
+            rounds: pairs.len() as u32,
+            added_p50: of(TaxMetric::AddedP50),
+            added_p90: of(TaxMetric::AddedP90),
+            added_p95: of(TaxMetric::AddedP95),
+            added_p99: of(TaxMetric::AddedP99),
+            throughput_ratio: of(TaxMetric::ThroughputRatio),
+            cpu_us_per_request: 0.0,
+            extra_upstream_requests: of(TaxMetric::ExtraUpstreamRequests),
+        }
+    }
+
+    /// The floor of one metric.
+    pub fn get(&self, metric: TaxMetric) -> Option<f64> {
+        match metric {
+            TaxMetric::AddedP50 => self.added_p50,
+            TaxMetric::AddedP90 => self.added_p90,
+            TaxMetric::AddedP95 => self.added_p95,
+            TaxMetric::AddedP99 => self.added_p99,
+            TaxMetric::ThroughputRatio => self.throughput_ratio,
+            TaxMetric::CpuUsPerRequest => Some(self.cpu_us_per_request),
+            TaxMetric::ExtraUpstreamRequests => self.extra_upstream_requests,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::fixture::{Run, via};
+
+    #[test]
+    fn is_the_root_mean_square_of_direct_against_itself() {
+        // 30 and −40 µs apart: √((900 + 1600) / 2) = 35.36.
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 130).direct(1, 140, 100);
+        let floor = &run.analyse().noise_floor[0];
+        assert_eq!(floor.rounds, 2);
+        assert!((floor.added_p50.expect("two rounds") - 1250.0_f64.sqrt()).abs() < 0.2);
+        assert_eq!(floor.throughput_ratio, Some(0.0));
+    }
+
+    #[test]
+    fn is_absent_without_a_round_that_has_both() {
+        let mut run = Run::closed(1);
+        run.push(via("direct", 0).first().all_at_us(100));
+        let floor = &run.analyse().noise_floor[0];
+        assert_eq!((floor.rounds, floor.added_p50), (0, None));
+    }
+}

@@ -1,0 +1,105 @@
+//! A trial that can be counted on: what its record holds, with the histograms decoded.
+
+use super::stats::{Statistic, share};
+use crate::record::{DirectTrial, Failure, Stage, TrialRecord};
+use hdrhistogram::Histogram;
+use hoptax_load::clock::SECOND;
+use hoptax_load::histogram::{DecodeError, Encoded};
+use hoptax_load::record::{LoadRecord, WINDOW_NS};
+
+/// A trial that did not fail, ready for arithmetic.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    /// The record it was read from.
+    pub record: &'a TrialRecord,
+    /// What the generator saw.
+    pub load: &'a LoadRecord,
+    /// Completed − scheduled, ns.
+    pub response_time: Histogram<u64>,
+    /// Completed − sent, ns.
+    pub service_time: Histogram<u64>,
+    /// Sent − scheduled, ns.
+    pub send_lag: Histogram<u64>,
+}
+
+impl<'a> Trial<'a> {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// The reason why nothing can be computed from it: the trial's own failure, or what is missing from its record.
+    pub fn read(record: &'a TrialRecord) -> Result<Self, Failure> {
+        if let Some(failure) = &record.failed {
+            return Err(failure.clone());
+        }
+        let load =
+            record.load_record.as_ref().ok_or_else(|| unreadable("the generator left no record", ""))?;
+        if load.measured_ns == 0 {
+            return Err(unreadable("the trial ended before its measured time began", ""));
+        }
+        let decode = |name: &str, encoded: &Encoded| {
+            encoded.decode().map_err(|error: DecodeError| {
+                unreadable(&format!("its {name} histogram cannot be read"), &error.to_string())
+            })
+        };
+        Ok(Self {
+            record,
+            load,
+            response_time: decode("response time", &load.histograms.response_time)?,
+            service_time: decode("service time", &load.histograms.service_time)?,
+            send_lag: decode("send lag", &load.histograms.send_lag)?,
+        })
+    }
+
+    /// The round, from 0.
+    pub fn round(&self) -> u32 {
+        self.record.round
+    }
+
+    /// Which of the round's two direct trials this is; absent for gateways.
+    pub fn direct(&self) -> Option<DirectTrial> {
+        self.record.direct
+    }
+
+    /// Measured time, s; never zero.
+    pub fn seconds(&self) -> f64 {
+        self.load.measured_ns as f64 / SECOND as f64
+    }
+
+    /// Completed requests per second of measured time.
+    pub fn throughput(&self) -> f64 {
+        self.load.completed_in_time as f64 / self.seconds()
+    }
+
+    /// A figure of the response times, µs.
+    pub fn response_time_us(&self, statistic: Statistic) -> Option<f64> {
+        statistic.of(&self.response_time)
+    }
+
+    /// CPU time of the gateway per completed request, µs; absent when its processes were not watched.
+    pub fn gateway_us_per_request(&self) -> Option<f64> {
+        let used = self.record.gateway.as_ref()?.cpu_ns as f64 / 1e3;
+        share(used, self.load.completed_in_time as f64)
+    }
+
+    /// Requests that the upstream answered, per request of the generator, less 1; over the generator's whole life.
+    pub fn extra_upstream_requests(&self) -> Option<f64> {
+        let ledger = self.record.ledger.as_ref()?;
+        Some(share(ledger.requests as f64, self.load.lifetime.completed as f64)? - 1.0)
+    }
+
+    /// Share of its time for which the busiest worker of the generator was on a CPU.
+    pub fn generator_utilisation(&self) -> f64 {
+        self.load.cpu.busiest_worker_ns as f64 / self.load.measured_ns as f64
+    }
+
+    /// Throughput of each window, requests/s. A last window that the measured time does not fill is left out.
+    pub fn throughput_by_window(&self) -> Vec<f64> {
+        let whole = (self.load.measured_ns / WINDOW_NS) as usize;
+        let per_second = SECOND as f64 / WINDOW_NS as f64;
+        self.load.windows.iter().take(whole).map(|window| window.completed as f64 * per_second).collect()
+    }
+}
+
+fn unreadable(message: &str, detail: &str) -> Failure {
+    Failure { stage: Stage::Trial, message: message.to_string(), detail: detail.to_string() }
+}

@@ -1,0 +1,205 @@
+//! `hoptax load --json`: the members of one case of `hoptax report --format json`, from one trial, so without intervals.
+
+use hdrhistogram::Histogram;
+use hoptax_load::histogram::{DecodeError, Encoded, LOWEST};
+use hoptax_load::record::{Counts, LoadRecord};
+use hoptax_load::spec::{LoadSpec, Shape};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of what is printed.
+const SCHEMA: u32 = 1;
+/// Nanoseconds of one microsecond.
+const MICROSECOND: f64 = 1e3;
+/// Nanoseconds of one second.
+const SECOND: f64 = 1e9;
+
+/// One case.
+#[derive(Debug, Serialize)]
+pub(super) struct Case {
+    schema: u32,
+    interrupted: bool,
+    load: Load,
+    trials: u32,
+    measured_s: f64,
+    throughput: Throughput,
+    response_time: Times,
+    service_time: Times,
+    send_lag: Times,
+    first_byte: Times,
+    connect: Times,
+    counts: Counts,
+    connections: Connections,
+    bytes: Bytes,
+    cpu: Cpu,
+    memory: Memory,
+}
+
+#[derive(Debug, Serialize)]
+struct Load {
+    r#loop: &'static str,
+    connections: u32,
+    rate: Option<f64>,
+    arrivals: Option<String>,
+    /// Absent where only a number of requests was to end it.
+    duration_s: Option<f64>,
+    requests: Option<u64>,
+    workers: u32,
+}
+
+/// A value with its interval; one trial has none.
+#[derive(Debug, Serialize)]
+struct Estimate {
+    estimate: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Throughput {
+    #[serde(flatten)]
+    estimate: Estimate,
+    unit: &'static str,
+}
+
+/// Percentiles and the rest of one histogram, microseconds.
+#[derive(Debug, Serialize)]
+struct Times {
+    #[serde(flatten)]
+    values: BTreeMap<&'static str, Estimate>,
+    samples: u64,
+    unit: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Connections {
+    asked: u64,
+    established: u64,
+    opened: u64,
+    reused: u64,
+    closed_by_peer: u64,
+    per_request: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Bytes {
+    sent: u64,
+    received: u64,
+    body: u64,
+    per_response: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Cpu {
+    generator_us_per_request: f64,
+    generator_utilisation: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Memory {
+    generator_rss_bytes_max: u64,
+}
+
+impl Case {
+    /// What `record` says about `spec`.
+    pub(super) fn new(spec: &LoadSpec, record: &LoadRecord) -> Result<Self, DecodeError> {
+        let completed = record.completed_in_time as f64;
+        let seconds = record.measured_ns as f64 / SECOND;
+        let connections = record.connections;
+        let bytes = record.bytes;
+        Ok(Self {
+            schema: SCHEMA,
+            interrupted: record.interrupted,
+            load: Load::new(spec, record),
+            trials: 1,
+            measured_s: seconds,
+            throughput: Throughput { estimate: estimate(ratio(completed, seconds)), unit: "requests/s" },
+            response_time: Times::new(&record.histograms.response_time)?,
+            service_time: Times::new(&record.histograms.service_time)?,
+            send_lag: Times::new(&record.histograms.send_lag)?,
+            first_byte: Times::new(&record.histograms.first_byte)?,
+            connect: Times::new(&record.histograms.connect)?,
+            counts: record.counts.clone(),
+            connections: Connections {
+                asked: connections.asked,
+                established: connections.established,
+                opened: connections.opened,
+                reused: connections.reused,
+                closed_by_peer: connections.closed_by_peer,
+                per_request: ratio(connections.opened as f64, record.counts.sent as f64),
+            },
+            bytes: Bytes {
+                sent: bytes.sent,
+                received: bytes.received,
+                body: bytes.body,
+                per_response: ratio(bytes.received as f64, completed),
+            },
+            cpu: Cpu {
+                generator_us_per_request: ratio(record.cpu.used_ns as f64 / MICROSECOND, completed),
+                generator_utilisation: ratio(record.cpu.busiest_worker_ns as f64, record.measured_ns as f64),
+            },
+            memory: Memory { generator_rss_bytes_max: record.rss_bytes_max },
+        })
+    }
+}
+
+impl Load {
+    fn new(spec: &LoadSpec, record: &LoadRecord) -> Self {
+        let (r#loop, rate, arrivals) = match spec.shape {
+            Shape::Closed => ("closed", None, None),
+            Shape::Open { rate, arrivals } => {
+                ("open", Some(rate), Some(crate::plan::units::show_arrivals(arrivals)))
+            }
+        };
+        Self {
+            r#loop,
+            connections: spec.connections,
+            rate,
+            arrivals,
+            duration_s: (spec.duration_ns < super::ask::UNBOUNDED.as_nanos() as u64)
+                .then_some(spec.duration_ns as f64 / SECOND),
+            requests: spec.requests,
+            workers: record.workers,
+        }
+    }
+}
+
+impl Times {
+    fn new(encoded: &Encoded) -> Result<Self, DecodeError> {
+        let histogram: Histogram<u64> = encoded.decode()?;
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64;
+        let values = if histogram.is_empty() {
+            BTreeMap::new()
+        } else {
+            [
+                ("p50", at(0.5)),
+                ("p75", at(0.75)),
+                ("p90", at(0.9)),
+                ("p95", at(0.95)),
+                ("p99", at(0.99)),
+                ("p99.9", at(0.999)),
+                ("min", histogram.min() as f64),
+                ("max", histogram.max() as f64),
+                ("mean", histogram.mean()),
+                ("stdev", histogram.stdev()),
+            ]
+            .map(|(name, nanoseconds)| (name, estimate(told(nanoseconds) / MICROSECOND)))
+            .into()
+        };
+        Ok(Self { values, samples: histogram.len(), unit: "us" })
+    }
+}
+
+/// Histograms do not tell what is below [`LOWEST`] from zero, and give the upper end of what they cannot tell apart.
+fn told(nanoseconds: f64) -> f64 {
+    if nanoseconds < LOWEST as f64 { 0.0 } else { nanoseconds }
+}
+
+fn estimate(estimate: f64) -> Estimate {
+    Estimate { estimate, low: None, high: None }
+}
+
+/// `part / whole`, and zero of nothing: JSON has no other word for it.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}

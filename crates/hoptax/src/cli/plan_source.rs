@@ -1,0 +1,58 @@
+//! What `run`, `check` and `render` share: naming a plan, overriding parts of it, reading it.
+
+use super::BadInput;
+use crate::lab::packs::PackSet;
+use crate::plan::{self, LoadError, Plan, units};
+use std::path::PathBuf;
+
+/// A plan as it is named on the command line.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct PlanSource {
+    /// The plan, a YAML file; `hoptax init` writes one to start from
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+
+    /// Override a part of the plan, as in `trials=1` or `load.0.duration=2s`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+
+    /// Folder of gateway packs that are added to the built-in ones, or replace those of the same name
+    #[arg(long, value_name = "DIR")]
+    pub(crate) packs: Option<PathBuf>,
+}
+
+impl PlanSource {
+    /// Reads the plan; gives it with the text it came from.
+    ///
+    /// # Errors
+    /// [`BadInput`] if there is no such file, or it has mistakes.
+    pub(crate) fn load(&self) -> anyhow::Result<(Plan, String)> {
+        let known = self.packs()?.infos();
+        plan::load(&self.plan, &self.sets, cpus(), known).map_err(|error| {
+            match error {
+                LoadError::Mistakes(mistakes) => BadInput::from(mistakes),
+                other => BadInput(other.to_string()),
+            }
+            .into()
+        })
+    }
+
+    /// The packs that the plan can name.
+    ///
+    /// # Errors
+    /// [`BadInput`] if the folder of `--packs` cannot be read, or a pack in it is wrong.
+    pub(crate) fn packs(&self) -> anyhow::Result<PackSet> {
+        Ok(PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?)
+    }
+}
+
+/// CPUs of this machine, whether or not this process may use them all: a plan may pin to any.
+fn cpus() -> u32 {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let last =
+        online.and_then(|list| units::cpu_list(list.trim()).ok()).and_then(|cpus| cpus.last().copied());
+    last.map_or_else(
+        || std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
+        |last| last + 1,
+    )
+}

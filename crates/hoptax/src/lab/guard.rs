@@ -1,0 +1,330 @@
+//! The guard: a process that stands between hoptax and one service, so that nothing outlives the run.
+//!
+//! A killed hoptax (`kill -9`) cannot stop anything, so the guard holds a *lifeline*: its standard input is a pipe of
+//! which hoptax holds the other end. The kernel closes that end whatever hoptax dies of. The guard is also the
+//! subreaper of all its descendants: a service that daemonises, or whose master is killed, is reparented to the guard
+//! instead of escaping to process 1, and is found by walking `/proc` from the guard.
+//!
+//! | happens | the guard |
+//! | --- | --- |
+//! | line `stop`, SIGTERM, SIGINT, SIGHUP | sends the stop signal, waits up to the grace, kills what is left |
+//! | line `kill` | kills at once |
+//! | the lifeline ends | as `stop`, with a grace of at most [`ORPHAN_GRACE`] |
+//! | the command exits | kills what it left behind and exits with its code |
+
+use super::tree::descendants;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The longest grace when hoptax itself is gone: nobody waits for a graceful end any more.
+pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
+
+/// How long processes that were sent SIGKILL may take to end. Only ones stuck in the kernel take longer, and they
+/// cannot be helped.
+const KILL_BOUND: Duration = Duration::from_secs(10);
+
+/// Between two looks for what is left.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What the guard's command line says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// CPUs for the command and its descendants; empty: not pinned.
+    pub cpus: Vec<u32>,
+    /// Asks the command to end.
+    pub stop_signal: StopSignal,
+    /// Between the stop signal and SIGKILL.
+    pub grace: Duration,
+    /// The command and its arguments; at least the command.
+    pub command: Vec<String>,
+}
+
+/// A signal that asks a service to end, by its name with or without `SIG`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopSignal(Signal);
+
+impl StopSignal {
+    const NAMES: [(&str, Signal); 8] = [
+        ("TERM", Signal::TERM),
+        ("QUIT", Signal::QUIT),
+        ("INT", Signal::INT),
+        ("HUP", Signal::HUP),
+        ("USR1", Signal::USR1),
+        ("USR2", Signal::USR2),
+        ("WINCH", Signal::WINCH),
+        ("KILL", Signal::KILL),
+    ];
+
+    /// SIGTERM.
+    pub const TERM: Self = Self(Signal::TERM);
+
+    /// Its name without `SIG`.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, signal)| *signal == self.0).map_or("TERM", |(name, _)| *name)
+    }
+}
+
+impl std::str::FromStr for StopSignal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let name = text.strip_prefix("SIG").unwrap_or(text);
+        let found = Self::NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, signal)| Self(*signal)).ok_or_else(|| {
+            let known: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+            format!("unknown stop signal `{text}`; one of {}", known.join(", "))
+        })
+    }
+}
+
+/// Why the guard could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum GuardError {
+    /// The command could not be started.
+    #[error("cannot start `{command}`: {error}")]
+    Spawn {
+        /// The program.
+        command: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A system call failed.
+    #[error("{doing}: {error}")]
+    System {
+        /// What was attempted.
+        doing: &'static str,
+        /// Why it failed.
+        error: std::io::Error,
+    },
+    /// SIGKILL was not enough.
+    #[error("processes {0:?} could not be killed within {KILL_BOUND:?}")]
+    Unkillable(Vec<u32>),
+}
+
+impl GuardError {
+    /// Maps an error of a system call.
+    fn at<E: Into<std::io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| Self::System { doing, error: error.into() }
+    }
+}
+
+/// What woke the guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    /// Asked to stop.
+    Stop,
+    /// Asked to kill at once.
+    Kill,
+    /// hoptax is gone.
+    LifelineEnded,
+    /// The command has exited.
+    Exited,
+    /// The grace is over.
+    GraceOver,
+}
+
+impl Guard {
+    /// Runs the command until it exits or is to stop; returns the exit code for the guard: the command's own where it
+    /// exited by itself (128 + signal where a signal ended it), 0 where it was asked to stop.
+    ///
+    /// # Errors
+    /// If the command cannot be started, or something of it cannot be killed.
+    pub fn run(&self) -> Result<u8, GuardError> {
+        prepare(&self.cpus)?;
+        let signals = signal_pipe()?;
+        let command = self.start()?;
+        let pidfd = rustix::process::pidfd_open(command, PidfdFlags::empty())
+            .map_err(GuardError::at("watching the command"))?;
+        let mut watch = Watch { signals, pidfd, lifeline: true };
+
+        let mut stop_by = None;
+        let asked = loop {
+            match watch.next(stop_by)? {
+                Event::Exited => break stop_by.is_some(),
+                Event::Kill | Event::GraceOver => break true,
+                event => {
+                    let grace = match event {
+                        Event::LifelineEnded => self.grace.min(ORPHAN_GRACE),
+                        _ => self.grace,
+                    };
+                    if stop_by.is_none() {
+                        // It may have exited this moment; then the next event says so.
+                        let _ = rustix::process::kill_process(command, self.stop_signal.0);
+                    }
+                    let by = Instant::now() + grace;
+                    stop_by = Some(stop_by.map_or(by, |earlier: Instant| earlier.min(by)));
+                }
+            }
+        };
+        let code = kill_everything(command)?;
+        Ok(if asked { 0 } else { code })
+    }
+
+    fn start(&self) -> Result<Pid, GuardError> {
+        let (program, arguments) = self.command.split_first().expect("the command line requires a command");
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| GuardError::Spawn { command: program.clone(), error })?;
+        // Reaped by `kill_everything`, together with everything that is reparented to the guard.
+        Ok(Pid::from_child(&child))
+    }
+}
+
+/// What the guard waits on.
+struct Watch {
+    signals: UnixStream,
+    pidfd: rustix::fd::OwnedFd,
+    /// Whether standard input is still open.
+    lifeline: bool,
+}
+
+impl Watch {
+    /// Waits for the next event, until `deadline` where there is one.
+    fn next(&mut self, deadline: Option<Instant>) -> Result<Event, GuardError> {
+        loop {
+            let stdin = std::io::stdin();
+            let mut fds = vec![
+                PollFd::new(&self.pidfd, PollFlags::IN),
+                PollFd::new(&self.signals, PollFlags::IN),
+                PollFd::new(&stdin, PollFlags::IN),
+            ];
+            if !self.lifeline {
+                fds.pop();
+            }
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let timeout = left.map(|left| Timespec::try_from(left).expect("a grace fits a timespec"));
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(0) => return Ok(Event::GraceOver),
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(GuardError::at("waiting")(error)),
+            }
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            drop(fds);
+            if ready[0] {
+                return Ok(Event::Exited);
+            }
+            if ready[1] {
+                let _ = self.signals.read(&mut [0; 64]);
+                return Ok(Event::Stop);
+            }
+            if ready.get(2) == Some(&true)
+                && let Some(event) = self.read_lifeline()?
+            {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Reads what hoptax wrote. Words come whole: each is one small write into a pipe.
+    fn read_lifeline(&mut self) -> Result<Option<Event>, GuardError> {
+        let mut buffer = [0; 64];
+        let read = match rustix::io::read(std::io::stdin(), &mut buffer) {
+            Ok(read) => read,
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
+                return Ok(None);
+            }
+            // A terminal or socket that broke is a lifeline that ended.
+            Err(_) => 0,
+        };
+        let words = String::from_utf8_lossy(&buffer[..read]);
+        if read == 0 {
+            self.lifeline = false;
+            Ok(Some(Event::LifelineEnded))
+        } else if words.lines().any(|line| line == "kill") {
+            Ok(Some(Event::Kill))
+        } else if words.lines().any(|line| line == "stop") {
+            Ok(Some(Event::Stop))
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+/// Everything that the command and its descendants inherit.
+fn prepare(cpus: &[u32]) -> Result<(), GuardError> {
+    // Any pid switches it on for this process; rustix asks for one to say "on".
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(GuardError::at("becoming the reaper of descendants"))?;
+    let mut files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    files.current = files.maximum;
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, files)
+        .map_err(GuardError::at("raising the descriptor limit"))?;
+    if !cpus.is_empty() {
+        let mut set = rustix::thread::CpuSet::new();
+        for &cpu in cpus {
+            set.set(cpu as usize);
+        }
+        rustix::thread::sched_setaffinity(None, &set).map_err(GuardError::at("pinning to CPUs"))?;
+    }
+    Ok(())
+}
+
+/// A stream that becomes readable when a signal asks the guard to stop.
+fn signal_pipe() -> Result<UnixStream, GuardError> {
+    let (read, write) = UnixStream::pair().map_err(GuardError::at("making a pipe for signals"))?;
+    read.set_nonblocking(true).map_err(GuardError::at("making a pipe for signals"))?;
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let write = write.try_clone().map_err(GuardError::at("making a pipe for signals"))?;
+        signal_hook::low_level::pipe::register(signal.as_raw(), write)
+            .map_err(GuardError::at("listening for signals"))?;
+    }
+    Ok(read)
+}
+
+/// Kills and reaps until the guard has no descendant left; returns the command's exit code.
+fn kill_everything(command: Pid) -> Result<u8, GuardError> {
+    let own = std::process::id();
+    let deadline = Instant::now() + KILL_BOUND;
+    let mut code = 0;
+    loop {
+        // Whatever loses its parent becomes a child of the guard, so no child and no descendant left means: all gone.
+        let children_left = loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == command => code = exit_code(status),
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        if !children_left {
+            return Ok(code);
+        }
+        let left = descendants(own);
+        for pid in left.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
+            // One that ended meanwhile is what is wanted.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        if Instant::now() > deadline {
+            return Err(GuardError::Unkillable(left.into_iter().collect()));
+        }
+        let _ = poll(&mut [], Some(&Timespec::try_from(LOOK_AGAIN).expect("milliseconds fit a timespec")));
+    }
+}
+
+fn exit_code(status: WaitStatus) -> u8 {
+    let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stop_signals_are_known_with_and_without_their_prefix() {
+        assert_eq!("QUIT".parse(), Ok(StopSignal(Signal::QUIT)));
+        assert_eq!("SIGUSR1".parse(), Ok(StopSignal(Signal::USR1)));
+        assert_eq!("SIGUSR1".parse::<StopSignal>().map(StopSignal::name), Ok("USR1"));
+        let refused = "quit".parse::<StopSignal>().unwrap_err();
+        assert!(refused.starts_with("unknown stop signal `quit`; one of TERM, QUIT"), "{refused}");
+    }
+}

@@ -1,0 +1,154 @@
+//! A service under its guard, seen from hoptax: how it is launched, asked whether it lives, and stopped.
+
+use super::guard::StopSignal;
+use super::tree::descendants;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// Longer than the guard itself takes to kill what is left after the grace.
+const GUARD_BOUND: Duration = Duration::from_secs(12);
+
+/// What is launched and how it is stopped.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Variables set beside those that hoptax itself has.
+    pub environment: BTreeMap<String, String>,
+    /// Directory it starts in; hoptax's own when absent.
+    pub directory: Option<PathBuf>,
+    /// CPUs; empty: not pinned.
+    pub cpus: Vec<u32>,
+    /// Asks it to end.
+    pub stop_signal: StopSignal,
+    /// Between that signal and SIGKILL.
+    pub grace: Duration,
+    /// Where its standard output goes; a pipe to hoptax when absent.
+    pub stdout: Option<PathBuf>,
+    /// Where its standard error goes.
+    pub stderr: PathBuf,
+}
+
+/// A running service and its guard. Dropping it stops the service.
+#[derive(Debug)]
+pub struct Guarded {
+    guard: Child,
+    lifeline: Option<ChildStdin>,
+    grace: Duration,
+    ended: Option<ExitStatus>,
+}
+
+impl Guarded {
+    /// Starts `launch` under a guard; `exe` is the `hoptax` binary, which is the guard.
+    ///
+    /// # Errors
+    /// If a log file cannot be created or the guard cannot be started. That the command itself cannot be started
+    /// shows as the guard's exit code 127, with the reason in the standard error file.
+    pub fn start(exe: &Path, launch: &Launch) -> std::io::Result<Self> {
+        let mut command = Command::new(exe);
+        command.arg("guard").arg("--stop-signal").arg(launch.stop_signal.name());
+        command.arg("--grace").arg(humantime::format_duration(launch.grace).to_string().replace(' ', ""));
+        if !launch.cpus.is_empty() {
+            let cpus: Vec<_> = launch.cpus.iter().map(ToString::to_string).collect();
+            command.arg("--cpus").arg(cpus.join(","));
+        }
+        command.arg("--").arg(&launch.program).args(&launch.arguments).envs(&launch.environment);
+        if let Some(directory) = &launch.directory {
+            command.current_dir(directory);
+        }
+        let stdout = match &launch.stdout {
+            Some(path) => Stdio::from(log_file(path)?),
+            None => Stdio::piped(),
+        };
+        // Its own group: a Ctrl-C at the terminal is hoptax's to act on.
+        command.stdin(Stdio::piped()).stdout(stdout).stderr(log_file(&launch.stderr)?).process_group(0);
+        let mut guard = command.spawn()?;
+        Ok(Self { lifeline: guard.stdin.take(), guard, grace: launch.grace, ended: None })
+    }
+
+    /// The guard's process id: the root, itself no part of the service, of everything that belongs to it.
+    pub fn pid(&self) -> u32 {
+        self.guard.id()
+    }
+
+    /// The service's standard output, where it is a pipe and was not taken before.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.guard.stdout.take()
+    }
+
+    /// How the service ended, once it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            // An error means that somebody else reaped the guard: it has ended, how is not known.
+            self.ended = self.guard.try_wait().unwrap_or(Some(ExitStatus::default()));
+        }
+        self.ended
+    }
+
+    /// Asks the service to end, kills what is left after the grace, and returns when nothing is left. Twice is once.
+    pub fn stop(&mut self) {
+        self.end("stop\n", self.grace);
+    }
+
+    /// Kills the service at once and returns when nothing is left.
+    pub fn kill(&mut self) {
+        self.end("kill\n", Duration::ZERO);
+    }
+
+    fn end(&mut self, word: &str, grace: Duration) {
+        if self.ended().is_some() {
+            return;
+        }
+        if let Some(mut lifeline) = self.lifeline.take() {
+            // A guard that is ending cannot be written to, and need not.
+            let _ = lifeline.write_all(word.as_bytes());
+            // The lifeline stays open until the guard has ended: its end would cut the grace short.
+            self.await_guard(grace + GUARD_BOUND);
+        }
+        if self.ended().is_none() {
+            self.end_without_guard();
+        }
+    }
+
+    fn await_guard(&mut self, bound: Duration) {
+        if let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_child(&self.guard), PidfdFlags::empty()) {
+            let timeout = Timespec::try_from(bound).expect("a grace fits a timespec");
+            let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout));
+        }
+        self.ended();
+    }
+
+    /// A guard that does not end in time is stuck; what it guards is killed without it.
+    fn end_without_guard(&mut self) {
+        let below = descendants(self.guard.id());
+        for pid in below.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        let _ = self.guard.kill();
+        self.ended = self.guard.wait().ok().or(Some(ExitStatus::default()));
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn log_file(path: &Path) -> std::io::Result<File> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    // Appending: a service that is started afresh for every trial keeps what its earlier lives said.
+    File::options().create(true).append(true).open(path)
+}

@@ -1,0 +1,122 @@
+//! The hops: built-in reference proxies, the least that any hop can cost on this machine.
+
+mod l4;
+mod l7;
+
+use super::net;
+use super::threads::{Threads, check_cpus};
+use crate::plan::HopKind;
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// Bytes that may wait for one side's slow reader before the other side is held back.
+const HIGH_WATER: usize = 256 * 1024;
+
+/// What `hoptax hop` prints when it is ready, as one line of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopReady {
+    /// Where it listens.
+    pub listen: SocketAddr,
+}
+
+/// How a hop runs.
+#[derive(Debug, Clone)]
+pub struct HopSettings {
+    /// Which of the two.
+    pub kind: HopKind,
+    /// Where to listen; port 0 is the kernel's choice.
+    pub listen: SocketAddr,
+    /// Where to forward, in turn; at least one.
+    pub upstreams: Vec<SocketAddr>,
+    /// Threads, each with a listener of its own on the same port; at least one.
+    pub workers: u32,
+    /// Worker `i` is pinned to `cpus[i mod n]`; empty: not pinned.
+    pub cpus: Vec<u32>,
+}
+
+/// A hop that runs in this process until it is dropped.
+#[derive(Debug)]
+pub struct RunningHop {
+    ready: HopReady,
+    threads: Threads,
+}
+
+impl RunningHop {
+    /// Starts it; it is ready when this returns. The upstreams need not be there yet.
+    ///
+    /// # Errors
+    /// If the address is in use, a CPU is not there, or there are no upstreams or workers.
+    pub fn start(settings: &HopSettings) -> anyhow::Result<Self> {
+        anyhow::ensure!(!settings.upstreams.is_empty(), "a hop needs at least one upstream");
+        anyhow::ensure!(settings.workers > 0, "a hop needs at least one worker");
+        check_cpus(&settings.cpus)?;
+        net::raise_descriptor_limit();
+        // Only several workers share the port: one alone shall be told when somebody else has it.
+        let shared = settings.workers > 1;
+        let first = net::listener(settings.listen, shared).context("the hop's listener")?;
+        let listen = first.local_addr()?;
+        let mut listeners = vec![first];
+        for _ in 1..settings.workers {
+            listeners.push(net::listener(listen, shared).context("a further worker of the hop")?);
+        }
+        let mut threads = Threads::new();
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let (kind, upstreams) = (settings.kind, settings.upstreams.clone());
+            let cpu = settings.cpus.get(index % settings.cpus.len().max(1)).copied();
+            let work = move |stop: &_| match kind {
+                HopKind::L4 => l4::serve(listener, upstreams, index, stop),
+                HopKind::L7 => l7::serve(listener, upstreams, index, stop),
+            };
+            threads.spawn(&format!("hop-{index}"), listen, cpu, work)?;
+        }
+        Ok(Self { ready: HopReady { listen }, threads })
+    }
+
+    /// Where it listens.
+    pub fn ready(&self) -> &HopReady {
+        &self.ready
+    }
+
+    /// Its threads, to wait for.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+}
+
+/// The upstreams in turn. Workers begin at different ones, so that few requests spread too.
+#[derive(Debug)]
+struct Turns {
+    upstreams: Vec<SocketAddr>,
+    next: usize,
+}
+
+impl Turns {
+    fn new(upstreams: Vec<SocketAddr>, worker: usize) -> Self {
+        Self { next: worker % upstreams.len(), upstreams }
+    }
+
+    /// The index of the next one.
+    fn next(&mut self) -> usize {
+        let index = self.next;
+        self.next = (index + 1) % self.upstreams.len();
+        index
+    }
+
+    fn address(&self, index: usize) -> SocketAddr {
+        self.upstreams[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_turns() {
+        let upstreams = vec![SocketAddr::from(([127, 0, 0, 1], 1)), SocketAddr::from(([127, 0, 0, 1], 2))];
+        let mut turns = Turns::new(upstreams.clone(), 0);
+        assert_eq!([turns.next(), turns.next(), turns.next()], [0, 1, 0]);
+        assert_eq!(Turns::new(upstreams, 3).next(), 1);
+    }
+}

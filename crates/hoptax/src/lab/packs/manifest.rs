@@ -1,0 +1,196 @@
+//! `gateway.yaml`: what a pack says about its gateway, as it is typed.
+//!
+//! `docs/reference/packs.md` describes every key; a test holds the two together. Strings marked *template* may use
+//! the variables of [`crate::lab::render::Variables`].
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A whole `gateway.yaml`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Name in plans; the folder's.
+    pub name: String,
+    /// One line for people.
+    pub summary: String,
+    /// Where the gateway comes from.
+    #[serde(default)]
+    pub homepage: Option<String>,
+    /// Program that is looked for.
+    pub binary: String,
+    /// How its version is told.
+    pub version: VersionCommand,
+    /// How to install it, by distribution or package manager; `note` for words.
+    #[serde(default)]
+    pub install: BTreeMap<String, String>,
+    /// Which version this pack was last run with, and when; absent for one written from documentation alone.
+    #[serde(default)]
+    pub last_run_for_real: Option<LastRun>,
+    /// Files rendered before the start.
+    #[serde(default)]
+    pub files: Vec<FileTemplate>,
+    /// Command and arguments, templates; an argument that renders to nothing is left out.
+    pub start: Vec<String>,
+    /// Environment variables, values are templates.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// How it is asked to end.
+    #[serde(default)]
+    pub stop: Stop,
+    /// When it is ready.
+    pub ready: Ready,
+    /// How it writes an access log; absent where it cannot, and `unsupported` says why.
+    #[serde(default)]
+    pub access_log: Option<AccessLogTo>,
+    /// What limits it.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Features that plans may switch on.
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// Features, `workers` or `access_log` that it lacks, each with the reason.
+    #[serde(default)]
+    pub unsupported: BTreeMap<String, String>,
+    /// Settings that differ from what it ships.
+    #[serde(default)]
+    pub settings: Settings,
+}
+
+/// How the version is told.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VersionCommand {
+    /// Command and arguments, templates that may use `binary` alone.
+    pub command: Vec<String>,
+    /// Regular expression on what it prints; its first group is the version.
+    pub pattern: String,
+}
+
+/// When a pack was last run for real.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastRun {
+    /// The gateway's version.
+    pub version: String,
+    /// Day, `YYYY-MM-DD`.
+    pub date: String,
+}
+
+/// A file rendered before the start.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileTemplate {
+    /// File in the pack's folder.
+    pub template: String,
+    /// Path in the gateway's working directory.
+    pub to: String,
+}
+
+/// How the gateway is asked to end.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stop {
+    /// Name of the signal.
+    pub signal: String,
+    /// Time until it is killed.
+    pub grace: String,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { signal: "TERM".into(), grace: "5s".into() }
+    }
+}
+
+/// When the gateway is ready: when it answers this request so, and accepts connections on its main port.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ready {
+    /// Path, template.
+    pub path: String,
+    /// Which of its ports is asked.
+    #[serde(default)]
+    pub port: ReadyPort,
+    /// Status that means ready.
+    #[serde(default = "ok")]
+    pub status: u16,
+    /// Longest wait.
+    #[serde(default = "ten_seconds")]
+    pub timeout: String,
+}
+
+fn ok() -> u16 {
+    200
+}
+
+fn ten_seconds() -> String {
+    "10s".into()
+}
+
+/// Which port is asked for readiness.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadyPort {
+    /// The one that traffic goes to.
+    #[default]
+    Main,
+    /// The one of its own.
+    Admin,
+}
+
+/// Where the access log goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessLogTo {
+    /// The gateway opens the file named by the variable `access_log`.
+    File,
+    /// It writes to its standard output, which is that file.
+    Stdout,
+}
+
+/// What limits the gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Descriptors that one proxied connection takes: 2 for most, the client's and the upstream's.
+    pub descriptors_per_connection: u32,
+    /// What has a descriptor limit of its own.
+    pub per: LimitPer,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { descriptors_per_connection: 2, per: LimitPer::Process }
+    }
+}
+
+/// What has a descriptor limit of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitPer {
+    /// The gateway is one process.
+    Process,
+    /// Every worker is one.
+    Worker,
+}
+
+/// Settings that differ from what the gateway ships, by profile.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// In the stock profile.
+    pub stock: Vec<SettingText>,
+    /// In the equalised profile.
+    pub equalised: Vec<SettingText>,
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingText {
+    /// As it is written in the gateway's configuration; template.
+    pub setting: String,
+    /// Why it differs.
+    pub reason: String,
+}

@@ -1,0 +1,256 @@
+//! Packs: gateways described as data, a folder each (`gateways/<name>/`).
+//!
+//! The packs of the project are embedded in the binary; a directory given with `--packs` adds to them or stands in
+//! for those of the same name.
+
+use crate::plan::PackInfo;
+use include_dir::{Dir, include_dir};
+use manifest::Manifest;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub mod binary;
+mod check;
+pub mod manifest;
+
+/// The file that makes a folder a pack.
+pub const MANIFEST: &str = "gateway.yaml";
+
+/// Names that a plan gives another meaning.
+const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
+
+static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../gateways");
+
+/// Something wrong with a pack, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct PackError {
+    /// The file.
+    pub file: String,
+    /// Line, from 1, where it is known.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub help: Option<String>,
+}
+
+impl std::fmt::Display for PackError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A message that already says where (the YAML parser's, with its caret) stands alone.
+        if !self.file.is_empty() {
+            write!(out, "{}", self.file)?;
+            if let Some(line) = self.line {
+                write!(out, ":{line}")?;
+            }
+            write!(out, ": ")?;
+        }
+        write!(out, "{}", self.message)?;
+        match &self.help {
+            Some(help) => write!(out, "\n  help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One pack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pack {
+    manifest: Manifest,
+    /// Text of `gateway.yaml`.
+    text: String,
+    /// The other files of its folder, by name.
+    files: BTreeMap<String, String>,
+    /// How its folder is called in errors.
+    folder: String,
+}
+
+impl Pack {
+    /// Reads a pack from its texts; `folder` is where they come from, its last part the pack's name.
+    ///
+    /// # Errors
+    /// If `gateway.yaml` is wrong, or a template is missing or wrong; says where.
+    pub fn parse(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Self, PackError> {
+        let file = format!("{folder}/{MANIFEST}");
+        let pack = Self { manifest: check::parse(&file, &text)?, text, files, folder: folder.to_owned() };
+        check::check(&pack)?;
+        Ok(pack)
+    }
+
+    /// Name in plans.
+    pub fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    /// What `gateway.yaml` says.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Text of a template.
+    ///
+    /// # Errors
+    /// If the pack has no such file.
+    pub fn template(&self, name: &str) -> Result<&str, PackError> {
+        self.files.get(name).map(String::as_str).ok_or_else(|| {
+            let there: Vec<_> = self.files.keys().map(String::as_str).collect();
+            self.refuse(
+                name,
+                format!("template `{name}` is not in the pack"),
+                Some(format!("the folder {} holds {}", self.folder, list(&there))),
+            )
+        })
+    }
+
+    /// How one of its files is called in errors.
+    pub fn path_of(&self, file: &str) -> String {
+        format!("{}/{file}", self.folder)
+    }
+
+    /// Line of `gateway.yaml` on which `text` first stands; 1 where it was written in another way (escaped, folded).
+    pub(crate) fn line_of(&self, text: &str) -> usize {
+        self.find(text).unwrap_or(1)
+    }
+
+    fn find(&self, text: &str) -> Option<usize> {
+        let first = text.lines().next().filter(|line| !line.is_empty())?;
+        self.text.find(first).map(|at| self.text[..at].matches('\n').count() + 1)
+    }
+
+    /// An error on the line of `gateway.yaml` that holds `near`.
+    fn refuse(&self, near: &str, message: String, help: Option<String>) -> PackError {
+        PackError { file: self.path_of(MANIFEST), line: self.find(near), message, help }
+    }
+}
+
+/// All packs that a run may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackSet {
+    packs: BTreeMap<String, Pack>,
+}
+
+impl PackSet {
+    /// The embedded packs, and those of `directory`, which come first.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or one of its packs is wrong; says where.
+    pub fn load(directory: Option<&Path>) -> Result<Self, PackError> {
+        let mut packs = BTreeMap::new();
+        for folder in EMBEDDED.dirs() {
+            let pack = embedded(folder)?;
+            packs.insert(pack.name().to_owned(), pack);
+        }
+        if let Some(directory) = directory {
+            for pack in read_directory(directory)? {
+                packs.insert(pack.name().to_owned(), pack);
+            }
+        }
+        Ok(Self { packs })
+    }
+
+    /// The pack of this name.
+    pub fn get(&self, name: &str) -> Option<&Pack> {
+        self.packs.get(name)
+    }
+
+    /// Names of all packs, in order.
+    pub fn names(&self) -> Vec<&str> {
+        self.packs.keys().map(String::as_str).collect()
+    }
+
+    /// All packs, in order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Pack> {
+        self.packs.values()
+    }
+
+    /// What a plan's parser needs to know: each pack's name and features.
+    pub fn infos(&self) -> Vec<PackInfo> {
+        let info =
+            |pack: &Pack| PackInfo { name: pack.name().to_owned(), features: pack.manifest.features.clone() };
+        self.iter().map(info).collect()
+    }
+}
+
+fn embedded(folder: &Dir<'_>) -> Result<Pack, PackError> {
+    let shown = format!("gateways/{}", folder.path().display());
+    let mut files = BTreeMap::new();
+    for file in folder.files() {
+        if let (Some(name), Some(text)) = (file.path().file_name(), file.contents_utf8()) {
+            files.insert(name.to_string_lossy().into_owned(), text.to_owned());
+        }
+    }
+    assemble(&shown, files)
+}
+
+fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
+    let fail = |path: &Path, message: String, help: &str| PackError {
+        file: path.display().to_string(),
+        line: None,
+        message,
+        help: Some(help.to_owned()),
+    };
+    const WANTED: &str = "--packs names a directory that holds one folder per pack, each with a gateway.yaml";
+    if directory.join(MANIFEST).is_file() {
+        let message = "this is a pack, not a directory of packs".to_owned();
+        return Err(fail(directory, message, "give --packs the directory above it"));
+    }
+    let entries = std::fs::read_dir(directory)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| fail(directory, format!("cannot be read: {error}"), WANTED))?;
+    let mut folders: Vec<PathBuf> =
+        entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    let mut packs = Vec::new();
+    for folder in folders {
+        let files =
+            read_files(&folder).map_err(|error| fail(&folder, format!("cannot be read: {error}"), WANTED))?;
+        if files.contains_key(MANIFEST) {
+            packs.push(assemble(&folder.display().to_string(), files)?);
+        } else if files.keys().any(|name| name.ends_with(".yml") || name.ends_with(".yaml")) {
+            let message = format!("there is no {MANIFEST} in this folder");
+            return Err(fail(&folder, message, "a pack's description is called gateway.yaml"));
+        }
+    }
+    if packs.is_empty() {
+        return Err(fail(directory, "there is no pack in this directory".into(), WANTED));
+    }
+    Ok(packs)
+}
+
+/// Texts of the files that stand directly in a folder; what is not text cannot be a template.
+fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if !entry.path().is_file() {
+            continue;
+        }
+        match std::fs::read_to_string(entry.path()) {
+            Ok(text) => {
+                files.insert(entry.file_name().to_string_lossy().into_owned(), text);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(files)
+}
+
+fn assemble(folder: &str, mut files: BTreeMap<String, String>) -> Result<Pack, PackError> {
+    let Some(text) = files.remove(MANIFEST) else {
+        let message = format!("there is no {MANIFEST} in this folder");
+        return Err(PackError { file: folder.to_owned(), line: None, message, help: None });
+    };
+    Pack::parse(folder, text, files)
+}
+
+/// `a, b and c`; `nothing` for none.
+fn list(names: &[&str]) -> String {
+    match names {
+        [] => "nothing".to_owned(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

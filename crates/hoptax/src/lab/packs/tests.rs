@@ -1,0 +1,144 @@
+use super::*;
+use std::fs;
+
+const MANIFEST_TEXT: &str = "\
+name: mine
+summary: a test
+binary: mine
+version: { command: [\"{{ binary }}\", -v], pattern: 'v(.+)' }
+start: [\"{{ binary }}\"]
+ready: { path: / }
+access_log: file
+";
+
+fn told(from: &str, to: &str) -> String {
+    assert!(MANIFEST_TEXT.contains(from), "`{from}`");
+    let text = MANIFEST_TEXT.replace(from, to);
+    Pack::parse("packs/mine", text, BTreeMap::new()).expect_err("it is wrong").to_string()
+}
+
+#[test]
+fn a_small_pack_is_right_and_has_defaults() {
+    let pack = Pack::parse("packs/mine", MANIFEST_TEXT.into(), BTreeMap::new()).expect("nothing wrong");
+    let manifest = pack.manifest();
+    assert_eq!((manifest.stop.signal.as_str(), manifest.stop.grace.as_str()), ("TERM", "5s"));
+    assert_eq!((manifest.ready.status, manifest.ready.timeout.as_str()), (200, "10s"));
+    assert_eq!(manifest.ready.port, manifest::ReadyPort::Main);
+    assert_eq!(manifest.limits, manifest::Limits::default());
+}
+
+#[test]
+fn mistakes_are_told_with_their_line_and_the_fix() {
+    let table = [
+        (
+            "summary: a test",
+            "summery: a test",
+            &["packs/mine/gateway.yaml:2", "summery", "did you mean `summary`?"][..],
+        ),
+        ("binary: mine\n", "", &["packs/mine/gateway.yaml", "missing key `binary`"]),
+        ("name: mine", "name: yours", &["gateway.yaml:1: the name is `yours`, the folder is `mine`"]),
+        ("name: mine", "name: direct", &["gateway.yaml:1: a pack cannot be called `direct`"]),
+        ("'v(.+)'", "'v.+'", &["gateway.yaml:4: `version.pattern` has no group", "in parentheses"]),
+        ("'v(.+)'", "'v(.+'", &["gateway.yaml:4: `version.pattern` is no regular expression"]),
+        ("start: [\"{{ binary }}\"]", "start: []", &["gateway.yaml:5: `start` is empty"]),
+        ("path: /", "path: ready", &["gateway.yaml:6: `ready.path: ready` does not begin with `/`"]),
+        ("path: / }", "path: /, timeout: soon }", &["gateway.yaml:6: `ready.timeout`: "]),
+        ("path: / }", "path: /, port: other }", &["gateway.yaml:6", "other", "main", "admin"]),
+        ("access_log: file\n", "", &["it is not said how an access log is written", "unsupported"]),
+        (
+            "access_log: file\n",
+            "access_log: file\nunsupported: { access_log: no }\n",
+            &["gateway.yaml:8: `access_log` is both"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nstop: { signal: BOOM }\n",
+            &["gateway.yaml:8: unknown stop signal `BOOM`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nfiles: [{ template: a.j2, to: a }]\n",
+            &["gateway.yaml:8: template `a.j2` is not in the pack", "the folder packs/mine holds nothing"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nfeatures: [tls]\nunsupported: { tls: later }\n",
+            &["gateway.yaml:9: feature `tls` is both offered and unsupported"],
+        ),
+        ("{{ binary }}\", -v", "{{ port }}\", -v", &["gateway.yaml:4: `port` is not defined"]),
+    ];
+    for (from, to, expected) in table {
+        let told = told(from, to);
+        for words in expected {
+            assert!(told.contains(words), "`{words}` in:\n{told}");
+        }
+    }
+}
+
+#[test]
+fn a_rendered_path_stays_in_the_gateways_directory() {
+    for to in ["../a", "/etc/a", "a/../../b"] {
+        let text = format!("{MANIFEST_TEXT}files: [{{ template: a.j2, to: {to} }}]\n");
+        let files = [("a.j2".to_owned(), String::new())].into();
+        let told = Pack::parse("packs/mine", text, files).expect_err("it leaves").to_string();
+        assert!(told.starts_with("packs/mine/gateway.yaml:8: `to: "), "{told}");
+    }
+}
+
+#[test]
+fn a_directory_adds_packs_and_stands_in_for_embedded_ones() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let add = |name: &str| {
+        let folder = directory.path().join(name);
+        fs::create_dir(&folder).expect("made");
+        fs::write(folder.join(MANIFEST), MANIFEST_TEXT.replace("name: mine", &format!("name: {name}")))
+            .expect("written");
+    };
+    add("mine");
+    add("nginx");
+    fs::create_dir(directory.path().join("notes")).expect("made");
+
+    let packs = PackSet::load(Some(directory.path())).expect("nothing wrong");
+    assert_eq!(packs.names(), ["envoy", "haproxy", "mine", "nginx"]);
+    assert_eq!(packs.get("nginx").expect("there").manifest().binary, "mine");
+    assert!(packs.infos().iter().any(|info| info.name == "mine"));
+    assert_ne!(
+        PackSet::load(None).expect("nothing wrong").get("nginx").expect("there").manifest().binary,
+        "mine"
+    );
+}
+
+#[test]
+fn directories_that_hold_no_packs_are_told_apart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let told = |path: &Path| PackSet::load(Some(path)).expect_err("nothing to load").to_string();
+    assert!(told(directory.path()).contains("there is no pack in this directory"));
+    assert!(told(&directory.path().join("nowhere")).contains("cannot be read: No such file"));
+
+    let folder = directory.path().join("mine");
+    fs::create_dir(&folder).expect("made");
+    fs::write(folder.join("gateway.yml"), MANIFEST_TEXT).expect("written");
+    let message = told(directory.path());
+    assert!(message.contains("mine: there is no gateway.yaml in this folder"), "{message}");
+
+    fs::write(folder.join(MANIFEST), MANIFEST_TEXT).expect("written");
+    let message = told(&folder);
+    assert!(message.contains("this is a pack, not a directory of packs"), "{message}");
+    assert!(message.contains("give --packs the directory above it"), "{message}");
+}
+
+#[test]
+fn every_embedded_pack_is_right_and_says_where_it_comes_from() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    assert_eq!(packs.names(), ["envoy", "haproxy", "nginx"]);
+    for pack in packs.iter() {
+        let name = pack.name();
+        assert!(!pack.manifest().install.is_empty(), "{name} can be installed somehow");
+        assert!(pack.manifest().homepage.is_some(), "{name}");
+        let readme = pack.files.get("README.md").unwrap_or_else(|| panic!("{name} has a README.md"));
+        for setting in &pack.manifest().settings.equalised {
+            let first = setting.setting.split([' ', ':', ',']).next().expect("a word");
+            assert!(readme.contains(first), "{name}/README.md says why `{first}`");
+        }
+    }
+}

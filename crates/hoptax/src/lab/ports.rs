@@ -1,0 +1,51 @@
+//! Ports asked of the kernel.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+/// Ports of 127.0.0.1 that are this process's until it lets go of them, which it does just before a gateway is to
+/// take them.
+#[derive(Debug)]
+pub struct Ports {
+    held: Vec<TcpListener>,
+}
+
+impl Ports {
+    /// Takes `count` different free ports.
+    ///
+    /// # Errors
+    /// If the kernel has none left.
+    pub fn take(count: usize) -> std::io::Result<Self> {
+        let held =
+            (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
+        Ok(Self { held })
+    }
+
+    /// The ports, in the order taken.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn numbers(&self) -> std::io::Result<Vec<u16>> {
+        self.held.iter().map(|listener| listener.local_addr().map(|address| address.port())).collect()
+    }
+}
+
+/// `port` on 127.0.0.1.
+pub fn local(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_distinct_held_and_free_once_dropped() {
+        let ports = Ports::take(3).expect("free ports");
+        let numbers = ports.numbers().expect("told");
+        let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();
+        assert_eq!(distinct.len(), 3);
+        assert!(TcpListener::bind(local(numbers[0])).is_err(), "held");
+        drop(ports);
+        assert!(TcpListener::bind(local(numbers[0])).is_ok(), "let go");
+    }
+}

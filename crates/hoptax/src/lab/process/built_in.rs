@@ -1,0 +1,148 @@
+//! The built-in upstream and the hops: this same binary, started with another verb.
+
+use super::service::{Started, how};
+use super::{ProcessDriver, failed_to_start};
+use crate::lab::guard::StopSignal;
+use crate::lab::guarded::{Guarded, Launch};
+use crate::lab::hop::HopReady;
+use crate::lab::upstream::UpstreamReady;
+use crate::lab::{Facts, Service};
+use crate::plan::{Body, BuiltInUpstream, HopKind};
+use crate::record::Failure;
+use serde::de::DeserializeOwned;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::ChildStdout;
+use std::time::Duration;
+
+/// Longest wait for the ready line. It comes within milliseconds; the bound is for machines that are busy otherwise.
+const READY_BOUND: Duration = Duration::from_secs(10);
+
+/// Nothing of ours has anything to finish when it is stopped.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl ProcessDriver {
+    pub(super) fn start_built_in(&self, upstream: &BuiltInUpstream) -> Result<Box<dyn Service>, Failure> {
+        let mut arguments = upstream_arguments(upstream);
+        if let Some(seed) = self.seed {
+            arguments.extend(["--seed".into(), seed.to_string().into()]);
+        }
+        let (ready, mut started) =
+            self.start_verb::<UpstreamReady>("upstream", arguments, &self.cpus.upstream)?;
+        started.addresses = ready.instances;
+        started.control = Some(ready.control);
+        Ok(Box::new(started))
+    }
+
+    pub(super) fn start_hop(
+        &self,
+        label: &str,
+        kind: HopKind,
+        upstreams: &[SocketAddr],
+    ) -> Result<Box<dyn Service>, Failure> {
+        let kind = match kind {
+            HopKind::L4 => "l4",
+            HopKind::L7 => "l7",
+        };
+        let mut arguments: Vec<OsString> =
+            ["hop", kind, "--listen", "127.0.0.1:0"].map(OsString::from).to_vec();
+        for upstream in upstreams {
+            arguments.extend(["--upstream".into(), upstream.to_string().into()]);
+        }
+        let (ready, mut started) = self.start_verb::<HopReady>(label, arguments, &self.cpus.gateway)?;
+        started.addresses = vec![ready.listen];
+        started.facts.workers = Some(1);
+        Ok(Box::new(started))
+    }
+
+    /// Starts a verb of this binary under a guard and waits for the line that says it is ready.
+    fn start_verb<R: DeserializeOwned + Send + 'static>(
+        &self,
+        name: &str,
+        arguments: Vec<OsString>,
+        cpus: &[u32],
+    ) -> Result<(R, Started), Failure> {
+        let log_directory = self.log_directory(name);
+        let launch = Launch {
+            program: self.exe.clone().into(),
+            arguments,
+            environment: std::collections::BTreeMap::new(),
+            directory: None,
+            cpus: cpus.to_vec(),
+            stop_signal: StopSignal::TERM,
+            grace: GRACE,
+            stdout: None,
+            stderr: log_directory.join("stderr.log"),
+        };
+        let fail = |what: String| failed_to_start(format!("{name} {what}"), &log_directory);
+        let mut guarded = Guarded::start(&self.exe, &launch)
+            .map_err(|error| fail(format!("could not be started: {error}")))?;
+        let stdout = guarded.take_stdout().expect("its output is a pipe");
+        match ready_line(stdout) {
+            Ok((ready, stdout)) => {
+                let facts = Facts { version: Some(env!("CARGO_PKG_VERSION").into()), ..Facts::default() };
+                let started = Started {
+                    name: name.to_owned(),
+                    addresses: Vec::new(),
+                    facts,
+                    guarded,
+                    log_directory,
+                    control: None,
+                    _stdout: Some(stdout),
+                };
+                Ok((ready, started))
+            }
+            Err(met) => {
+                let ended = guarded.ended().map(how);
+                guarded.stop();
+                // An output that ended means that it exited, even if its guard is still at it.
+                let ended = ended.or_else(|| guarded.ended().filter(|status| !status.success()).map(how));
+                Err(fail(ended.map_or(met, |how| format!("{how} before it was ready"))))
+            }
+        }
+    }
+}
+
+/// The first line of a verb's output, understood.
+fn ready_line<R: DeserializeOwned + Send + 'static>(stdout: ChildStdout) -> Result<(R, ChildStdout), String> {
+    let (said, heard) = std::sync::mpsc::channel();
+    // Ends with the line, or with the process, which is stopped when the bound is exceeded.
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stdout);
+        let mut line = String::new();
+        let read = reader.read_line(&mut line);
+        let _ = said.send(read.map(|_| (line, reader.into_inner())));
+    });
+    let (line, stdout) = heard
+        .recv_timeout(READY_BOUND)
+        .map_err(|_| format!("was not ready within {}", humantime::format_duration(READY_BOUND)))?
+        .map_err(|error| format!("could not be heard: {error}"))?;
+    if line.is_empty() {
+        return Err("ended before it was ready".into());
+    }
+    let ready = serde_json::from_str(&line).map_err(|error| format!("said `{}`: {error}", line.trim()))?;
+    Ok((ready, stdout))
+}
+
+/// The plan's upstream as the arguments of `hoptax upstream`.
+fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["upstream".into()];
+    let mut give = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+    give("--instances", upstream.instances.to_string().into());
+    give("--status", upstream.status.to_string().into());
+    for (name, value) in &upstream.headers {
+        give("--header", format!("{name}: {value}").into());
+    }
+    match &upstream.body {
+        Body::Size(bytes) => give("--body", format!("{bytes}B").into()),
+        Body::Text(text) => give("--body-text", text.into()),
+        Body::File(path) => give("--body-file", path.into()),
+    }
+    give("--delay", upstream.delay.to_string().into());
+    give("--failures", upstream.failures.to_string().into());
+    if let Some(port) = upstream.port {
+        give("--port", port.to_string().into());
+    }
+    arguments
+}

@@ -1,0 +1,146 @@
+//! Services that already run: attached to, watched where a process is named, and never stopped.
+
+use crate::lab::{Facts, Service, Watched, readiness};
+use crate::plan::units::http_origin;
+use crate::record::{Failure, Stage};
+use procfs::process::Process;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+/// Something that ran before and will run on.
+#[derive(Debug)]
+struct Attached {
+    url: String,
+    addresses: Vec<SocketAddr>,
+    facts: Facts,
+    process: Option<Identity>,
+}
+
+/// A process and when it started: pids are used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    pid: u32,
+    /// Clock ticks after boot.
+    started: u64,
+}
+
+/// Attaches to what answers at `url` (`http://host:port`); `path` is asked to see whether it does.
+///
+/// # Errors
+/// If the URL names nothing, nothing answers there, or there is no process `pid`.
+pub(super) fn attach(url: &str, pid: Option<u32>, path: &str) -> Result<Box<dyn Service>, Failure> {
+    let fail = |message: String| Failure { stage: Stage::Start, message, detail: String::new() };
+    let address = resolve(url).map_err(|error| fail(format!("{url}: {error}")))?;
+    readiness::ask(address, path).map_err(|error| {
+        fail(format!("nothing answers at {url} ({address}): {error}. It must run before the run begins"))
+    })?;
+    let process = match pid {
+        None => None,
+        Some(pid) => Some(identify(pid).ok_or_else(|| {
+            fail(format!(
+                "there is no process {pid} to watch for {url}; give its pid of now, or leave `pid` out"
+            ))
+        })?),
+    };
+    let attached =
+        Attached { url: url.to_owned(), addresses: vec![address], facts: Facts::default(), process };
+    Ok(Box::new(attached))
+}
+
+/// The first address of `http://host[:port]`.
+fn resolve(url: &str) -> Result<SocketAddr, String> {
+    let (host, port) = http_origin(url).map_err(|error| format!("{} ({})", error.message, error.help))?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let mut addresses =
+        (host, port).to_socket_addrs().map_err(|error| format!("cannot be resolved: {error}"))?;
+    addresses.next().ok_or_else(|| "resolves to nothing".to_owned())
+}
+
+fn identify(pid: u32) -> Option<Identity> {
+    let stat = Process::new(i32::try_from(pid).ok()?).and_then(|process| process.stat()).ok()?;
+    (stat.state != 'Z').then_some(Identity { pid, started: stat.starttime })
+}
+
+impl Service for Attached {
+    fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn process(&self) -> Option<Watched> {
+        self.process.map(|process| Watched { pid: process.pid, include_root: true })
+    }
+
+    /// Only a named process is looked at: connecting would add to what the service is measured doing, and a trial
+    /// tells soon enough when nobody answers.
+    fn check(&mut self) -> Result<(), Failure> {
+        match self.process {
+            Some(known) if identify(known.pid) != Some(known) => Err(Failure {
+                stage: Stage::Trial,
+                message: format!("process {} of {} has ended in the middle of the run", known.pid, self.url),
+                detail: String::new(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn stop(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::process::{Command, Stdio};
+
+    fn answering() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("told");
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("accepted");
+                let _ = stream.read(&mut [0; 512]);
+                let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n");
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn attaches_to_what_answers_whatever_the_status_and_watches_the_named_process() {
+        let address = answering();
+        let mut watched = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("starts");
+        let mut service = attach(&format!("http://{address}"), Some(watched.id()), "/").expect("it answers");
+        assert_eq!(service.addresses(), [address]);
+        assert_eq!(service.process(), Some(Watched { pid: watched.id(), include_root: true }));
+        assert_eq!(service.check(), Ok(()));
+        service.stop();
+        assert!(watched.try_wait().expect("ours").is_none(), "what is not ours is not stopped");
+        watched.kill().expect("ours");
+        watched.wait().expect("ours");
+        let failure = service.check().expect_err("it is gone");
+        assert_eq!(failure.stage, Stage::Trial);
+        let gone = attach(&format!("http://{address}"), Some(watched.id()), "/").err().expect("no process");
+        assert!(gone.message.contains("there is no process"), "{}", gone.message);
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_the_address() {
+        let nobody = crate::lab::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
+        let refused = |url: &str| attach(url, None, "/").err().expect("nothing there").message;
+        let message = refused(&format!("http://127.0.0.1:{nobody}"));
+        assert!(message.starts_with(&format!("nothing answers at http://127.0.0.1:{nobody}")), "{message}");
+        let message = refused("https://127.0.0.1:1");
+        assert!(message.starts_with("https://127.0.0.1:1: "), "{message}");
+    }
+
+    #[test]
+    fn the_port_is_80_unless_given() {
+        assert_eq!(resolve("http://127.0.0.1"), Ok("127.0.0.1:80".parse().expect("an address")));
+        assert_eq!(resolve("http://[::1]:8080/"), Ok("[::1]:8080".parse().expect("an address")));
+        assert_eq!(resolve("http://[::1]"), Ok("[::1]:80".parse().expect("an address")));
+    }
+}

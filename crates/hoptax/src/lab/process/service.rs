@@ -1,0 +1,68 @@
+//! A service under its guard, as the flow of a run sees it.
+
+use crate::lab::guarded::Guarded;
+use crate::lab::ledger::{self, Ledger};
+use crate::lab::{Facts, Service, Watched, logs};
+use crate::record::{Failure, Stage};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{ChildStdout, ExitStatus};
+
+/// Something that this run started.
+#[derive(Debug)]
+pub(super) struct Started {
+    /// What it is called in failures.
+    pub(super) name: String,
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) facts: Facts,
+    pub(super) guarded: Guarded,
+    pub(super) log_directory: PathBuf,
+    /// Where the ledger is told, for the built-in upstream.
+    pub(super) control: Option<SocketAddr>,
+    /// Kept open where it is a pipe: writing to one that nobody holds kills the writer.
+    pub(super) _stdout: Option<ChildStdout>,
+}
+
+impl Service for Started {
+    fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn process(&self) -> Option<Watched> {
+        Some(Watched { pid: self.guarded.pid(), include_root: false })
+    }
+
+    fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
+        self.control.map(ledger::fetch)
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        match self.guarded.ended() {
+            None => Ok(()),
+            Some(status) => Err(Failure {
+                stage: Stage::Trial,
+                message: format!("{} {} in the middle of the run", self.name, how(status)),
+                detail: logs::tails(&self.log_directory),
+            }),
+        }
+    }
+
+    fn stop(&mut self) {
+        self.guarded.stop();
+    }
+}
+
+/// How a service ended, from its guard's exit status: a guard tells a signal as 128 + its number, as shells do.
+pub(super) fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code @ 129..=192), _) => format!("was ended by signal {}", code - 128),
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("lost its guard to signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}

@@ -1,0 +1,290 @@
+//! From a pack and what a run has chosen to the files and the command that start a gateway.
+//!
+//! Templates are minijinja with undefined variables refused. Each file has a digest, FNV-1a of 64 bits as 16
+//! hexadecimal digits, over its text *with stand-ins for what every run chooses anew* (ports, directories): equal
+//! digests are equal configurations, whatever the run.
+
+use super::packs::{Pack, PackError};
+use crate::plan::Profile;
+use crate::plan::units::nearest;
+use crate::record::Setting;
+use minijinja::{Environment, UndefinedBehavior};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+/// Name of a gateway's access log in its directory of logs.
+pub const ACCESS_LOG: &str = "access.log";
+
+/// What templates may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Variables {
+    /// Absolute path of the gateway's program.
+    pub binary: String,
+    /// Port of 127.0.0.1 that traffic goes to.
+    pub port: u16,
+    /// A second port, for readiness and statistics.
+    pub admin_port: u16,
+    /// Where requests go, in turn.
+    pub upstreams: Vec<UpstreamAddress>,
+    /// Worker threads or processes, as the plan says.
+    pub workers: u32,
+    /// `stock` or `equalised`.
+    pub profile: Profile,
+    /// Path of the access log; none when there is to be none.
+    pub access_log: Option<String>,
+    /// The gateway's working directory, where its rendered files are.
+    pub dir: String,
+    /// Where its own logs go.
+    pub log_dir: String,
+    /// The largest number of connections that the plan opens.
+    pub connections: u32,
+    /// CPUs that it is pinned to; empty when it is not.
+    pub cpus: Vec<u32>,
+    /// Features that the plan switches on.
+    pub features: Vec<String>,
+    /// Descriptors that a process may hold.
+    pub descriptors: u64,
+    /// Whether it is started as root.
+    pub root: bool,
+}
+
+/// One place that requests go to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UpstreamAddress {
+    /// IP address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl Variables {
+    /// Names of all variables.
+    pub fn names() -> Vec<String> {
+        let value = minijinja::Value::from_serialize(Self::sample(Profile::Stock, None));
+        value.try_iter().into_iter().flatten().map(|name| name.to_string()).collect()
+    }
+
+    /// Plausible values, for looking at a pack without a run.
+    pub fn sample(profile: Profile, access_log: Option<String>) -> Self {
+        Self {
+            binary: "/usr/bin/gateway".into(),
+            port: 20001,
+            admin_port: 20002,
+            upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: 20003 }],
+            workers: 1,
+            profile,
+            access_log,
+            dir: "/run-directory/rendered".into(),
+            log_dir: "/run-directory/logs".into(),
+            connections: 100,
+            cpus: Vec::new(),
+            features: Vec::new(),
+            descriptors: 20_000,
+            root: false,
+        }
+    }
+
+    /// Stand-ins for what every run chooses anew.
+    fn canonical(&self) -> Self {
+        let sample =
+            Self::sample(self.profile, self.access_log.as_ref().map(|_| format!("/logs/{ACCESS_LOG}")));
+        let upstreams = (0..self.upstreams.len())
+            .map(|index| UpstreamAddress {
+                host: "127.0.0.1".into(),
+                port: 30_000_u16.saturating_add(u16::try_from(index).unwrap_or(u16::MAX)),
+            })
+            .collect();
+        Self {
+            binary: sample.binary,
+            port: sample.port,
+            admin_port: sample.admin_port,
+            upstreams,
+            access_log: sample.access_log,
+            dir: sample.dir,
+            log_dir: sample.log_dir,
+            ..self.clone()
+        }
+    }
+}
+
+/// A gateway ready to be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Files to be written below the gateway's working directory.
+    pub files: Vec<RenderedFile>,
+    /// Command and arguments.
+    pub start: Vec<String>,
+    /// Environment variables.
+    pub environment: BTreeMap<String, String>,
+    /// Settings that differ from what the gateway ships.
+    pub settings: Vec<Setting>,
+    /// Path asked for readiness.
+    pub ready_path: String,
+}
+
+/// One rendered file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedFile {
+    /// Path below the gateway's working directory.
+    pub name: String,
+    /// Content.
+    pub text: String,
+    /// Digest; see the module.
+    pub digest: String,
+}
+
+impl Rendered {
+    /// Writes the files below `directory`, which is made.
+    ///
+    /// # Errors
+    /// If the directory or a file cannot be written.
+    pub fn write(&self, directory: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        for file in &self.files {
+            let path = directory.join(&file.name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(path, &file.text)?;
+        }
+        Ok(())
+    }
+
+    /// Digest of each file by its name.
+    pub fn digests(&self) -> BTreeMap<String, String> {
+        self.files.iter().map(|file| (file.name.clone(), file.digest.clone())).collect()
+    }
+}
+
+/// Renders everything that `pack` has templates for.
+///
+/// # Errors
+/// If a template is wrong or uses an unknown variable; says where.
+pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError> {
+    let manifest = pack.manifest();
+    let canonical = variables.canonical();
+    let mut files = Vec::new();
+    for file in &manifest.files {
+        let source = pack.template(&file.template)?;
+        let template = Template { file: pack.path_of(&file.template), source, first_line: 1 };
+        files.push(RenderedFile {
+            name: file.to.clone(),
+            text: template.render(variables)?,
+            digest: digest(&template.render(&canonical)?),
+        });
+    }
+    let mut start = render_all(pack, &manifest.start, variables)?;
+    start.retain(|argument| !argument.is_empty());
+    let mut environment = BTreeMap::new();
+    for (name, value) in &manifest.environment {
+        environment.insert(name.clone(), render_inline(pack, value, variables)?);
+    }
+    let differing = match variables.profile {
+        Profile::Stock => &manifest.settings.stock,
+        Profile::Equalised => &manifest.settings.equalised,
+    };
+    let settings = differing
+        .iter()
+        .map(|text| {
+            let setting = render_inline(pack, &text.setting, variables)?;
+            Ok(Setting { setting, reason: text.reason.clone() })
+        })
+        .collect::<Result<_, _>>()?;
+    let ready_path = render_inline(pack, &manifest.ready.path, variables)?;
+    Ok(Rendered { files, start, environment, settings, ready_path })
+}
+
+/// Renders the version command, which may use `binary` alone.
+///
+/// # Errors
+/// If a template is wrong or uses another variable.
+pub fn version_command(pack: &Pack, binary: &Path) -> Result<Vec<String>, PackError> {
+    #[derive(Serialize)]
+    struct Known<'a> {
+        binary: &'a Path,
+    }
+    render_all(pack, &pack.manifest().version.command, &Known { binary })
+}
+
+fn render_all<V: Serialize>(
+    pack: &Pack,
+    templates: &[String],
+    variables: &V,
+) -> Result<Vec<String>, PackError> {
+    templates.iter().map(|template| render_inline(pack, template, variables)).collect()
+}
+
+/// Renders a template that stands in `gateway.yaml` itself.
+fn render_inline<V: Serialize>(pack: &Pack, source: &str, variables: &V) -> Result<String, PackError> {
+    if !source.contains('{') {
+        return Ok(source.to_owned());
+    }
+    let file = pack.path_of(super::packs::MANIFEST);
+    Template { file, source, first_line: pack.line_of(source) }.render(variables)
+}
+
+/// One template and where it was written.
+struct Template<'a> {
+    file: String,
+    source: &'a str,
+    /// Line of `file` at which `source` begins.
+    first_line: usize,
+}
+
+impl Template<'_> {
+    fn render<V: Serialize>(&self, variables: &V) -> Result<String, PackError> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_keep_trailing_newline(true);
+        let compiled = environment.template_from_str(self.source).map_err(|error| self.refuse(&error))?;
+        let text = compiled.render(variables).map_err(|error| self.refuse(&error))?;
+        Ok(text)
+    }
+
+    fn refuse(&self, error: &minijinja::Error) -> PackError {
+        let used = error.range().and_then(|range| self.source.get(range)).map(str::trim);
+        let message = match (error.kind(), used) {
+            (minijinja::ErrorKind::UndefinedError, Some(used)) => {
+                format!("`{used}` is not defined")
+            }
+            (kind, _) => match error.detail() {
+                Some(detail) => format!("{kind}: {detail}"),
+                None => kind.to_string(),
+            },
+        };
+        let help = (error.kind() == minijinja::ErrorKind::UndefinedError).then(|| did_you_mean(used));
+        let line = error.line().map(|line| self.first_line + line - 1);
+        PackError { file: self.file.clone(), line, message, help }
+    }
+}
+
+/// The variable that was probably meant, and all there are.
+fn did_you_mean(used: Option<&str>) -> String {
+    let names = Variables::names();
+    let word = used.map(|used| used.split(['.', '[', '|', ' ']).next().unwrap_or(used));
+    let nearest = word.and_then(|word| nearest(word, names.iter().map(String::as_str)));
+    let list = names.join(", ");
+    match nearest {
+        Some(name) if Some(name) != word => format!("did you mean `{name}`? The variables are {list}"),
+        _ => format!("the variables are {list}"),
+    }
+}
+
+/// Whether a path stays below the directory it is joined to.
+pub(crate) fn stays_below(path: &str) -> bool {
+    !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// FNV-1a, 64 bits, in hexadecimal (offset basis and prime of draft-eastlake-fnv). It tells configurations apart; it
+/// keeps nobody from forging one.
+pub fn digest(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+#[path = "render_tests.rs"]
+mod tests;

@@ -1,0 +1,146 @@
+//! Threads that each run an event loop until they are told to stop: the upstream's instances, the hops' workers.
+
+use anyhow::Context as _;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Threads, each behind a listener. They are stopped and joined on drop.
+#[derive(Debug)]
+pub struct Threads {
+    running: Vec<(SocketAddr, JoinHandle<()>)>,
+    stop: Stop,
+    /// A thread's error, or `None` for a signal.
+    news: (Sender<Option<io::Error>>, Receiver<Option<io::Error>>),
+}
+
+/// Tells a thread whether it shall stop. A connection to its listener wakes it up to ask.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub(super) fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Connections made to wake one thread before it is left behind: where `n` threads share a listener, each connection
+/// reaches the right one with a chance of `1/n`.
+const WAKE_ATTEMPTS: u32 = 2000;
+
+impl Threads {
+    pub(super) fn new() -> Self {
+        Self { running: Vec::new(), stop: Stop::default(), news: channel() }
+    }
+
+    /// Runs `work` on a thread of its own that listens on `address`, pinned to `cpu`. It must look at
+    /// [`Stop::asked`] whenever a connection was accepted.
+    pub(super) fn spawn(
+        &mut self,
+        name: &str,
+        address: SocketAddr,
+        cpu: Option<u32>,
+        work: impl FnOnce(&Stop) -> io::Result<()> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let (stop, news) = (self.stop.clone(), self.news.0.clone());
+        let body = move || {
+            if let Err(error) = cpu.map_or(Ok(()), pin).and_then(|()| work(&stop)) {
+                // Nobody listens once everything is being stopped.
+                let _ = news.send(Some(error));
+            }
+        };
+        let thread = Builder::new().name(name.to_owned()).spawn(body).context("cannot start a thread")?;
+        self.running.push((address, thread));
+        Ok(())
+    }
+
+    /// Waits until a signal asks to stop.
+    ///
+    /// # Errors
+    /// If a thread ended by itself instead.
+    pub fn wait(&self, StopSignals(mut signals): StopSignals) -> anyhow::Result<()> {
+        let handle = signals.handle();
+        let news = self.news.0.clone();
+        std::thread::spawn(move || {
+            if signals.forever().next().is_some() {
+                let _ = news.send(None);
+            }
+        });
+        let first = self.news.1.recv();
+        handle.close();
+        match first {
+            Ok(Some(error)) => Err(error).context("the event loop broke"),
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.stop.0.store(true, Ordering::Relaxed);
+        for (address, thread) in self.running.drain(..) {
+            for attempt in 0..WAKE_ATTEMPTS {
+                if thread.is_finished() {
+                    break;
+                }
+                let _ = TcpStream::connect_timeout(&address, Duration::from_millis(100));
+                // A woken thread needs the CPU that we would otherwise keep.
+                std::thread::sleep(Duration::from_micros(u64::from(attempt.min(20)) * 50));
+            }
+            if thread.is_finished() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// SIGTERM and SIGINT, caught from the moment this is made.
+#[derive(Debug)]
+pub struct StopSignals(Signals);
+
+impl StopSignals {
+    /// Catches them. To be made before anybody is told that we are ready.
+    ///
+    /// # Errors
+    /// If the handlers cannot be installed.
+    pub fn catch() -> anyhow::Result<Self> {
+        Ok(Self(Signals::new([SIGTERM, SIGINT]).context("cannot catch signals")?))
+    }
+}
+
+/// Checks that threads can be pinned to `cpus`.
+///
+/// # Errors
+/// If one of them is not there, or not for this process; with those that are.
+pub fn check_cpus(cpus: &[u32]) -> anyhow::Result<()> {
+    let allowed = sched_getaffinity(None).context("cannot ask which CPUs this process may use")?;
+    match cpus.iter().find(|&&cpu| cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize)) {
+        None => Ok(()),
+        Some(cpu) => {
+            let usable: Vec<String> =
+                (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).map(|cpu| cpu.to_string()).collect();
+            anyhow::bail!("CPU {cpu} is not one this process may use; these are: {}", usable.join(","))
+        }
+    }
+}
+
+fn pin(cpu: u32) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Makes the calling thread's sleeps end when they are due. By default the kernel adds up to 50 µs to each
+/// (`PR_SET_TIMERSLACK`), which is a part of the delays that are asked for.
+pub(super) fn sleep_precisely() {
+    // Where it is refused, delays are longer by the slack, as they are for everyone else.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}

@@ -1,0 +1,422 @@
+//! One instance: requests in, answers out, in order, at their time.
+//!
+//! A connection is
+//! * *open*: requests are read and answered;
+//! * *blocked*: the peer takes answers more slowly than it asks; nothing is read until it has caught up;
+//! * *last*: the last answer has been decided; it closes once everything has left;
+//! * *deaf*: what came was not HTTP; 400 has been sent, and what still comes is thrown away, as closing at once would
+//!   let the peer's bytes reset the connection before it has read the answer.
+
+use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE};
+use super::counts::{Count, Counts};
+use super::delay::Behaviour;
+use crate::lab::net::Tokens;
+use crate::lab::threads::Stop;
+use hoptax_load::clock;
+use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
+use hoptax_wire::http1::{Framing, HeadCache, RequestDecoder, RequestHead, RequestStep};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::mem;
+use std::net::{SocketAddr, TcpListener};
+
+/// Answer bytes that may wait for a slow reader before its further requests do.
+const HIGH_WATER: usize = 256 * 1024;
+/// Delayed answers that one connection may have in line before its further requests wait.
+const LONGEST_LINE: usize = 1024;
+
+/// Serves until told to stop.
+pub(super) fn serve(
+    listener: TcpListener,
+    answers: &Answers,
+    behaviour: Behaviour,
+    counts: &Counts,
+    stop: &Stop,
+) -> io::Result<()> {
+    let mut io = Epoll::new()?;
+    let mut server = Server::new(answers, behaviour, counts);
+    let token = server.new_connection();
+    io.listen(token, listener)?;
+    while !stop.asked() {
+        let next = server.next_timer();
+        io.turn(&mut server, next)?;
+        if server.next_timer().is_some() {
+            server.fire(&mut io, clock::now());
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Reply {
+    Answer(AnswerTo),
+    Continue,
+    BadRequest,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Last,
+    Deaf,
+}
+
+struct Connection {
+    /// Tells this connection from earlier ones of the same token, whose timers may still be in the heap.
+    generation: u32,
+    state: State,
+    blocked: bool,
+    peer_ended: bool,
+    decoder: RequestDecoder,
+    /// The answer to the request that is being read.
+    answer: Option<AnswerTo>,
+    /// Received, but not a whole step yet, or not read because blocked. Unallocated nearly always.
+    kept: Vec<u8>,
+    /// Delayed answers, in the order of their requests, with the moment each is due.
+    line: VecDeque<(u64, Reply)>,
+}
+
+/// Ordered by moment first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Timer {
+    due: u64,
+    token: Token,
+    generation: u32,
+}
+
+struct Server<'a> {
+    answers: &'a Answers,
+    behaviour: Behaviour,
+    counts: &'a Counts,
+    tokens: Tokens,
+    connections: Vec<Connection>,
+    timers: BinaryHeap<Reverse<Timer>>,
+    cache: HeadCache<RequestHead>,
+    /// Replies of the connection at hand that leave together.
+    ready: Vec<Reply>,
+    ready_bytes: usize,
+    /// Where several replies are put together.
+    batch: Vec<u8>,
+}
+
+impl<'a> Server<'a> {
+    fn new(answers: &'a Answers, behaviour: Behaviour, counts: &'a Counts) -> Self {
+        Self {
+            answers,
+            behaviour,
+            counts,
+            tokens: Tokens::default(),
+            connections: Vec::new(),
+            timers: BinaryHeap::new(),
+            cache: HeadCache::new(),
+            ready: Vec::new(),
+            ready_bytes: 0,
+            batch: Vec::new(),
+        }
+    }
+
+    fn new_connection(&mut self) -> Token {
+        let token = self.tokens.take();
+        let fresh = |generation| Connection {
+            generation,
+            state: State::Open,
+            blocked: false,
+            peer_ended: false,
+            decoder: RequestDecoder::new(),
+            answer: None,
+            kept: Vec::new(),
+            line: VecDeque::new(),
+        };
+        match self.connections.get_mut(token.index()) {
+            Some(old) => *old = fresh(old.generation.wrapping_add(1)),
+            None => self.connections.push(fresh(0)),
+        }
+        token
+    }
+
+    fn next_timer(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse(timer)| timer.due)
+    }
+
+    /// Reads requests from the front of `input`, decides their answers and sends those that are due; tells how much was
+    /// consumed.
+    fn read(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
+        let mut at = 0;
+        while self.connections[token.index()].state == State::Open {
+            let connection = &mut self.connections[token.index()];
+            match connection.decoder.advance_with(&mut self.cache, &input[at..]) {
+                Ok(RequestStep::NeedMore) => break,
+                Ok(RequestStep::Head { consumed, head }) => {
+                    at += consumed;
+                    self.head(token, &head, at == input.len());
+                }
+                Ok(RequestStep::Body { consumed, .. }) => at += consumed,
+                Ok(RequestStep::End { consumed, keep_alive }) => {
+                    at += consumed;
+                    if !keep_alive {
+                        connection.state = State::Last;
+                    }
+                    if let Some(answer) = connection.answer.take() {
+                        let delay = self.behaviour.delay_ns();
+                        self.reply(token, Reply::Answer(answer), delay);
+                    }
+                }
+                Err(_) => {
+                    connection.state = State::Deaf;
+                    self.reply(token, Reply::BadRequest, 0);
+                }
+            }
+            if self.ready_bytes > HIGH_WATER && !self.flush(io, token) {
+                return at;
+            }
+            let connection = &mut self.connections[token.index()];
+            if io.unsent(token) > HIGH_WATER || connection.line.len() >= LONGEST_LINE {
+                connection.blocked = true;
+                io.pause(token);
+                break;
+            }
+        }
+        self.flush(io, token);
+        at
+    }
+
+    fn head(&mut self, token: Token, head: &RequestHead, body_is_missing: bool) {
+        self.connections[token.index()].answer = Some(AnswerTo {
+            version: head.version,
+            keep_alive: head.keep_alive,
+            head: head.is_head,
+            failed: self.behaviour.fails(),
+        });
+        // Who has sent the body already does not wait for us (RFC 9110 §10.1.1).
+        if head.expect_continue && body_is_missing && head.framing != Framing::None {
+            self.reply(token, Reply::Continue, 0);
+        }
+    }
+
+    /// Puts a reply behind the connection's earlier ones.
+    fn reply(&mut self, token: Token, reply: Reply, delay: u64) {
+        let connection = &mut self.connections[token.index()];
+        if delay == 0 && connection.line.is_empty() {
+            self.ready_bytes += self.length(reply);
+            self.ready.push(reply);
+            return;
+        }
+        let due = clock::now() + delay;
+        connection.line.push_back((due, reply));
+        let generation = connection.generation;
+        self.timers.push(Reverse(Timer { due, token, generation }));
+    }
+
+    /// Sends every delayed answer that is due. An answer behind a later one leaves with that one.
+    fn fire(&mut self, io: &mut impl EventLoop, now: u64) {
+        while let Some(&Reverse(Timer { due, token, generation })) = self.timers.peek() {
+            if due > now {
+                break;
+            }
+            self.timers.pop();
+            if self.connections[token.index()].generation != generation {
+                continue;
+            }
+            while let Some(&(due, reply)) = self.connections[token.index()].line.front() {
+                if due > now {
+                    break;
+                }
+                self.connections[token.index()].line.pop_front();
+                self.ready_bytes += self.length(reply);
+                self.ready.push(reply);
+            }
+            if self.flush(io, token) && self.unblock(io, token) {
+                self.settle(io, token);
+            }
+        }
+    }
+
+    fn bytes(&self, reply: Reply) -> (&[u8], &[u8]) {
+        match reply {
+            Reply::Answer(to) => self.answers.get(to),
+            Reply::Continue => (CONTINUE, &[]),
+            Reply::BadRequest => (BAD_REQUEST, &[]),
+        }
+    }
+
+    fn length(&self, reply: Reply) -> usize {
+        let (head, body) = self.bytes(reply);
+        head.len() + body.len()
+    }
+
+    /// Sends what is ready, in as few sends as it takes. `false`: the connection broke and is gone.
+    fn flush(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
+        if self.ready.is_empty() {
+            return true;
+        }
+        let ready = mem::take(&mut self.ready);
+        // Counted before they leave, so that whoever has an answer in hand finds it in the ledger.
+        self.count(&ready, Count::add);
+        let mut batch = mem::take(&mut self.batch);
+        let sent = match ready.as_slice() {
+            [reply] => {
+                let (head, body) = self.bytes(*reply);
+                send_both(io, token, head, body)
+            }
+            several => self.send_batched(io, token, several, &mut batch),
+        };
+        batch.clear();
+        self.batch = batch;
+        if sent.is_err() {
+            self.count(&ready, Count::take_back);
+        }
+        self.ready = ready;
+        self.ready.clear();
+        self.ready_bytes = 0;
+        if sent.is_err() {
+            self.close(io, token);
+        }
+        sent.is_ok()
+    }
+
+    fn send_batched(
+        &self,
+        io: &mut impl EventLoop,
+        token: Token,
+        replies: &[Reply],
+        batch: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        for &reply in replies {
+            let (head, body) = self.bytes(reply);
+            batch.extend_from_slice(head);
+            if !body.is_empty() {
+                send_both(io, token, batch, body)?;
+                batch.clear();
+            }
+        }
+        send_both(io, token, batch, &[])
+    }
+
+    fn count(&self, replies: &[Reply], change: impl Fn(&Count, u64)) {
+        for &reply in replies {
+            change(&self.counts.bytes_out, self.length(reply) as u64);
+            if let Reply::Answer(to) = reply {
+                change(self.counts.requests(to.version), 1);
+            }
+        }
+    }
+
+    /// Reads what a blocked connection had sent, once its peer has caught up. `false`: it broke and is gone.
+    fn unblock(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
+        let connection = &mut self.connections[token.index()];
+        if !connection.blocked || io.unsent(token) > 0 || connection.line.len() > LONGEST_LINE / 2 {
+            return true;
+        }
+        connection.blocked = false;
+        let kept = mem::take(&mut connection.kept);
+        let generation = connection.generation;
+        let consumed = self.read(io, token, &kept);
+        let connection = &mut self.connections[token.index()];
+        if connection.generation != generation {
+            return false;
+        }
+        connection.kept = kept[consumed..].to_vec();
+        if !connection.blocked {
+            io.resume(token);
+        }
+        true
+    }
+
+    /// Closes a connection on which nothing is left to be done.
+    fn settle(&mut self, io: &mut impl EventLoop, token: Token) {
+        let connection = &self.connections[token.index()];
+        let reads_on = connection.state == State::Open && (!connection.peer_ended || connection.blocked);
+        if reads_on || !connection.line.is_empty() || io.unsent(token) > 0 {
+            return;
+        }
+        let lingers = connection.state == State::Deaf && !connection.peer_ended;
+        if !lingers || io.finish(token).is_err() {
+            self.close(io, token);
+        }
+    }
+
+    fn close(&mut self, io: &mut impl EventLoop, token: Token) {
+        io.close(token);
+        self.forget(token);
+    }
+
+    fn forget(&mut self, token: Token) {
+        let connection = &mut self.connections[token.index()];
+        // Timers of this connection are void from now on, and so is what a caller up the stack would keep.
+        connection.generation = connection.generation.wrapping_add(1);
+        connection.state = State::Last;
+        connection.kept = Vec::new();
+        connection.line = VecDeque::new();
+        self.tokens.give_back(token);
+        self.counts.open.take_back(1);
+    }
+}
+
+fn send_both(io: &mut impl EventLoop, token: Token, head: &[u8], body: &[u8]) -> io::Result<()> {
+    if !head.is_empty() {
+        io.send(token, head)?;
+    }
+    if !body.is_empty() {
+        io.send(token, body)?;
+    }
+    Ok(())
+}
+
+impl<L: EventLoop> Handler<L> for Server<'_> {
+    fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
+
+    fn accepted(&mut self, _: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+        self.counts.connections.add(1);
+        self.counts.open.add(1);
+        Some(self.new_connection())
+    }
+
+    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
+        self.counts.bytes_in.add(bytes.len() as u64);
+        let connection = &mut self.connections[token.index()];
+        if connection.state != State::Open {
+            return;
+        }
+        if connection.blocked {
+            connection.kept.extend_from_slice(bytes);
+            return;
+        }
+        let generation = connection.generation;
+        let mut kept = mem::take(&mut connection.kept);
+        let input = if kept.is_empty() {
+            bytes
+        } else {
+            kept.extend_from_slice(bytes);
+            &kept
+        };
+        let consumed = self.read(io, token, input);
+        let connection = &mut self.connections[token.index()];
+        if connection.generation != generation {
+            return;
+        }
+        if consumed < input.len() && connection.state == State::Open {
+            connection.kept = input[consumed..].to_vec();
+        }
+        if connection.state != State::Open {
+            self.settle(io, token);
+        }
+    }
+
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        if result.is_err() {
+            self.forget(token);
+            return AfterEnd::Close;
+        }
+        self.connections[token.index()].peer_ended = true;
+        // Who has ended its side may still wait for answers: those in line, and those not read for being blocked.
+        self.settle(io, token);
+        AfterEnd::KeepSending
+    }
+
+    fn drained(&mut self, io: &mut L, token: Token) {
+        if self.unblock(io, token) {
+            self.settle(io, token);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Where something stands in what was typed, and how a mistake there is told.
+
+use serde::Deserialize;
+use std::fmt;
+
+/// A stretch of what was typed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(crate) struct Place {
+    /// 0 for the plan's text, `n` for the n-th `--set`.
+    pub(crate) source: u32,
+    /// Line, from 1.
+    pub(crate) line: u32,
+    /// Column in characters, from 1.
+    pub(crate) column: u32,
+    /// Length in characters.
+    pub(crate) length: u32,
+}
+
+/// A mistake, not yet rendered. Serde makes some without a place; the innermost node around them gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) place: Option<Place>,
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+impl Fault {
+    pub(crate) fn new(place: Place, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { place: Some(place), message: message.into(), help: help.into() }
+    }
+
+    /// A mistake whose place is added further out.
+    pub(crate) fn placeless(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { place: None, message: message.into(), help: help.into() }
+    }
+
+    /// Gives it a place, if it has none yet.
+    pub(crate) fn at(mut self, place: Place) -> Self {
+        self.place.get_or_insert(place);
+        self
+    }
+}
+
+/// All that was typed: the plan's text and the `--set` arguments laid over it.
+pub(crate) struct Sources<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
+    pub(crate) sets: &'a [String],
+}
+
+impl Sources<'_> {
+    pub(crate) fn errors(&self, mut faults: Vec<Fault>) -> PlanErrors {
+        faults.sort_by_key(|fault| fault.place);
+        faults.dedup();
+        PlanErrors(faults.into_iter().map(|fault| self.error(fault)).collect())
+    }
+
+    fn error(&self, fault: Fault) -> PlanError {
+        let place = fault.place.unwrap_or_default();
+        let (file, line, excerpt) = match place.source.checked_sub(1) {
+            None => {
+                let line = place.line.max(1);
+                (self.file.to_owned(), line, self.text.lines().nth(line as usize - 1).unwrap_or_default())
+            }
+            Some(index) => {
+                let set = self.sets.get(index as usize).map_or("", String::as_str);
+                (format!("--set {set}"), 0, set)
+            }
+        };
+        let column = place.column.max(1);
+        // The parser counts blanks after a quoted value as part of it.
+        let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
+        PlanError {
+            file,
+            line,
+            column,
+            span: (typed.trim_end().chars().count() as u32).max(1),
+            // A tab is wider on the screen than in the count of columns; a blank keeps the caret below its character.
+            excerpt: excerpt.replace('\t', " ").trim_end().to_owned(),
+            message: fault.message,
+            help: fault.help,
+        }
+    }
+}
+
+/// One mistake in a plan or a pack: where, what, and how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct PlanError {
+    /// The file as it was named, or the whole `--set` argument.
+    pub file: String,
+    /// Line, from 1; 0 for a `--set`.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// Length of what is wrong, in characters.
+    pub span: u32,
+    /// The line as it was typed.
+    pub excerpt: String,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it; may be empty.
+    pub help: String,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, span, excerpt, message, help } = self;
+        let number = if *line == 0 { String::new() } else { line.to_string() };
+        if number.is_empty() {
+            write!(f, "{file}: {message}")?;
+        } else {
+            write!(f, "{file}:{line}:{column}: {message}")?;
+        }
+        let margin = " ".repeat(number.len());
+        let (before, carets) = (" ".repeat(*column as usize - 1), "^".repeat(*span as usize));
+        write!(f, "\n{margin} |\n{number} | {excerpt}\n{margin} | {before}{carets}")?;
+        if help.is_empty() { Ok(()) } else { write!(f, "\n{margin} = help: {help}") }
+    }
+}
+
+/// Every mistake that was found, in the order of their places; at least one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct PlanErrors(pub Vec<PlanError>);
+
+impl fmt::Display for PlanErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if index == 0 { "" } else { "\n\n" })?;
+        }
+        match self.0.len() {
+            1 => Ok(()),
+            count => write!(f, "\n\n{count} mistakes"),
+        }
+    }
+}
+
+impl From<PlanErrors> for crate::cli::BadInput {
+    fn from(errors: PlanErrors) -> Self {
+        Self(errors.to_string())
+    }
+}

@@ -1,0 +1,165 @@
+//! The gateways.
+
+use super::Reader;
+use super::upstream::origin;
+use crate::plan::de::one_of;
+use crate::plan::raw::{Placed, RawGateway, Short};
+use crate::plan::units::nearest;
+use crate::plan::{Gateway, GatewayKind, HopKind, PackInfo};
+use crate::record::DIRECT;
+
+/// Name of a gateway that already runs.
+const EXTERNAL: &str = "external";
+
+/// More than any gateway profits from.
+const MOST_WORKERS: u32 = 1024;
+
+pub(super) fn read(reader: &mut Reader<'_>, typed: Vec<Placed<Short<RawGateway>>>) -> Vec<Gateway> {
+    let mut gateways: Vec<Gateway> = Vec::new();
+    for Placed { place, value } in typed {
+        let typed = match value {
+            Short::Full(typed) => typed,
+            Short::Word(name) => RawGateway {
+                name: Placed { place, value: name },
+                label: None,
+                workers: None,
+                features: None,
+                url: None,
+                pid: None,
+            },
+        };
+        let label = label(reader, &typed, &gateways);
+        let kind = kind(reader, &typed);
+        gateways.push(Gateway { label, kind });
+    }
+    gateways
+}
+
+fn label(reader: &mut Reader<'_>, typed: &RawGateway, earlier: &[Gateway]) -> String {
+    if let Some(label) = &typed.label {
+        reader.check_file_name(label, "label");
+    }
+    let label = typed.label.as_ref().unwrap_or(&typed.name);
+    if label.value == DIRECT {
+        reader.fault(
+            label.place,
+            "`direct` is the baseline, which is always measured",
+            if typed.label.is_some() { "choose another label" } else { "leave this entry out" },
+        );
+    } else if earlier.iter().any(|gateway| gateway.label == label.value) {
+        reader.fault(
+            label.place,
+            format!("two gateways are labelled `{}`", label.value),
+            format!(
+                "give each its own, as in {{ name: {}, label: {}-2 }}",
+                typed.name.value, typed.name.value
+            ),
+        );
+    }
+    label.value.clone()
+}
+
+fn kind(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
+    let name = &typed.name;
+    if name.value == EXTERNAL {
+        return external(reader, typed);
+    }
+    if let Some(key) = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid")) {
+        reader.fault(
+            name.place,
+            format!("`{key}` belongs to a gateway that already runs, and hoptax starts `{}`", name.value),
+            format!("leave out `{key}`, or write name: external, label: {}", name.value),
+        );
+    }
+    match name.value.as_str() {
+        "hop-l4" => hop(reader, typed, HopKind::L4),
+        "hop-l7" => hop(reader, typed, HopKind::L7),
+        _ => pack(reader, typed),
+    }
+}
+
+fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKind {
+    let name = &typed.name.value;
+    if let Some(workers) = typed.workers.as_ref().filter(|workers| workers.value != 1) {
+        reader.fault(workers.place, format!("`{name}` always has one worker"), "leave out `workers`");
+    }
+    if let Some(feature) = typed.features.iter().flatten().next() {
+        reader.fault(feature.place, format!("`{name}` has no features"), "leave out `features`");
+    }
+    GatewayKind::Hop(kind)
+}
+
+fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
+    if let Some(workers) = &typed.workers {
+        reader.fault(
+            workers.place,
+            "hoptax does not start this gateway and cannot set its workers",
+            "leave out `workers`",
+        );
+    }
+    if let Some(feature) = typed.features.iter().flatten().next() {
+        reader.fault(
+            feature.place,
+            "hoptax does not start this gateway and cannot switch on features",
+            "leave out `features`",
+        );
+    }
+    if let Some(pid) = typed.pid.as_ref().filter(|pid| pid.value == 0) {
+        reader.fault(pid.place, "no process has the pid 0", "leave out `pid` if it is not known");
+    }
+    let url = match &typed.url {
+        Some(url) => origin(reader, url),
+        None => {
+            reader.fault(
+                typed.name.place,
+                "an external gateway needs a `url`",
+                "write { name: external, label: mine, url: \"http://127.0.0.1:9000\" }",
+            );
+            String::new()
+        }
+    };
+    GatewayKind::External { url, pid: typed.pid.as_ref().map(|pid| pid.value) }
+}
+
+fn pack(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
+    let name = &typed.name;
+    let known = reader.context.known.iter().find(|pack| pack.name == name.value).cloned();
+    if known.is_none() && name.value != DIRECT {
+        let help = unknown_help(&name.value, &reader.context.known);
+        reader.fault(name.place, format!("unknown gateway `{}`", name.value), help);
+    }
+    let workers = reader.count(typed.workers.as_ref(), "workers", 1, MOST_WORKERS);
+    let mut features: Vec<String> = Vec::new();
+    for feature in typed.features.iter().flatten() {
+        if let Some(pack) = &known {
+            check_feature(reader, pack, feature);
+        }
+        if features.contains(&feature.value) {
+            reader.fault(feature.place, format!("`{}` stands twice", feature.value), "keep one");
+        }
+        features.push(feature.value.clone());
+    }
+    GatewayKind::Pack { pack: name.value.clone(), workers, features }
+}
+
+fn unknown_help(name: &str, known: &[PackInfo]) -> String {
+    let names = || known.iter().map(|pack| pack.name.as_str()).chain(["hop-l4", "hop-l7", EXTERNAL]);
+    nearest(name, names()).map_or_else(
+        || format!("known here: {}; `--packs DIR` adds your own", names().collect::<Vec<_>>().join(", ")),
+        |near| format!("did you mean `{near}`?"),
+    )
+}
+
+fn check_feature(reader: &mut Reader<'_>, pack: &PackInfo, feature: &Placed<String>) {
+    if pack.features.contains(&feature.value) {
+        return;
+    }
+    let features: Vec<_> = pack.features.iter().map(String::as_str).collect();
+    let help = match nearest(&feature.value, features.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if features.is_empty() => "it offers none; leave out `features`".to_owned(),
+        None => format!("it offers {}", one_of(&features)),
+    };
+    let message = format!("the pack `{}` does not offer `{}`", pack.name, feature.value);
+    reader.fault(feature.place, message, help);
+}

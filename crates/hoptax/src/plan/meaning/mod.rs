@@ -1,0 +1,236 @@
+//! From what was typed to what it means: units, defaults, sweeps, and every check that needs no running thing.
+//!
+//! A mistake does not end the reading: a stand-in takes the place of the wrong value, so that all mistakes are told at
+//! once. A plan is handed out only when there was none.
+
+mod gateways;
+mod load;
+mod target;
+mod upstream;
+
+use super::de::one_of;
+use super::error::{Fault, Place};
+use super::raw::{Placed, RawBudget, RawCpus, RawPlan, Short};
+use super::units::{self, UnitError, nearest, show_budget_value};
+use super::{AccessLog, Budget, Context, CpuPlan, CpuSets, Gateway, Plan, Profile, Upstream};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Rounds beyond this would take weeks.
+const MOST_TRIALS: u32 = 10_000;
+
+/// Understands a whole plan; `stem` is its file's name without the ending.
+pub(crate) fn understand(raw: RawPlan, stem: &str, context: &Context) -> Result<Plan, Vec<Fault>> {
+    let mut reader = Reader { context, faults: Vec::new() };
+    let name = reader.name(raw.name, stem);
+    let upstream = upstream::read(&mut reader, raw.upstream);
+    let gateways = gateways::read(&mut reader, raw.gateways);
+    let target = target::read(&mut reader, raw.target.unwrap_or_default());
+    let load = load::read(&mut reader, raw.load, &upstream);
+    let trials = reader.count(raw.trials.as_ref(), "trials", 5, MOST_TRIALS);
+    let warmup = reader.time(raw.warmup, Duration::from_secs(2));
+    let pause = reader.time(raw.pause, Duration::ZERO);
+    let timeout_place = raw.timeout.as_ref().map(|timeout| timeout.place);
+    let timeout = reader.time(raw.timeout, Duration::from_secs(3));
+    reader.check_timeout(timeout_place, timeout, &upstream);
+    let cpus = reader.cpus(raw.cpus);
+    let budget = reader.budget(raw.budget.unwrap_or_default(), &gateways);
+    if !reader.faults.is_empty() {
+        return Err(reader.faults);
+    }
+    Ok(Plan {
+        name,
+        upstream: upstream.value,
+        gateways,
+        target,
+        load,
+        trials,
+        warmup,
+        pause,
+        timeout,
+        profile: raw.profile.unwrap_or(Profile::Equalised),
+        access_log: raw.access_log.unwrap_or(AccessLog::Off),
+        cpus,
+        isolate: raw.isolate.unwrap_or(false),
+        seed: raw.seed,
+        budget,
+    })
+}
+
+/// What was understood of the upstream, and where its delay stands, for the checks that load and timeout need.
+struct UpstreamRead {
+    value: Upstream,
+    delay_place: Option<Place>,
+}
+
+struct Reader<'a> {
+    context: &'a Context,
+    faults: Vec<Fault>,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, place: Place, message: impl Into<String>, help: impl Into<String>) {
+        self.faults.push(Fault::new(place, message, help));
+    }
+
+    /// Understands one value with a unit, or notes what is wrong with it.
+    fn unit<T>(
+        &mut self,
+        typed: &Placed<impl AsRef<str>>,
+        parse: impl FnOnce(&str) -> Result<T, UnitError>,
+    ) -> Option<T> {
+        parse(typed.value.as_ref()).map_err(|error| self.fault(typed.place, error.message, error.help)).ok()
+    }
+
+    fn time(&mut self, typed: Option<Placed<super::raw::Time>>, default: Duration) -> Duration {
+        typed.and_then(|typed| self.unit(&typed, units::duration)).unwrap_or(default)
+    }
+
+    /// A count from 1 to `most`; above that a typing error is likelier than a wish.
+    fn count(&mut self, typed: Option<&Placed<u32>>, key: &str, default: u32, most: u32) -> u32 {
+        let Some(&Placed { place, value }) = typed else { return default };
+        if value == 0 {
+            self.fault(place, format!("`{key}` is zero"), "write 1 or more");
+        } else if value > most {
+            self.fault(place, format!("`{key}` is {value}"), format!("write {most} or less"));
+        }
+        value
+    }
+
+    fn name(&mut self, typed: Option<Placed<String>>, stem: &str) -> String {
+        match typed {
+            Some(name) => {
+                self.check_file_name(&name, "name");
+                name.value
+            }
+            None if is_file_name(stem) => stem.to_owned(),
+            None => "plan".to_owned(),
+        }
+    }
+
+    /// Names of plans and labels of gateways become names of directories.
+    fn check_file_name(&mut self, name: &Placed<String>, what: &str) {
+        if !is_file_name(&name.value) {
+            self.fault(
+                name.place,
+                format!("the {what} `{}` cannot name a directory", name.value),
+                "use up to 64 letters, digits, `.`, `_` and `-`, beginning with a letter or a digit",
+            );
+        }
+    }
+
+    fn check_timeout(&mut self, place: Option<Place>, timeout: Duration, upstream: &UpstreamRead) {
+        if timeout.is_zero() {
+            // The default is not zero: a zero was typed.
+            self.fault(place.unwrap_or_default(), "a timeout of zero gives every request up", "write 3s");
+            return;
+        }
+        let Upstream::BuiltIn(built_in) = &upstream.value else { return };
+        let least = built_in.delay.least();
+        if let Some(place) = place.or(upstream.delay_place).filter(|_| timeout <= least) {
+            self.fault(
+                place,
+                format!(
+                    "the upstream holds every answer back for at least {}, and the timeout is {}",
+                    units::show_duration(least),
+                    units::show_duration(timeout)
+                ),
+                "raise `timeout` above the delay, or every request times out",
+            );
+        }
+    }
+
+    fn cpus(&mut self, typed: Option<Placed<Short<RawCpus>>>) -> CpuPlan {
+        match typed {
+            None => CpuPlan::Auto,
+            Some(Placed { value: Short::Word(word), .. }) if word == "auto" => CpuPlan::Auto,
+            Some(Placed { value: Short::Word(word), place }) => {
+                self.fault(
+                    place,
+                    format!("unknown value `{word}`"),
+                    "write auto, or { generator: \"0\", gateway: \"1\", upstream: \"2-3\" }",
+                );
+                CpuPlan::Auto
+            }
+            Some(Placed { value: Short::Full(sets), .. }) => CpuPlan::Pinned(CpuSets {
+                generator: self.cpu_set(sets.generator),
+                gateway: self.cpu_set(sets.gateway),
+                upstream: self.cpu_set(sets.upstream),
+            }),
+        }
+    }
+
+    fn cpu_set(&mut self, typed: Option<Placed<super::raw::CpuList>>) -> Vec<u32> {
+        let Some(typed) = typed else { return Vec::new() };
+        let cpus = self.unit(&typed, units::cpu_list).unwrap_or_default();
+        let count = self.context.cpus;
+        if let Some(absent) = cpus.iter().find(|cpu| **cpu >= count) {
+            let have = if count == 1 { "only CPU 0".to_owned() } else { format!("CPUs 0 to {}", count - 1) };
+            self.fault(typed.place, format!("there is no CPU {absent}"), format!("this machine has {have}"));
+        }
+        cpus
+    }
+
+    fn budget(&mut self, typed: Vec<Placed<RawBudget>>, gateways: &[Gateway]) -> Vec<Budget> {
+        let mut seen = BTreeSet::new();
+        let mut budget = Vec::new();
+        for Placed { place, value: entry } in typed {
+            let metric = entry.metric.value;
+            if let Some(label) = &entry.gateway {
+                self.check_label_is_known(label, gateways);
+            }
+            let max = entry.max.as_ref().and_then(|max| self.limit(metric, max));
+            let min = entry.min.as_ref().and_then(|min| self.limit(metric, min));
+            if entry.max.is_none() && entry.min.is_none() {
+                self.fault(place, "this entry limits nothing", "add `max: …` or `min: …`");
+            }
+            if let (Some(max), Some(min), Some(typed)) = (max, min, &entry.min)
+                && min > max
+            {
+                let (min, max) = (show_budget_value(metric, min), show_budget_value(metric, max));
+                self.fault(
+                    typed.place,
+                    format!("the least {min} is above the most {max}"),
+                    "no figure can satisfy both; exchange `min` and `max`",
+                );
+            }
+            let gateway = entry.gateway.map(|label| label.value);
+            for (bound, given) in [("max", max.is_some()), ("min", min.is_some())] {
+                if given && !seen.insert((gateway.clone(), metric, bound)) {
+                    let of =
+                        gateway.as_deref().map_or("every gateway".to_owned(), |label| format!("`{label}`"));
+                    self.fault(
+                        place,
+                        format!("`{bound}` of this metric of {of} is limited twice"),
+                        "keep the stricter entry",
+                    );
+                }
+            }
+            budget.push(Budget { gateway, metric, max, min });
+        }
+        budget
+    }
+
+    fn limit(&mut self, metric: super::Metric, typed: &Placed<super::raw::Limit>) -> Option<f64> {
+        self.unit(typed, |text| units::budget_value(metric, text))
+    }
+
+    fn check_label_is_known(&mut self, label: &Placed<String>, gateways: &[Gateway]) {
+        if gateways.iter().any(|gateway| gateway.label == label.value) {
+            return;
+        }
+        let labels: Vec<_> = gateways.iter().map(|gateway| gateway.label.as_str()).collect();
+        let help = match nearest(&label.value, labels.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if labels.is_empty() => "the plan has no gateways".to_owned(),
+            None => format!("this plan has {}", one_of(&labels)),
+        };
+        self.fault(label.place, format!("no gateway here is labelled `{}`", label.value), help);
+    }
+}
+
+fn is_file_name(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}

@@ -1,0 +1,302 @@
+//! What was typed, as a tree in which everything knows its place; and `--set`, which edits that tree.
+
+use super::error::{Fault, Place};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
+use std::collections::HashMap;
+
+/// Deeper than any plan; keeps hostile input from overflowing the stack.
+const DEEPEST: usize = 32;
+
+/// More than any plan; keeps aliases of aliases from filling the memory.
+const MOST_NODES: usize = 100_000;
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) place: Place,
+    pub(crate) value: Value,
+}
+
+/// What stands there.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    /// Text as typed, without its quotes; `plain` when it had none.
+    Scalar { text: String, plain: bool },
+    /// A list.
+    Sequence(Vec<Node>),
+    /// Keys in the order typed, each once.
+    Mapping(Vec<(Key, Node)>),
+}
+
+/// A key of a mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) place: Place,
+    pub(crate) text: String,
+}
+
+impl Node {
+    /// Whether it says nothing: an empty value, `~` or `null`.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null"))
+    }
+
+    /// What it is, in words for messages.
+    pub(crate) fn describe(&self) -> String {
+        match &self.value {
+            _ if self.is_null() => "nothing".to_owned(),
+            Value::Scalar { text, .. } => format!("`{text}`"),
+            Value::Sequence(_) => "a list".to_owned(),
+            Value::Mapping(_) => "a mapping".to_owned(),
+        }
+    }
+
+    fn size(&self) -> usize {
+        1 + match &self.value {
+            Value::Scalar { .. } => 0,
+            Value::Sequence(items) => items.iter().map(Self::size).sum(),
+            Value::Mapping(entries) => entries.iter().map(|(_, value)| value.size()).sum(),
+        }
+    }
+}
+
+/// Reads one YAML document.
+///
+/// `source` and `column` say where `text` itself stands: a `--set` value begins in the middle of its argument.
+pub(crate) fn read(text: &str, source: u32, column: u32) -> Result<Node, Fault> {
+    let mut reader = Reader {
+        parser: Parser::new_from_str(text),
+        text,
+        source,
+        column,
+        anchors: HashMap::new(),
+        nodes: 0,
+    };
+    let node = loop {
+        match reader.next()? {
+            (Event::StreamEnd, span) => {
+                let place = reader.place(span);
+                return Ok(Node { place, value: Value::Scalar { text: String::new(), plain: true } });
+            }
+            (Event::StreamStart | Event::DocumentStart(_) | Event::Nothing, _) => {}
+            (event, span) => break reader.node(event, span, 0)?,
+        }
+    };
+    loop {
+        match reader.next()? {
+            (Event::StreamEnd, _) => return Ok(node),
+            (Event::DocumentStart(_), span) => {
+                return Err(Fault::new(
+                    reader.place(span),
+                    "a second document begins here",
+                    "a plan is one YAML document; leave out `---`",
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+struct Reader<'a> {
+    parser: Parser<'a, saphyr_parser::StrInput<'a>>,
+    text: &'a str,
+    source: u32,
+    column: u32,
+    anchors: HashMap<usize, Node>,
+    nodes: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), Fault> {
+        match self.parser.next_event() {
+            Some(Ok(event)) => Ok(event),
+            Some(Err(error)) => Err(self.malformed(&error)),
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    fn malformed(&self, error: &ScanError) -> Fault {
+        let marker = error.marker();
+        let line = self.text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
+        let indent_holds_tab = line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t');
+        let help = if indent_holds_tab {
+            "indent with blanks; YAML forbids tabs there"
+        } else if error.info().contains("anchor") {
+            "define it first with `&name`"
+        } else {
+            "look for a missing quote, bracket or colon here or on the line before"
+        };
+        Fault::new(self.place(Span::empty(*marker)), format!("malformed YAML: {}", error.info()), help)
+    }
+
+    fn place(&self, span: Span) -> Place {
+        let start: Marker = span.start;
+        let line = start.line().max(1) as u32;
+        // Only the first line of a `--set` value is shifted by the key before it.
+        let shift = if line == 1 { self.column } else { 0 };
+        Place { source: self.source, line, column: start.col() as u32 + 1 + shift, length: span.len() as u32 }
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Fault> {
+        let place = self.place(span);
+        self.nodes += 1;
+        if depth > DEEPEST || self.nodes > MOST_NODES {
+            return Err(Fault::new(place, "the plan is too deep or too large", "flatten it; mind aliases"));
+        }
+        let (value, anchor, tag) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let plain = style == ScalarStyle::Plain;
+                (Value::Scalar { text: text.into_owned(), plain }, anchor, tag)
+            }
+            Event::SequenceStart(anchor, tag) => (self.sequence(depth)?, anchor, tag),
+            Event::MappingStart(anchor, tag) => (self.mapping(depth)?, anchor, tag),
+            Event::Alias(anchor) => return self.alias(anchor, place),
+            other => unreachable!("the parser emits no {other:?} inside a document"),
+        };
+        if tag.is_some() {
+            return Err(Fault::new(place, "plans know no YAML tags", "leave the `!…` out"));
+        }
+        let node = Node { place, value };
+        // 0 stands for "no anchor" in the parser's events.
+        if anchor > 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    /// A copy of what the anchor names, places included: a mistake is mended where it was typed.
+    fn alias(&mut self, anchor: usize, place: Place) -> Result<Node, Fault> {
+        let Some(node) = self.anchors.get(&anchor).cloned() else {
+            return Err(Fault::new(place, "this alias stands inside its own anchor", "name something else"));
+        };
+        self.nodes += node.size();
+        Ok(node)
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Value, Fault> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(Value::Sequence(items)),
+                (event, span) => items.push(self.node(event, span, depth + 1)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self, depth: usize) -> Result<Value, Fault> {
+        let mut entries: Vec<(Key, Node)> = Vec::new();
+        let mut merged = Vec::new();
+        loop {
+            let key = match self.next()? {
+                (Event::MappingEnd, _) => break,
+                (event, span) => key(&self.node(event, span, depth + 1)?)?,
+            };
+            let (event, span) = self.next()?;
+            let value = self.node(event, span, depth + 1)?;
+            if key.text == "<<" {
+                let Value::Mapping(base) = value.value else {
+                    let message = format!("`<<` merges mappings, found {}", value.describe());
+                    return Err(Fault::new(value.place, message, "name an anchor: `<<: *base`"));
+                };
+                merged.extend(base);
+                continue;
+            }
+            if let Some((first, _)) = entries.iter().find(|(other, _)| other.text == key.text) {
+                return Err(Fault::new(
+                    key.place,
+                    format!("the key `{}` stands twice", key.text),
+                    format!("it was first given on line {}; keep one", first.place.line),
+                ));
+            }
+            entries.push((key, value));
+        }
+        for (key, value) in merged {
+            if !entries.iter().any(|(other, _)| other.text == key.text) {
+                entries.push((key, value));
+            }
+        }
+        Ok(Value::Mapping(entries))
+    }
+}
+
+fn key(node: &Node) -> Result<Key, Fault> {
+    match &node.value {
+        Value::Scalar { text, .. } => Ok(Key { place: node.place, text: text.clone() }),
+        _ => Err(Fault::new(node.place, format!("{} cannot be a key", node.describe()), "keys are words")),
+    }
+}
+
+/// Lays `--set` arguments over the tree, in their order.
+pub(crate) fn apply_sets(root: &mut Node, sets: &[String]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (index, argument) in sets.iter().enumerate() {
+        if let Err(fault) = apply_set(root, argument, index as u32 + 1) {
+            faults.push(fault);
+        }
+    }
+    faults
+}
+
+fn apply_set(root: &mut Node, argument: &str, source: u32) -> Result<(), Fault> {
+    const FORM: &str = "write it as --set key=value, for example --set trials=1 or --set load.0.duration=2s";
+    let whole = Place { source, line: 1, column: 1, length: argument.chars().count() as u32 };
+    let Some((path, value)) = argument.split_once('=') else {
+        return Err(Fault::new(whole, "there is no `=`", FORM));
+    };
+    let value = read(value, source, path.chars().count() as u32 + 1)?;
+    let mut node = root;
+    let mut column = 1;
+    let mut walked = String::new();
+    for step in path.split('.') {
+        let place = Place { source, line: 1, column, length: step.chars().count() as u32 };
+        if step.trim().is_empty() {
+            return Err(Fault::new(place, "a part of the key is empty", FORM));
+        }
+        node = descend(node, step, &walked, place)?;
+        column += place.length + 1;
+        walked = if walked.is_empty() { step.to_owned() } else { format!("{walked}.{step}") };
+    }
+    *node = value;
+    Ok(())
+}
+
+/// The entry `step` of `node`, made if a mapping lacks it.
+fn descend<'a>(node: &'a mut Node, step: &str, walked: &str, place: Place) -> Result<&'a mut Node, Fault> {
+    if node.is_null() {
+        node.value = Value::Mapping(Vec::new());
+        node.place = place;
+    }
+    match &mut node.value {
+        Value::Mapping(entries) => {
+            let found = entries.iter().position(|(key, _)| key.text == step);
+            let index = found.unwrap_or_else(|| {
+                let key = Key { place, text: step.to_owned() };
+                let empty = Value::Scalar { text: String::new(), plain: true };
+                entries.push((key, Node { place, value: empty }));
+                entries.len() - 1
+            });
+            Ok(&mut entries[index].1)
+        }
+        Value::Sequence(items) => {
+            let count = items.len();
+            let help = match count {
+                0 => format!("set the whole list: --set {walked}=[…]"),
+                1 => "its only entry is 0".to_owned(),
+                _ => format!("its entries are 0 to {}", count - 1),
+            };
+            step.parse::<usize>()
+                .ok()
+                .and_then(|index| items.get_mut(index))
+                .ok_or_else(|| Fault::new(place, format!("the list `{walked}` has no entry `{step}`"), help))
+        }
+        Value::Scalar { .. } => Err(Fault::new(
+            place,
+            format!("`{walked}` is a single value and has no `{step}`"),
+            format!("set it as a whole: --set '{walked}={{ … }}'"),
+        )),
+    }
+}
+
+#[cfg(test)]
+#[path = "node_tests.rs"]
+mod tests;

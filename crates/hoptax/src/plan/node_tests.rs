@@ -1,0 +1,146 @@
+//! The tree, its places, and edits by `--set`.
+
+use super::*;
+
+fn tree(text: &str) -> Node {
+    read(text, 0, 0).expect("well-formed")
+}
+
+/// One line that says everything about a node but its places.
+fn told(node: &Node) -> String {
+    match &node.value {
+        Value::Scalar { text, plain: true } => text.clone(),
+        Value::Scalar { text, plain: false } => format!("{text:?}"),
+        Value::Sequence(items) => format!("[{}]", items.iter().map(told).collect::<Vec<_>>().join(", ")),
+        Value::Mapping(entries) => {
+            let entries: Vec<_> =
+                entries.iter().map(|(key, value)| format!("{}: {}", key.text, told(value))).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+    }
+}
+
+fn refused(text: &str) -> (u32, u32, String, String) {
+    let fault = read(text, 0, 0).expect_err("must be refused");
+    let place = fault.place.expect("has a place");
+    (place.line, place.column, fault.message, fault.help)
+}
+
+fn with_sets(text: &str, sets: &[&str]) -> Result<String, Vec<String>> {
+    let mut root = tree(text);
+    let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+    let faults = apply_sets(&mut root, &sets);
+    if faults.is_empty() {
+        return Ok(told(&root));
+    }
+    Err(faults
+        .into_iter()
+        .map(|fault| {
+            let place = fault.place.expect("has a place");
+            format!("{}:{}+{} {}; {}", place.source, place.column, place.length, fault.message, fault.help)
+        })
+        .collect())
+}
+
+#[test]
+fn reads_values_with_their_places() {
+    let node = tree("a: 1\nb:\n  - x\n  - { c: two words }\n");
+    assert_eq!(told(&node), "{a: 1, b: [x, {c: two words}]}");
+    let Value::Mapping(entries) = &node.value else { panic!("a mapping") };
+    assert_eq!(entries[1].0.place, Place { source: 0, line: 2, column: 1, length: 1 });
+    let Value::Sequence(items) = &entries[1].1.value else { panic!("a list") };
+    assert_eq!(items[0].place, Place { source: 0, line: 3, column: 5, length: 1 });
+    let Value::Mapping(inner) = &items[1].value else { panic!("a mapping") };
+    assert_eq!(inner[0].1.place, Place { source: 0, line: 4, column: 10, length: 9 });
+}
+
+#[test]
+fn columns_count_characters() {
+    let node = tree("{ ü: é, b: x }");
+    let Value::Mapping(entries) = &node.value else { panic!("a mapping") };
+    assert_eq!(entries[1].0.place.column, 9);
+}
+
+#[test]
+fn nothing_is_null() {
+    for text in ["", "# only a comment\n", "~", "null", "---\n"] {
+        assert!(tree(text).is_null(), "{text:?}");
+    }
+    assert!(!tree("''").is_null());
+}
+
+#[test]
+fn aliases_repeat_and_merge() {
+    assert_eq!(told(&tree("a: &x [1, 2]\nb: *x\n")), "{a: [1, 2], b: [1, 2]}");
+    assert_eq!(
+        told(&tree("a: &x { p: 1, q: 2 }\nb: { <<: *x, q: 3 }\n")),
+        "{a: {p: 1, q: 2}, b: {q: 3, p: 1}}"
+    );
+    let (line, column, message, _) = refused("a: *unknown\n");
+    assert_eq!((line, column), (1, 4), "{message}");
+    assert!(message.starts_with("malformed YAML"), "{message}");
+    let (.., message, _) = refused("a: &x [1]\nb: { <<: *x }\n");
+    assert_eq!(message, "`<<` merges mappings, found a list");
+}
+
+#[test]
+fn what_is_malformed_is_placed() {
+    assert_eq!(
+        refused("a: 1\nb: 2\na: 3\n"),
+        (3, 1, "the key `a` stands twice".to_owned(), "it was first given on line 1; keep one".to_owned())
+    );
+    let (line, _, message, help) = refused("a:\n\tb: 1\n");
+    assert_eq!((line, help.as_str()), (2, "indent with blanks; YAML forbids tabs there"), "{message}");
+    let (line, _, message, help) = refused("a: [1, 2\nb: 3\n");
+    assert!(message.starts_with("malformed YAML: "), "{message}");
+    assert!((1..=3).contains(&line));
+    assert_eq!(help, "look for a missing quote, bracket or colon here or on the line before");
+    assert_eq!(refused("a: 1\n---\nb: 2\n").2, "a second document begins here");
+    assert_eq!(refused("a: !!str 1\n").2, "plans know no YAML tags");
+    assert_eq!(refused("? [a]\n: 1\n").2, "a list cannot be a key");
+}
+
+#[test]
+fn hostile_input_ends() {
+    let deep = "[".repeat(100_000);
+    assert!(read(&deep, 0, 0).is_err());
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..9 {
+        let item = format!("*a{}", level - 1);
+        bomb += &format!("a{level}: &a{level} [{}]\n", vec![item; 10].join(", "));
+    }
+    assert_eq!(refused(&bomb).2, "the plan is too deep or too large");
+}
+
+#[test]
+fn sets_replace_add_and_reach_into_lists() {
+    let text = "trials: 5\nload:\n  - { duration: 5s }\n  - { duration: 9s }\n";
+    assert_eq!(
+        with_sets(text, &["trials=1", "load.1.duration=2s", "upstream.delay=uniform(1ms, 2ms)"]).unwrap(),
+        "{trials: 1, load: [{duration: 5s}, {duration: 2s}], upstream: {delay: uniform(1ms, 2ms)}}"
+    );
+    assert_eq!(with_sets(text, &["load=[{ loop: closed }]"]).unwrap(), "{trials: 5, load: [{loop: closed}]}");
+    assert_eq!(with_sets("a: 1", &["a=2", "a=3"]).unwrap(), "{a: 3}");
+    assert_eq!(with_sets("a: 1", &["a="]).unwrap(), "{a: }");
+    assert_eq!(with_sets("", &["a.b=1"]).unwrap(), "{a: {b: 1}}");
+}
+
+#[test]
+fn bad_sets_are_placed_in_their_argument() {
+    let text = "trials: 5\ngateways: [nginx]\nload: [{ duration: 5s }, { duration: 6s }]\n";
+    for (set, expected) in [
+        ("trials", "1:1+6 there is no `=`; write it as --set key=value, for example"),
+        ("load.7.duration=1s", "1:6+1 the list `load` has no entry `7`; its entries are 0 to 1"),
+        ("gateways.x=1", "1:10+1 the list `gateways` has no entry `x`; its only entry is 0"),
+        (
+            "gateways.0.workers=2",
+            "1:12+7 `gateways.0` is a single value and has no `workers`; set it as a whole: --set 'gateways.0={ … }'",
+        ),
+        ("load..x=1", "1:6+0 a part of the key is empty"),
+        ("trials=[1", "malformed YAML"),
+    ] {
+        let told = with_sets(text, &[set]).unwrap_err().join("\n");
+        assert!(told.contains(expected), "{set}: {told}");
+    }
+    assert_eq!(with_sets(text, &["load.9=1", "trials=2", "x"]).unwrap_err().len(), 2);
+}

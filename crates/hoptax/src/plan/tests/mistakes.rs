@@ -1,0 +1,344 @@
+//! Bad plans, and every word that is said of them.
+
+use super::*;
+
+/// Everything that is said of a plan with one mistake.
+#[track_caller]
+fn says(text: &str, expected: &str) {
+    let told = parsed(text, &[]).expect_err("must be refused").to_string();
+    assert_eq!(told, expected.trim_matches('\n'), "\n{told}\n");
+}
+
+#[test]
+fn mistakes_are_shown_like_a_compiler_does() {
+    says(
+        "gateways: [nginx]\nload:\n  - { loop: closed, conections: 1 }\n",
+        "
+plans/x.yaml:3:21: unknown key `conections`
+  |
+3 |   - { loop: closed, conections: 1 }
+  |                     ^^^^^^^^^^
+  = help: did you mean `connections`?
+",
+    );
+    says(
+        "gateways: [ngnix]\nload: [{ loop: closed, connections: 1 }]\ntimeout: 3\n",
+        "
+plans/x.yaml:1:12: unknown gateway `ngnix`
+  |
+1 | gateways: [ngnix]
+  |            ^^^^^
+  = help: did you mean `nginx`?
+
+plans/x.yaml:3:10: the duration `3` has no unit
+  |
+3 | timeout: 3
+  |          ^
+  = help: add one: 3s for seconds, 3ms for milliseconds
+
+2 mistakes
+",
+    );
+    says(
+        "gateways: []\nload:\n  - { loop: closed, connections: \"1\" }\n",
+        "
+plans/x.yaml:3:34: expected a whole number, found `1`
+  |
+3 |   - { loop: closed, connections: \"1\" }
+  |                                  ^^^
+  = help: remove the quotes
+",
+    );
+    let told = parsed(SMALLEST, &["trials=1", "load.0.duration=5"]).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "\
+--set load.0.duration=5: the duration `5` has no unit
+ |
+ | load.0.duration=5
+ |                 ^
+ = help: add one: 5s for seconds, 5ms for milliseconds",
+        "\n{told}"
+    );
+}
+
+/// The head of the only mistake in `text`, and its help: `line:column message; help`.
+fn mistake(text: &str) -> String {
+    let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
+    errors
+        .iter()
+        .map(|error| format!("{}:{} {}; {}", error.line, error.column, error.message, error.help))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn types_and_shapes() {
+    for (text, expected) in [
+        ("", "1:1 expected a mapping, found nothing; known here: name, upstream, gateways"),
+        ("- a\n", "1:1 expected a mapping, found a list;"),
+        ("gateways: [nginx]\n", "1:1 missing key `load`; add `load: …`"),
+        ("load: [{ loop: closed, connections: 1 }]\n", "1:1 missing key `gateways`"),
+        ("gateways: nginx\nload: []\n", "1:11 expected a list, found `nginx`; begin each entry with `- `"),
+        ("gateways: []\nload: [{ loop: closed }]\n", "2:8 missing key `connections`"),
+        ("gateways: []\nload: []\n", "2:7 there is no load; add an entry"),
+        (
+            "gateways: []\nload: [{ loop: closd, connections: 1 }]\n",
+            "2:16 unknown value `closd`; did you mean `closed`?",
+        ),
+        (
+            "gateways: []\nload: [{ loop: closed, connections: lots }]\n",
+            "2:37 expected a whole number, found `lots`;",
+        ),
+        (
+            "gateways: []\nload: [{ loop: closed, connections: -1 }]\n",
+            "2:37 -1 is out of range; it must be 0 to 4294967295",
+        ),
+        (
+            "gateways: []\nload: [{ loop: closed, connections: \"1\" }]\n",
+            "2:37 expected a whole number, found `1`; remove the quotes",
+        ),
+        (
+            "gateways: []\nload: [{ loop: closed, connections: [] }]\n",
+            "2:37 expected at least one value, found a list;",
+        ),
+        (&format!("{SMALLEST}isolate: yes\n"), "3:10 expected true or false, found `yes`; write true"),
+        (
+            &format!("{SMALLEST}profile: equalized\n"),
+            "3:10 unknown value `equalized`; did you mean `equalised`?",
+        ),
+        (&format!("{SMALLEST}name: [a]\n"), "3:7 expected a single value, found a list;"),
+        (&format!("{SMALLEST}target: {{ headers: [a] }}\n"), "3:20 expected a mapping, found a list;"),
+    ] {
+        let told = mistake(text);
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{text}\n{told}");
+    }
+}
+
+#[test]
+fn upstream_and_target() {
+    for (line, expected) in [
+        ("upstream: { instances: 0 }", "1:24 `instances` is zero; write 1 or more"),
+        ("upstream: { status: 101 }", "1:21 101 is not the status of a final answer; use 200 to 599"),
+        ("upstream: { status: 204, body: 1KiB }", "1:32 an answer with status 204 has no body;"),
+        ("upstream: { body: 1024 }", "1:19 the size `1024` has no unit; add one: 1024B"),
+        ("upstream: { body: 2GiB }", "1:19 a body of more than 1GiB;"),
+        ("upstream: { body: { text: a, size: 1B } }", "1:19 a body is one of `size`, `text` and `file`;"),
+        ("upstream: { body: { file: nothing.json } }", "1:27 cannot read no-such-directory/nothing.json: "),
+        ("upstream: { delay: soon }", "1:20 `soon` is not a duration;"),
+        (
+            "upstream: { delay: uniform(1ms, 5ms) }",
+            "1:33 unknown key `5ms)`; a value that holds a comma needs quotes",
+        ),
+        ("upstream: { failures: 2 }", "1:23 the share `2` is more than the whole; a share is at most 1"),
+        (
+            "upstream: { port: 65535, instances: 2 }",
+            "1:19 2 instances from port 65535 on need ports up to 65536;",
+        ),
+        ("upstream: { port: 0 }", "1:19 there is no port 0;"),
+        ("upstream: { port: 70000 }", "1:19 70000 is out of range; it must be 0 to 65535"),
+        (
+            "upstream: { url: localhost }",
+            "1:18 the URL `localhost` has no scheme; write it as http://host:port",
+        ),
+        (
+            "upstream: { url: \"http://localhost\", delay: 1ms }",
+            "1:18 an upstream that already runs cannot be given `delay`; leave out `delay`",
+        ),
+        (
+            "upstream: { delay: 3s }",
+            "1:20 the upstream holds every answer back for at least 3s, and the timeout is 3s;",
+        ),
+        ("timeout: 0s", "1:10 a timeout of zero gives every request up; write 3s"),
+        ("target: { method: get }", "1:19 methods are case-sensitive, `get` is not the usual one; write GET"),
+        ("target: { method: CONNECT }", "1:19 CONNECT opens a tunnel"),
+        ("target: { method: \"G T\" }", "1:19 `G T` is not a method;"),
+        ("target: { path: api }", "1:17 the path `api` does not begin with `/`; write /api"),
+        (
+            "target: { path: \"http://h/api\" }",
+            "1:17 the path `http://h/api` does not begin with `/`; write only /api",
+        ),
+        ("target: { path: \"/a b\" }", "1:17 a path cannot hold ' '; write it percent-encoded: %20"),
+        ("target: { headers: { \"a b\": c } }", "1:22 `a b` is not a header name;"),
+        ("target: { headers: { a: b, A: c } }", "1:28 the header `A` stands twice;"),
+        ("target: { headers: { a: \"b\\r\\nc\" } }", "1:25 a header value cannot hold '\\r';"),
+        ("target: { headers: { a: \" b\" } }", "1:25 a header value neither begins nor ends with a blank;"),
+        ("target: { headers: { Content-Length: 3 } }", "1:22 `Content-Length` is set from the body"),
+        ("name: ../x", "1:7 the name `../x` cannot name a directory;"),
+        ("trials: 20000", "1:9 `trials` is 20000; write 10000 or less"),
+        ("trials: 0", "1:9 `trials` is zero; write 1 or more"),
+        ("cpus: all", "1:7 unknown value `all`; write auto, or"),
+        ("cpus: { gateway: \"1-3\" }", "1:18 there is no CPU 2; this machine has CPUs 0 to 1"),
+        ("cpus: { gateway: x }", "1:18 `x` does not name CPUs;"),
+    ] {
+        let told = mistake(&format!("{line}\n{SMALLEST}"));
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{line}\n{told}");
+    }
+}
+
+#[test]
+fn gateways() {
+    for (list, expected) in [
+        ("kong", "1:12 unknown gateway `kong`; known here: nginx, haproxy, envoy, hop-l4, hop-l7, external;"),
+        ("hop_l4", "1:12 unknown gateway `hop_l4`; did you mean `hop-l4`?"),
+        (
+            "nginx, nginx",
+            "1:19 two gateways are labelled `nginx`; give each its own, as in { name: nginx, label: nginx-2 }",
+        ),
+        ("direct", "1:12 `direct` is the baseline, which is always measured; leave this entry out"),
+        ("{ name: nginx, label: direct }", "1:34 `direct` is the baseline"),
+        ("{ name: nginx, label: a/b }", "1:34 the label `a/b` cannot name a directory;"),
+        ("{ name: nginx, label: .. }", "1:34 the label `..` cannot name a directory;"),
+        ("{ name: nginx, workers: 0 }", "1:36 `workers` is zero;"),
+        (
+            "{ name: nginx, features: [keyauth] }",
+            "1:38 the pack `nginx` does not offer `keyauth`; did you mean `key-auth`?",
+        ),
+        (
+            "{ name: nginx, features: [tls] }",
+            "1:38 the pack `nginx` does not offer `tls`; it offers key-auth or rate-limit",
+        ),
+        (
+            "{ name: haproxy, features: [tls] }",
+            "1:40 the pack `haproxy` does not offer `tls`; it offers none;",
+        ),
+        ("{ name: nginx, features: [key-auth, key-auth] }", "1:48 `key-auth` stands twice;"),
+        (
+            "{ name: nginx, pid: 1 }",
+            "1:20 `pid` belongs to a gateway that already runs, and hoptax starts `nginx`;",
+        ),
+        ("{ name: hop-l4, workers: 2 }", "1:37 `hop-l4` always has one worker;"),
+        ("{ name: hop-l7, features: [tls] }", "1:39 `hop-l7` has no features;"),
+        ("external", "1:12 an external gateway needs a `url`;"),
+        ("{ name: external, url: \"https://x\" }", "1:35 the URL `https://x` asks for TLS"),
+        ("{ name: external, url: \"http://x\", workers: 2 }", "1:56 hoptax does not start this gateway"),
+        ("{ name: external, url: \"http://x\", pid: 0 }", "1:52 no process has the pid 0;"),
+    ] {
+        let told = mistake(&format!("gateways: [{list}]\nload: [{{ loop: closed, connections: 1 }}]\n"));
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{list}\n{told}");
+    }
+}
+
+#[test]
+fn load_points() {
+    for (entry, expected) in [
+        ("loop: closed, connections: 0", "2:37 `connections` is zero;"),
+        (
+            "loop: closed, connections: 1, rate: 5/s",
+            "2:46 a closed loop has no `rate`: the responses set its pace; leave out `rate`, or write `loop: open`",
+        ),
+        ("loop: closed, connections: 1, arrivals: poisson", "2:50 a closed loop has no `arrivals`"),
+        (
+            "loop: [closed, open], connections: 1, rate: 5/s",
+            "2:54 a closed loop has no `rate`: the responses set its pace; write the closed and the open loop as two entries",
+        ),
+        ("loop: open, connections: 1", "2:8 an open loop needs a `rate`; add one"),
+        (
+            "loop: open, connections: 1, rate: 1000",
+            "2:44 the rate `1000` does not say per what; add it: 1000/s",
+        ),
+        ("loop: open, connections: 1, rate: 1/h", "2:44 at 1/h no request is due within 10s;"),
+        ("loop: open, connections: 1, rate: 9999999999/s", "2:44 more than one request per nanosecond;"),
+        ("loop: open, connections: 1, rate: 5/s, arrivals: bursts", "2:59 unknown arrivals `bursts`;"),
+        ("loop: closed, connections: 1, duration: 0s", "2:50 nothing can be measured in no time;"),
+        ("loop: closed, connections: 1, requests: 5", "2:50 `requests` without a `duration`"),
+        ("loop: closed, connections: 1, requests: 0, duration: 1s", "2:50 `requests` is zero;"),
+        ("loop: closed, connections: [1, 2, 1]", "2:8 the load point closed, 1 connection stands twice;"),
+    ] {
+        let told = mistake(&format!("gateways: []\nload: [{{ {entry} }}]\n"));
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{entry}\n{told}");
+    }
+}
+
+#[test]
+fn a_sweep_of_sweeps_is_bounded() {
+    let many = (1..=1001).map(|count| count.to_string()).collect::<Vec<_>>().join(", ");
+    let told = mistake(&format!(
+        "gateways: []\nload: [{{ loop: closed, connections: [{many}], requests: [{many}], duration: 1s }}]\n"
+    ));
+    assert_eq!(told, "2:8 this sweep makes 1002001 load points; sweep over fewer values");
+}
+
+#[test]
+fn a_rate_needs_connections_by_littles_law() {
+    let plan = |delay: &str, load: &str| {
+        format!("upstream: {{ delay: \"{delay}\" }}\ngateways: []\nload:\n  - {{ loop: open, {load} }}\n")
+    };
+    assert_eq!(
+        mistake(&plan("100ms", "rate: 1000/s, connections: [2, 100]")),
+        "4:47 1000/s through an upstream delay of 100ms keeps 100 requests in flight, and 2 connections cannot carry \
+         them; use at least 100 connections, or a rate of at most 20/s"
+    );
+    assert!(
+        mistake(&plan("exponential(10ms)", "rate: [1/s, 101/s], connections: 1")).contains("at least 2 ")
+    );
+    assert!(
+        mistake(&plan("choice(90% 0ms, 10% 100ms)", "rate: 200/s, connections: 1")).contains("at least 2 ")
+    );
+    good(&plan("100ms", "rate: 1000/s, connections: 100"));
+    good(&plan("uniform(0ms, 20ms)", "rate: 100/s, connections: 1"));
+}
+
+#[test]
+fn budgets() {
+    for (entry, expected) in [
+        ("{ metric: added_p99 }", "3:10 this entry limits nothing; add `max: …` or `min: …`"),
+        ("{ metric: added_p98, max: 1ms }", "3:20 unknown value `added_p98`; did you mean `added_p9"),
+        ("{ metric: added_p99, max: 1 }", "3:36 the duration `1` has no unit;"),
+        ("{ metric: added_p99, max: 1ms, min: 2ms }", "3:46 the least 2ms is above the most 1ms;"),
+        (
+            "{ gateway: ngnix, metric: added_p99, max: 1ms }",
+            "3:21 no gateway here is labelled `ngnix`; did you mean `nginx`?",
+        ),
+        (
+            "{ metric: error_share, max: 1% }, { metric: error_share, max: 2% }",
+            "3:44 `max` of this metric of every gateway is limited twice;",
+        ),
+        ("{ metric: added_p99 , maximum: 1ms }", "3:32 unknown key `maximum`;"),
+    ] {
+        let told = mistake(&format!("{SMALLEST}budget: [{entry}]\n"));
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{entry}\n{told}");
+    }
+}
+
+#[test]
+fn every_mistake_is_told_in_the_order_of_the_lines() {
+    let told = mistake(
+        "trials: 0\ngateways: [ngnix, kong]\nload: [{ loop: open, connections: 0 }]\ntimeout: soon\nbudget: [{ metric: added_p50 }]\n",
+    );
+    let lines: Vec<_> = told.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(lines, ["1:9", "2:12", "2:19", "3:8", "3:35", "4:10", "5:10"], "{told}");
+}
+
+/// Whatever is typed, the answer is a plan or mistakes that can be shown.
+#[test]
+fn damaged_plans_are_refused_without_a_panic() {
+    let mut random = hoptax_load::random::Random::new(11);
+    let junk: Vec<char> = "[]{}:,-&*!|>'\"%@`#?~\t\r\n \u{feff}é0".chars().collect();
+    let mut refused = 0;
+    for _ in 0..3000 {
+        let mut text: Vec<char> = TEMPLATE.chars().collect();
+        for _ in 0..=random.below(3) {
+            let at = random.below(text.len() as u64) as usize;
+            match random.below(4) {
+                0 => text.truncate(at.max(1)),
+                1 => drop(text.remove(at)),
+                2 => text[at] = junk[random.below(junk.len() as u64) as usize],
+                _ => text.insert(at, junk[random.below(junk.len() as u64) as usize]),
+            }
+            if text.is_empty() {
+                text.push('x');
+            }
+        }
+        let text: String = text.into_iter().collect();
+        if let Err(errors) = parsed(&text, &[]) {
+            refused += 1;
+            assert!(!errors.0.is_empty());
+            for error in &errors.0 {
+                assert!(error.line >= 1 && error.column >= 1 && error.span >= 1 && !error.message.is_empty());
+            }
+            assert!(!errors.to_string().is_empty());
+        }
+    }
+    assert!(refused > 300, "the damage was too small to say anything: {refused}");
+}

@@ -1,0 +1,214 @@
+//! Whole plans: what they mean.
+
+use super::*;
+
+mod mistakes;
+mod schema;
+
+fn context() -> Context {
+    let pack = |name: &str, features: &[&str]| PackInfo {
+        name: name.to_owned(),
+        features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+    };
+    Context {
+        cpus: 2,
+        known: vec![pack("nginx", &["key-auth", "rate-limit"]), pack("haproxy", &[]), pack("envoy", &[])],
+        directory: PathBuf::from("no-such-directory"),
+    }
+}
+
+fn parsed(text: &str, sets: &[&str]) -> Result<Plan, PlanErrors> {
+    let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+    parse("plans/x.yaml", text, &sets, &context())
+}
+
+fn good(text: &str) -> Plan {
+    parsed(text, &[]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+const SMALLEST: &str = "gateways: [nginx]\nload: [{ loop: closed, connections: 1 }]\n";
+
+#[test]
+fn defaults_fill_what_was_left_out() {
+    assert_eq!(
+        good(SMALLEST),
+        Plan {
+            name: "x".to_owned(),
+            upstream: Upstream::BuiltIn(BuiltInUpstream {
+                instances: 1,
+                status: 200,
+                headers: Vec::new(),
+                body: Body::Size(1024),
+                delay: Delay::Fixed(Duration::ZERO),
+                failures: 0.0,
+                port: None,
+            }),
+            gateways: vec![Gateway {
+                label: "nginx".to_owned(),
+                kind: GatewayKind::Pack { pack: "nginx".to_owned(), workers: 1, features: Vec::new() },
+            }],
+            target: Target {
+                method: "GET".to_owned(),
+                path: "/".to_owned(),
+                headers: Vec::new(),
+                body: None
+            },
+            load: vec![LoadPoint {
+                shape: Shape::Closed,
+                connections: 1,
+                duration: Duration::from_secs(10),
+                requests: None,
+            }],
+            trials: 5,
+            warmup: Duration::from_secs(2),
+            pause: Duration::ZERO,
+            timeout: Duration::from_secs(3),
+            profile: Profile::Equalised,
+            access_log: AccessLog::Off,
+            cpus: CpuPlan::Auto,
+            isolate: false,
+            seed: None,
+            budget: Vec::new(),
+        }
+    );
+}
+
+#[test]
+fn everything_can_be_said() {
+    let plan = good(
+        r#"
+name: all
+upstream:
+  instances: 2
+  status: 503
+  headers: { x-a: b, set-cookie: [one, two] }
+  body: { text: hello }
+  delay: choice(99% 0ms, 1% 50ms)
+  failures: 1%
+  port: 8000
+gateways:
+  - { name: nginx, label: with-keys, workers: 2, features: [key-auth] }
+  - hop-l4
+  - name: hop-l7
+  - { name: external, label: mine, url: "http://localhost:9000/", pid: 4711 }
+target: { method: POST, path: "/a?b=c", headers: { Host: echo.com }, body: 64KiB }
+load:
+  - { loop: open, rate: 1000/s, arrivals: jitter(25%), connections: 64, duration: 1m, requests: 500 }
+trials: 3
+warmup: 0s
+pause: 250ms
+timeout: 1s
+profile: stock
+access_log: file
+cpus: { generator: 0, gateway: "0-1" }
+isolate: true
+seed: 18446744073709551615
+budget:
+  - { gateway: with-keys, metric: added_p99, max: 1ms }
+  - { metric: throughput_ratio, min: 0.9 }
+"#,
+    );
+    let Upstream::BuiltIn(upstream) = &plan.upstream else { panic!("built in") };
+    assert_eq!((upstream.instances, upstream.status, upstream.port), (2, 503, Some(8000)));
+    assert_eq!(upstream.body, Body::Text("hello".to_owned()));
+    assert_eq!(upstream.failures, 0.01);
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(upstream.headers, [pair("x-a", "b"), pair("set-cookie", "one"), pair("set-cookie", "two")]);
+    let labels: Vec<_> = plan.gateways.iter().map(|gateway| gateway.label.as_str()).collect();
+    assert_eq!(labels, ["with-keys", "hop-l4", "hop-l7", "mine"]);
+    assert_eq!(
+        plan.gateways[3].kind,
+        GatewayKind::External { url: "http://localhost:9000".to_owned(), pid: Some(4711) }
+    );
+    assert_eq!(plan.gateways[1].kind, GatewayKind::Hop(HopKind::L4));
+    assert_eq!(plan.target.headers, [pair("Host", "echo.com")]);
+    assert_eq!(plan.target.body, Some(Body::Size(65_536)));
+    assert_eq!(
+        plan.load[0].shape,
+        Shape::Open { rate: 1000.0, arrivals: hoptax_load::spec::Arrivals::Jitter(0.25) }
+    );
+    assert_eq!(plan.load[0].requests, Some(500));
+    let sets = CpuSets { generator: vec![0], gateway: vec![0, 1], upstream: Vec::new() };
+    assert_eq!(plan.cpus, CpuPlan::Pinned(sets));
+    assert_eq!((plan.profile, plan.access_log), (Profile::Stock, AccessLog::File));
+    assert_eq!((plan.isolate, plan.seed), (true, Some(u64::MAX)));
+    assert_eq!((plan.budget[0].max, plan.budget[1].min), (Some(1000.0), Some(0.9)));
+}
+
+#[test]
+fn a_running_upstream_is_a_url() {
+    let plan = good(&format!("upstream: {{ url: \"http://127.0.0.1:8080\" }}\n{SMALLEST}"));
+    assert_eq!(plan.upstream, Upstream::Running { url: "http://127.0.0.1:8080".to_owned() });
+}
+
+#[test]
+fn a_status_without_a_body_has_none() {
+    let plan = good(&format!("upstream: {{ status: 204 }}\n{SMALLEST}"));
+    assert!(matches!(plan.upstream, Upstream::BuiltIn(BuiltInUpstream { body: Body::Size(0), .. })));
+}
+
+fn points(load: &str) -> Vec<String> {
+    let plan = good(&format!("gateways: []\nload:\n  - {{ {load} }}\n"));
+    plan.load
+        .iter()
+        .map(|point| format!("{}, {}", point.describe(), units::show_duration(point.duration)))
+        .collect()
+}
+
+#[test]
+fn sweeps_expand_with_the_first_typed_changing_slowest() {
+    assert_eq!(
+        points("loop: closed, connections: [1, 100], duration: [2s, 1s]"),
+        [
+            "closed, 1 connection, 2s",
+            "closed, 1 connection, 1s",
+            "closed, 100 connections, 2s",
+            "closed, 100 connections, 1s",
+        ]
+    );
+    assert_eq!(
+        points("duration: [2s, 1s], loop: closed, connections: [1, 100]"),
+        [
+            "closed, 1 connection, 2s",
+            "closed, 100 connections, 2s",
+            "closed, 1 connection, 1s",
+            "closed, 100 connections, 1s",
+        ]
+    );
+    assert_eq!(
+        points("loop: open, arrivals: [constant, poisson], rate: [10/s, 60/m], connections: 2"),
+        [
+            "open, 10/s constant, 2 connections, 10s",
+            "open, 1/s constant, 2 connections, 10s",
+            "open, 10/s poisson, 2 connections, 10s",
+            "open, 1/s poisson, 2 connections, 10s",
+        ]
+    );
+}
+
+#[test]
+fn sets_lie_over_the_file() {
+    let plan = parsed(SMALLEST, &["trials=1", "load.0.duration=2s", "gateways=[hop-l4, hop-l7]"]).unwrap();
+    assert_eq!((plan.trials, plan.load[0].duration), (1, Duration::from_secs(2)));
+    assert_eq!(plan.gateways.len(), 2);
+}
+
+#[test]
+fn what_is_understood_survives_the_record() {
+    let plan = good(SMALLEST);
+    let json = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&json).unwrap(), plan);
+}
+
+#[test]
+fn the_template_is_a_plan_and_names_every_key() {
+    let plan = good(TEMPLATE);
+    assert!(!plan.gateways.is_empty());
+    let schema = schema();
+    for key in schema["properties"].as_object().unwrap().keys() {
+        assert!(
+            TEMPLATE.contains(&format!("\n{key}:")) || TEMPLATE.contains(&format!("\n# {key}:")),
+            "{key}"
+        );
+    }
+}

@@ -1,0 +1,35 @@
+//! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
+
+mod charts;
+mod csv;
+mod format;
+mod html;
+mod json;
+mod markdown;
+mod model;
+mod sentence;
+mod table;
+mod terminal;
+
+pub use charts::ChartError;
+pub use csv::csv;
+pub use html::{HtmlError, html};
+pub use json::json;
+pub use markdown::markdown;
+pub use model::{Belief, Model};
+pub use terminal::terminal;
+
+use crate::cli::Exit;
+
+/// The exit code that a measured run deserves.
+pub fn verdict(model: &Model) -> Exit {
+    if !model.measured_anything() {
+        Exit::Failed
+    } else if model.belief() == Belief::Void {
+        Exit::Void
+    } else if model.over_budget() {
+        Exit::OverBudget
+    } else {
+        Exit::Success
+    }
+}

@@ -1,0 +1,206 @@
+//! The one report model: what every format draws, and, serialised, the JSON report itself.
+
+use super::sentence;
+use crate::analysis::{Analysis, BudgetResult, Case, Finding, Load, NoiseFloor, Outcome, Severity};
+use crate::plan::Upstream;
+use crate::record::{Contender, Environment, RunRecord};
+use serde::Serialize;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Version of the JSON report.
+const SCHEMA: u32 = 1;
+
+/// What a report says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Model {
+    /// Version of this document.
+    pub schema: u32,
+    /// The plan's name.
+    pub name: String,
+    /// Whether the run ended before its last trial: by a signal, or because it was killed.
+    pub interrupted: bool,
+    /// Version of hoptax that measured.
+    pub hoptax: String,
+    /// Start, RFC 3339, UTC.
+    pub started: String,
+    /// End, RFC 3339, UTC; absent if the run was killed.
+    pub ended: Option<String>,
+    /// Seed of the order and the arrivals.
+    pub seed: u64,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The plan as it was typed.
+    pub plan_text: String,
+    /// Rounds asked for.
+    pub rounds: u32,
+    /// Method and path requested.
+    pub target: String,
+    /// Settings of gateways: `equalised` or `stock`.
+    pub profile: crate::plan::Profile,
+    /// Trials planned, direct ones included.
+    pub trials_planned: u32,
+    /// Trials recorded.
+    pub trials_recorded: usize,
+    /// The machine.
+    pub environment: Environment,
+    /// Direct and the gateways, with versions, settings and failures.
+    pub contenders: Vec<Contender>,
+    /// One sentence or two per gateway.
+    pub summary: Vec<Summary>,
+    /// How far direct lies from itself.
+    pub noise_floor: NoiseFloors,
+    /// Every contender at every load point.
+    pub cases: Vec<Case>,
+    /// Doubts, the gravest first.
+    pub findings: Vec<Finding>,
+    /// Budgets.
+    pub budget: Vec<BudgetResult>,
+    /// What is to be known about the records themselves: lines that could not be read, an upstream without a ledger.
+    pub notes: Vec<String>,
+}
+
+/// What is said of one gateway.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Label.
+    pub gateway: String,
+    /// The numbers in words.
+    pub sentence: String,
+}
+
+/// The noise floor of each load point.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NoiseFloors {
+    /// How it is computed.
+    pub definition: &'static str,
+    /// One per load point.
+    pub by_load: Vec<NoiseFloor>,
+}
+
+/// Whether the run is to be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Belief {
+    /// No finding is graver than a note.
+    Believable,
+    /// There are warnings.
+    Warnings,
+    /// A finding says not to believe a case.
+    Void,
+}
+
+impl Model {
+    /// The model of a run. `unreadable` are lines of the records that were skipped, in words.
+    pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
+        let ended = run.ended.as_ref();
+        let summary = sentence::summaries(run, &analysis);
+        Self {
+            schema: SCHEMA,
+            name: run.plan.name.clone(),
+            interrupted: ended.is_none_or(|ended| ended.interrupted),
+            hoptax: run.hoptax.clone(),
+            started: timestamp(run.started_unix_ns),
+            ended: ended.map(|ended| timestamp(ended.unix_ns)),
+            seed: run.seed,
+            command: run.command.clone(),
+            plan_text: run.plan_text.clone(),
+            rounds: run.plan.trials,
+            target: format!("{} {}", run.plan.target.method, run.plan.target.path),
+            profile: run.plan.profile,
+            trials_planned: run.trials_planned,
+            trials_recorded,
+            environment: run.environment.clone(),
+            contenders: run.contenders.clone(),
+            summary,
+            noise_floor: NoiseFloors {
+                definition: "root mean square over rounds of (direct last − direct first)",
+                by_load: analysis.noise_floor,
+            },
+            cases: analysis.cases,
+            findings: analysis.findings,
+            budget: analysis.budget,
+            notes: notes(run, trials_recorded, unreadable),
+        }
+    }
+
+    /// Whether any case has a figure.
+    pub fn measured_anything(&self) -> bool {
+        self.cases.iter().any(|case| case.trials > 0)
+    }
+
+    /// Whether the run is to be believed.
+    pub fn belief(&self) -> Belief {
+        match self.findings.iter().map(|finding| finding.severity).min() {
+            Some(Severity::Void) => Belief::Void,
+            Some(Severity::Warning) => Belief::Warnings,
+            Some(Severity::Note) | None => Belief::Believable,
+        }
+    }
+
+    /// Whether a budget was breached, or could not be judged: a limit that nothing was set against is not kept.
+    pub fn over_budget(&self) -> bool {
+        self.budget.iter().any(|result| result.outcome != Outcome::Kept)
+    }
+
+    /// The load points in the plan's order.
+    pub fn loads(&self) -> impl Iterator<Item = &Load> {
+        self.noise_floor.by_load.iter().map(|floor| &floor.load)
+    }
+
+    /// The cases of a load point, direct first.
+    pub fn at<'m>(&'m self, load: &'m Load) -> impl Iterator<Item = &'m Case> {
+        self.cases.iter().filter(move |case| case.load.index == load.index)
+    }
+
+    /// Findings of one rule and severity told once: the first, and the cases of the others.
+    pub fn findings_by_rule(&self) -> Vec<(&Finding, Vec<&str>)> {
+        let mut rules: Vec<(&Finding, Vec<&str>)> = Vec::new();
+        for finding in &self.findings {
+            let same = |first: &Finding| (first.code, first.severity) == (finding.code, finding.severity);
+            match rules.iter_mut().find(|(first, _)| same(first)) {
+                Some((_, others)) => others.extend(finding.case.as_deref()),
+                None => rules.push((finding, Vec::new())),
+            }
+        }
+        rules
+    }
+
+    /// What could not be measured, once per contender and reason.
+    pub fn failures(&self) -> Vec<(&str, &crate::record::Failure)> {
+        let contenders = self.contenders.iter().filter_map(|one| Some((&*one.label, one.failed.as_ref()?)));
+        let trials = self
+            .cases
+            .iter()
+            .flat_map(|case| case.failed_trials.iter().map(|trial| (&*case.gateway, &trial.failure)));
+        let mut all: Vec<(&str, &crate::record::Failure)> = Vec::new();
+        for (label, failure) in contenders.chain(trials) {
+            if !all.iter().any(|(known, other)| *known == label && other.message == failure.message) {
+                all.push((label, failure));
+            }
+        }
+        all
+    }
+}
+
+fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<String> {
+    let mut notes = Vec::new();
+    match &run.ended {
+        None => notes.push("The run was killed, or is still going on: this is what it had measured.".into()),
+        Some(ended) if ended.interrupted => {
+            let planned = run.trials_planned;
+            notes.push(format!("The run was interrupted after {trials_recorded} of {planned} trials."));
+        }
+        Some(_) => {}
+    }
+    if let Upstream::Running { url } = &run.plan.upstream {
+        notes.push(format!(
+            "The upstream at {url} is not ours: it has no ledger and its CPU time was not watched, so extra \
+             upstream requests are unknown."
+        ));
+    }
+    notes.extend(unreadable.iter().map(|line| format!("Skipped what could not be read: {line}.")));
+    notes
+}
+
+fn timestamp(unix_ns: u64) -> String {
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
+}

@@ -1,0 +1,269 @@
+//! The plain sentence about each gateway, written from the numbers and never by hand.
+
+use super::format::Scale;
+use super::model::Summary;
+use crate::analysis::stats::Estimate;
+use crate::analysis::{Analysis, Case, Difference, Load, TaxMetric};
+use crate::record::{DIRECT, RunRecord};
+
+/// One summary per gateway of the plan.
+pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
+    let gateways = run.contenders.iter().filter(|contender| contender.label != DIRECT);
+    gateways
+        .map(|contender| Summary {
+            gateway: contender.label.clone(),
+            sentence: match &contender.failed {
+                Some(failure) => format!("{} was not measured: {}", contender.label, stop(&failure.message)),
+                None => about(&contender.label, analysis),
+            },
+        })
+        .collect()
+}
+
+fn about(gateway: &str, analysis: &Analysis) -> String {
+    let cases: Vec<&Case> = analysis.cases.iter().filter(|case| case.gateway == gateway).collect();
+    let measured: Vec<&Case> = cases.iter().copied().filter(|case| case.trials > 0).collect();
+    let Some(latency) = latency_case(&measured) else { return nothing(gateway, &cases) };
+    let mut sentence = format!("{gateway} {}.", latency_part(latency, analysis));
+    if let Some(throughput) = throughput_case(&measured) {
+        sentence.push_str(&throughput_part(throughput, latency));
+    }
+    if let Some(extra) = latency.tax.as_ref().and_then(|tax| tax.extra_upstream_requests.as_ref())
+        && extra.distinguishable
+        && extra.estimate.estimate.abs() >= 0.005
+    {
+        let told = with_interval(&extra.estimate, Scale::plain());
+        sentence.push_str(&format!(" It makes {told} extra upstream requests per request."));
+    }
+    sentence
+}
+
+fn nothing(gateway: &str, cases: &[&Case]) -> String {
+    match cases.iter().find_map(|case| case.failed.as_ref()) {
+        Some(failure) => format!("{gateway} was not measured: {}", stop(&failure.message)),
+        None => format!("{gateway} was not measured: the run ended before its first trial."),
+    }
+}
+
+/// Where added latency says most: at a fixed rate; without one, at the fewest connections, as under saturation
+/// response time only mirrors throughput.
+fn latency_case<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
+    let open = cases.iter().find(|case| case.load.is_open());
+    let closed = cases.iter().filter(|case| !case.load.is_open());
+    open.or_else(|| closed.min_by_key(|case| case.load.connections)).copied()
+}
+
+/// Where lost throughput says most: in a closed loop with the most connections.
+fn throughput_case<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
+    cases.iter().filter(|case| !case.load.is_open()).max_by_key(|case| case.load.connections).copied()
+}
+
+fn latency_part(case: &Case, analysis: &Analysis) -> String {
+    let at = place(&case.load);
+    let tax = case.tax.as_ref();
+    let Some(median) = tax.and_then(|tax| tax.added_p50.as_ref()) else {
+        return format!("has no measured tax on latency {at}: there is no direct trial of the same round");
+    };
+    let floor = |metric| analysis.noise_floor.get(case.load.index)?.get(metric);
+    let mut parts = vec![("the median", median, floor(TaxMetric::AddedP50))];
+    if let Some(tail) = tax.and_then(|tax| tax.added_p99.as_ref()) {
+        parts.push(("p99", tail, floor(TaxMetric::AddedP99)));
+    }
+    if median.estimate.interval().is_none() {
+        let told: Vec<String> =
+            parts.iter().map(|(which, tax, _)| format!("{} at {which}", time(tax))).collect();
+        let told = told.join(" and ");
+        return format!("adds {told}, {at} (one trial: no interval, not distinguishable from noise)");
+    }
+    let (clear, unclear): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(_, tax, _)| tax.distinguishable);
+    let mut told = Vec::new();
+    if !clear.is_empty() {
+        let each: Vec<String> = clear
+            .iter()
+            .map(|(which, tax, _)| {
+                let less = if tax.estimate.estimate < 0.0 { ", less than direct," } else { "" };
+                format!("{} at {which}{less}", interval(tax))
+            })
+            .collect();
+        told.push(format!("adds {}", each.join(" and ")));
+    }
+    if !unclear.is_empty() {
+        let each: Vec<String> =
+            unclear.iter().map(|(which, tax, floor)| unclear_at(which, tax, *floor)).collect();
+        told.push(format!(
+            "has a tax that is not distinguishable from the noise of this machine {}",
+            each.join(" or ")
+        ));
+    }
+    format!("{}, {at}", told.join("; it "))
+}
+
+/// `at p99 (±80 µs; measured 12 µs, 95 %: −40 to 64)`.
+fn unclear_at(which: &str, tax: &Difference, floor: Option<f64>) -> String {
+    let noise = floor.map_or(String::new(), |floor| format!("±{}; ", Scale::of_us(floor).value(floor)));
+    let scale = Scale::of_us(tax.estimate.estimate);
+    format!("at {which} ({noise}measured {}, 95 %: {})", time(tax), scale.interval_of(&tax.estimate))
+}
+
+fn time(tax: &Difference) -> String {
+    Scale::of_us(tax.estimate.estimate).value(tax.estimate.estimate)
+}
+
+fn interval(tax: &Difference) -> String {
+    with_interval(&tax.estimate, Scale::of_us(tax.estimate.estimate))
+}
+
+fn throughput_part(case: &Case, told_before: &Case) -> String {
+    let Some(tax) = &case.tax else { return String::new() };
+    let at =
+        if case.load.index == told_before.load.index { "There".into() } else { capital(&place(&case.load)) };
+    let mut parts = Vec::new();
+    if let Some(ratio) = &tax.throughput_ratio {
+        parts.push(taken(ratio));
+    }
+    if let Some(cpu) = &tax.cpu_us_per_request {
+        parts.push(format!(
+            "uses {} of CPU per request",
+            with_interval(&cpu.estimate, Scale::of_us(cpu.estimate.estimate))
+        ));
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(" {at} it {}.", parts.join(" and ")),
+    }
+}
+
+fn taken(ratio: &Difference) -> String {
+    let estimate = &ratio.estimate;
+    let lost = Estimate {
+        estimate: 1.0 - estimate.estimate,
+        low: estimate.high.map(|high| 1.0 - high),
+        high: estimate.low.map(|low| 1.0 - low),
+        trials: estimate.trials,
+    };
+    if lost.interval().is_none() {
+        let value = Scale::percent().value(lost.estimate);
+        return format!(
+            "takes {value} of the throughput (one trial: no interval, not distinguishable from noise)"
+        );
+    }
+    let told = with_interval(&lost, Scale::percent());
+    match (ratio.distinguishable, lost.estimate < 0.0) {
+        (false, _) => format!("takes {told} of the throughput, which is not distinguishable from noise,"),
+        (true, false) => format!("takes {told} of the throughput"),
+        (true, true) => {
+            format!("has {} more throughput than direct", with_interval(&gained(&lost), Scale::percent()))
+        }
+    }
+}
+
+fn gained(lost: &Estimate) -> Estimate {
+    Estimate {
+        estimate: -lost.estimate,
+        low: lost.high.map(|high| -high),
+        high: lost.low.map(|low| -low),
+        trials: lost.trials,
+    }
+}
+
+/// `41 µs (95 %: 38–44)`.
+pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
+    let value = scale.value(estimate.estimate);
+    match estimate.interval() {
+        Some((low, high)) => format!("{value} (95 %: {})", scale.interval(low, high)),
+        None => format!("{value} (one trial: no interval)"),
+    }
+}
+
+fn place(load: &Load) -> String {
+    let plural = if load.connections == 1 { "" } else { "s" };
+    match load.rate {
+        Some(rate) => {
+            format!("at {}/s over {} connection{plural}", super::format::number(rate), load.connections)
+        }
+        None => format!("at {} connection{plural}", load.connections),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn stop(message: &str) -> String {
+    let message = message.trim_end();
+    if message.ends_with(['.', '!', '?']) { message.into() } else { format!("{message}.") }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::fixture::{Run, closed_point, failure, open_point, via};
+    use crate::record::Stage;
+
+    fn sentence(run: &Run, gateway: &str) -> String {
+        let summaries = super::summaries(&run.record, &run.analyse());
+        summaries.into_iter().find(|summary| summary.gateway == gateway).expect("a gateway").sentence
+    }
+
+    #[test]
+    fn says_what_is_added_taken_and_used() {
+        let mut run = Run::closed(32);
+        for round in 0..4 {
+            run.direct(round, 100, 101);
+            let trial =
+                via("nginx", round).all_at_us(150 + u64::from(round % 2)).throughput(650 + u64::from(round));
+            run.push(trial.gateway_cpu_us(11_700 + 18 * u64::from(round)));
+        }
+        let told = sentence(&run, "nginx");
+        assert!(told.starts_with("nginx adds 5"), "{told}");
+        assert!(told.contains(" at the median and 5"), "{told}");
+        assert!(told.contains(" at p99, at 32 connections. There it takes 34.8 % (95 %: 34.6–35.1) of the throughput and uses 18 µs"), "{told}");
+    }
+
+    #[test]
+    fn says_not_distinguishable() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.direct(round, 100, 180);
+            run.push(via("haproxy", round).all_at_us(150 + u64::from(round)));
+        }
+        let told = sentence(&run, "haproxy");
+        assert!(
+            told.contains(
+                "has a tax that is not distinguishable from the noise of this machine at the median (±8"
+            ),
+            "{told}"
+        );
+        assert!(told.contains("of the throughput, which is not distinguishable"), "{told}");
+    }
+
+    #[test]
+    fn one_trial_says_that_there_is_no_interval() {
+        let told = sentence(&Run::steady(1, 100, &[("nginx", 150)]), "nginx");
+        assert!(told.contains("one trial: no interval, not distinguishable"), "{told}");
+    }
+
+    #[test]
+    fn takes_latency_from_the_open_loop_and_throughput_from_the_most_connections() {
+        let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(64, 1), open_point(1000.0, 8, 1)]);
+        for round in 0..3 {
+            for load in 0..3 {
+                run.push(via("direct", round).first().at_load(load).all_at_us(100 + u64::from(load)));
+                run.push(via("direct", round).last().at_load(load).all_at_us(100 + u64::from(load)));
+                run.push(via("nginx", round).at_load(load).all_at_us(200 + 100 * u64::from(load)));
+            }
+        }
+        let told = sentence(&run, "nginx");
+        assert!(told.contains("at 1,000/s over 8 connections. At 64 connections it"), "{told}");
+        assert!(told.starts_with("nginx adds 298 µs"), "{told}");
+    }
+
+    #[test]
+    fn a_failed_gateway_says_why() {
+        let mut run = Run::steady(2, 100, &[]);
+        run.contender("envoy", Some(failure(Stage::Missing, "envoy is not installed")));
+        assert_eq!(sentence(&run, "envoy"), "envoy was not measured: envoy is not installed.");
+        run.contender("late", None);
+        assert_eq!(sentence(&run, "late"), "late was not measured: the run ended before its first trial.");
+    }
+}

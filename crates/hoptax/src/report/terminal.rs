@@ -1,0 +1,363 @@
+//! The report on a terminal: a table per load point, the sentences, what failed, what to doubt.
+
+use super::format::{Scale, number};
+use super::model::{Belief, Model};
+use super::sentence::with_interval;
+use super::table::{self, Cell, HEADINGS};
+use crate::analysis::{Case, Finding, Load, Outcome, Severity};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle};
+
+/// Marks a tax that does not stand out of the noise.
+const MARK: &str = "~";
+
+/// Columns apart by blanks, so that eight of them fit into 80 columns; one rule below the headings.
+const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// The report as text, wrapped to `width` columns; `colour` adds ANSI colours.
+pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
+    let page = Page { width, colour };
+    let mut text = page.heading(model);
+    for load in model.loads() {
+        text.push('\n');
+        text.push_str(&page.load(model, load));
+    }
+    if model.cases.iter().any(has_mark) {
+        text.push('\n');
+        text.push_str(&page.wrap(&format!(
+            "{MARK} not distinguishable from the noise of this machine. Below each figure: its 95 % interval over \
+             trials."
+        ), "", ""));
+    } else if model.measured_anything() {
+        text.push_str("\nBelow each figure: its 95 % interval over trials.\n");
+    }
+    for section in [page.sentences(model), page.budget(model), page.failures(model), page.findings(model)] {
+        if !section.is_empty() {
+            text.push('\n');
+            text.push_str(&section);
+        }
+    }
+    if model.measured_anything() {
+        text.push('\n');
+        text.push_str(&page.wrap(belief(model.belief()), "", ""));
+    }
+    text
+}
+
+fn has_mark(case: &Case) -> bool {
+    table::row(case).is_some_and(|row| row.iter().any(|cell| !cell.distinguishable))
+}
+
+struct Page {
+    width: u16,
+    colour: bool,
+}
+
+/// ANSI styles (ECMA-48, "select graphic rendition").
+const BOLD: &str = "1";
+const RED: &str = "31";
+const YELLOW: &str = "33";
+const DIM: &str = "2";
+
+impl Page {
+    fn style(&self, style: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.into() }
+    }
+
+    fn heading(&self, model: &Model) -> String {
+        let planned = model.trials_planned;
+        let mut text = self.style(BOLD, &format!("{}: what does each hop cost?", model.name));
+        text.push('\n');
+        let trials = format!(
+            "{}, {} settings, {} of {planned} trials in {} round{}, seed {}.",
+            model.target,
+            match model.profile {
+                crate::plan::Profile::Equalised => "equalised",
+                crate::plan::Profile::Stock => "stock",
+            },
+            model.trials_recorded,
+            model.rounds,
+            if model.rounds == 1 { "" } else { "s" },
+            model.seed
+        );
+        text.push_str(&self.wrap(&trials, "", ""));
+        for note in &model.notes {
+            text.push_str(&self.wrap(note, "", ""));
+        }
+        text
+    }
+
+    fn load(&self, model: &Model, load: &Load) -> String {
+        let mut table = Table::new();
+        table.load_style(PLAIN).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(self.width);
+        let mut headings = vec!["gateway"];
+        headings.extend(HEADINGS);
+        table.set_header(headings);
+        for case in model.at(load) {
+            table.add_row(self.row(case));
+        }
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 1));
+            if index > 0 {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+            if index == 1 {
+                // The widest figures; the others fit into what comfy-table gives them.
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        let mut text = self.style(BOLD, &capital(&load.label));
+        text.push('\n');
+        for line in table.lines() {
+            if !line.trim().is_empty() {
+                text.push_str(line.trim_end());
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    fn row(&self, case: &Case) -> Row {
+        let mut cells = vec![case.gateway.clone()];
+        match table::row(case) {
+            Some(row) => cells.extend(row.iter().map(in_two_lines)),
+            None if case.failed.is_some() => cells.push("failed".into()),
+            None => cells.push("not reached".into()),
+        }
+        Row::from(cells)
+    }
+
+    fn sentences(&self, model: &Model) -> String {
+        model.summary.iter().map(|one| self.wrap(&one.sentence, "", "  ")).collect()
+    }
+
+    fn budget(&self, model: &Model) -> String {
+        let mut text = String::new();
+        for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {
+            let metric = metric_name(result.metric);
+            let limit = match (result.max, result.min) {
+                (Some(max), _) => format!("at most {}", number(max)),
+                (None, Some(min)) => format!("at least {}", number(min)),
+                (None, None) => "no limit".into(),
+            };
+            let told = match &result.measured {
+                Some(value) => format!("it is {}", with_interval(value, Scale::plain())),
+                None => "nothing could be set against it".into(),
+            };
+            let line = format!("{}: {metric} must be {limit}; {told}.", result.case);
+            text.push_str(&self.wrap(&line, &self.style(RED, "over budget"), "  "));
+        }
+        text
+    }
+
+    fn failures(&self, model: &Model) -> String {
+        let mut text = String::new();
+        for (label, failure) in model.failures() {
+            text.push_str(&self.wrap(
+                &format!("{label} ({}): {}", stage_name(failure.stage), failure.message),
+                &self.style(RED, "failed"),
+                "  ",
+            ));
+            for line in failure.detail.lines() {
+                text.push_str(&self.style(DIM, &format!("    {line}")));
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    fn findings(&self, model: &Model) -> String {
+        model.findings_by_rule().iter().map(|(finding, others)| self.finding(finding, others.len())).collect()
+    }
+
+    fn finding(&self, finding: &Finding, others: usize) -> String {
+        let style = match finding.severity {
+            Severity::Void => RED,
+            Severity::Warning => YELLOW,
+            Severity::Note => DIM,
+        };
+        let about = finding.case.as_ref().map_or(String::new(), |case| format!("{case}: "));
+        let more = match others {
+            0 => String::new(),
+            1 => " So it is for one more case.".into(),
+            others => format!(" So it is for {others} more cases."),
+        };
+        let line = format!("{}: {about}{}{more} {}", finding.code, finding.message, finding.advice);
+        self.wrap(&line, &self.style(style, finding.severity.name()), "  ")
+    }
+
+    /// Wraps at spaces. `lead` stands before the text, with a style or without, `indent` before each further line.
+    fn wrap(&self, text: &str, lead: &str, indent: &str) -> String {
+        let mut out = lead.to_string();
+        let mut column = visible(lead);
+        for word in words(text) {
+            let length = word.chars().count();
+            if column > indent.len() && column + 1 + length > usize::from(self.width) {
+                out.push('\n');
+                out.push_str(indent);
+                column = indent.len();
+            } else if column > 0 {
+                out.push(' ');
+                column += 1;
+            }
+            out.push_str(&word);
+            column += length;
+        }
+        out.push('\n');
+        out
+    }
+}
+
+/// Words, each with the unit that belongs to it.
+fn words(text: &str) -> Vec<String> {
+    const UNITS: [&str; 9] = ["%", "µs", "ms", "s", "k", "B", "KiB", "MiB", "GiB"];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_end_matches([',', '.', ':', ';', ')']);
+        match words.last_mut() {
+            Some(number) if UNITS.contains(&bare) && number.ends_with(|c: char| c.is_ascii_digit()) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.into()),
+        }
+    }
+    words
+}
+
+/// The last line: how far to believe the run.
+pub(super) fn belief(belief: Belief) -> &'static str {
+    match belief {
+        Belief::Believable => "Believable: no finding is graver than a note.",
+        Belief::Warnings => "To be read with its warnings.",
+        Belief::Void => "Void: a finding says not to believe it.",
+    }
+}
+
+fn in_two_lines(cell: &Cell) -> String {
+    let mark = if cell.distinguishable { "" } else { MARK };
+    match cell.interval.is_empty() {
+        true => format!("{mark}{}", cell.value),
+        false => format!("{mark}{}\n{}", cell.value, cell.interval),
+    }
+}
+
+/// Columns that a text takes, ANSI styles left out.
+fn visible(text: &str) -> usize {
+    let mut inside = false;
+    let mut columns = 0;
+    for letter in text.chars() {
+        match letter {
+            '\u{1b}' => inside = true,
+            'm' if inside => inside = false,
+            _ => columns += usize::from(!inside),
+        }
+    }
+    columns
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A metric as it is written in a plan.
+pub(super) fn metric_name(metric: crate::plan::Metric) -> String {
+    serde_json::to_value(metric).ok().and_then(|name| Some(name.as_str()?.to_string())).unwrap_or_default()
+}
+
+/// A stage in words.
+pub(super) fn stage_name(stage: crate::record::Stage) -> &'static str {
+    match stage {
+        crate::record::Stage::Missing => "not installed",
+        crate::record::Stage::Start => "did not start",
+        crate::record::Stage::Verify => "answered otherwise than direct",
+        crate::record::Stage::Trial => "during a trial",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture::{Run, failure, sample, via};
+
+    #[test]
+    fn fits_into_eighty_columns_and_says_everything() {
+        let text = terminal(&sample().model(), 80, false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+        }
+        for part in [
+            "Closed loop, 32 connections",
+            "added p99",
+            "nginx adds",
+            "envoy was not measured",
+            "failed envoy (not installed)",
+            "last line of a log",
+            "warning generator-saturated: ",
+            "So it is for 4 more cases.",
+            "To be read with its warnings.",
+        ] {
+            assert!(text.contains(part), "`{part}` is missing:\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'), "no colours were asked for");
+        assert!(!text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colours() {
+        let model = sample().model();
+        let mut text = terminal(&model, 80, true);
+        assert!(text.contains('\u{1b}'));
+        for style in [BOLD, RED, YELLOW, DIM, "0"] {
+            text = text.replace(&format!("\u{1b}[{style}m"), "");
+        }
+        assert_eq!(text, terminal(&model, 80, false));
+    }
+
+    #[test]
+    fn marks_and_names_what_is_not_distinguishable() {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            run.direct(round, 100, 160);
+            run.push(via("nginx", round).all_at_us(140));
+        }
+        let text = terminal(&run.model(), 80, false);
+        assert!(text.contains("~+9.95 µs"), "{text}");
+        assert!(text.contains("~ not distinguishable from the noise"), "{text}");
+    }
+
+    #[test]
+    fn one_trial_is_said_below_the_figure() {
+        let text = terminal(&Run::steady(1, 100, &[("nginx", 150)]).model(), 80, false);
+        assert!(text.contains("one trial"), "{text}");
+    }
+
+    #[test]
+    fn an_interrupted_and_a_killed_run_say_so() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.record.ended.as_mut().expect("made with an end").interrupted = true;
+        assert!(terminal(&run.model(), 80, false).contains("The run was interrupted after 6 of 20 trials."));
+        run.record.ended = None;
+        assert!(terminal(&run.model(), 80, false).contains("The run was killed"));
+    }
+
+    #[test]
+    fn a_breached_budget_is_told_with_its_limit() {
+        let mut run = Run::steady(3, 100, &[("nginx", 150)]);
+        run.contender("envoy", Some(failure(crate::record::Stage::Start, "did not start")));
+        let metric = crate::plan::Metric::AddedP50;
+        run.record.plan.budget =
+            vec![crate::plan::Budget { gateway: None, metric, max: Some(20.0), min: None }];
+        let text = terminal(&run.model(), 200, false);
+        assert!(
+            text.contains("over budget nginx, closed loop, 32 connections: added_p50 must be at most 20")
+        );
+        assert!(text.contains("added_p50 must be at most 20; nothing could be set against it."), "{text}");
+    }
+
+    #[test]
+    fn a_unit_stays_with_its_number() {
+        assert_eq!(words("adds 41 µs (95 %: 38–44)."), ["adds", "41 µs", "(95 %:", "38–44)."]);
+    }
+}

@@ -1,0 +1,402 @@
+//! The flow of a run: the schedule turned into trials, each on disk before the next begins.
+//!
+//! Knows the world only by the traits [`Driver`] and [`Traffic`], so that its tests state what happens, in which order,
+//! when something is missing, wrong, killed or interrupted.
+
+mod generator;
+mod trial;
+
+#[cfg(test)]
+mod tests;
+
+pub use generator::LocalTraffic;
+pub use trial::{Usage, WatchedRoles, load_spec};
+
+use crate::lab::{Driver, Facts, Service, Watched};
+use crate::plan::{Gateway, GatewayKind, HopKind, Plan};
+use crate::record::dir::{DirError, RunDir};
+use crate::record::{
+    Contender as ContenderRecord, DIRECT, Ended, Environment, Failure, RunRecord, SCHEMA, Stage, TrialRecord,
+};
+use crate::schedule::{self, Contender, Slot};
+use hoptax_load::clock;
+use hoptax_load::record::{LoadRecord, Phase};
+use hoptax_load::spec::{LoadSpec, RequestSpec};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Sends traffic and watches what it costs.
+pub trait Traffic {
+    /// One request to direct and one through the gateway, before anything is timed.
+    ///
+    /// # Errors
+    /// If the gateway answers otherwise than direct does.
+    fn verify(
+        &mut self,
+        request: &RequestSpec,
+        timeout: Duration,
+        direct: SocketAddr,
+        gateway: SocketAddr,
+    ) -> Result<(), Failure>;
+
+    /// One trial's load, while `watched` (the upstream, then the gateway, as far as they are there) is sampled.
+    fn load(
+        &mut self,
+        spec: &LoadSpec,
+        watched: &WatchedRoles,
+        interrupted: &AtomicBool,
+        phase: &mut dyn FnMut(Phase),
+    ) -> Loaded;
+}
+
+/// What came of one trial's load. Where it failed, what was measured until then is kept.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// What the generator saw.
+    pub record: Option<LoadRecord>,
+    /// What the probes saw.
+    pub usage: Usage,
+    /// Why there is no record.
+    pub failed: Option<Failure>,
+}
+
+/// Told what happens while it happens. Every method does nothing unless implemented.
+pub trait Progress {
+    /// The run begins.
+    fn begun(&mut self, trials: usize, expected: Duration) {
+        let _ = (trials, expected);
+    }
+    /// A service is being started or verified.
+    fn preparing(&mut self, what: &str) {
+        let _ = what;
+    }
+    /// A contender takes no part, or a trial failed.
+    fn failed(&mut self, label: &str, failure: &Failure) {
+        let _ = (label, failure);
+    }
+    /// Trial `number` (from 0) begins.
+    fn trial(&mut self, number: usize, slot: &Slot, label: &str) {
+        let _ = (number, slot, label);
+    }
+    /// The trial's generator entered a phase.
+    fn phase(&mut self, phase: Phase) {
+        let _ = phase;
+    }
+    /// The trial is on disk.
+    fn recorded(&mut self, trial: &TrialRecord) {
+        let _ = trial;
+    }
+}
+
+/// What a run is made of.
+pub struct Run<'a> {
+    /// What to measure.
+    pub plan: &'a Plan,
+    /// The plan as typed.
+    pub plan_text: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The target's body.
+    pub body: Vec<u8>,
+    /// Order and arrivals.
+    pub seed: u64,
+    /// CPUs for the generator's workers; empty: one worker, not pinned.
+    pub generator_cpus: Vec<u32>,
+    /// The machine.
+    pub environment: Environment,
+    /// Set by a signal: the trial under way is cut short, and nothing further begins.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// How a run ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Trials of gateways and direct that were measured without a failure.
+    pub measured: usize,
+    /// As it stands in the record.
+    pub ended: Ended,
+}
+
+impl Run<'_> {
+    /// Starts everything, measures every case in every round, stops everything. What was measured is on disk whatever
+    /// happens; nothing that was started is left.
+    ///
+    /// # Errors
+    /// If the run directory cannot be written any more.
+    pub fn run(
+        &self,
+        dir: &mut RunDir,
+        driver: &mut dyn Driver,
+        traffic: &mut dyn Traffic,
+        progress: &mut dyn Progress,
+    ) -> Result<Outcome, DirError> {
+        let slots =
+            schedule::schedule(self.plan.gateways.len(), self.plan.load.len(), self.plan.trials, self.seed);
+        progress.begun(slots.len(), schedule::estimate(self.plan));
+        let mut record = self.record(slots.len());
+        dir.write_run(&record)?;
+
+        progress.preparing("upstream");
+        let mut flow = match driver.start_upstream() {
+            Ok(upstream) => Flow { run: self, upstream, gateways: Vec::new(), driver, traffic, progress },
+            Err(failure) => {
+                progress.failed("upstream", &failure);
+                return end(dir, &mut record, 0, false, Some(failure));
+            }
+        };
+        record.contenders[0].version = flow.upstream.facts().version.clone();
+        flow.start_gateways(&mut record);
+        dir.write_run(&record)?;
+
+        let measured = flow.measure(&slots, dir);
+        let interrupted = self.is_interrupted();
+        drop(flow);
+        match measured {
+            Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
+            Err(error) => {
+                // The disk took no more trials; perhaps it still takes word of that.
+                let failure = Failure {
+                    stage: Stage::Trial,
+                    message: format!("{error}; the trials before are kept"),
+                    detail: String::new(),
+                };
+                let _ = end(dir, &mut record, 0, interrupted, Some(failure));
+                Err(error)
+            }
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn record(&self, trials: usize) -> RunRecord {
+        let direct = contender(DIRECT, String::new(), None);
+        let gateways = self.plan.gateways.iter().map(|gateway| {
+            let (kind, workers) = match &gateway.kind {
+                GatewayKind::Pack { pack, workers, .. } => (pack.clone(), Some(*workers)),
+                GatewayKind::Hop(HopKind::L4) => ("hop-l4".to_owned(), None),
+                GatewayKind::Hop(HopKind::L7) => ("hop-l7".to_owned(), None),
+                GatewayKind::External { .. } => ("external".to_owned(), None),
+            };
+            contender(&gateway.label, kind, workers)
+        });
+        RunRecord {
+            schema: SCHEMA,
+            hoptax: env!("CARGO_PKG_VERSION").to_owned(),
+            plan: self.plan.clone(),
+            plan_text: self.plan_text.clone(),
+            command: self.command.clone(),
+            seed: self.seed,
+            contenders: std::iter::once(direct).chain(gateways).collect(),
+            load: self.plan.load.clone(),
+            trials_planned: trials as u32,
+            environment: self.environment.clone(),
+            started_unix_ns: clock::unix(),
+            ended: None,
+        }
+    }
+}
+
+fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord {
+    ContenderRecord {
+        label: label.to_owned(),
+        kind,
+        version: None,
+        workers,
+        settings: Vec::new(),
+        rendered: std::collections::BTreeMap::new(),
+        failed: None,
+    }
+}
+
+fn end(
+    dir: &RunDir,
+    record: &mut RunRecord,
+    measured: usize,
+    interrupted: bool,
+    failed: Option<Failure>,
+) -> Result<Outcome, DirError> {
+    let ended = Ended { unix_ns: clock::unix(), interrupted, failed };
+    record.ended = Some(ended.clone());
+    dir.write_run(record)?;
+    Ok(Outcome { measured, ended })
+}
+
+/// A run whose upstream stands. Dropping it stops every service, gateways first.
+struct Flow<'a> {
+    run: &'a Run<'a>,
+    gateways: Vec<Standing>,
+    upstream: Box<dyn Service>,
+    driver: &'a mut dyn Driver,
+    traffic: &'a mut dyn Traffic,
+    progress: &'a mut dyn Progress,
+}
+
+/// A gateway between its start and its end.
+enum Standing {
+    /// Started and verified.
+    Up(Box<dyn Service>),
+    /// Verified, and stopped until its next trial (`isolate`).
+    Resting,
+    /// Takes no further part.
+    Out(Failure),
+}
+
+impl Flow<'_> {
+    fn start_gateways(&mut self, record: &mut RunRecord) {
+        for (index, gateway) in self.run.plan.gateways.iter().enumerate() {
+            if self.run.is_interrupted() {
+                return;
+            }
+            let contender = &mut record.contenders[index + 1];
+            let standing = match self.start(gateway).and_then(|service| self.verify(service, &gateway.label))
+            {
+                Ok(service) => {
+                    note_facts(contender, service.facts());
+                    if self.run.plan.isolate { Standing::Resting } else { Standing::Up(service) }
+                }
+                Err(failure) => {
+                    self.progress.failed(&gateway.label, &failure);
+                    contender.failed = Some(failure.clone());
+                    Standing::Out(failure)
+                }
+            };
+            self.gateways.push(standing);
+        }
+    }
+
+    fn start(&mut self, gateway: &Gateway) -> Result<Box<dyn Service>, Failure> {
+        self.progress.preparing(&gateway.label);
+        self.driver.start_gateway(gateway, self.upstream.addresses())
+    }
+
+    fn verify(&mut self, mut service: Box<dyn Service>, label: &str) -> Result<Box<dyn Service>, Failure> {
+        self.progress.preparing(&format!("{label}: same answer as direct?"));
+        let (direct, via) = (self.upstream.addresses()[0], service.addresses()[0]);
+        let request = trial::request(self.run.plan, self.run.body.clone(), direct);
+        match self.traffic.verify(&request, self.run.plan.timeout, direct, via) {
+            Ok(()) => Ok(service),
+            Err(failure) => {
+                service.stop();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Measures slot after slot until the end, a signal, or the upstream's death. Returns how many trials came out
+    /// well, and why it could not go on.
+    fn measure(&mut self, slots: &[Slot], dir: &mut RunDir) -> Result<(usize, Option<Failure>), DirError> {
+        let mut measured = 0;
+        for (number, slot) in slots.iter().enumerate() {
+            if self.run.is_interrupted() {
+                break;
+            }
+            if number > 0 {
+                self.pause();
+            }
+            let label = match slot.contender {
+                Contender::Direct(_) => DIRECT,
+                Contender::Gateway(index) => &self.run.plan.gateways[index].label,
+            };
+            self.progress.trial(number, slot, label);
+            let Some(trial) = self.trial(number, slot, label) else { break };
+            dir.append(&trial)?;
+            self.progress.recorded(&trial);
+            match &trial.failed {
+                None => measured += 1,
+                Some(failure) => self.progress.failed(label, failure),
+            }
+            if let Err(failure) = self.upstream.check() {
+                self.progress.failed("upstream", &failure);
+                return Ok((measured, Some(failure)));
+            }
+        }
+        Ok((measured, None))
+    }
+
+    /// Quiet between trials, which a signal cuts short.
+    fn pause(&self) {
+        let until = clock::now() + self.run.plan.pause.as_nanos() as u64;
+        while clock::now() < until && !self.run.is_interrupted() {
+            let left = Duration::from_nanos(until.saturating_sub(clock::now()));
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    }
+
+    /// One trial; `None` if a signal came before it could say anything.
+    fn trial(&mut self, number: usize, slot: &Slot, label: &str) -> Option<TrialRecord> {
+        let service = match slot.contender {
+            Contender::Direct(_) => None,
+            Contender::Gateway(index) => match self.take(index) {
+                Ok(service) => Some((index, service)),
+                Err(failure) => return Some(trial::not_measured(number, slot, label, failure)),
+            },
+        };
+        let (gateway, watched) = match &service {
+            Some((_, service)) => (Some(service.addresses().to_vec()), service.process()),
+            None => (None, None),
+        };
+        let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
+        let mut trial = self.load(number, slot, label, addresses, watched);
+        if let Some((index, service)) = service {
+            let failure = self.put_back(index, service);
+            trial.failed = trial.failed.or(failure);
+        }
+        // What a signal cut off before its measured time says nothing.
+        (trial.load_record.is_some() || !self.run.is_interrupted()).then_some(trial)
+    }
+
+    fn take(&mut self, index: usize) -> Result<Box<dyn Service>, Failure> {
+        match std::mem::replace(&mut self.gateways[index], Standing::Resting) {
+            Standing::Up(service) => Ok(service),
+            Standing::Resting => {
+                let started = self.start(&self.run.plan.gateways[index]);
+                started.inspect_err(|failure| self.gateways[index] = Standing::Out(failure.clone()))
+            }
+            Standing::Out(failure) => {
+                self.gateways[index] = Standing::Out(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Gives a gateway back after its trial; tells if it died during it.
+    fn put_back(&mut self, index: usize, mut service: Box<dyn Service>) -> Option<Failure> {
+        if let Err(mut failure) = service.check() {
+            failure.stage = Stage::Trial;
+            self.gateways[index] = Standing::Out(failure.clone());
+            return Some(failure);
+        }
+        if self.run.plan.isolate {
+            service.stop();
+        } else {
+            self.gateways[index] = Standing::Up(service);
+        }
+        None
+    }
+
+    fn load(
+        &mut self,
+        number: usize,
+        slot: &Slot,
+        label: &str,
+        addresses: Vec<SocketAddr>,
+        gateway: Option<Watched>,
+    ) -> TrialRecord {
+        let spec = load_spec(self.run, slot, addresses);
+        let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
+        let before = self.upstream.ledger();
+        let Self { traffic, progress, .. } = self;
+        let loaded = traffic.load(&spec, &watched, self.run.interrupted, &mut |phase| progress.phase(phase));
+        trial::record(number, slot, label, loaded, trial::ledger_delta(before, self.upstream.ledger()))
+    }
+}
+
+fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
+    contender.version.clone_from(&facts.version);
+    contender.workers = facts.workers.or(contender.workers);
+    contender.settings.clone_from(&facts.settings);
+    contender.rendered.clone_from(&facts.rendered);
+}

@@ -1,0 +1,195 @@
+//! The real traffic: a generator process per trial, and the probes beside it.
+
+use super::trial::{Usage, WatchedRoles};
+use super::{Loaded, Traffic};
+use crate::lab::{Watched, verify};
+use crate::probe::{Sampler, Timeline};
+use crate::record::{Failure, Stage};
+use hoptax_load::clock;
+use hoptax_load::record::{LoadRecord, Phase, PhaseLine};
+use hoptax_load::spec::{LoadSpec, RequestSpec};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// How often a signal and the generator's time limit are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// What a generator gets beyond the times that its spec names, for starting and for writing its record.
+const SLACK_NS: u64 = 20 * clock::SECOND;
+
+/// The generator is this same program, started anew for each trial.
+#[derive(Debug)]
+pub struct LocalTraffic {
+    program: std::path::PathBuf,
+}
+
+impl LocalTraffic {
+    /// Traffic made by this program.
+    ///
+    /// # Errors
+    /// If the program cannot find itself.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { program: std::env::current_exe()? })
+    }
+
+    /// Its own process group, so that Ctrl-C on the terminal reaches us alone and the trial under way can still be
+    /// told to say what it has.
+    fn spawn(&self) -> io::Result<Child> {
+        Command::new(&self.program)
+            .args(["load", "--spec", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+    }
+}
+
+impl Traffic for LocalTraffic {
+    fn verify(
+        &mut self,
+        request: &RequestSpec,
+        timeout: Duration,
+        direct: SocketAddr,
+        gateway: SocketAddr,
+    ) -> Result<(), Failure> {
+        verify::verify(direct, gateway, request, timeout)
+    }
+
+    fn load(
+        &mut self,
+        spec: &LoadSpec,
+        watched: &WatchedRoles,
+        interrupted: &AtomicBool,
+        phase: &mut dyn FnMut(Phase),
+    ) -> Loaded {
+        let mut child = match self.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                return failed(format!("the generator could not be started: {error}"), String::new());
+            }
+        };
+        let generator = Watched { pid: child.id(), include_root: true };
+        let roles = [Some(generator), watched.upstream, watched.gateway];
+        let sampler = Sampler::start(&roles.into_iter().flatten().collect::<Vec<_>>());
+        let outcome = drive(&mut child, spec, interrupted, &sampler, phase);
+        let timeline = sampler.finish();
+        match outcome {
+            Ok(record) => {
+                let usage = usage(&timeline, &record, watched);
+                Loaded { record: Some(record), usage, failed: None }
+            }
+            Err(failure) => Loaded { failed: Some(failure), ..Loaded::default() },
+        }
+    }
+}
+
+/// What the watched roles used over the record's measured time. The generator is tree 0; the others follow as they are
+/// there.
+fn usage(timeline: &Timeline, record: &LoadRecord, watched: &WatchedRoles) -> Usage {
+    let (from, to) = (record.started_ns, record.started_ns + record.measured_ns);
+    let upstream = watched.upstream.map(|_| 1);
+    let gateway = watched.gateway.map(|_| 1 + usize::from(watched.upstream.is_some()));
+    let of = |index: Option<usize>| index.and_then(|index| timeline.usage(index, from, to));
+    Usage { upstream: of(upstream), gateway: of(gateway), host: timeline.host(from, to) }
+}
+
+/// Hands over the spec, follows the phases, and waits for the record, within bounds.
+fn drive(
+    child: &mut Child,
+    spec: &LoadSpec,
+    interrupted: &AtomicBool,
+    sampler: &Sampler,
+    phase: &mut dyn FnMut(Phase),
+) -> Result<LoadRecord, Failure> {
+    let stdout = child.stdout.take().expect("piped");
+    let answer = thread::spawn(move || {
+        let mut text = Vec::new();
+        BufReader::new(stdout).read_to_end(&mut text).map(|_| text)
+    });
+    let lines = lines(child.stderr.take().expect("piped"));
+    let text = serde_json::to_vec(spec).expect("a spec has only string keys");
+    // If it died already, its standard error says why.
+    let _ = child.stdin.take().expect("piped").write_all(&text);
+
+    let complaints = follow(child, spec, interrupted, sampler, &lines, phase);
+    let status = child.wait();
+    let answer = answer.join().expect("reading does not panic").unwrap_or_default();
+    serde_json::from_slice(&answer).map_err(|_| {
+        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        let message = format!("the generator ended without a record ({status})");
+        Failure { stage: Stage::Trial, message, detail: complaints.join("\n") }
+    })
+}
+
+/// Reads phases until the generator closes its standard error. Returns what else it wrote there.
+fn follow(
+    child: &Child,
+    spec: &LoadSpec,
+    interrupted: &AtomicBool,
+    sampler: &Sampler,
+    lines: &Receiver<String>,
+    phase: &mut dyn FnMut(Phase),
+) -> Vec<String> {
+    let connecting = spec.timeout_ns.max(10 * clock::SECOND);
+    let limit = clock::now() + connecting + spec.warmup_ns + spec.duration_ns + spec.timeout_ns + SLACK_NS;
+    let mut complaints = Vec::new();
+    let mut told = false;
+    loop {
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => match serde_json::from_str::<PhaseLine>(&line) {
+                Ok(begun) => {
+                    match begun.phase {
+                        Phase::Measuring => sampler.align(begun.at_ns),
+                        Phase::Draining => sampler.look(),
+                        Phase::Connecting | Phase::Warmup => {}
+                    }
+                    phase(begun.phase);
+                }
+                Err(_) => complaints.push(line),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return complaints,
+        }
+        if interrupted.load(Ordering::Relaxed) && !told {
+            told = true;
+            signal(child, Signal::INT);
+        }
+        if clock::now() > limit {
+            complaints.push(format!(
+                "it was still running {} s after it should have ended",
+                SLACK_NS / clock::SECOND
+            ));
+            signal(child, Signal::KILL);
+        }
+    }
+}
+
+/// The child has not been waited for, so its number is still its own.
+fn signal(child: &Child, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(child.id() as i32) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn failed(message: String, detail: String) -> Loaded {
+    Loaded { failed: Some(Failure { stage: Stage::Trial, message, detail }), ..Loaded::default() }
+}

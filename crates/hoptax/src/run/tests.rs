@@ -1,0 +1,281 @@
+//! What happens in a run, in which order, when something is missing, wrong, killed or interrupted. Nothing is started.
+
+use super::*;
+use crate::lab::fake::{self, FakeDriver, Script};
+use crate::lab::ledger::{InstanceCounts, Ledger};
+use crate::record::dir::Run as ReadRun;
+use hoptax_load::histogram::{self, Encoded};
+use hoptax_load::record as load;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const UPSTREAM: u16 = 1;
+const HOP_L4: u16 = 4;
+const HOP_L7: u16 = 7;
+
+/// Traffic by script: notes what is asked, and answers at once.
+#[derive(Default)]
+struct FakeTraffic {
+    log: Rc<RefCell<Vec<String>>>,
+    loads: usize,
+    answers_wrong: Option<u16>,
+    interrupt_at_load: Option<usize>,
+    nothing_completes: bool,
+}
+
+impl Traffic for FakeTraffic {
+    fn verify(
+        &mut self,
+        _: &RequestSpec,
+        _: Duration,
+        _: SocketAddr,
+        gateway: SocketAddr,
+    ) -> Result<(), Failure> {
+        self.log.borrow_mut().push(format!("verify {}", gateway.port()));
+        match self.answers_wrong {
+            Some(port) if port == gateway.port() => Err(Failure {
+                stage: Stage::Verify,
+                message: "answers otherwise".into(),
+                detail: "200 against 404".into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn load(
+        &mut self,
+        spec: &LoadSpec,
+        _: &WatchedRoles,
+        interrupted: &AtomicBool,
+        phase: &mut dyn FnMut(Phase),
+    ) -> Loaded {
+        self.log.borrow_mut().push(format!("load {}", spec.addresses[0].port()));
+        phase(Phase::Measuring);
+        self.loads += 1;
+        if self.interrupt_at_load == Some(self.loads) {
+            interrupted.store(true, Ordering::Relaxed);
+        }
+        Loaded { record: Some(record(if self.nothing_completes { 0 } else { 100 })), ..Loaded::default() }
+    }
+}
+
+fn record(completed: u64) -> LoadRecord {
+    let empty = Encoded::new(&histogram::empty(histogram::TRIAL_DIGITS));
+    LoadRecord {
+        schema: load::RECORD_SCHEMA,
+        event_loop: "none".into(),
+        workers: 1,
+        started_unix_ns: 0,
+        started_ns: 0,
+        measured_ns: clock::SECOND,
+        interrupted: false,
+        counts: load::Counts { scheduled: 100, completed, timeouts: 100 - completed, ..Default::default() },
+        completed_in_time: completed,
+        lifetime: load::Lifetime { sent: 100, completed, opened: 1 },
+        connections: load::Connections::default(),
+        bytes: load::Bytes::default(),
+        histograms: load::Histograms {
+            response_time: empty.clone(),
+            service_time: empty.clone(),
+            send_lag: empty.clone(),
+            first_byte: empty.clone(),
+            connect: empty,
+        },
+        cpu: load::GeneratorCpu::default(),
+        rss_bytes_max: 0,
+        windows: Vec::new(),
+    }
+}
+
+struct Scene {
+    driver: FakeDriver,
+    traffic: FakeTraffic,
+    plan: Plan,
+    out: tempfile::TempDir,
+}
+
+impl Scene {
+    /// Two hops, one load point, two rounds; everything works.
+    fn new() -> Self {
+        let hop = |label: &str, kind| Gateway { label: label.into(), kind: GatewayKind::Hop(kind) };
+        let mut plan = fake::plan(vec![hop("hop-l4", HopKind::L4), hop("hop-l7", HopKind::L7)], 1);
+        plan.trials = 2;
+        let script = |port, version: &str| Script {
+            addresses: vec![SocketAddr::from(([127, 0, 0, 1], port))],
+            facts: Facts { version: Some(version.into()), ..Facts::default() },
+            ..Script::default()
+        };
+        let mut driver =
+            FakeDriver::new([("hop-l4", script(HOP_L4, "4.0")), ("hop-l7", script(HOP_L7, "7.0"))]);
+        // Two looks at each of eight trials: a hundred requests between the two of each.
+        let ledger = |look: u64| Ledger {
+            instances: vec![InstanceCounts { requests: look.div_ceil(2) * 100, ..InstanceCounts::default() }],
+        };
+        driver.upstream =
+            Script { ledgers: (0..16).map(|look| Ok(ledger(look))).collect(), ..script(UPSTREAM, "1.0") };
+        let traffic = FakeTraffic { log: driver.log(), ..FakeTraffic::default() };
+        Self { driver, traffic, plan, out: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn script(&mut self, label: &str) -> &mut Script {
+        self.driver.gateways.get_mut(label).expect("one of the two")
+    }
+
+    fn run<'a>(plan: &'a Plan, interrupted: &'a AtomicBool) -> Run<'a> {
+        Run {
+            plan,
+            plan_text: String::new(),
+            command: Vec::new(),
+            body: Vec::new(),
+            seed: 7,
+            generator_cpus: Vec::new(),
+            environment: Environment::default(),
+            interrupted,
+        }
+    }
+
+    fn play(&mut self) -> (Outcome, ReadRun, Vec<String>) {
+        let interrupted = AtomicBool::new(false);
+        let run = Self::run(&self.plan, &interrupted);
+        let mut dir = RunDir::create(self.out.path(), "scene").expect("a run directory");
+        let outcome =
+            run.run(&mut dir, &mut self.driver, &mut self.traffic, &mut Silent).expect("the disk works");
+        let read = ReadRun::read(dir.path()).expect("readable");
+        // How often services are looked at is not the story.
+        let log = self.driver.log();
+        let told = |line: &&String| !line.starts_with("check") && !line.starts_with("ledger");
+        let lines = log.borrow().iter().filter(told).cloned().collect();
+        (outcome, read, lines)
+    }
+}
+
+struct Silent;
+impl Progress for Silent {}
+
+fn labels(run: &ReadRun) -> Vec<&str> {
+    run.trials.iter().map(|trial| trial.contender.as_str()).collect()
+}
+
+#[test]
+fn starts_verifies_measures_and_stops_in_this_order() {
+    let (outcome, run, journal) = Scene::new().play();
+    assert_eq!(journal[..5], ["start upstream", "start hop-l4", "verify 4", "start hop-l7", "verify 7"]);
+    assert_eq!(journal[5..13].iter().filter(|line| line.starts_with("load")).count(), 8);
+    assert_eq!(journal[13..], ["stop hop-l4", "stop hop-l7", "stop upstream"]);
+    assert_eq!(outcome.measured, 8);
+    let (first, second) = (&labels(&run)[..4], &labels(&run)[4..]);
+    for round in [first, second] {
+        assert_eq!((round[0], round[3]), (DIRECT, DIRECT));
+    }
+    let ended = run.record.ended.expect("it ended");
+    assert!(!ended.interrupted && ended.failed.is_none());
+    assert_eq!(run.record.contenders[1].version.as_deref(), Some("4.0"));
+    assert!(
+        run.trials.iter().all(|trial| trial.ledger.as_ref().is_some_and(|ledger| ledger.requests == 100))
+    );
+}
+
+#[test]
+fn a_gateway_that_does_not_start_fails_its_cases_and_the_rest_goes_on() {
+    let mut scene = Scene::new();
+    scene.script("hop-l4").start_fails = Some("no".into());
+    let (outcome, run, _) = scene.play();
+    assert_eq!(outcome.measured, 6);
+    let failed: Vec<_> = run.trials.iter().filter(|trial| trial.failed.is_some()).collect();
+    assert_eq!(failed.len(), 2);
+    assert!(failed.iter().all(|trial| trial.contender == "hop-l4" && trial.load_record.is_none()));
+    let why = run.record.contenders[1].failed.as_ref().expect("noted");
+    assert_eq!((why.stage, why.detail.as_str()), (Stage::Start, "its last log line"));
+}
+
+#[test]
+fn a_gateway_that_answers_wrong_is_stopped_and_not_measured() {
+    let mut scene = Scene::new();
+    scene.traffic.answers_wrong = Some(HOP_L7);
+    let (outcome, run, journal) = scene.play();
+    assert_eq!(outcome.measured, 6, "direct and the other hop");
+    assert_eq!(journal[5], "stop hop-l7", "at once, not at the end");
+    assert_eq!(run.record.contenders[2].failed.as_ref().map(|failure| failure.stage), Some(Stage::Verify));
+}
+
+#[test]
+fn a_gateway_that_dies_keeps_what_was_measured_and_is_out() {
+    let mut scene = Scene::new();
+    scene.script("hop-l7").dies_at_check = Some(1);
+    let (outcome, run, _) = scene.play();
+    assert_eq!(outcome.measured, 6);
+    let mut trials = run.trials.iter().filter(|trial| trial.contender == "hop-l7");
+    let (first, second) = (trials.next().expect("round 0"), trials.next().expect("round 1"));
+    assert!(first.load_record.is_some(), "what was measured is kept");
+    assert_eq!(first.failed.as_ref().map(|failure| failure.stage), Some(Stage::Trial));
+    assert!(second.load_record.is_none() && second.failed.is_some());
+}
+
+#[test]
+fn without_its_upstream_a_run_ends_and_says_so() {
+    let mut scene = Scene::new();
+    scene.driver.upstream.dies_at_check = Some(3);
+    let (outcome, run, journal) = scene.play();
+    assert_eq!(run.trials.len(), 3);
+    let why = outcome.ended.failed.expect("it says why");
+    assert!(why.message.contains("upstream exited"), "{why:?}");
+    assert_eq!(journal.iter().filter(|line| line.starts_with("stop")).count(), 3, "everything was stopped");
+}
+
+#[test]
+fn an_upstream_that_does_not_start_measures_nothing() {
+    let mut scene = Scene::new();
+    scene.driver.upstream.start_fails = Some("no".into());
+    let (outcome, run, journal) = scene.play();
+    assert_eq!((outcome.measured, run.trials.len()), (0, 0));
+    assert_eq!(journal, ["start upstream"]);
+    assert!(outcome.ended.failed.is_some());
+}
+
+#[test]
+fn a_signal_keeps_the_trial_under_way_and_begins_no_other() {
+    let mut scene = Scene::new();
+    scene.traffic.interrupt_at_load = Some(3);
+    let (outcome, run, journal) = scene.play();
+    assert_eq!(run.trials.len(), 3);
+    assert!(outcome.ended.interrupted);
+    assert_eq!(journal.iter().filter(|line| line.starts_with("stop")).count(), 3);
+}
+
+#[test]
+fn isolated_gateways_run_for_their_own_trials_alone() {
+    let mut scene = Scene::new();
+    scene.plan.isolate = true;
+    let (outcome, _, journal) = scene.play();
+    assert_eq!(outcome.measured, 8);
+    // Once to verify, then once for each of two trials.
+    assert_eq!(journal.iter().filter(|line| *line == "start hop-l4").count(), 3);
+    assert_eq!(journal.iter().filter(|line| *line == "stop hop-l4").count(), 3);
+    let mut up = 0i32;
+    for line in &journal {
+        up += i32::from(line.starts_with("start hop")) - i32::from(line.starts_with("stop hop"));
+        assert!((0..=1).contains(&up), "two gateways at once: {journal:?}");
+    }
+}
+
+#[test]
+fn a_trial_without_a_single_answer_has_failed() {
+    let mut scene = Scene::new();
+    scene.traffic.nothing_completes = true;
+    let (outcome, run, _) = scene.play();
+    assert_eq!(outcome.measured, 0);
+    let failure = run.trials[0].failed.as_ref().expect("failed");
+    assert!(failure.message.contains("100 timeouts"), "{failure:?}");
+    assert!(run.trials[0].load_record.is_some(), "its counts are kept");
+}
+
+#[test]
+fn every_contender_of_a_round_gets_the_same_arrivals() {
+    let scene = Scene::new();
+    let slots = schedule::schedule(2, 1, 2, 7);
+    let interrupted = AtomicBool::new(false);
+    let run = Scene::run(&scene.plan, &interrupted);
+    let seed = |slot| load_spec(&run, slot, vec![SocketAddr::from(([127, 0, 0, 1], 1))]).seed;
+    assert!(slots[..4].iter().all(|slot| seed(slot) == seed(&slots[0])));
+    assert_ne!(seed(&slots[0]), seed(&slots[4]), "rounds differ");
+}

@@ -1,0 +1,149 @@
+//! One trial: the load spec that it is made from, and the record that is made of it. Pure.
+
+use super::{Loaded, Run};
+use crate::lab::Watched;
+use crate::lab::ledger::Ledger;
+use crate::plan::{LoadPoint, Plan};
+use crate::record::{Failure, HostUsage, LedgerDelta, RoleUsage, SCHEMA, Stage, TrialRecord};
+use crate::schedule::{Contender, Slot};
+use hoptax_load::random::Random;
+use hoptax_load::spec::{LoadSpec, RequestSpec, SPEC_SCHEMA};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Tells this stream of randomness apart from the others that hang on the same seed.
+const ARRIVALS: u64 = 0x0061_7272_6976_616c;
+
+/// Whose processes are watched during a trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WatchedRoles {
+    /// The upstream, where it is ours.
+    pub upstream: Option<Watched>,
+    /// The gateway; absent for direct, and for an external one without a pid.
+    pub gateway: Option<Watched>,
+}
+
+/// What the probes saw over the measured time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Usage {
+    /// The gateway's processes.
+    pub gateway: Option<RoleUsage>,
+    /// The upstream's processes.
+    pub upstream: Option<RoleUsage>,
+    /// The host.
+    pub host: HostUsage,
+}
+
+/// What the generator is asked for in this slot. Every contender of a round and load point gets the same arrivals.
+pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
+    let (plan, cpus) = (run.plan, run.generator_cpus.clone());
+    let LoadPoint { shape, connections, duration, requests } = plan.load[slot.load].clone();
+    let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
+    LoadSpec {
+        schema: SPEC_SCHEMA,
+        request: request(plan, run.body.clone(), addresses[0]),
+        addresses,
+        shape,
+        connections,
+        warmup_ns: nanoseconds(plan.warmup),
+        duration_ns: nanoseconds(duration),
+        requests,
+        timeout_ns: nanoseconds(plan.timeout),
+        workers: (cpus.len() as u32).clamp(1, connections),
+        cpus,
+        seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
+        windows: true,
+    }
+}
+
+/// The plan's request as it is sent to `address`.
+pub(super) fn request(plan: &Plan, body: Vec<u8>, address: SocketAddr) -> RequestSpec {
+    let mut headers = plan.target.headers.clone();
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        headers.insert(0, ("host".to_owned(), address.to_string()));
+    }
+    RequestSpec { method: plan.target.method.clone(), path: plan.target.path.clone(), headers, body }
+}
+
+/// The record of a trial that was loaded.
+pub(super) fn record(
+    number: usize,
+    slot: &Slot,
+    label: &str,
+    loaded: Loaded,
+    ledger: Result<Option<LedgerDelta>, Failure>,
+) -> TrialRecord {
+    let Loaded { record, usage, failed } = loaded;
+    let nothing_completed = record.as_ref().filter(|record| record.counts.completed == 0).map(|record| {
+        let causes = record.counts.errors.iter().map(|(cause, count)| format!("{count} × {cause}"));
+        Failure {
+            stage: Stage::Trial,
+            message: format!(
+                "none of {} requests was answered: {} timeouts, {} connect errors, {} resets, {} bad responses",
+                record.counts.scheduled,
+                record.counts.timeouts,
+                record.counts.connect_errors,
+                record.counts.resets,
+                record.counts.bad_responses
+            ),
+            detail: causes.collect::<Vec<_>>().join("\n"),
+        }
+    });
+    let (ledger, ledger_failed) = match ledger {
+        Ok(ledger) => (ledger, None),
+        Err(failure) => (None, Some(failure)),
+    };
+    TrialRecord {
+        failed: failed.or(ledger_failed).or(nothing_completed),
+        load_record: record,
+        gateway: usage.gateway,
+        upstream: usage.upstream,
+        host: usage.host,
+        ledger,
+        ..blank(number, slot, label)
+    }
+}
+
+/// The record of a trial whose gateway takes no part.
+pub(super) fn not_measured(number: usize, slot: &Slot, label: &str, failure: Failure) -> TrialRecord {
+    TrialRecord { failed: Some(failure), ..blank(number, slot, label) }
+}
+
+fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
+    TrialRecord {
+        schema: SCHEMA,
+        round: slot.round,
+        sequence: number as u32,
+        contender: label.to_owned(),
+        load: slot.load as u32,
+        direct: match slot.contender {
+            Contender::Direct(which) => Some(which),
+            Contender::Gateway(_) => None,
+        },
+        failed: None,
+        load_record: None,
+        gateway: None,
+        upstream: None,
+        host: HostUsage::default(),
+        ledger: None,
+    }
+}
+
+/// What the upstream counted between two looks; `None` where it keeps no ledger.
+pub(super) fn ledger_delta(
+    before: Option<anyhow::Result<Ledger>>,
+    after: Option<anyhow::Result<Ledger>>,
+) -> Result<Option<LedgerDelta>, Failure> {
+    let (Some(before), Some(after)) = (before, after) else { return Ok(None) };
+    let unreadable = |error: anyhow::Error| Failure {
+        stage: Stage::Trial,
+        message: "the upstream's ledger could not be read: is the upstream still there?".to_owned(),
+        detail: format!("{error:#}"),
+    };
+    let before = before.map_err(unreadable)?;
+    Ok(Some(after.map_err(unreadable)?.since(&before)))
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,183 @@
+//! Driver `process` with everything of our own: the built-in upstream, the hops, and what `hoptax render` shows.
+
+use crate::support::hoptax;
+use crate::world::{Running, exe, get, http_upstream, running_plan};
+use hoptax::lab::packs::PackSet;
+use hoptax::lab::process::ProcessDriver;
+use hoptax::lab::tree::descendants;
+use hoptax::lab::{Driver as _, verify};
+use hoptax::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
+use hoptax::record::Stage;
+use hoptax_load::spec::RequestSpec;
+use std::path::Path;
+use std::time::Duration;
+
+fn driver(plan: &Plan, run: &Path) -> ProcessDriver {
+    let packs = PackSet::load(None).expect("the packs are right");
+    ProcessDriver::new(plan, packs, run).expect("a driver").with_exe(exe())
+}
+
+fn upstream_of(plan: &mut Plan) -> &mut BuiltInUpstream {
+    match &mut plan.upstream {
+        Upstream::BuiltIn(upstream) => upstream,
+        Upstream::Running { .. } => unreachable!("the plan's is built in"),
+    }
+}
+
+fn request() -> RequestSpec {
+    RequestSpec {
+        method: "GET".into(),
+        path: "/some/path?query=1".into(),
+        headers: vec![("host".into(), "echo.com".into())],
+        body: vec![],
+    }
+}
+
+#[test]
+fn the_upstream_answers_as_the_plan_says_and_keeps_a_ledger() {
+    let run = tempfile::tempdir().expect("a directory");
+    let mut plan = running_plan(vec![]);
+    let settings = upstream_of(&mut plan);
+    (settings.instances, settings.status) = (2, 203);
+    settings.body = Body::Text("it was me".into());
+    settings.headers = vec![("x-own".into(), "yes".into())];
+
+    let upstream = driver(&plan, run.path()).start_upstream();
+    let mut upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));
+
+    let addresses = upstream.0.addresses().to_vec();
+    assert_eq!(addresses.len(), 2);
+    for &address in &addresses {
+        let answer = verify::ask(address, &request(), Duration::from_secs(20)).expect("it answers");
+        assert_eq!((answer.status, answer.body.as_slice()), (203, &b"it was me"[..]));
+        assert_eq!(answer.headers["x-own"], "yes");
+    }
+    let ledger = upstream.0.ledger().expect("it keeps one").expect("it tells it");
+    let requests: Vec<_> = ledger.instances.iter().map(|instance| instance.requests).collect();
+    assert_eq!(requests, [1, 1]);
+    assert_eq!(upstream.0.check(), Ok(()));
+    let guard = upstream.0.process().expect("watched").pid;
+    assert_eq!(descendants(guard).len(), 1);
+    upstream.0.stop();
+    upstream.0.stop();
+    assert_eq!(descendants(guard).len(), 0);
+    assert!(upstream.0.check().is_err());
+}
+
+#[test]
+fn an_upstream_that_cannot_start_says_why() {
+    let run = tempfile::tempdir().expect("a directory");
+    let taken = http_upstream("taken");
+    let mut plan = running_plan(vec![]);
+    upstream_of(&mut plan).port = Some(taken.address.port());
+    let failure = driver(&plan, run.path()).start_upstream().err().expect("its port is taken");
+    assert_eq!(failure.stage, Stage::Start);
+    assert!(failure.message.starts_with("upstream exited with code 1 before it was ready"), "{failure:?}");
+    assert!(failure.detail.contains(&format!("{} is in use", taken.address)), "{failure:?}");
+}
+
+#[test]
+fn hops_answer_as_direct_does() {
+    let hop = |label: &str, kind| Gateway { label: label.into(), kind: GatewayKind::Hop(kind) };
+    let plan = running_plan(vec![hop("hop-l4", HopKind::L4), hop("hop-l7", HopKind::L7)]);
+    let run = tempfile::tempdir().expect("a directory");
+    let mut driver = driver(&plan, run.path());
+    let upstream = driver.start_upstream();
+    let upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    for gateway in &plan.gateways {
+        let service = driver.start_gateway(gateway, upstream.0.addresses());
+        let service = Running(service.unwrap_or_else(|failure| panic!("{}: {failure:#?}", gateway.label)));
+        let (direct, hop) = (upstream.0.addresses()[0], service.0.addresses()[0]);
+        assert_eq!(verify::verify(direct, hop, &request(), Duration::from_secs(20)), Ok(()));
+        assert_eq!(service.0.facts().version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
+        assert_eq!(service.0.ledger().map(drop), None, "a gateway keeps none");
+    }
+}
+
+#[test]
+fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream() {
+    for pack in ["nginx", "haproxy", "envoy"] {
+        if crate::world::is_missing(pack) {
+            continue;
+        }
+        let kind = GatewayKind::Pack { pack: pack.into(), workers: 1, features: vec![] };
+        let mut plan = running_plan(vec![Gateway { label: pack.into(), kind }]);
+        upstream_of(&mut plan).body = Body::Size(100_000);
+        let run = tempfile::tempdir().expect("a directory");
+        let mut driver = driver(&plan, run.path());
+        let upstream = driver.start_upstream();
+        let upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let gateway = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
+        let gateway = Running(gateway.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
+        let (direct, via) = (upstream.0.addresses()[0], gateway.0.addresses()[0]);
+        assert_eq!(verify::verify(direct, via, &request(), Duration::from_secs(20)), Ok(()), "{pack}");
+        let other = http_upstream("something else");
+        let failure = verify::verify(other.address, via, &request(), Duration::from_secs(20));
+        assert_eq!(failure.expect_err("another answer").stage, Stage::Verify, "{pack}");
+    }
+}
+
+#[test]
+fn what_already_runs_is_attached_to_and_left_running() {
+    let theirs = http_upstream("theirs");
+    let url = format!("http://{}", theirs.address);
+    let kind = GatewayKind::External { url: url.clone(), pid: Some(std::process::id()) };
+    let mut plan = running_plan(vec![Gateway { label: "mine".into(), kind }]);
+    plan.upstream = Upstream::Running { url };
+    let run = tempfile::tempdir().expect("a directory");
+    let mut driver = driver(&plan, run.path());
+    let mut upstream = driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));
+    assert!(upstream.ledger().is_none() && upstream.process().is_none());
+    let mut gateway = driver.start_gateway(&plan.gateways[0], upstream.addresses()).expect("it runs");
+    assert_eq!(gateway.process().map(|watched| watched.pid), Some(std::process::id()));
+    gateway.stop();
+    upstream.stop();
+    assert_eq!(get(theirs.address, "/").body, "theirs", "it runs on");
+}
+
+fn render(plan: &str, more: &[&str]) -> (Option<i32>, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("plan.yaml");
+    std::fs::write(&file, plan).expect("written");
+    let output = hoptax().arg("render").arg(&file).args(more).output().expect("it runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).expect("text"))
+}
+
+const PLAN: &str = "name: rendered\ngateways: [{ name: nginx, label: front, workers: 3 }, hop-l4]\n\
+                    load: [{ loop: closed, connections: [10, 700], duration: 1s }]\n";
+
+#[test]
+fn render_prints_every_file_the_command_and_the_settings() {
+    let (code, text) = render(PLAN, &["--gateway", "front"]);
+    assert_eq!(code, Some(0), "{text}");
+    for words in [
+        "==> nginx.conf (digest ",
+        "worker_processes 3;",
+        "worker_connections 1912;",
+        "==> command\n",
+        "rendered/front/nginx.conf",
+        "==> settings that differ from what it ships\n",
+        "    as many workers as the plan says",
+    ] {
+        assert!(text.contains(words), "`{words}` in:\n{text}");
+    }
+    let (_, stock) = render(PLAN, &["--gateway", "front", "--set", "profile=stock"]);
+    assert!(!stock.contains("worker_processes"), "{stock}");
+    let (_, logged) = render(PLAN, &["--gateway", "front", "--set", "access_log=file"]);
+    assert!(logged.contains("logs/front/access.log;"), "{logged}");
+}
+
+#[test]
+fn render_refuses_what_has_no_configuration() {
+    let (code, text) = render(PLAN, &["--gateway", "nginx"]);
+    assert_eq!(
+        (code, text.trim_end()),
+        (Some(2), "error: there is no gateway `nginx` in the plan; the plan has front, hop-l4")
+    );
+    let (code, text) = render(PLAN, &["--gateway", "hop-l4"]);
+    assert_eq!(
+        (code, text.trim_end()),
+        (Some(2), "error: `hop-l4` is not started from a pack: it has no configuration")
+    );
+}

@@ -1,0 +1,279 @@
+//! The guard and what stands on it: whatever ends how, nothing is left behind.
+
+use crate::support::hoptax;
+use crate::world::{PATIENCE, Running, exe, http_upstream, is_missing, running_plan};
+use hoptax::lab::Driver as _;
+use hoptax::lab::packs::PackSet;
+use hoptax::lab::process::ProcessDriver;
+use hoptax::lab::tree::descendants;
+use hoptax::plan::{Gateway, GatewayKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that is watched: its end is an event, not a question asked again and again.
+struct Watched {
+    pid: u32,
+    /// Absent where it had ended before it could be watched.
+    fd: Option<OwnedFd>,
+}
+
+impl Watched {
+    fn new(pid: u32) -> Self {
+        let raw = Pid::from_raw(pid.cast_signed()).expect("a pid above zero");
+        let fd = match pidfd_open(raw, PidfdFlags::empty()) {
+            Ok(fd) => Some(fd),
+            Err(rustix::io::Errno::SRCH) => None,
+            Err(error) => panic!("cannot watch {pid}: {error}"),
+        };
+        Self { pid, fd }
+    }
+
+    fn ends_within(&self, bound: Duration) -> bool {
+        let Some(fd) = &self.fd else { return true };
+        let bound = Timespec::try_from(bound).expect("seconds");
+        poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&bound)).expect("polled") == 1
+    }
+}
+
+/// Processes that must all end soon; those that do not are killed before the test fails.
+fn assert_all_end(watched: &[Watched]) {
+    let mut left = Vec::new();
+    for process in watched {
+        if !process.ends_within(PATIENCE) {
+            left.push(process.pid);
+            kill(process.pid, Signal::KILL);
+        }
+    }
+    assert!(left.is_empty(), "still there: {left:?}");
+}
+
+fn kill(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).expect("a pid above zero"), signal).expect("it is ours");
+}
+
+/// A guard whose command printed the pids that it wants watched, on one line.
+struct Guarded {
+    guard: Child,
+    lifeline: Option<ChildStdin>,
+    watched: Vec<Watched>,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Guarded {
+    fn start(options: &[&str], script: &str) -> Self {
+        let mut guard = hoptax();
+        guard.arg("guard").args(options).args(["--", "sh", "-c", script]);
+        let mut guard =
+            guard.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn().expect("it starts");
+        let mut output = BufReader::new(guard.stdout.take().expect("piped"));
+        let watched = pids(&mut output);
+        Self { lifeline: guard.stdin.take(), guard, watched, output }
+    }
+
+    fn say(&mut self, word: &str) {
+        let lifeline = self.lifeline.as_mut().expect("held");
+        lifeline.write_all(format!("{word}\n").as_bytes()).expect("the guard listens");
+    }
+
+    /// Waits for the guard; its exit code and what its command printed after the pids.
+    fn end(mut self) -> (Option<i32>, String) {
+        let guard = Watched::new(self.guard.id());
+        assert_all_end(&[guard]);
+        let code = self.guard.wait().expect("ours").code();
+        assert_all_end(&self.watched);
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).expect("text");
+        (code, rest)
+    }
+}
+
+/// The pids on the next line.
+fn pids(output: &mut impl std::io::BufRead) -> Vec<Watched> {
+    let mut line = String::new();
+    output.read_line(&mut line).expect("text");
+    line.split_whitespace().map(|pid| Watched::new(pid.parse().expect("a pid"))).collect()
+}
+
+/// Starts a daemon as daemons do: a process of a session of its own, whose parent is gone. Prints its pid.
+const DAEMONISE: &str = "setsid sh -c 'sleep 1000 & echo $!'";
+
+#[test]
+fn a_command_that_exits_gives_its_code() {
+    let end = |script: &str| Guarded::start(&[], script).end().0;
+    assert_eq!(end("echo; exit 0"), Some(0));
+    assert_eq!(end("echo; exit 3"), Some(3));
+    assert_eq!(end("echo; kill -9 $$"), Some(128 + 9));
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_told() {
+    let output = hoptax()
+        .args(["guard", "--", "/nowhere/at-all"])
+        .stdin(Stdio::piped())
+        .output()
+        .expect("the guard itself starts");
+    assert_eq!(output.status.code(), Some(127));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.starts_with("error: cannot start `/nowhere/at-all`: No such file"), "{told}");
+}
+
+#[test]
+fn a_stop_is_graceful_and_uses_the_signal_asked_for() {
+    for (name, word) in [("TERM", "TERM"), ("QUIT", "QUIT"), ("USR1", "USR1")] {
+        let script = format!("trap 'echo farewell; exit 7' {name}; echo $$; while :; do sleep 0.01; done");
+        let mut guarded = Guarded::start(&["--stop-signal", word, "--grace", "20s"], &script);
+        guarded.say("stop");
+        assert_eq!(guarded.end(), (Some(0), "farewell\n".to_owned()), "{name}");
+    }
+}
+
+#[test]
+fn a_command_that_ignores_the_signal_is_killed_after_the_grace() {
+    let script = "trap '' TERM; sleep 1000 & echo $$ $!; wait; while :; do sleep 1000; done";
+    let mut guarded = Guarded::start(&["--grace", "100ms"], script);
+    let asked = Instant::now();
+    guarded.say("stop");
+    assert_eq!(guarded.end().0, Some(0));
+    assert!(asked.elapsed() >= Duration::from_millis(100), "not before the grace is over");
+}
+
+#[test]
+fn a_kill_does_not_wait() {
+    let mut guarded =
+        Guarded::start(&["--grace", "1h"], "trap '' TERM; echo $$; while :; do sleep 1000; done");
+    guarded.say("kill");
+    assert_eq!(guarded.end().0, Some(0));
+}
+
+#[test]
+fn the_end_of_the_lifeline_cuts_the_grace_short() {
+    let mut guarded =
+        Guarded::start(&["--grace", "1h"], "trap '' TERM; echo $$; while :; do sleep 1000; done");
+    guarded.lifeline = None;
+    assert_eq!(guarded.end().0, Some(0));
+}
+
+#[test]
+fn signals_to_the_guard_stop_what_it_guards() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let guarded = Guarded::start(&[], "echo $$; exec sleep 1000");
+        kill(guarded.guard.id(), signal);
+        assert_eq!(guarded.end().0, Some(0), "{signal:?}");
+    }
+}
+
+#[test]
+fn daemons_do_not_survive_a_stop() {
+    let mut guarded = Guarded::start(&[], &format!("{DAEMONISE}; exec sleep 1000"));
+    assert_eq!(guarded.watched.len(), 1, "the daemon");
+    guarded.say("stop");
+    assert_eq!(guarded.end().0, Some(0));
+}
+
+#[test]
+fn daemons_do_not_survive_the_command_that_left_them() {
+    let guarded = Guarded::start(&[], &format!("{DAEMONISE}; exit 5"));
+    assert_eq!(guarded.end().0, Some(5));
+}
+
+#[test]
+fn descendants_of_a_killed_master_do_not_survive_it() {
+    let guarded = Guarded::start(&[], "sleep 1000 & echo $$ $!; wait");
+    kill(guarded.watched[0].pid, Signal::KILL);
+    assert_eq!(guarded.end().0, Some(128 + 9));
+}
+
+#[test]
+fn the_command_has_descriptors_to_the_hard_limit_and_the_cpus_asked_for() {
+    let cpu = hoptax::lab::cpus::allowed().expect("told")[0];
+    let script = "ulimit -Sn; ulimit -Hn; grep Cpus_allowed_list /proc/self/status";
+    let limited = "ulimit -Sn 500; exec \"$0\" guard --cpus \"$1\" -- sh -c \"$2\"";
+    let mut guard = Command::new("sh");
+    guard.args(["-c", limited]).arg(exe()).args([&cpu.to_string(), script]);
+    let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut told = String::new();
+    // Its standard input stays open meanwhile.
+    guard.stdout.take().expect("piped").read_to_string(&mut told).expect("text");
+    guard.wait().expect("ours");
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[0], lines[1], "soft as hard: {told}");
+    assert_ne!(lines[0], "500", "{told}");
+    assert_eq!(lines[2].split_whitespace().last(), Some(cpu.to_string().as_str()), "{told}");
+}
+
+/// Names the pack that [`started_to_be_killed`] is to start; only the test below sets it.
+const KILLED_PACK: &str = "HOPTAX_TEST_KILLED_PACK";
+
+/// Not a test of its own: what the next one starts as a process of its own, to kill it. Starts a gateway, prints the
+/// pids of everything that belongs to it, and waits for its end.
+#[test]
+fn started_to_be_killed() {
+    let Ok(pack) = std::env::var(KILLED_PACK) else { return };
+    let run = tempfile::tempdir().expect("a directory");
+    let kind = GatewayKind::Pack { pack, workers: 2, features: vec![] };
+    let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
+    let packs = PackSet::load(None).expect("the packs are right");
+    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    let upstream = http_upstream("unasked");
+    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+    let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let guard = service.0.process().expect("watched").pid;
+    let all: Vec<_> = descendants(guard).into_iter().chain([guard]).map(|pid| pid.to_string()).collect();
+    println!("\npids {}", all.join(" "));
+    // Until killed, or until the other test is gone and closes its end.
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+#[test]
+fn nothing_outlives_a_killed_hoptax() {
+    for pack in ["nginx", "haproxy", "envoy"] {
+        if is_missing(pack) {
+            continue;
+        }
+        let mut run = Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "lab::started_to_be_killed", "--nocapture"])
+            .env(KILLED_PACK, pack)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let output = BufReader::new(run.stdout.take().expect("piped"));
+        let line = output.lines().map_while(Result::ok).find(|line| line.starts_with("pids "));
+        let line = line.unwrap_or_else(|| panic!("{pack} did not start"));
+        let watched: Vec<_> = pids(&mut line.trim_start_matches("pids ").as_bytes());
+        assert!(watched.len() >= 2, "{pack}: the guard and the gateway: {line}");
+        run.kill().expect("ours");
+        run.wait().expect("ours");
+        assert_all_end(&watched);
+    }
+}
+
+#[test]
+fn a_killed_gateway_is_noticed_with_its_last_words() {
+    if is_missing("nginx") {
+        return;
+    }
+    let run = tempfile::tempdir().expect("a directory");
+    let kind = GatewayKind::Pack { pack: "nginx".into(), workers: 2, features: vec![] };
+    let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
+    let packs = PackSet::load(None).expect("the packs are right");
+    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    let upstream = http_upstream("unasked");
+    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+    let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    assert_eq!(service.0.check(), Ok(()));
+    let guard = service.0.process().expect("watched").pid;
+    let all: Vec<_> = descendants(guard).into_iter().map(Watched::new).collect();
+    let pid = std::fs::read_to_string(run.path().join("rendered/killed/nginx.pid")).expect("a pid file");
+    let own = Watched::new(guard);
+    kill(pid.trim().parse().expect("a pid"), Signal::KILL);
+    assert_all_end(&all);
+    assert!(own.ends_within(PATIENCE), "the guard ends with what it guards");
+    let failure = service.0.check().expect_err("it is gone");
+    assert_eq!(failure.message, "killed was ended by signal 9 in the middle of the run");
+}

@@ -1,0 +1,323 @@
+//! `hoptax load` against `hoptax upstream`: two processes, as in a run.
+
+use crate::support::hoptax;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough for anything here on a machine that does much else; never waited for in full when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A child that is gone when its test is.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Upstream {
+    _process: Ending,
+    address: String,
+    control: String,
+}
+
+impl Upstream {
+    fn start(args: &[&str]) -> Self {
+        let mut command = hoptax();
+        command.arg("upstream").args(args).stdout(Stdio::piped());
+        let mut process = Ending(command.spawn().expect("starts"));
+        let ready: Value = serde_json::from_str(&line(&mut process)).expect("one line of JSON");
+        let text = |value: &Value| value.as_str().expect("an address").to_owned();
+        Self { _process: process, address: text(&ready["instances"][0]), control: text(&ready["control"]) }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// Requests that it has answered.
+    fn requests(&self) -> u64 {
+        let mut control = TcpStream::connect(&self.control).expect("the control socket answers");
+        control.write_all(b"GET /ledger HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+        let mut answer = String::new();
+        control.read_to_string(&mut answer).expect("read");
+        let body = answer.split("\r\n\r\n").nth(1).expect("a body");
+        let ledger: Value = serde_json::from_str(body).expect("JSON");
+        let instances = ledger["instances"].as_array().expect("instances");
+        instances.iter().map(|instance| instance["requests"].as_u64().expect("a count")).sum()
+    }
+}
+
+fn line(process: &mut Ending) -> String {
+    let mut out: BufReader<ChildStdout> = BufReader::new(process.0.stdout.take().expect("piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
+    line
+}
+
+fn load(args: &[&str]) -> Output {
+    hoptax().arg("load").args(args).stdin(Stdio::null()).output().expect("runs")
+}
+
+/// What `hoptax load --json` says; the load must have gone well.
+fn case(args: &[&str]) -> Value {
+    let output = load(&[args, &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let case = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    adds_up(&case);
+    case
+}
+
+fn adds_up(case: &Value) {
+    let counts = &case["counts"];
+    let count = |name: &str| counts[name].as_u64().unwrap_or_else(|| panic!("{name} in {counts}"));
+    let parts = ["completed", "timeouts", "connect_errors", "resets", "bad_responses", "unsent", "in_flight"]
+        .map(count);
+    assert_eq!(count("scheduled"), parts.iter().sum::<u64>(), "{counts}");
+}
+
+fn spec(upstream: &Upstream, duration: Duration) -> Value {
+    json!({
+        "schema": 1,
+        "addresses": [upstream.address],
+        "request": {"method": "GET", "path": "/", "headers": [["host", "test"]], "body": ""},
+        "shape": {"loop": "closed"},
+        "connections": 4,
+        "warmup_ns": 20_000_000,
+        "duration_ns": duration.as_nanos() as u64,
+        "requests": null,
+        "timeout_ns": 3_000_000_000_u64,
+        "workers": 1,
+        "cpus": [],
+        "seed": 1,
+        "windows": true
+    })
+}
+
+fn generator(spec: &Value) -> Ending {
+    let mut command = hoptax();
+    command.args(["load", "--spec", "-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = Ending(command.spawn().expect("starts"));
+    let mut stdin = process.0.stdin.take().expect("piped");
+    stdin.write_all(spec.to_string().as_bytes()).expect("read by the generator");
+    process
+}
+
+fn interrupt(process: &Child) {
+    kill_process(Pid::from_child(process), Signal::INT).expect("it runs");
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_summary_has_the_fields_that_people_look_for() {
+    let upstream = Upstream::start(&["--body", "64B"]);
+    for arguments in [&["-n", "500"][..], &["-n", "500", "-r", "5000/s", "--arrivals", "poisson"]] {
+        let output = load(&[&[upstream.url().as_str(), "-c", "4"], arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("text");
+        for field in [
+            "Duration",
+            "500 completed",
+            "requests/s",
+            "/s received",
+            "Concurrency",
+            "Availability   100.00 %",
+            "µs of CPU per request",
+            "mean",
+            "sd",
+            "shortest",
+            "99.9 %",
+            "longest",
+            "response time",
+            "connect",
+            "4 asked, 4 established",
+            "200: 500",
+        ] {
+            assert!(text.contains(field), "{field:?} is missing in\n{text}");
+        }
+        assert_eq!(text.contains("send lag"), arguments.contains(&"-r"), "{text}");
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(widest <= 80, "{widest} columns in\n{text}");
+        assert!(output.stderr.is_empty(), "quiet when not on a terminal");
+    }
+}
+
+#[test]
+fn json_has_the_members_of_a_case() {
+    let upstream = Upstream::start(&["--body", "64B"]);
+    let case = case(&[&upstream.url(), "-r", "2000/s", "-d", "300ms", "--arrivals", "jitter"]);
+    assert_eq!(case["counts"]["scheduled"], 600);
+    assert_eq!(case["throughput"]["unit"], "requests/s");
+    for times in ["response_time", "service_time", "send_lag"] {
+        assert_eq!(case[times]["unit"], "us");
+        for row in ["p50", "p90", "p95", "p99", "p99.9", "max", "mean"] {
+            assert!(case[times][row]["estimate"].is_number(), "{times} {row} in {case}");
+        }
+    }
+    for (group, member) in [
+        ("connections", "opened"),
+        ("connections", "reused"),
+        ("connections", "per_request"),
+        ("bytes", "sent"),
+        ("bytes", "received"),
+        ("bytes", "per_response"),
+        ("cpu", "generator_us_per_request"),
+        ("cpu", "generator_utilisation"),
+    ] {
+        assert!(case[group][member].is_number(), "{group}.{member} in {case}");
+    }
+    assert_eq!(case["load"]["arrivals"], "jitter");
+    assert_eq!(case["interrupted"], false);
+}
+
+#[test]
+fn a_spec_gives_phases_and_one_record_and_the_ledger_agrees() {
+    let upstream = Upstream::start(&[]);
+    let mut generator = generator(&spec(&upstream, Duration::from_millis(200)));
+    let mut phases = String::new();
+    generator.0.stderr.take().expect("piped").read_to_string(&mut phases).expect("text");
+    let mut out = String::new();
+    generator.0.stdout.take().expect("piped").read_to_string(&mut out).expect("text");
+    assert!(generator.0.wait().expect("ends").success());
+    let phases: Vec<Value> =
+        phases.lines().map(|line| serde_json::from_str(line).expect("a phase line")).collect();
+    let names: Vec<&str> = phases.iter().filter_map(|phase| phase["phase"].as_str()).collect();
+    assert_eq!(names, ["connecting", "warmup", "measuring", "draining"]);
+    assert_eq!(out.lines().count(), 1);
+    let record: Value = serde_json::from_str(&out).expect("a load record");
+    adds_up(&record);
+    assert_eq!(record["measured_ns"], 200_000_000);
+    assert_eq!(record["windows"].as_array().map(Vec::len), Some(2));
+    assert_eq!(phases[2]["at_ns"], record["started_ns"]);
+    assert_eq!(record["lifetime"]["completed"], upstream.requests());
+}
+
+#[test]
+fn ctrl_c_ends_it_early_with_what_there_is() {
+    let upstream = Upstream::start(&[]);
+    let mut command = hoptax();
+    command.args(["load", &upstream.url(), "-d", "1h", "--json"]).stdout(Stdio::piped());
+    let mut process = Ending(command.spawn().expect("starts"));
+    until("requests arrive", || upstream.requests() > 100);
+    interrupt(&process.0);
+    let mut out = String::new();
+    process.0.stdout.take().expect("piped").read_to_string(&mut out).expect("text");
+    assert_eq!(process.0.wait().expect("ends").code(), Some(0));
+    let case: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(case["interrupted"], true);
+    adds_up(&case);
+    assert!(case["counts"]["completed"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_generator_does_not_outlive_who_started_it() {
+    let upstream = Upstream::start(&[]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("spec.json");
+    std::fs::write(&file, spec(&upstream, Duration::from_secs(3600)).to_string()).expect("written");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "\"$0\" load --spec \"$1\" 2>/dev/null & echo $!; wait"]);
+    shell.arg(env!("CARGO_BIN_EXE_hoptax")).arg(&file).stdout(Stdio::piped());
+    let mut shell = Ending(shell.spawn().expect("starts"));
+    let pid: u32 = line(&mut shell).trim().parse().expect("a pid");
+    until("requests arrive", || upstream.requests() > 100);
+    shell.0.kill().expect("it runs");
+    until("the generator has gone", || {
+        // Nobody may be there to bury it: a zombie is gone.
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.trim().starts_with('Z'))
+    });
+}
+
+#[test]
+fn the_reference_page_is_right() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/load.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let help = load(&["--help"]);
+    let help = String::from_utf8(help.stdout).expect("text");
+    let flags = |text: &str| -> std::collections::BTreeSet<String> {
+        let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+        words.filter(|word| word.starts_with("--") && word.len() > 4).map(str::to_owned).collect()
+    };
+    let table = page.split("## ").find(|section| section.starts_with("Flags")).expect("a section on flags");
+    let mut told = flags(&help);
+    told.remove("--help");
+    told.remove("--version");
+    assert_eq!(flags(table), told, "the flags on the page and those of --help");
+
+    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let example: hoptax_load::spec::LoadSpec =
+        serde_json::from_str(example).expect("the example is a load spec");
+    assert_eq!(example.schema, hoptax_load::spec::SPEC_SCHEMA);
+}
+
+#[test]
+fn what_is_typed_wrong_is_refused_with_the_way_out() {
+    for (arguments, part) in [
+        (&["https://127.0.0.1/"][..], "https is not built yet"),
+        (&["127.0.0.1:80"], "did you mean http://127.0.0.1:80?"),
+        (&["http://127.0.0.1/", "-H", "oops"], "name: value"),
+        (&["http://127.0.0.1/", "-d", "5"], "5s for seconds"),
+        (&["http://127.0.0.1/", "-r", "1000"], "1000/s"),
+        (&["http://127.0.0.1/", "-c", "0"], "connections is 0"),
+        (&["http://127.0.0.1/", "-X", "G T"], "is not a method"),
+        (&["--spec", "/dev/null"], "is not a load spec"),
+        (&["--spec", "/dev/null", "-c", "5"], "cannot be used with"),
+        (&[], "<URL>"),
+    ] {
+        let output = load(arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(part), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_fails_with_its_cause() {
+    let upstream = Upstream::start(&["--delay", "2s"]);
+    let refused = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let refused = format!("http://{}/", refused.expect("a port"));
+    for (arguments, part) in [
+        (vec![refused.as_str(), "-d", "1s"], "refused"),
+        (vec!["http://127.0.0.1:9/", "-c", "4000000000"], "connections fit"),
+        (vec![&upstream.url(), "-n", "2", "-c", "2", "--timeout", "50ms"], "no request completed: timeout"),
+    ] {
+        let output = load(&arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(text.contains(part), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn fifteen_thousand_connections_stand_in_one_process() {
+    const CONNECTIONS: u64 = 15_000;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let connections = limit.map_or(CONNECTIONS, |limit| CONNECTIONS.min(limit.saturating_sub(200)));
+    assert!(connections > 1000, "a hard limit of {limit:?} descriptors is too low to test anything");
+    let upstream = Upstream::start(&["--body", "64B"]);
+    let requests = 3 * connections;
+    let case = case(&[&upstream.url(), "-c", &connections.to_string(), "-n", &requests.to_string()]);
+    assert_eq!(case["connections"]["established"], connections);
+    assert_eq!(case["counts"]["completed"], requests);
+    assert_eq!(case["connections"]["opened"], 0, "none had to be opened again");
+    assert_eq!(upstream.requests(), requests);
+    // 2 KiB per connection, and histograms, buffers and the program itself.
+    let memory = case["memory"]["generator_rss_bytes_max"].as_u64().expect("a number");
+    assert!(memory < connections * 2048 + (24 << 20), "{memory} bytes");
+}

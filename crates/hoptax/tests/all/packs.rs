@@ -1,0 +1,309 @@
+//! Every embedded pack with its real gateway, and what wrong packs are told.
+
+use crate::support::hoptax;
+use crate::world::{Running, exe, get, http_upstream, is_missing, keep, running_plan};
+use hoptax::lab::Driver as _;
+use hoptax::lab::packs::PackSet;
+use hoptax::lab::process::ProcessDriver;
+use hoptax::plan::{AccessLog, Gateway, GatewayKind, Profile};
+use hoptax::record::Stage;
+use std::path::Path;
+
+fn gateway(pack: &str, workers: u32) -> Gateway {
+    let kind = GatewayKind::Pack { pack: pack.into(), workers, features: vec![] };
+    Gateway { label: format!("{pack}-under-test"), kind }
+}
+
+/// Starts the real gateway in both profiles, with and without an access log, in front of two upstreams.
+fn answers_through_real_upstreams(pack: &str) {
+    if is_missing(pack) {
+        return;
+    }
+    let upstreams = [http_upstream("one"), http_upstream("two")];
+    let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address).collect();
+    for (profile, workers, access_log) in [
+        (Profile::Stock, 1, AccessLog::Off),
+        (Profile::Equalised, 1, AccessLog::Off),
+        (Profile::Equalised, 2, AccessLog::File),
+        (Profile::Stock, 1, AccessLog::File),
+    ] {
+        let run = tempfile::tempdir().expect("a directory");
+        let mut plan = running_plan(vec![gateway(pack, workers)]);
+        (plan.profile, plan.access_log) = (profile, access_log);
+        let packs = PackSet::load(None).expect("the packs are right");
+        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+
+        let service = driver.start_gateway(&plan.gateways[0], &addresses);
+        let mut service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
+
+        let what = format!("{pack} {profile:?} {access_log:?}");
+        let answers: Vec<_> = (0..4).map(|_| get(service.0.addresses()[0], "/some/path")).collect();
+        assert!(answers.iter().all(|answer| answer.status == 200), "{what}: {answers:?}");
+        // Several workers take turns each for itself, and in the stock profile there may be several.
+        if (profile, workers) == (Profile::Equalised, 1) {
+            let ones = answers.iter().filter(|answer| answer.body == "one").count();
+            assert_eq!(ones, 2, "{what}: in turn: {answers:?}");
+        }
+        assert_eq!(service.0.check(), Ok(()), "{what}");
+        let facts = service.0.facts().clone();
+        assert!(facts.version.is_some_and(|version| version.contains('.')), "{what}");
+        assert!(!facts.settings.is_empty() && !facts.rendered.is_empty(), "{what}");
+        assert_eq!(facts.workers, (profile == Profile::Equalised).then_some(workers), "{what}");
+        check_access_log(run.path(), &what, access_log);
+
+        let root = service.0.process().expect("watched").pid;
+        assert!(!hoptax::lab::tree::descendants(root).is_empty(), "{what}");
+        service.0.stop();
+        assert!(hoptax::lab::tree::descendants(root).is_empty(), "{what}");
+        assert!(service.0.check().is_err(), "{what}: it is gone");
+    }
+}
+
+fn check_access_log(run: &Path, what: &str, access_log: AccessLog) {
+    let log =
+        run.join("logs").join(format!("{}-under-test/access.log", what.split(' ').next().expect("a pack")));
+    match access_log {
+        AccessLog::Off => assert!(!log.exists(), "{what}: {}", log.display()),
+        // A gateway may keep lines back for a while, so only the file is looked for.
+        AccessLog::File => assert!(log.exists(), "{what}: {}", log.display()),
+    }
+}
+
+#[test]
+fn nginx_answers_in_both_profiles() {
+    answers_through_real_upstreams("nginx");
+}
+
+#[test]
+fn haproxy_answers_in_both_profiles() {
+    answers_through_real_upstreams("haproxy");
+}
+
+#[test]
+fn envoy_answers_in_both_profiles() {
+    answers_through_real_upstreams("envoy");
+}
+
+#[test]
+fn equalised_gateways_keep_their_upstream_connections() {
+    for pack in ["nginx", "haproxy", "envoy"] {
+        if is_missing(pack) {
+            continue;
+        }
+        let upstream = http_upstream("kept");
+        let run = tempfile::tempdir().expect("a directory");
+        let plan = running_plan(vec![gateway(pack, 1)]);
+        let packs = PackSet::load(None).expect("the packs are right");
+        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+        let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
+        for _ in 0..10 {
+            assert_eq!(get(service.0.addresses()[0], "/").status, 200, "{pack}");
+        }
+        assert_eq!(upstream.requests(), 10, "{pack}");
+        assert_eq!(upstream.connections(), 1, "{pack}: one after the other needs one connection");
+        assert_eq!(upstream.last_host(), "echo.com", "{pack}: Host passes unchanged");
+        // Many client connections must not end the pooling: HAProxy as it ships pools no more once a fifth of its
+        // descriptors is in use.
+        let clients: Vec<_> = (0..900).map(|_| keep(service.0.addresses()[0])).collect();
+        assert_eq!(upstream.requests(), 910, "{pack}");
+        assert!(upstream.connections() <= 2, "{pack}: {} upstream connections", upstream.connections());
+        drop(clients);
+    }
+}
+
+#[test]
+fn nginx_counts_its_own_requests_on_the_admin_port() {
+    if is_missing("nginx") {
+        return;
+    }
+    let upstream = http_upstream("counted");
+    let run = tempfile::tempdir().expect("a directory");
+    let plan = running_plan(vec![gateway("nginx", 1)]);
+    let packs = PackSet::load(None).expect("the packs are right");
+    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+    let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let rendered = run.path().join("rendered/nginx-under-test/nginx.conf");
+    let text = std::fs::read_to_string(rendered).expect("rendered");
+    let admin = text.lines().filter_map(|line| line.trim().strip_prefix("listen ")).next_back();
+    let admin = admin.and_then(|listen| listen.trim_end_matches(';').parse().ok()).expect("an admin port");
+    let count = || {
+        let answer = get(admin, "/stub_status");
+        let numbers = answer.body.lines().nth(2).expect("three numbers").split_whitespace();
+        numbers.map(|number| number.parse::<u64>().expect("a number")).nth(2).expect("requests")
+    };
+    let before = count();
+    for _ in 0..5 {
+        get(service.0.addresses()[0], "/");
+    }
+    assert_eq!(count() - before, 5 + 1, "five, and the question itself");
+}
+
+/// A directory of packs with one pack, `wrong`, made of these files.
+fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let packs = tempfile::tempdir().expect("a directory");
+    let folder = packs.path().join("wrong");
+    std::fs::create_dir(&folder).expect("made");
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).expect("written");
+    }
+    packs
+}
+
+/// A pack of a shell script as a gateway.
+fn scripted(script: &str) -> tempfile::TempDir {
+    let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
+                    version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
+                    files: [{ template: script.j2, to: script }]\n\
+                    start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
+                    ready: { path: /, timeout: 300ms }\n\
+                    access_log: stdout\n";
+    pack_of(&[("gateway.yaml", manifest), ("script.j2", script)])
+}
+
+fn start_failure(packs: &Path) -> hoptax::record::Failure {
+    let run = tempfile::tempdir().expect("a directory");
+    let plan = running_plan(vec![gateway("wrong", 1)]);
+    let packs = PackSet::load(Some(packs)).expect("nothing wrong with its words");
+    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    let upstream = http_upstream("never asked");
+    match driver.start_gateway(&plan.gateways[0], &[upstream.address]) {
+        Ok(_) => panic!("it cannot have started"),
+        Err(failure) => failure,
+    }
+}
+
+#[test]
+fn a_gateway_that_exits_is_quoted_and_its_configuration_named() {
+    let packs = scripted("echo port {{ port }}: no such thing >&2\nexit 3\n");
+    let failure = start_failure(packs.path());
+    assert_eq!(failure.stage, Stage::Start);
+    assert!(
+        failure.message.starts_with("wrong-under-test exited with code 3 before it was ready"),
+        "{failure:?}"
+    );
+    assert!(failure.message.contains("rendered/wrong-under-test"), "{failure:?}");
+    assert!(failure.detail.contains(": no such thing"), "{failure:?}");
+}
+
+#[test]
+fn a_taken_port_is_answered_with_other_ports_three_times_in_all() {
+    let packs = scripted("echo bind {{ port }}: Address already in use >&2\nexit 1\n");
+    let failure = start_failure(packs.path());
+    let ports: std::collections::BTreeSet<_> =
+        failure.detail.lines().filter(|line| line.ends_with("Address already in use")).collect();
+    assert_eq!(ports.len(), 3, "{failure:?}");
+}
+
+#[test]
+fn a_gateway_that_is_never_ready_is_given_up() {
+    let packs = scripted("echo waiting for nothing\nexec sleep 60\n");
+    let failure = start_failure(packs.path());
+    let message = &failure.message;
+    assert!(
+        message.starts_with("wrong-under-test was not ready within 300ms: nothing listens on"),
+        "{message}"
+    );
+    assert!(failure.detail.contains("waiting for nothing"), "{failure:?}");
+}
+
+#[test]
+fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
+    if is_missing("nginx") {
+        return;
+    }
+    let manifest = "name: wrong\nsummary: listens elsewhere\nbinary: nginx\n\
+                    version: { command: [\"{{ binary }}\", -v], pattern: 'nginx/(\\S+)' }\n\
+                    files: [{ template: nginx.conf.j2, to: nginx.conf }]\n\
+                    start: [\"{{ binary }}\", -p, \"{{ dir }}\", -e, stderr, -c, \"{{ dir }}/nginx.conf\"]\n\
+                    ready: { path: /, port: admin, timeout: 1s }\n\
+                    access_log: file\n";
+    let configuration = "daemon off;\npid {{ dir }}/pid;\nerror_log stderr;\nevents {}\nhttp {\n access_log {{ access_log or 'off' }};\n \
+                         client_body_temp_path {{ dir }}/1; proxy_temp_path {{ dir }}/2; fastcgi_temp_path {{ dir }}/3;\n \
+                         uwsgi_temp_path {{ dir }}/4; scgi_temp_path {{ dir }}/5;\n \
+                         server { listen 127.0.0.1:{{ admin_port }}; location / { return 200; } }\n}\n";
+    let packs = pack_of(&[("gateway.yaml", manifest), ("nginx.conf.j2", configuration)]);
+    let failure = start_failure(packs.path());
+    assert!(failure.message.contains("it says it is ready, but 127.0.0.1:"), "{failure:?}");
+    assert!(failure.message.contains("does not accept connections"), "{failure:?}");
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_told_with_the_reason() {
+    let manifest = "name: wrong\nsummary: no program\nbinary: sh\n\
+                    version: { command: [\"{{ binary }}\", -c, echo 1.0], pattern: '(.+)' }\n\
+                    start: [/nowhere/at-all]\nready: { path: / }\naccess_log: stdout\n";
+    let failure = start_failure(pack_of(&[("gateway.yaml", manifest)]).path());
+    assert!(failure.message.contains("exited with code 127"), "{failure:?}");
+    assert!(failure.detail.contains("cannot start `/nowhere/at-all`: No such file"), "{failure:?}");
+}
+
+#[test]
+fn a_gateway_that_is_not_installed_is_told_how_to_come_by() {
+    let manifest = "name: wrong\nsummary: nowhere\nbinary: no-such-gateway\n\
+                    version: { command: [\"{{ binary }}\", -v], pattern: '(.+)' }\n\
+                    install: { debian: apt-get install no-such-gateway }\n\
+                    start: [\"{{ binary }}\"]\nready: { path: / }\naccess_log: stdout\n";
+    let packs = pack_of(&[("gateway.yaml", manifest)]);
+    let failure = start_failure(packs.path());
+    assert_eq!(failure.stage, Stage::Missing);
+    assert!(failure.message.contains("(debian: apt-get install no-such-gateway)"), "{failure:?}");
+
+    let table = hoptax().args(["gateways", "--packs"]).arg(packs.path()).output().expect("it runs");
+    let table = String::from_utf8(table.stdout).expect("text");
+    let row = table.lines().find(|line| line.contains("wrong")).expect("a row");
+    assert!(row.contains("debian: apt-get install no-such-gateway"), "{table}");
+}
+
+#[test]
+fn words_that_are_wrong_are_refused_with_their_line() {
+    let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
+                    version: { command: [\"{{ binary }}\"], pattern: '(.+)' }\n\
+                    files: [{ template: script.j2, to: script }]\n\
+                    start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
+                    ready: { path: / }\naccess_log: stdout\n";
+    let unknown_key = manifest.replace("access_log: stdout", "access_logs: stdout");
+    type Files<'a> = &'a [(&'a str, &'a str)];
+    let table: [(Files<'_>, &[&str]); 4] = [
+        (&[("gateway.yaml", manifest)], &["wrong/gateway.yaml:5", "template `script.j2` is not in the pack"]),
+        (
+            &[("gateway.yaml", manifest), ("script.j2", "one\n{{ prot }}\n")],
+            &["wrong/script.j2:2", "`prot` is not defined", "did you mean `port`?"],
+        ),
+        (&[("gateway.yaml", &unknown_key), ("script.j2", "")], &["wrong/gateway.yaml:8", "access_logs"]),
+        (&[("gateway.yaml", "name: [wrong\n"), ("script.j2", "")], &["wrong/gateway.yaml:"]),
+    ];
+    for (files, expected) in table {
+        let packs = pack_of(files);
+        let output = hoptax().args(["gateways", "--packs"]).arg(packs.path()).output().expect("it runs");
+        let told = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        for words in expected {
+            assert!(told.contains(words), "`{words}` in:\n{told}");
+        }
+    }
+}
+
+#[test]
+fn gateways_are_listed_for_people_and_for_programs() {
+    let output = hoptax().args(["gateways", "--json"]).output().expect("it runs");
+    assert!(output.status.success());
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let names: Vec<_> = rows.as_array().expect("a list").iter().map(|row| row["name"].as_str()).collect();
+    assert_eq!(names, [Some("envoy"), Some("haproxy"), Some("nginx")]);
+    for row in rows.as_array().expect("a list") {
+        let name = row["name"].as_str().expect("a name");
+        assert!(row["features"].is_array(), "{row}");
+        assert!(row["last_run_for_real"]["version"].is_string(), "{row}");
+        if !is_missing(name) {
+            assert_eq!(row["installed"], true, "{row}");
+            assert!(row["version"].as_str().is_some_and(|version| version.contains('.')), "{row}");
+        }
+    }
+    let table = hoptax().arg("gateways").output().expect("it runs");
+    let table = String::from_utf8(table.stdout).expect("text");
+    for name in ["envoy", "haproxy", "nginx"] {
+        assert!(table.contains(name), "{table}");
+    }
+}

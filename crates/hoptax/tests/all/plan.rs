@@ -1,0 +1,169 @@
+//! The verbs that only read and write plans: `check`, `init`, `schema`.
+
+use crate::support::hoptax;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+fn run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } =
+        hoptax().current_dir(directory).args(arguments).output().expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code().expect("an exit code"), text(stdout), text(stderr))
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn every_plan_of_the_repository_checks() {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(repository().join("plans")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let (code, out, err) = run(&repository(), &["check", path.to_str().unwrap()]);
+            assert_eq!(code, 0, "{}: {err}", path.display());
+            assert!(out.contains("takes about"), "{out}");
+            names.push(path.file_stem().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    let readme = fs::read_to_string(repository().join("plans/README.md")).unwrap();
+    for name in ["quickstart", "kong-notes", "round-robin-15k"] {
+        assert!(names.iter().any(|other| other == name), "{name} is missing");
+    }
+    for name in names {
+        assert!(readme.contains(&format!("[{name}]({name}.yaml)")), "plans/README.md does not list {name}");
+    }
+}
+
+#[test]
+fn check_tells_json_what_would_run() {
+    let (code, out, err) = run(
+        &repository(),
+        &["check", "plans/quickstart.yaml", "--json", "--set", "trials=2", "--set", "seed=7"],
+    );
+    assert_eq!((code, err.as_str()), (0, ""));
+    let outlook: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(outlook["contenders"][0]["label"], "direct");
+    assert_eq!(outlook["contenders"].as_array().unwrap().len(), 6);
+    assert_eq!((outlook["cases"].as_u64(), outlook["trials"].as_u64()), (Some(18), Some(42)));
+    assert_eq!(outlook["seed"], 7);
+    assert_eq!(outlook["load"][2]["rate"], 1000.0);
+}
+
+#[test]
+fn the_quickstart_fits_into_five_minutes() {
+    let (_, out, _) = run(&repository(), &["check", "plans/quickstart.yaml", "--json"]);
+    let outlook: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let expected = outlook["expected_s"].as_f64().unwrap();
+    assert!(expected < 240.0, "{expected} s leaves no margin");
+}
+
+#[test]
+fn a_mistake_ends_with_two_and_says_where() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(
+        directory.path().join("x.yaml"),
+        "gateways: [ngnix]\nload: [{ loop: closed, connections: 1 }]\n",
+    )
+    .unwrap();
+    let (code, out, err) = run(directory.path(), &["check", "x.yaml"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!(
+        err,
+        "error: x.yaml:1:12: unknown gateway `ngnix`\n  |\n1 | gateways: [ngnix]\n  |            ^^^^^\n  = help: did you \
+         mean `nginx`?\n"
+    );
+}
+
+#[test]
+fn a_plan_that_is_not_there_or_not_text_ends_with_two() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, _, err) = run(directory.path(), &["check", "missing.yaml"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("missing.yaml") && err.contains("hoptax init"), "{err}");
+    fs::write(directory.path().join("binary.yaml"), b"name: \xff\n").unwrap();
+    let (code, _, err) = run(directory.path(), &["check", "binary.yaml"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("byte 6"), "{err}");
+    let (code, ..) = run(directory.path(), &["check"]);
+    assert_eq!(code, 2, "no plan was named");
+}
+
+#[test]
+fn a_body_file_is_found_beside_the_plan() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("sub")).unwrap();
+    let plan =
+        "upstream: { body: { file: answer.json } }\ngateways: []\nload: [{ loop: closed, connections: 1 }]\n";
+    fs::write(directory.path().join("sub/x.yaml"), plan).unwrap();
+    let (code, _, err) = run(directory.path(), &["check", "sub/x.yaml"]);
+    assert_eq!(code, 2, "{err}");
+    fs::write(directory.path().join("sub/answer.json"), "{}").unwrap();
+    let (code, _, err) = run(directory.path(), &["check", "sub/x.yaml"]);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn init_writes_a_plan_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, out, _) = run(directory.path(), &["init"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("hoptax check hoptax.yaml"), "{out}");
+    let (code, _, err) = run(directory.path(), &["check", "hoptax.yaml"]);
+    assert_eq!(code, 0, "{err}");
+
+    fs::write(directory.path().join("hoptax.yaml"), "mine").unwrap();
+    let (code, _, err) = run(directory.path(), &["init"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("--force"), "{err}");
+    assert_eq!(fs::read_to_string(directory.path().join("hoptax.yaml")).unwrap(), "mine");
+    assert_eq!(run(directory.path(), &["init", "--force"]).0, 0);
+    assert_eq!(run(directory.path(), &["check", "hoptax.yaml"]).0, 0);
+
+    let (code, _, err) = run(directory.path(), &["init", "no/such/folder.yaml"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("cannot write no/such/folder.yaml"), "{err}");
+}
+
+#[test]
+fn schema_prints_a_schema() {
+    let (code, out, _) = run(&repository(), &["schema"]);
+    assert_eq!(code, 0);
+    let schema: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert!(schema["properties"]["gateways"].is_object());
+}
+
+const PACK: &str = r#"
+name: absent
+summary: A gateway that no machine has.
+binary: no-such-program-anywhere
+version: { command: ["{{ binary }}", "-v"], pattern: "(.*)" }
+install: { apt: apt install absent }
+start: ["{{ binary }}", "--port", "{{ port }}"]
+ready: { path: /, port: main, status: 200, timeout: 5s }
+access_log: stdout
+"#;
+
+#[test]
+fn check_names_gateways_that_are_not_installed() {
+    let directory = tempfile::tempdir().unwrap();
+    let pack = directory.path().join("packs/absent");
+    fs::create_dir_all(&pack).unwrap();
+    fs::write(pack.join("gateway.yaml"), PACK).unwrap();
+    fs::write(
+        directory.path().join("x.yaml"),
+        "gateways: [absent, hop-l4]\nload: [{ loop: closed, connections: 1 }]\n",
+    )
+    .unwrap();
+    let (code, out, err) = run(directory.path(), &["check", "x.yaml", "--packs", "packs"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("absent is not installed") && out.contains("apt install absent"), "{out}");
+    let (_, out, _) = run(directory.path(), &["check", "x.yaml", "--packs", "packs", "--json"]);
+    let outlook: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(outlook["not_installed"][0]["pack"], "absent");
+    let (code, _, err) = run(directory.path(), &["check", "x.yaml", "--packs", "nowhere"]);
+    assert_eq!(code, 2, "{err}");
+}

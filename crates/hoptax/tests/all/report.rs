@@ -1,0 +1,161 @@
+//! `hoptax report`, on run directories made up for the purpose.
+
+use crate::support::hoptax;
+use fixture::{Run, failure, sample, via};
+use hoptax::record::Stage;
+use hoptax::record::dir::RunDir;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use tempfile::TempDir;
+
+#[allow(dead_code, reason = "each test takes what it needs")]
+#[path = "../../src/analysis/fixture.rs"]
+mod fixture;
+
+fn on_disk(run: &Run) -> (TempDir, PathBuf) {
+    let below = TempDir::new().expect("a directory");
+    let mut dir = RunDir::create(below.path(), "made-up").expect("writable");
+    dir.write_run(&run.record).expect("writable");
+    for trial in &run.trials {
+        dir.append(trial).expect("writable");
+    }
+    let path = dir.path().to_path_buf();
+    (below, path)
+}
+
+fn report(dir: &Path, arguments: &[&str]) -> Output {
+    hoptax().arg("report").arg(dir).args(arguments).output().expect("the binary runs")
+}
+
+fn json(dir: &Path) -> Value {
+    let output = report(dir, &["--format", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn json_holds_every_member_that_is_documented() {
+    let (_below, dir) = on_disk(&sample());
+    let report = json(&dir);
+    for name in ["schema", "name", "interrupted", "environment", "noise_floor", "cases", "findings"] {
+        assert!(report.get(name).is_some(), "`{name}` is missing");
+    }
+    assert_eq!((&report["schema"], &report["interrupted"]), (&1.into(), &false.into()));
+    let cases = report["cases"].as_array().expect("a list");
+    let case = cases.iter().find(|case| case["gateway"] == "nginx").expect("measured");
+    for (member, names) in [
+        ("load", &["loop", "connections", "rate", "arrivals", "duration_s"][..]),
+        ("throughput", &["estimate", "low", "high", "unit"]),
+        ("response_time", &["p50", "p90", "p95", "p99", "p99.9", "max", "mean", "unit"]),
+        ("service_time", &["p50", "p90", "p95", "p99", "p99.9", "max", "mean", "unit"]),
+        ("send_lag", &["p50", "p99", "max", "unit"]),
+        (
+            "counts",
+            &["scheduled", "sent", "completed", "ok", "status", "timeouts", "connect_errors", "resets"],
+        ),
+        ("counts", &["bad_responses", "unsent", "in_flight"]),
+        ("connections", &["opened", "reused", "per_request"]),
+        ("bytes", &["sent", "received", "per_response"]),
+        ("cpu", &["gateway_us_per_request", "generator_us_per_request", "upstream_us_per_request"]),
+        ("cpu", &["generator_utilisation"]),
+        ("memory", &["gateway_rss_bytes_max", "gateway_pss_bytes_max"]),
+        ("ledger", &["requests_per_request", "connections_per_request", "http_version", "by_instance"]),
+        ("tax", &["added_p50", "added_p90", "added_p95", "added_p99", "throughput_ratio"]),
+        ("tax", &["cpu_us_per_request", "extra_upstream_requests"]),
+    ] {
+        for name in names {
+            assert!(case[member].get(name).is_some(), "`{member}.{name}` is missing: {case}");
+        }
+    }
+    for name in ["estimate", "low", "high", "distinguishable"] {
+        assert!(case["tax"]["added_p50"].get(name).is_some(), "`tax.added_p50.{name}` is missing");
+    }
+    assert!(case.get("trials").is_some() && case.get("path").is_some() && case["findings"].is_array());
+    let finding = &report["findings"][0];
+    for name in ["code", "severity", "case", "evidence", "message", "advice"] {
+        assert!(finding.get(name).is_some(), "`findings[].{name}` is missing");
+    }
+    let failed = cases.iter().find(|case| case["gateway"] == "envoy").expect("a row");
+    for name in ["stage", "message", "detail"] {
+        assert!(failed["failed"].get(name).is_some(), "`failed.{name}` is missing");
+    }
+}
+
+#[test]
+fn every_format_is_made_and_written_to_a_file() {
+    let (below, dir) = on_disk(&sample());
+    for (format, part) in [
+        ("terminal", "nginx adds"),
+        ("markdown", "| nginx |"),
+        ("html", "<svg "),
+        ("json", "\"noise_floor\""),
+        ("csv", "gateway,load,"),
+    ] {
+        let file = below.path().join(format);
+        let output = report(&dir, &["--format", format, "-o", file.to_str().expect("UTF-8")]);
+        assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stdout.is_empty(), "{format} was asked into a file");
+        let text = fs::read_to_string(file).expect("written");
+        assert!(text.contains(part), "{format} lacks `{part}`");
+    }
+}
+
+#[test]
+fn the_terminal_is_the_default_and_a_pipe_gets_no_colours() {
+    let (_below, dir) = on_disk(&sample());
+    let text = String::from_utf8(report(&dir, &[]).stdout).expect("UTF-8");
+    assert!(text.contains("what does each hop cost?") && !text.contains('\u{1b}'));
+}
+
+#[test]
+fn a_killed_run_with_a_line_cut_short_is_still_reported() {
+    let mut run = Run::steady(3, 100, &[("nginx", 150)]);
+    run.record.ended = None;
+    let (_below, dir) = on_disk(&run);
+    let trials = dir.join("trials.jsonl");
+    let whole = fs::read_to_string(&trials).expect("written");
+    fs::write(&trials, &whole[..whole.len() - 200]).expect("writable");
+
+    let output = report(&dir, &["--format", "json"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("skipped trials.jsonl line 9"));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(report["trials_recorded"], 8);
+    assert!(report["notes"].to_string().contains("Skipped"));
+}
+
+#[test]
+fn nothing_completed_gives_null_and_never_nan() {
+    let mut run = Run::closed(1);
+    run.direct(0, 100, 100);
+    run.push(via("nginx", 0).nothing_completed());
+    run.contender("envoy", Some(failure(Stage::Verify, "answered 404 where direct answered 200")));
+    let (_below, dir) = on_disk(&run);
+    let report = json(&dir);
+    let case = report["cases"].as_array().expect("a list").iter().find(|case| case["gateway"] == "nginx");
+    let case = case.expect("measured");
+    assert_eq!(case["throughput"]["estimate"], 0.0);
+    assert_eq!(case["response_time"]["p50"], Value::Null);
+    assert_eq!(case["cpu"]["gateway_us_per_request"], Value::Null);
+    assert_eq!(case["tax"]["added_p50"], Value::Null);
+}
+
+#[test]
+fn what_is_no_run_directory_is_refused_with_the_file_it_lacks() {
+    let below = TempDir::new().expect("a directory");
+    let output = report(below.path(), &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("run.json"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let (below, dir) = on_disk(&Run::steady(2, 100, &[]));
+    let file = below.path().join("no").join("such");
+    let output = report(&dir, &["-o", file.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no/such"));
+}

@@ -1,0 +1,493 @@
+//! The main job from end to end, with real gateways: what is measured agrees with the ledger and with the gateways' own
+//! counts, and nothing is lost or left behind, whatever happens.
+
+use crate::support::{Json, Scratch, hoptax, json, processes_below};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Writes a plan and runs it to its end.
+fn run(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Output {
+    let path = scratch.file("plan.yaml", plan);
+    hoptax()
+        .arg("run")
+        .arg(path)
+        .arg("--out")
+        .arg(scratch.path())
+        .args(arguments)
+        .output()
+        .expect("hoptax runs")
+}
+
+/// The one run directory below `scratch`.
+fn run_directory(scratch: &Scratch) -> PathBuf {
+    let is_run = |path: &PathBuf| path.join("run.json").is_file();
+    let directories = std::fs::read_dir(scratch.path()).expect("there").flatten().map(|entry| entry.path());
+    directories.filter(is_run).max().expect("a run directory")
+}
+
+fn trials(directory: &Path) -> Vec<Json> {
+    let text = std::fs::read_to_string(directory.join("trials.jsonl")).expect("there");
+    text.lines().map(|line| serde_json::from_str(line).expect("a trial")).collect()
+}
+
+fn report(directory: &Path) -> Json {
+    json(hoptax().arg("report").arg(directory).args(["--format", "json"]))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Every gateway of the first issue, both hops and direct, closed and open: each completed request of the generator is
+/// one of the upstream's, to within those in flight.
+#[test]
+fn every_gateways_requests_are_in_the_ledger() {
+    let scratch = Scratch::new();
+    let output = run(
+        &scratch,
+        "name: ledger
+gateways: [hop-l4, hop-l7, nginx, haproxy, envoy]
+load:
+  - { loop: closed, connections: 8, duration: 700ms }
+  - { loop: open, rate: 300/s, connections: 4, duration: 700ms }
+trials: 1
+warmup: 200ms
+upstream: { instances: 2, body: 1KiB }
+",
+        &["--accept-void"],
+    );
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let directory = run_directory(&scratch);
+    let trials = trials(&directory);
+    assert_eq!(trials.len(), 2 * 7);
+    for trial in &trials {
+        let (who, load) = (&trial["contender"], &trial["load_record"]);
+        assert!(trial["failed"].is_null(), "{who}: {}", trial["failed"]);
+        let lifetime = &load["lifetime"];
+        let (sent, completed) = (lifetime["sent"].as_u64().unwrap(), lifetime["completed"].as_u64().unwrap());
+        let upstream = trial["ledger"]["requests"].as_u64().unwrap();
+        assert!(completed > 50, "{who}: {completed} requests");
+        assert!((completed..=sent).contains(&upstream), "{who}: {upstream} of {completed}..={sent}");
+        let counts = &load["counts"];
+        let count = |name: &str| counts[name].as_u64().unwrap();
+        let outcomes =
+            ["completed", "timeouts", "connect_errors", "resets", "bad_responses", "unsent", "in_flight"];
+        assert_eq!(count("scheduled"), outcomes.iter().map(|name| count(name)).sum::<u64>(), "{who}");
+        assert_eq!(trial["ledger"]["http_version"]["1.1"].as_u64(), Some(upstream), "{who}");
+        if who != "direct" {
+            assert!(trial["gateway"]["cpu_ns"].as_u64().unwrap() > 0, "{who} used CPU");
+            assert!(trial["gateway"]["rss_bytes_max"].as_u64().unwrap() > 1_000_000, "{who} used memory");
+        }
+        assert!(trial["upstream"]["cpu_ns"].as_u64().unwrap() > 0, "{who}");
+        let windows = load["windows"].as_array().unwrap();
+        let in_windows: u64 = windows.iter().map(|window| window["completed"].as_u64().unwrap()).sum();
+        assert_eq!(in_windows, load["completed_in_time"].as_u64().unwrap(), "{who}");
+    }
+    for name in ["report.html", "report.md"] {
+        assert!(directory.join(name).metadata().expect(name).len() > 500, "{name}");
+    }
+    assert!(text(&output.stdout).contains("report.html"), "the report's path is told");
+    let report = report(&directory);
+    assert_eq!(report["cases"].as_array().unwrap().len(), 2 * 6);
+    let nginx = report["contenders"].as_array().unwrap().iter().find(|it| it["label"] == "nginx").unwrap();
+    assert!(nginx["version"].as_str().unwrap().starts_with(char::is_numeric), "{nginx}");
+}
+
+/// nginx counts its own requests: what it says and what the generator says agree.
+#[test]
+fn nginx_counts_the_same() {
+    let scratch = Scratch::new();
+    let output = run(
+        &scratch,
+        "name: stub-status
+gateways: [nginx]
+load: [{ loop: closed, connections: 4, duration: 500ms }]
+trials: 2
+warmup: 100ms
+access_log: file
+",
+        &["--accept-void"],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let directory = run_directory(&scratch);
+    let sent: u64 = trials(&directory)
+        .iter()
+        .filter(|trial| trial["contender"] == "nginx")
+        .map(|trial| trial["load_record"]["lifetime"]["sent"].as_u64().unwrap())
+        .sum();
+    let log = find(&directory, "access.log").expect("an access log was asked for");
+    let logged = std::fs::read_to_string(log).expect("readable").lines().count() as u64;
+    // The verify pass is one more, and readiness was asked for on the admin port, which does not log.
+    assert!((sent..=sent + 3).contains(&logged), "{logged} lines for {sent} requests");
+}
+
+fn find(below: &Path, name: &str) -> Option<PathBuf> {
+    for entry in std::fs::read_dir(below).ok()?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if let Some(found) = find(&path, name) {
+                return Some(found);
+            }
+        } else if path.file_name().is_some_and(|it| it == name) {
+            return Some(path);
+        }
+    }
+    None
+}
+
+/// A plan that runs longer than any test waits.
+const LONG: &str = "name: long
+gateways: [hop-l4, nginx]
+load: [{ loop: closed, connections: 2, duration: 300ms }]
+trials: 500
+warmup: 50ms
+";
+
+/// Starts a long run and waits until a few trials are on disk.
+#[allow(clippy::zombie_processes, reason = "a test that panics has failed; the others wait for it")]
+fn begin_long_run(scratch: &Scratch) -> (Child, PathBuf) {
+    let path = scratch.file("plan.yaml", LONG);
+    let child = hoptax()
+        .arg("run")
+        .arg(path)
+        .arg("--out")
+        .arg(scratch.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("hoptax runs");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(Instant::now() < deadline, "no trial was recorded");
+        std::thread::sleep(Duration::from_millis(20));
+        let recorded = std::fs::read_dir(scratch.path())
+            .expect("there")
+            .flatten()
+            .find_map(|entry| std::fs::read_to_string(entry.path().join("trials.jsonl")).ok());
+        if recorded.is_some_and(|text| text.lines().count() >= 4) {
+            return (child, run_directory(scratch));
+        }
+    }
+}
+
+/// Waits until none of these processes is left, ten seconds at most.
+fn all_gone(pids: &[u32]) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let left = |pid: &&u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // A zombie whose parent has gone is the system's to bury.
+        stat.rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().next().map(str::to_owned))
+            .is_some_and(|state| state != "Z")
+    };
+    while Instant::now() < deadline {
+        if !pids.iter().any(|pid| left(&pid)) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+fn send(signal: &str, pid: u32) {
+    let status = Command::new("kill").args([signal, &pid.to_string()]).status().expect("kill runs");
+    assert!(status.success());
+}
+
+#[test]
+fn a_signal_ends_with_a_report_of_what_there_is() {
+    let scratch = Scratch::new();
+    let (child, directory) = begin_long_run(&scratch);
+    let started = processes_below(child.id());
+    assert!(started.len() >= 4, "upstream, hop, nginx, generator and guards: {started:?}");
+    send("-INT", child.id());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{:?} {}", output.status, text(&output.stderr));
+    assert!(all_gone(&started), "something was left: {started:?}");
+    let report = report(&directory);
+    assert_eq!(report["interrupted"], true);
+    assert!(text(&output.stdout).to_lowercase().contains("interrupted"), "{}", text(&output.stdout));
+    assert!(directory.join("report.html").is_file());
+}
+
+#[test]
+fn killed_without_warning_it_leaves_no_process_and_every_ended_trial() {
+    let scratch = Scratch::new();
+    let (mut child, directory) = begin_long_run(&scratch);
+    let started = processes_below(child.id());
+    send("-KILL", child.id());
+    child.wait().expect("it is dead");
+    assert!(all_gone(&started), "something was left: {started:?}");
+    let report = report(&directory);
+    assert_eq!(report["interrupted"], true, "a run that never ended was interrupted");
+    let measured: u64 =
+        report["cases"].as_array().unwrap().iter().map(|case| case["trials"].as_u64().unwrap()).sum();
+    assert!(measured >= 3, "ended trials are readable: {measured}");
+}
+
+/// Finds the process that a role of `long` runs under, by its command line.
+fn find_process(below: u32, wanted: &str) -> u32 {
+    *processes_below(below)
+        .iter()
+        .find(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = text(&line).replace('\0', " ");
+            line.contains(wanted) && !line.contains(" guard ")
+        })
+        .unwrap_or_else(|| panic!("no process {wanted:?}"))
+}
+
+#[test]
+fn a_gateway_killed_in_the_middle_fails_and_the_rest_goes_on() {
+    let scratch = Scratch::new();
+    let (child, directory) = begin_long_run(&scratch);
+    send("-KILL", find_process(child.id(), "nginx: master"));
+    wait_for_trials(&directory, |trials| {
+        let dead =
+            trials.iter().position(|trial| trial["contender"] == "nginx" && !trial["failed"].is_null());
+        dead.is_some_and(|dead| trials[dead..].iter().filter(|trial| trial["failed"].is_null()).count() >= 3)
+    });
+    send("-INT", child.id());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "the hop was measured: {}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("nginx"), "the failed gateway has its row");
+}
+
+#[test]
+fn an_upstream_killed_in_the_middle_ends_the_run_with_what_there_is() {
+    let scratch = Scratch::new();
+    let (child, directory) = begin_long_run(&scratch);
+    let started = processes_below(child.id());
+    send("-KILL", find_process(child.id(), "hoptax upstream "));
+    let output = child.wait_with_output().expect("it ends by itself");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("upstream"), "{}", text(&output.stderr));
+    assert!(all_gone(&started), "something was left: {started:?}");
+    assert!(report(&directory)["cases"].as_array().is_some_and(|cases| !cases.is_empty()));
+}
+
+fn wait_for_trials(directory: &Path, enough: impl Fn(&[Json]) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(Instant::now() < deadline, "it did not happen");
+        std::thread::sleep(Duration::from_millis(50));
+        let text = std::fs::read_to_string(directory.join("trials.jsonl")).expect("there");
+        let trials: Vec<Json> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        if enough(&trials) {
+            return;
+        }
+    }
+}
+
+/// An upstream that holds each answer back for exactly 2 ms: service time is 2 ms and the bare round trip.
+#[test]
+fn a_known_delay_shows_as_what_it_is() {
+    let p50 = |delay: &str| {
+        let scratch = Scratch::new();
+        let plan = format!(
+            "name: delay
+gateways: []
+load: [{{ loop: closed, connections: 1, duration: 1s }}]
+trials: 3
+warmup: 100ms
+upstream: {{ delay: {delay} }}
+"
+        );
+        let output = run(&scratch, &plan, &["--accept-void"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let report = report(&run_directory(&scratch));
+        report["cases"][0]["service_time"]["p50"]["estimate"].as_f64().expect("measured")
+    };
+    let (bare, delayed) = (p50("0ms"), p50("2ms"));
+    let error = delayed - bare - 2_000.0;
+    assert!((-20.0..100.0).contains(&error), "2 ms became {delayed} µs over a round trip of {bare} µs");
+}
+
+#[test]
+fn an_external_gateway_and_a_running_upstream_are_measured_and_left_alone() {
+    let scratch = Scratch::new();
+    let mut upstream = hoptax()
+        .args(["upstream", "--instances", "1", "--body", "64B"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the upstream starts");
+    let mut line = String::new();
+    BufReader::new(upstream.stdout.take().expect("piped")).read_line(&mut line).expect("its ready line");
+    let ready: Json = serde_json::from_str(&line).expect("JSON");
+    let address = ready["instances"][0].as_str().expect("an address").to_owned();
+    let mut hop = hoptax()
+        .args(["hop", "l7", "--listen", "127.0.0.1:0", "--upstream", &address])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the hop starts");
+    let mut line = String::new();
+    BufReader::new(hop.stdout.take().expect("piped")).read_line(&mut line).expect("its ready line");
+    let listen =
+        serde_json::from_str::<Json>(&line).expect("JSON")["listen"].as_str().expect("an address").to_owned();
+
+    let plan = format!(
+        "name: external
+upstream: {{ url: \"http://{address}\" }}
+gateways:
+  - {{ name: external, label: mine, url: \"http://{listen}\", pid: {} }}
+load: [{{ loop: closed, connections: 2, duration: 300ms }}]
+trials: 2
+warmup: 50ms
+",
+        hop.id()
+    );
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    let alive = |child: &mut Child| child.try_wait().expect("ours").is_none();
+    let (upstream_alive, hop_alive) = (alive(&mut upstream), alive(&mut hop));
+    for child in [&mut hop, &mut upstream] {
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(upstream_alive && hop_alive, "what already ran is left running");
+    let report = report(&run_directory(&scratch));
+    let mine = report["cases"].as_array().unwrap().iter().find(|case| case["gateway"] == "mine").unwrap();
+    assert!(
+        mine["cpu"]["gateway_us_per_request"]["estimate"]
+            .as_f64()
+            .or(mine["cpu"]["gateway_us_per_request"].as_f64())
+            .unwrap()
+            > 0.0,
+        "{mine}"
+    );
+    assert!(mine["ledger"].is_null(), "a foreign upstream keeps no ledger of ours");
+}
+
+#[test]
+fn a_breached_budget_exits_3_and_a_kept_one_0() {
+    let plan = |limit: &str| {
+        format!(
+            "name: budget
+gateways: [hop-l7]
+load: [{{ loop: closed, connections: 1, duration: 300ms }}]
+trials: 4
+warmup: 50ms
+budget: [{{ gateway: hop-l7, metric: cpu_us_per_request, max: {limit} }}]
+"
+        )
+    };
+    let scratch = Scratch::new();
+    let output = run(&scratch, &plan("1s"), &["--accept-void"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = run(&scratch, &plan("1ns"), &["--accept-void"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("cpu_us_per_request"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn what_cannot_run_is_refused_before_anything_starts() {
+    let scratch = Scratch::new();
+    let load = "load: [{ loop: closed, connections: 1, duration: 300ms }]\n";
+    let cases = [
+        ("name: x\ngateways: [ngimx]\n", 2, "nginx"),
+        (
+            "name: x\ngateways: [hop-l4]\nload: [{ loop: closed, connections: 900000, duration: 1s }]\n",
+            2,
+            "descriptors",
+        ),
+    ];
+    for (plan, code, word) in cases {
+        let plan = if plan.contains("load:") { plan.to_owned() } else { format!("{plan}{load}") };
+        let output = run(&scratch, &plan, &[]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(word), "{said}");
+    }
+    let left = std::fs::read_dir(scratch.path())
+        .expect("there")
+        .flatten()
+        .filter(|entry| entry.path().is_dir())
+        .count();
+    assert_eq!(left, 0, "no run directory was made");
+
+    let plan = scratch.file("fine.yaml", &format!("name: x\ngateways: [hop-l4]\n{load}"));
+    let output = hoptax().arg("run").arg(plan).args(["--out", "/proc/nowhere"]).output().expect("runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("/proc/nowhere"), "{}", text(&output.stderr));
+}
+
+/// A pack whose binary is nowhere to be found.
+#[test]
+fn a_gateway_that_is_not_installed_is_named_with_the_way_to_install_it() {
+    let scratch = Scratch::new();
+    let pack = scratch.path().join("packs/absent");
+    std::fs::create_dir_all(&pack).expect("made");
+    let manifest = "name: absent
+summary: A gateway that nobody has.
+binary: hoptax-test-absent-gateway
+version: { command: [\"{{ binary }}\", -v], pattern: '(\\d+)' }
+start: [\"{{ binary }}\"]
+ready: { path: / }
+install: { debian: apt-get install absent }
+access_log: stdout
+";
+    std::fs::write(pack.join("gateway.yaml"), manifest).expect("written");
+    let plan = "name: x
+gateways: [absent, hop-l4]
+load: [{ loop: closed, connections: 1, duration: 200ms }]
+trials: 1
+warmup: 0ms
+";
+    let packs = scratch.path().join("packs");
+    let packs = packs.to_str().expect("plain");
+    let output = run(&scratch, plan, &["--packs", packs]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    let said = text(&output.stderr);
+    for word in ["absent", "apt-get install absent", "--skip-missing"] {
+        assert!(said.contains(word), "{said}");
+    }
+    let output = run(&scratch, plan, &["--packs", packs, "--skip-missing", "--accept-void"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = report(&run_directory(&scratch));
+    let failed = |label: &str| {
+        let contenders = report["contenders"].as_array().unwrap();
+        !contenders.iter().find(|it| it["label"] == label).unwrap()["failed"].is_null()
+    };
+    assert!(failed("absent") && !failed("hop-l4"), "{}", report["contenders"]);
+}
+
+/// A gateway configured by hand that answers something else.
+#[test]
+fn a_gateway_that_answers_otherwise_is_reported_with_both_answers() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = std::thread::spawn(move || {
+        // As many as are asked for before the listener is told to end by a connection without a request.
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            if stream.read(&mut request).is_ok_and(|count| count == 0) {
+                return;
+            }
+            let _ = std::io::Write::write_all(
+                &mut stream,
+                b"HTTP/1.1 404 Not Found\r\ncontent-length: 6\r\nconnection: close\r\n\r\nnobody",
+            );
+        }
+    });
+    let scratch = Scratch::new();
+    let plan = format!(
+        "name: wrong
+gateways: [hop-l4, {{ name: external, label: wrong, url: \"http://{address}\" }}]
+load: [{{ loop: closed, connections: 1, duration: 200ms }}]
+trials: 1
+warmup: 0ms
+"
+    );
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    drop(std::net::TcpStream::connect(address).expect("still there"));
+    server.join().expect("no panic");
+    assert!(output.status.success(), "the hop was measured: {}", text(&output.stderr));
+    let report = report(&run_directory(&scratch));
+    let wrong = report["contenders"].as_array().unwrap().iter().find(|it| it["label"] == "wrong").unwrap();
+    let failed = wrong["failed"].to_string();
+    assert!(failed.contains("404") && failed.contains("200") && failed.contains("verify"), "{failed}");
+}

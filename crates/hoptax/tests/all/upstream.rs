@@ -1,0 +1,263 @@
+//! `hoptax upstream` as a process: what it answers, when, and what its ledger says.
+
+use crate::support::hoptax;
+use crate::wire::{Client, Server, chunked, sample};
+use hoptax::lab::ledger;
+use hoptax_wire::http1::{Framing, Version};
+use std::time::{Duration, Instant};
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+const HEAD: &str = "HEAD / HTTP/1.1\r\nhost: a\r\n\r\n";
+
+fn upstream(options: &[&str]) -> Server {
+    Server::start(&[&["upstream"], options].concat())
+}
+
+#[test]
+fn answers_as_configured() {
+    let upstream = upstream(&["--status", "201", "--header", "x-a: b c", "--body-text", "hello"]);
+    let mut client = Client::connect(upstream.instance(0));
+    let response = client.send(GET).response();
+    assert_eq!(
+        response.head,
+        "HTTP/1.1 201 Created\r\ncontent-type: text/plain\r\nx-a: b c\r\ncontent-length: 5\r\n\r\n"
+    );
+    assert_eq!(response.body, b"hello");
+    let to_head = client.send(HEAD).response_to_head();
+    assert_eq!((to_head.head, to_head.body), (response.head, Vec::new()));
+    assert_eq!(client.send(GET).response().body, b"hello");
+    assert_eq!(upstream.stop(), Some(0));
+}
+
+#[test]
+fn answers_without_body_where_there_is_none() {
+    let upstream = upstream(&["--status", "204"]);
+    let response = Client::connect(upstream.instance(0)).send(GET).response();
+    assert_eq!((response.status, response.framing, response.body), (204, Framing::None, Vec::new()));
+}
+
+#[test]
+fn answers_with_a_file_and_with_a_large_body() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let content = sample(300_000);
+    std::fs::write(file.path(), &content).expect("written");
+    let from_file = upstream(&["--body-file", &file.path().to_string_lossy()]);
+    assert_eq!(Client::connect(from_file.instance(0)).send(GET).response().body, content);
+    let large = upstream(&["--body", "1MiB"]);
+    assert_eq!(Client::connect(large.instance(0)).send(GET).response().body.len(), 1 << 20);
+}
+
+#[test]
+fn closes_or_keeps_the_connection_as_each_version_asks() {
+    let upstream = upstream(&["--body", "10B"]);
+    for (request, keeps) in [
+        ("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", false),
+        ("GET / HTTP/1.0\r\n\r\n", false),
+        ("GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n", true),
+    ] {
+        let mut client = Client::connect(upstream.instance(0));
+        let response = client.send(request).response();
+        assert_eq!((response.keep_alive, response.version), (keeps, Version::Http11), "{request:?}");
+        let said = if keeps { "connection: keep-alive\r\n" } else { "connection: close\r\n" };
+        assert!(response.head.contains(said), "{request:?}");
+        if keeps {
+            assert_eq!(client.send(request).response(), response);
+        } else {
+            assert!(client.is_closed(), "{request:?}");
+        }
+    }
+}
+
+#[test]
+fn reads_request_bodies_to_their_end() {
+    let upstream = upstream(&[]);
+    let mut client = Client::connect(upstream.instance(0));
+    for length in [0, 1, 1000, 100_000] {
+        let body = sample(length);
+        client.send(format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n")).send(&body);
+        assert_eq!(client.response().status, 200);
+        client.send("PUT / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n").send(chunked(&body));
+        assert_eq!(client.response().status, 200);
+    }
+    assert_eq!(ledger::fetch(upstream.control()).expect("a ledger").instances[0].requests, 8);
+}
+
+#[test]
+fn tells_who_waits_to_go_on() {
+    let upstream = upstream(&[]);
+    let mut client = Client::connect(upstream.instance(0));
+    client.send("POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n");
+    let mut first = [0; 25];
+    std::io::Read::read_exact(&mut client.stream, &mut first).expect("100 comes before the body is sent");
+    assert_eq!(&first, b"HTTP/1.1 100 Continue\r\n\r\n");
+    assert_eq!(client.send("abc").response().status, 200);
+}
+
+#[test]
+fn answers_pipelined_requests_in_order_whatever_their_delays() {
+    for delay in ["0ms", "uniform(0ms, 3ms)", "choice(50% 0ms, 50% 2ms)"] {
+        let upstream = upstream(&["--delay", delay]);
+        let mut client = Client::connect(upstream.instance(0));
+        // Answers to HEAD and GET cannot be taken for each other: only one of them has a body.
+        client.send([GET, HEAD, HEAD, GET, HEAD, GET].concat().repeat(50));
+        for _ in 0..50 {
+            for is_head in [false, true, true, false, true, false] {
+                let response = if is_head { client.response_to_head() } else { client.response() };
+                assert_eq!(response.body.len(), if is_head { 0 } else { 1024 }, "{delay}");
+            }
+        }
+        assert_eq!(ledger::fetch(upstream.control()).expect("a ledger").instances[0].requests, 300);
+    }
+}
+
+#[test]
+fn answers_what_is_in_line_after_the_client_has_ended_its_side() {
+    let upstream = upstream(&["--delay", "1ms"]);
+    let mut client = Client::connect(upstream.instance(0));
+    client.send(GET.repeat(3)).finish();
+    (0..3).for_each(|_| assert_eq!(client.response().status, 200));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn refuses_what_is_not_a_request_and_closes() {
+    let upstream = upstream(&[]);
+    for malformed in [
+        "nonsense\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    ] {
+        let mut client = Client::connect(upstream.instance(0));
+        client.send(GET).send(malformed);
+        assert_eq!(client.response().status, 200, "{malformed:?}");
+        assert_eq!(client.response().status, 400, "{malformed:?}");
+        assert!(client.is_closed(), "{malformed:?}");
+    }
+    let counts = &ledger::fetch(upstream.control()).expect("a ledger").instances[0];
+    assert_eq!(counts.requests, 4, "what is not a request is not counted as one");
+}
+
+#[test]
+fn holds_answers_back_as_long_as_asked() {
+    let upstream = upstream(&["--delay", "2ms"]);
+    let mut client = Client::connect(upstream.instance(0));
+    let times: Vec<Duration> = (0..50)
+        .map(|_| {
+            let start = Instant::now();
+            client.send(GET).response();
+            start.elapsed()
+        })
+        .collect();
+    let least = times.iter().min().expect("fifty");
+    assert!(*least >= Duration::from_millis(2), "{least:?}");
+    // The least of many, as the machine may be busy with other things.
+    assert!(*least < Duration::from_micros(2500), "{least:?}");
+}
+
+#[test]
+fn fails_the_same_requests_for_the_same_seed() {
+    let statuses = |seed: &str| {
+        let upstream = upstream(&["--failures", "30%", "--seed", seed]);
+        let mut client = Client::connect(upstream.instance(0));
+        client.send(GET.repeat(200));
+        (0..200).map(|_| client.response().status).collect::<Vec<_>>()
+    };
+    let first = statuses("1");
+    let failed = first.iter().filter(|&&status| status == 500).count();
+    assert!((30..90).contains(&failed), "{failed} of 200 failed");
+    assert!(first.iter().all(|status| matches!(status, 200 | 500)));
+    assert_eq!(first, statuses("1"));
+    assert_ne!(first, statuses("2"));
+}
+
+#[test]
+fn counts_exactly() {
+    let upstream = upstream(&["--instances", "2", "--body", "100B"]);
+    let before = ledger::fetch(upstream.control()).expect("a ledger");
+    assert_eq!(before.instances.len(), 2);
+    let old = "GET / HTTP/1.0\r\n\r\n";
+    let (mut bytes_in, mut bytes_out) = (0, 0);
+    let mut clients: Vec<Client> =
+        (0..6).map(|index| Client::connect(upstream.instance(index % 2))).collect();
+    for client in &mut clients {
+        for request in [GET, GET, GET, old] {
+            let response = client.send(request).response();
+            bytes_in += request.len();
+            bytes_out += response.head.len() + response.body.len();
+        }
+        assert!(client.is_closed());
+    }
+    let open = Client::connect(upstream.instance(1)).send(GET).response();
+    (bytes_in, bytes_out) = (bytes_in + GET.len(), bytes_out + open.head.len() + open.body.len());
+
+    let after = ledger::fetch(upstream.control()).expect("a ledger");
+    let delta = after.since(&before);
+    assert_eq!(delta.by_instance, [12, 13]);
+    assert_eq!((delta.requests, delta.connections), (25, 7));
+    assert_eq!((delta.bytes_in, delta.bytes_out), (bytes_in as u64, bytes_out as u64));
+    assert_eq!(delta.http_version, [("1.0".to_owned(), 6), ("1.1".to_owned(), 19)].into());
+}
+
+#[test]
+fn control_socket_knows_the_ledger_only() {
+    let upstream = upstream(&[]);
+    let mut client = Client::connect(upstream.control());
+    assert_eq!(client.send("GET /other HTTP/1.1\r\nhost: a\r\n\r\n").response().status, 404);
+    let ledger = client.send("GET /ledger HTTP/1.1\r\nhost: a\r\n\r\n").response();
+    assert_eq!(ledger.status, 200);
+    assert!(serde_json::from_slice::<ledger::Ledger>(&ledger.body).is_ok());
+}
+
+#[test]
+fn a_slow_reader_takes_no_memory() {
+    let upstream = upstream(&["--body", "1MiB"]);
+    let mut client = Client::connect(upstream.instance(0));
+    let before = upstream.memory();
+    // 200 MiB of answers, none of which is read yet. The first read waits for the upstream to have begun.
+    client.send(GET.repeat(200));
+    assert_eq!(client.response().body.len(), 1 << 20);
+    let grown = upstream.memory().saturating_sub(before);
+    assert!(grown < 32 << 20, "{grown} bytes for one slow reader");
+    (1..200).for_each(|_| assert_eq!(client.response().body.len(), 1 << 20));
+}
+
+#[test]
+fn tells_what_is_wrong() {
+    let running = upstream(&[]);
+    let port = running.instance(0).port().to_string();
+    for (options, code, words) in [
+        (vec!["--port", port.as_str()], 1, format!("127.0.0.1:{port} is in use")),
+        (vec!["--body", "1"], 2, "has no unit".to_owned()),
+        (vec!["--delay", "unifrom(1ms, 2ms)"], 2, "uniform".to_owned()),
+        (vec!["--header", "no colon"], 2, "name: value".to_owned()),
+        (vec!["--status", "101"], 2, "200..=599".to_owned()),
+        (vec!["--body-file", "/no/such/file"], 1, "/no/such/file".to_owned()),
+        (vec!["--cpus", "60000"], 2, "CPU 60000".to_owned()),
+        (vec!["--body", "1B", "--body-text", "x"], 2, "cannot be used with".to_owned()),
+    ] {
+        let output = hoptax().arg("upstream").args(&options).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
+        assert!(said.contains(&words), "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn the_reference_names_every_option() {
+    for (verb, reference) in [
+        ("upstream", include_str!("../../../../docs/reference/upstream.md")),
+        ("hop", include_str!("../../../../docs/reference/hop.md")),
+    ] {
+        let help = hoptax().args([verb, "--help"]).output().expect("it runs");
+        let help = String::from_utf8(help.stdout).expect("text");
+        let options: Vec<&str> = help
+            .split_whitespace()
+            .filter(|word| word.starts_with("--") && !word.contains("--help"))
+            .collect();
+        assert!(options.len() > 3, "{help}");
+        for option in options.iter().filter(|option| **option != "--version") {
+            assert!(reference.contains(&format!("`{option} ")), "{verb}: {option} is missing");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What the tests of servers share: a started `hoptax` server, and a client that writes raw bytes and reads responses.
+
+use crate::support::hoptax;
+use hoptax_wire::http1::{Framing, ResponseDecoder, Step, Version};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+/// Nothing here takes this long, unless it hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A `hoptax upstream` or `hoptax hop` that is killed with the test.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) ready: serde_json::Value,
+}
+
+impl Server {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = hoptax()
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the binary starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+        let ready =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{args:?} said {line:?}: {error}"));
+        Self { child, ready }
+    }
+
+    /// A hop of this kind in front of `upstream`, and its address.
+    pub(crate) fn hop(kind: &str, upstream: SocketAddr, more: &[&str]) -> (Self, SocketAddr) {
+        let upstream = upstream.to_string();
+        let hop = Self::start(&[&["hop", kind, "--upstream", &upstream], more].concat());
+        let listen = address(&hop.ready["listen"]);
+        (hop, listen)
+    }
+
+    pub(crate) fn instance(&self, index: usize) -> SocketAddr {
+        address(&self.ready["instances"][index])
+    }
+
+    pub(crate) fn control(&self) -> SocketAddr {
+        address(&self.ready["control"])
+    }
+
+    /// Resident memory, bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it runs");
+        let pages: u64 = statm.split(' ').nth(1).expect("a second field").parse().expect("a number");
+        pages * 4096
+    }
+
+    /// Asks it to stop; its exit code.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        self.child.wait().expect("our child").code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn address(value: &serde_json::Value) -> SocketAddr {
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("not an address: {value}"))
+}
+
+/// A whole response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    /// The head as it came.
+    pub(crate) head: String,
+    pub(crate) framing: Framing,
+    pub(crate) version: Version,
+    pub(crate) keep_alive: bool,
+    pub(crate) body: Vec<u8>,
+    pub(crate) interim: usize,
+}
+
+/// A client that writes what it is told to.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    input: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn connect(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&to, PATIENCE).expect("connects");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_nodelay(true).expect("a socket");
+        Self { stream, input: Vec::new() }
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        self.stream.write_all(bytes.as_ref()).expect("sent");
+        self
+    }
+
+    pub(crate) fn finish(&mut self) -> &mut Self {
+        self.stream.shutdown(Shutdown::Write).expect("open");
+        self
+    }
+
+    /// The next response.
+    pub(crate) fn response(&mut self) -> Response {
+        self.read(false).expect("a whole response")
+    }
+
+    /// The next response, to a HEAD request.
+    pub(crate) fn response_to_head(&mut self) -> Response {
+        self.read(true).expect("a whole response")
+    }
+
+    /// The next response, or how it broke off.
+    pub(crate) fn read(&mut self, to_head: bool) -> Result<Response, String> {
+        let mut decoder = ResponseDecoder::new();
+        decoder.begin(to_head);
+        let (mut found, mut interim): (Option<Response>, usize) = (None, 0);
+        loop {
+            let step = decoder.advance(&self.input).map_err(|error| format!("{error}: {found:?}"))?;
+            let consumed = match step {
+                Step::NeedMore => {
+                    if self.more()? == 0 {
+                        decoder.end_of_input().map_err(|error| format!("{error}: {found:?}"))?;
+                        return found.ok_or_else(|| "nothing".to_owned());
+                    }
+                    0
+                }
+                Step::Interim { consumed } => {
+                    interim += 1;
+                    consumed
+                }
+                Step::Head { consumed, head } => {
+                    found = Some(Response {
+                        status: head.status,
+                        head: String::from_utf8_lossy(&self.input[..consumed]).into_owned(),
+                        framing: head.framing,
+                        version: head.version,
+                        keep_alive: head.keep_alive,
+                        body: Vec::new(),
+                        interim,
+                    });
+                    consumed
+                }
+                Step::Body { consumed, data } => {
+                    let data = self.input[data].to_vec();
+                    found.as_mut().expect("a head came first").body.extend(data);
+                    consumed
+                }
+                Step::End { consumed, .. } => {
+                    self.input.drain(..consumed);
+                    return Ok(found.expect("a head came first"));
+                }
+            };
+            self.input.drain(..consumed);
+        }
+    }
+
+    fn more(&mut self) -> Result<usize, String> {
+        let mut piece = [0; 65536];
+        let count = self.stream.read(&mut piece).map_err(|error| error.to_string())?;
+        self.input.extend_from_slice(&piece[..count]);
+        Ok(count)
+    }
+
+    /// Whether the server closes without sending anything else.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.input.is_empty() && matches!(self.more(), Ok(0))
+    }
+}
+
+/// Bytes that differ everywhere within any buffer's length.
+pub(crate) fn sample(length: usize) -> Vec<u8> {
+    let mut random = hoptax_load::random::Random::new(length as u64);
+    (0..length.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(length).collect()
+}
+
+/// `body` in chunks of different sizes, with an extension and a trailer.
+pub(crate) fn chunked(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = body;
+    let mut size = 1;
+    while !rest.is_empty() {
+        let (chunk, after) = rest.split_at(size.min(rest.len()));
+        out.extend(format!("{:X};of=many\r\n", chunk.len()).bytes());
+        out.extend_from_slice(chunk);
+        out.extend_from_slice(b"\r\n");
+        (rest, size) = (after, size * 3 % 40_009);
+    }
+    out.extend_from_slice(b"0\r\nx-sum: none\r\n\r\n");
+    out
+}
