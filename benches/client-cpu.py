@@ -1,159 +1,65 @@
 #!/usr/bin/env python3
-"""Client CPU per request: `hoptax load` against wrk, in pairs, on the same nginx.
+"""Client CPU per request: `hoptax load` against wrk, in pairs, on the same nginx, one core each.
 
-One nginx worker on one CPU answers `return 200` with 64 bytes; the clients take turns on another CPU, in an order that
-is swapped from pair to pair. For each run: requests completed, and the client's CPU time (user + system) as the kernel
-tells it when the process is waited for. The figure of a pair is requests per client CPU second, hoptax over wrk: above
-1, hoptax does more with the same CPU. Both times include the clients' start and their connecting.
+One nginx worker answers `return 200` with 64 bytes; the clients take turns on the other CPU, in an order that is swapped
+from pair to pair. The figure of a pair is requests per client CPU second, hoptax over wrk: above 1, hoptax does more
+with the same CPU. CPU time is user + system as the kernel tells it when the process is waited for, start and connecting
+included.
+
+Beside it stand throughput and p50, as two clients that disagree on those do not measure the same thing. They agree while
+neither client nor server is the limit. With many connections on one saturated CPU they cannot agree on p50: wrk sends its
+next request only in its loop's next pass and starts its clock then, so that part of the cycle is in nobody's latency.
+Requests in flight by Little's law (throughput × mean latency) tell: hoptax keeps as many as there are connections.
+
+usage: benches/client-cpu.py [PAIRS] [SECONDS]
 """
 
-import argparse
 import json
-import os
-import platform
 import re
-import shutil
-import signal
-import socket
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
 
-CONFIG = """
-daemon off; worker_processes 1; pid nginx.pid; error_log stderr crit;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off; keepalive_requests 1000000000; client_body_temp_path body; proxy_temp_path proxy;
-    fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-    server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 "{body}"; }} }}
-}}
-"""
+from common import HOPTAX, Steal, client, header, nginx, spread, tool
+
+PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+SECONDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+MICROSECONDS = {"us": 1, "ms": 1e3, "s": 1e6}
 
 
-def main():
-    arguments = parse()
-    describe(arguments)
-    with tempfile.TemporaryDirectory() as directory:
-        nginx, port = start_nginx(directory, arguments.server_cpu)
-        try:
-            compare(arguments, f"http://127.0.0.1:{port}/")
-        finally:
-            nginx.send_signal(signal.SIGTERM)
-            nginx.wait(10)
+def wrk(url, connections):
+    text, cpu, _ = client([tool("wrk"), "-t1", f"-c{connections}", f"-d{SECONDS}s", "--latency", url])
+    requests = int(re.search(r"(\d+) requests in", text).group(1))
+    value, unit = re.search(r"50%\s+([\d.]+)(us|ms|s)", text).groups()
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1))
+    mean, mean_unit = re.search(r"Latency\s+([\d.]+)(us|ms|s)", text).groups()
+    in_flight = rate * float(mean) * MICROSECONDS[mean_unit] / 1e6
+    return cpu / requests * 1e6, rate, float(value) * MICROSECONDS[unit], in_flight
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hoptax", default="target/release/hoptax")
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=3)
-    parser.add_argument("--connections", type=int, default=100)
-    parser.add_argument("--client-cpu", type=int, default=0)
-    parser.add_argument("--server-cpu", type=int, default=1)
-    arguments = parser.parse_args()
-    for program in (arguments.hoptax, "wrk", "nginx", "taskset"):
-        if shutil.which(program) is None:
-            sys.exit(f"{program} is missing; build with `cargo build --release`, install wrk and nginx")
-    return arguments
+def hoptax(url, connections):
+    text, cpu, _ = client([HOPTAX, "load", url, "-c", connections, "-d", f"{SECONDS}s", "--json"])
+    case = json.loads(text)
+    rate, service = case["throughput"]["estimate"], case["service_time"]
+    in_flight = rate * service["mean"]["estimate"] / 1e6
+    return cpu / case["counts"]["completed"] * 1e6, rate, service["p50"]["estimate"], in_flight
 
 
-def describe(arguments):
-    def first_line(command):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return (done.stdout + done.stderr).strip().splitlines()[0]
-
-    with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
-        model = re.search(r"model name\s*: (.*)", cpuinfo.read())
-    print("command:", " ".join(sys.argv))
-    print("date:", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))
-    print("versions:", first_line([arguments.hoptax, "--version"]), "|", first_line(["wrk", "-v"]), "|",
-          first_line(["nginx", "-v"]))
-    print(f"machine: {os.cpu_count()} × {model[1] if model else platform.machine()}, Linux {platform.release()}")
-    print(f"client on CPU {arguments.client_cpu}, nginx on CPU {arguments.server_cpu}, "
-          f"{arguments.connections} connections, {arguments.seconds} s per run\n")
-
-
-def start_nginx(directory, cpu):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    path = os.path.join(directory, "nginx.conf")
-    with open(path, "w", encoding="utf-8") as config:
-        config.write(CONFIG.format(port=port, body="x" * 64))
-    command = ["taskset", "-c", str(cpu), "nginx", "-e", "stderr", "-p", directory, "-c", path]
-    nginx = subprocess.Popen(command)
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return nginx, port
-        except OSError:
-            if nginx.poll() is not None or time.monotonic() > deadline:
-                nginx.kill()
-                sys.exit("nginx did not start")
-            time.sleep(0.05)
-
-
-def run(cpu, command):
-    """Standard output, and CPU seconds of the process and all its threads."""
-    process = subprocess.Popen(["taskset", "-c", str(cpu), *command], stdout=subprocess.PIPE, text=True)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"{' '.join(command)} failed")
-    return output, usage.ru_utime + usage.ru_stime
-
-
-def run_wrk(arguments, url):
-    command = ["wrk", "-t1", f"-c{arguments.connections}", f"-d{arguments.seconds}s", url]
-    output, cpu = run(arguments.client_cpu, command)
-    total = re.search(r"(\d+) requests in ([\d.]+)s", output)
-    return int(total[1]), float(re.search(r"Requests/sec:\s*([\d.]+)", output)[1]), cpu
-
-
-def run_hoptax(arguments, url):
-    command = [arguments.hoptax, "load", url, "-c", str(arguments.connections), "-d", f"{arguments.seconds}s", "--json"]
-    output, cpu = run(arguments.client_cpu, command)
-    case = json.loads(output)
-    return case["counts"]["completed"], case["throughput"]["estimate"], cpu
-
-
-def steal_share(before, after):
-    total = sum(after) - sum(before)
-    return (after[7] - before[7]) / total if total else 0.0
-
-
-def cpu_times():
-    with open("/proc/stat", encoding="utf-8") as stat:
-        return [int(value) for value in stat.readline().split()[1:9]]
-
-
-def compare(arguments, url):
-    clients = {"wrk": run_wrk, "hoptax": run_hoptax}
-    print(f"{'pair':>4} {'wrk µs':>8} {'hoptax µs':>10} {'ratio':>7} {'wrk req/s':>11} {'hoptax req/s':>13} {'steal':>7}")
-    ratios, throughputs, costs = [], [], {"wrk": [], "hoptax": []}
-    for pair in range(arguments.pairs):
-        before = cpu_times()
-        order = list(clients) if pair % 2 == 0 else list(reversed(clients))
-        result = {name: clients[name](arguments, url) for name in order}
-        steal = steal_share(before, cpu_times())
-        cost = {name: cpu / requests * 1e6 for name, (requests, _, cpu) in result.items()}
-        for name, value in cost.items():
-            costs[name].append(value)
-        ratios.append(cost["wrk"] / cost["hoptax"])
-        throughputs.append(result["hoptax"][1] / result["wrk"][1])
-        print(f"{pair + 1:>4} {cost['wrk']:>8.2f} {cost['hoptax']:>10.2f} {ratios[-1]:>7.3f} {result['wrk'][1]:>11.0f} "
-              f"{result['hoptax'][1]:>13.0f} {steal:>7.1%}", flush=True)
-    print(f"\nclient CPU per request: wrk {statistics.median(costs['wrk']):.2f} µs, "
-          f"hoptax {statistics.median(costs['hoptax']):.2f} µs (medians)")
-    print(f"requests per client CPU second, hoptax / wrk: median {statistics.median(ratios):.3f}, "
-          f"from {min(ratios):.3f} to {max(ratios):.3f}")
-    print(f"throughput, hoptax / wrk: median {statistics.median(throughputs):.3f}, "
-          f"from {min(throughputs):.3f} to {max(throughputs):.3f}")
-
-
-if __name__ == "__main__":
-    main()
+header("Client CPU per request, throughput and p50: hoptax load against wrk on the same nginx, 64 B")
+with nginx("x" * 64) as (url, _):
+    for connections in (1, 8, 100):
+        stolen, ours, theirs = Steal(), [], []
+        for pair in range(PAIRS):
+            order = [(ours, hoptax), (theirs, wrk)]
+            for results, run in order if pair % 2 else reversed(order):
+                results.append(run(url, connections))
+        cpu, rate, p50, in_flight = range(4)
+        figures = lambda which, results: [result[which] for result in results]
+        ratios = lambda which, over, under: [a[which] / b[which] for a, b in zip(over, under)]
+        print(f"{connections:>3} connections: requests per client CPU second, hoptax over wrk: "
+              f"{spread(ratios(cpu, theirs, ours))}\n"
+              f"    client CPU µs/request: hoptax {spread(figures(cpu, ours))}, wrk {spread(figures(cpu, theirs))}\n"
+              f"    requests/s: hoptax {spread(figures(rate, ours), 0)}, wrk {spread(figures(rate, theirs), 0)}, "
+              f"hoptax over wrk {spread(ratios(rate, ours, theirs))}\n"
+              f"    p50 µs: hoptax {spread(figures(p50, ours), 1)}, wrk {spread(figures(p50, theirs), 1)}\n"
+              f"    in flight (throughput × mean): hoptax {spread(figures(in_flight, ours), 1)}, "
+              f"wrk {spread(figures(in_flight, theirs), 1)}\n"
+              f"    steal {stolen}", flush=True)
