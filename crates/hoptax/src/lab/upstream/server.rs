@@ -23,19 +23,25 @@ use std::net::{SocketAddr, TcpListener};
 
 /// Answer bytes that may wait for a slow reader before its further requests do.
 const HIGH_WATER: usize = 256 * 1024;
+/// How long a connection must have been silent to be closed for want of room: longer than a busy one ever is.
+const SILENT_NS: u64 = clock::SECOND;
+/// How often silent connections are looked for, as every look passes over all of them.
+const LOOK_NS: u64 = clock::SECOND / 10;
 /// Delayed answers that one connection may have in line before its further requests wait.
 const LONGEST_LINE: usize = 1024;
 
-/// Serves until told to stop.
+/// Serves until told to stop. Of more connections than `room` the silent ones are closed; where all are busy, further
+/// ones are dropped at once.
 pub(super) fn serve(
     listener: TcpListener,
     answers: &Answers,
     behaviour: Behaviour,
     counts: &Counts,
+    room: u64,
     stop: &Stop,
 ) -> io::Result<()> {
     let mut io = Epoll::new()?;
-    let mut server = Server::new(answers, behaviour, counts);
+    let mut server = Server::new(answers, behaviour, counts, room);
     let token = server.new_connection();
     io.listen(token, listener)?;
     while !stop.asked() {
@@ -68,6 +74,8 @@ struct Connection {
     state: State,
     blocked: bool,
     peer_ended: bool,
+    /// When something was last received; kept only while room may run out.
+    heard: u64,
     decoder: RequestDecoder,
     /// The answer to the request that is being read.
     answer: Option<AnswerTo>,
@@ -91,6 +99,8 @@ struct Server<'a> {
     counts: &'a Counts,
     tokens: Tokens,
     connections: Vec<Connection>,
+    room: u64,
+    looked: u64,
     timers: BinaryHeap<Reverse<Timer>>,
     cache: HeadCache<RequestHead>,
     /// Replies of the connection at hand that leave together.
@@ -101,13 +111,15 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(answers: &'a Answers, behaviour: Behaviour, counts: &'a Counts) -> Self {
+    fn new(answers: &'a Answers, behaviour: Behaviour, counts: &'a Counts, room: u64) -> Self {
         Self {
             answers,
             behaviour,
             counts,
             tokens: Tokens::default(),
             connections: Vec::new(),
+            room,
+            looked: 0,
             timers: BinaryHeap::new(),
             cache: HeadCache::new(),
             ready: Vec::new(),
@@ -123,6 +135,7 @@ impl<'a> Server<'a> {
             state: State::Open,
             blocked: false,
             peer_ended: false,
+            heard: 0,
             decoder: RequestDecoder::new(),
             answer: None,
             kept: Vec::new(),
@@ -133,6 +146,29 @@ impl<'a> Server<'a> {
             None => self.connections.push(fresh(0)),
         }
         token
+    }
+
+    /// Closes connections that stand idle in the pool of a gateway whose turn is over, so that they do not take the
+    /// place of those of the gateway whose turn it is: gateways stay up for the whole run, and some pool thousands.
+    fn make_room(&mut self, io: &mut impl EventLoop) {
+        let now = clock::now();
+        if now - self.looked < LOOK_NS {
+            return;
+        }
+        self.looked = now;
+        for index in 0..self.connections.len() {
+            let connection = &self.connections[index];
+            let token = Token(index as u32);
+            let idle = connection.state == State::Open
+                && now.saturating_sub(connection.heard) > SILENT_NS
+                && connection.decoder.is_between()
+                && connection.kept.is_empty()
+                && connection.line.is_empty()
+                && !connection.peer_ended;
+            if idle && io.is_connected(token) && io.unsent(token) == 0 {
+                self.close(io, token);
+            }
+        }
     }
 
     fn next_timer(&self) -> Option<u64> {
@@ -366,10 +402,18 @@ fn send_both(io: &mut impl EventLoop, token: Token, head: &[u8], body: &[u8]) ->
 impl<L: EventLoop> Handler<L> for Server<'_> {
     fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
-    fn accepted(&mut self, _: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+    fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+        if self.counts.open.get() >= self.room {
+            self.make_room(io);
+            if self.counts.open.get() >= self.room {
+                return None;
+            }
+        }
         self.counts.connections.add(1);
         self.counts.open.add(1);
-        Some(self.new_connection())
+        let token = self.new_connection();
+        self.connections[token.index()].heard = clock::now();
+        Some(token)
     }
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
@@ -377,6 +421,9 @@ impl<L: EventLoop> Handler<L> for Server<'_> {
         let connection = &mut self.connections[token.index()];
         if connection.state != State::Open {
             return;
+        }
+        if self.counts.open.get() > self.room / 2 {
+            connection.heard = clock::now();
         }
         if connection.blocked {
             connection.kept.extend_from_slice(bytes);
