@@ -341,8 +341,11 @@ impl Flow<'_> {
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
         let mut trial = self.load(number, slot, label, addresses, watched);
         if let Some((index, service)) = service {
-            let failure = self.put_back(index, service);
-            trial.failed = trial.failed.or(failure);
+            let death = self.put_back(index, service);
+            trial.failed = explained(trial.failed, death);
+        }
+        if trial.failed.is_some() {
+            trial.failed = explained(trial.failed, self.upstream.check().err());
         }
         // What a signal cut off before its measured time says nothing.
         (trial.load_record.is_some() || !self.run.is_interrupted()).then_some(trial)
@@ -392,6 +395,13 @@ impl Flow<'_> {
         let loaded = traffic.load(&spec, &watched, self.run.interrupted, &mut |phase| progress.phase(phase));
         trial::record(number, slot, label, loaded, trial::ledger_delta(before, self.upstream.ledger()))
     }
+}
+
+/// A death is the cause, and what the generator met its consequence.
+fn explained(met: Option<Failure>, death: Option<Failure>) -> Option<Failure> {
+    let Some(death) = death else { return met };
+    let quoted = met.map(|met| format!("{}\n{}\n", met.message, met.detail));
+    Some(Failure { detail: quoted.unwrap_or_default().trim_start().to_owned() + &death.detail, ..death })
 }
 
 fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {

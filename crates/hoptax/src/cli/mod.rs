@@ -93,6 +93,33 @@ pub fn main() -> ExitCode {
 }
 
 fn tell(error: &anyhow::Error) -> Exit {
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", causes(error));
     if error.is::<BadInput>() { Exit::BadInput } else { Exit::Failed }
+}
+
+/// The error and its causes, each once: many a message quotes its cause already.
+fn causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
+        if told.is_empty() {
+            cause
+        } else if told.contains(&cause) {
+            told
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_was_told_is_not_told_again() {
+        let full = || anyhow::anyhow!("No space left on device");
+        assert_eq!(causes(&full().context("cannot write a")), "cannot write a: No space left on device");
+        let quoted =
+            full().context("cannot write a: No space left on device; free some").context("it ended early");
+        assert_eq!(causes(&quoted), "it ended early: cannot write a: No space left on device; free some");
+    }
 }

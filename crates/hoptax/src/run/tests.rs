@@ -212,6 +212,30 @@ fn a_gateway_that_dies_keeps_what_was_measured_and_is_out() {
 }
 
 #[test]
+fn a_death_is_told_as_the_cause_of_what_the_generator_met() {
+    let mut scene = Scene::new();
+    scene.traffic.nothing_completes = true;
+    scene.script("hop-l7").dies_at_check = Some(1);
+    let (_, run, _) = scene.play();
+    let of = |contender: &str| {
+        let trial = run.trials.iter().find(|trial| trial.contender == contender).expect("it had its turn");
+        trial.failed.clone().expect("failed")
+    };
+    let dead = of("hop-l7");
+    assert_eq!(dead.message, "hop-l7 exited with code 1 in the middle of the run");
+    assert!(dead.detail.starts_with("none of 100 requests was answered"), "{dead:?}");
+    assert!(dead.detail.ends_with("its last log line"), "{dead:?}");
+    assert!(of("hop-l4").message.starts_with("none of 100 requests was answered"));
+
+    let mut scene = Scene::new();
+    scene.traffic.nothing_completes = true;
+    scene.driver.upstream.dies_at_check = Some(1);
+    let (_, run, _) = scene.play();
+    let why = run.trials[0].failed.as_ref().expect("failed");
+    assert!(why.message.starts_with("upstream exited"), "{why:?}");
+}
+
+#[test]
 fn without_its_upstream_a_run_ends_and_says_so() {
     let mut scene = Scene::new();
     scene.driver.upstream.dies_at_check = Some(3);
