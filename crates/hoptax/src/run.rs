@@ -83,6 +83,8 @@ pub trait Progress {
     fn phase(&mut self, phase: Phase) {
         let _ = phase;
     }
+    /// Quiet until the next trial.
+    fn pausing(&mut self) {}
     /// The trial is on disk.
     fn recorded(&mut self, trial: &TrialRecord) {
         let _ = trial;
@@ -317,7 +319,11 @@ impl Flow<'_> {
     }
 
     /// Quiet between trials, which a signal cuts short.
-    fn pause(&self) {
+    fn pause(&mut self) {
+        if self.run.plan.pause.is_zero() {
+            return;
+        }
+        self.progress.pausing();
         let until = clock::now() + self.run.plan.pause.as_nanos() as u64;
         while clock::now() < until && !self.run.is_interrupted() {
             let left = Duration::from_nanos(until.saturating_sub(clock::now()));
@@ -348,7 +354,8 @@ impl Flow<'_> {
             trial.failed = explained(trial.failed, self.upstream.check().err());
         }
         // What a signal cut off before its measured time says nothing.
-        (trial.load_record.is_some() || !self.run.is_interrupted()).then_some(trial)
+        let said = trial.load_record.as_ref().is_some_and(|record| record.counts.scheduled > 0);
+        (said || !self.run.is_interrupted()).then_some(trial)
     }
 
     fn take(&mut self, index: usize) -> Result<Box<dyn Service>, Failure> {

@@ -1,6 +1,7 @@
 //! The command line: one verb per file, and what all of them share.
 
 use clap::{Parser, Subcommand};
+use std::io;
 use std::process::ExitCode;
 
 mod check;
@@ -93,8 +94,16 @@ pub fn main() -> ExitCode {
 }
 
 fn tell(error: &anyhow::Error) -> Exit {
+    // Who reads our output and stops, as `head` does, has what was wanted.
+    if error.chain().any(is_broken_pipe) {
+        return Exit::Failed;
+    }
     eprintln!("error: {}", causes(error));
     if error.is::<BadInput>() { Exit::BadInput } else { Exit::Failed }
+}
+
+fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// The error and its causes, each once: many a message quotes its cause already.

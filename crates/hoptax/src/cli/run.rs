@@ -19,7 +19,7 @@ use hoptax_load::clock;
 use hoptax_load::random::Random;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -89,7 +89,11 @@ impl Args {
         dir.write_file("report.html", html.as_bytes())?;
         dir.write_file("report.md", report::markdown(&model).as_bytes())?;
         let told = writeln!(std::io::stdout(), "Report: {}", dir.path().join("report.html").display());
-        shown.and(told).context("cannot print the report, which is in the run directory")?;
+        match shown.and(told) {
+            // How the run went stands, whether or not its table was read to the end.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            printed => printed.context("cannot print the report, which is in the run directory")?,
+        }
         if outcome.measured == 0 || outcome.ended.failed.is_some() {
             return Ok(Exit::Failed);
         }

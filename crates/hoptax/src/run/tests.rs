@@ -21,6 +21,7 @@ struct FakeTraffic {
     answers_wrong: Option<u16>,
     interrupt_at_load: Option<usize>,
     nothing_completes: bool,
+    nothing_is_due: bool,
 }
 
 impl Traffic for FakeTraffic {
@@ -55,7 +56,11 @@ impl Traffic for FakeTraffic {
         if self.interrupt_at_load == Some(self.loads) {
             interrupted.store(true, Ordering::Relaxed);
         }
-        Loaded { record: Some(record(if self.nothing_completes { 0 } else { 100 })), ..Loaded::default() }
+        let mut record = record(if self.nothing_completes { 0 } else { 100 });
+        if self.nothing_is_due {
+            record.counts = load::Counts::default();
+        }
+        Loaded { record: Some(record), ..Loaded::default() }
     }
 }
 
@@ -264,6 +269,16 @@ fn a_signal_keeps_the_trial_under_way_and_begins_no_other() {
     assert_eq!(run.trials.len(), 3);
     assert!(outcome.ended.interrupted);
     assert_eq!(journal.iter().filter(|line| line.starts_with("stop")).count(), 3);
+}
+
+#[test]
+fn a_trial_that_a_signal_cut_off_before_its_measured_time_is_no_failure() {
+    let mut scene = Scene::new();
+    scene.traffic.interrupt_at_load = Some(1);
+    scene.traffic.nothing_is_due = true;
+    let (outcome, run, _) = scene.play();
+    assert_eq!(run.trials.len(), 0, "{:?}", run.trials);
+    assert!(outcome.ended.interrupted && outcome.ended.failed.is_none());
 }
 
 #[test]

@@ -198,3 +198,11 @@ fn init_does_not_offer_to_overwrite_a_directory() {
     assert_eq!(code, 2);
     assert!(err.contains("name a file, as in ./hoptax.yaml"), "{err}");
 }
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_to_tell() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = hoptax().arg("schema").stdout(writer).output().expect("the binary starts");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(1), ""));
+}
