@@ -388,6 +388,10 @@ impl EventLoop for Epoll {
         }
     }
 
+    fn is_connected(&self, token: Token) -> bool {
+        self.slots.get(token.index()).is_some_and(|slot| matches!(slot.kind, Kind::Open(_)))
+    }
+
     fn unsent(&self, token: Token) -> usize {
         match self.slots.get(token.index()).map(|slot| &slot.kind) {
             Some(Kind::Open(connection)) => connection.unsent(),

@@ -48,6 +48,9 @@ pub trait EventLoop: Sized {
     /// If the connection is broken; the caller should [`close`](EventLoop::close) it.
     fn send(&mut self, token: Token, bytes: &[u8]) -> io::Result<()>;
 
+    /// Whether `token` names a connection that stands, as opposed to a listener, a connect under way, or nothing.
+    fn is_connected(&self, token: Token) -> bool;
+
     /// Bytes handed to [`send`](EventLoop::send) that the kernel has not taken yet.
     fn unsent(&self, token: Token) -> usize;
 

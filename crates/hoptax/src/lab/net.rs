@@ -47,6 +47,11 @@ pub(super) fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
+/// Descriptors that this process may hold now.
+pub(super) fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX / 10)
+}
+
 /// Hands out tokens densely from zero, freed ones first: both the loop and the handler index arrays with them.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {

@@ -261,3 +261,38 @@ fn the_reference_names_every_option() {
         }
     }
 }
+
+/// Gateways stay up for the whole run and keep their pools: those whose turn is over must not take the place of the one
+/// whose turn it is, nor keep the ledger from being read.
+#[test]
+fn silent_connections_make_room_when_descriptors_run_out() {
+    let upstream = Server::start_with_descriptors(150, &["upstream"]);
+    let pooled: Vec<Client> = (0..70)
+        .map(|_| {
+            let mut client = Client::connect(upstream.instance(0));
+            client.send(GET).response();
+            client
+        })
+        .collect();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut fresh = Vec::new();
+    while fresh.len() < 70 {
+        assert!(Instant::now() < deadline, "only {} of 70 were answered", fresh.len());
+        let mut client = Client::connect(upstream.instance(0));
+        client.send(GET).response();
+        fresh.push(client);
+        let ledger = ledger::fetch(upstream.control()).expect("a descriptor is left for the ledger");
+        assert!(ledger.instances[0].open <= 106, "a tenth stays free: {}", ledger.instances[0].open);
+        if fresh.len() == 30 {
+            // More would be fair game only after a tenth of a second of silence; busy ones never are.
+            std::thread::sleep(Duration::from_millis(150));
+            for client in &mut fresh {
+                assert_eq!(client.send(GET).response().status, 200);
+            }
+        }
+    }
+    for client in &mut fresh {
+        assert_eq!(client.send(GET).response().status, 200, "who is busy keeps its connection");
+    }
+    drop(pooled);
+}

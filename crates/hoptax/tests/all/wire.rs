@@ -4,7 +4,7 @@ use crate::support::hoptax;
 use hoptax_wire::http1::{Framing, ResponseDecoder, Step, Version};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Nothing here takes this long, unless it hangs.
@@ -18,16 +18,23 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut child = hoptax()
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("the binary starts");
+        Self::spawn(hoptax().args(args))
+    }
+
+    /// As [`start`](Self::start), with at most this many descriptors.
+    pub(crate) fn start_with_descriptors(limit: u32, args: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")]);
+        Self::spawn(shell.arg(hoptax().get_program()).args(args))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary starts");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
         let ready =
-            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{args:?} said {line:?}: {error}"));
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{command:?} said {line:?}: {error}"));
         Self { child, ready }
     }
 

@@ -17,7 +17,7 @@ impl Count {
         self.0.store(self.get().wrapping_sub(less), Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

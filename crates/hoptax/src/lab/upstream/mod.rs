@@ -55,6 +55,7 @@ impl RunningUpstream {
         anyhow::ensure!(settings.instances > 0, "an upstream needs at least one instance");
         check_cpus(&placement.cpus)?;
         net::raise_descriptor_limit();
+        let room = room(net::descriptor_limit(), settings.instances);
         let answers = Arc::new(answer::Answers::new(settings)?);
         let listeners = (0..settings.instances)
             .map(|instance| {
@@ -81,7 +82,7 @@ impl RunningUpstream {
             let cpu = placement.cpus.get(index % placement.cpus.len().max(1)).copied();
             threads.spawn(&format!("upstream-{index}"), *address, cpu, move |stop| {
                 sleep_precisely();
-                server::serve(listener, &answers, behaviour, &seen, stop)
+                server::serve(listener, &answers, behaviour, &seen, room, stop)
             })?;
         }
         threads.spawn("upstream-control", ready.control, None, move |stop| {
@@ -99,6 +100,15 @@ impl RunningUpstream {
     pub fn threads(&self) -> &Threads {
         &self.threads
     }
+}
+
+/// Descriptors beside the connections: standard streams, listeners, event loops.
+const BESIDE: u64 = 32;
+
+/// Connections that one instance may hold: a tenth of the descriptors stays free, so that the ledger can be asked for
+/// whatever happens.
+fn room(descriptors: u64, instances: u32) -> u64 {
+    descriptors.saturating_sub(BESIDE) * 9 / 10 / u64::from(instances)
 }
 
 fn port(first: Option<u16>, instance: u32) -> anyhow::Result<u16> {

@@ -23,19 +23,28 @@ use std::net::{SocketAddr, TcpListener};
 
 /// Answer bytes that may wait for a slow reader before its further requests do.
 const HIGH_WATER: usize = 256 * 1024;
+/// How long a connection must have been silent to be closed for want of room.
+const SILENT_NS: u64 = clock::SECOND / 10;
+/// How much longer one may be silent that has just been accepted: a generator opens all its connections before it uses
+/// the first.
+const FRESH_NS: u64 = 5 * clock::SECOND;
+/// How long a look for silent connections that found none is good for: each passes over all of them.
+const FRUITLESS_NS: u64 = clock::SECOND / 20;
 /// Delayed answers that one connection may have in line before its further requests wait.
 const LONGEST_LINE: usize = 1024;
 
-/// Serves until told to stop.
+/// Serves until told to stop. Of more connections than `room` the silent ones are closed; where all are busy, further
+/// ones are dropped at once.
 pub(super) fn serve(
     listener: TcpListener,
     answers: &Answers,
     behaviour: Behaviour,
     counts: &Counts,
+    room: u64,
     stop: &Stop,
 ) -> io::Result<()> {
     let mut io = Epoll::new()?;
-    let mut server = Server::new(answers, behaviour, counts);
+    let mut server = Server::new(answers, behaviour, counts, room);
     let token = server.new_connection();
     io.listen(token, listener)?;
     while !stop.asked() {
@@ -68,6 +77,9 @@ struct Connection {
     state: State,
     blocked: bool,
     peer_ended: bool,
+    /// When something was last received, or 0 while there was room for twice as many, as the clock is not asked for
+    /// nothing. In the future for a fresh connection.
+    heard: u64,
     decoder: RequestDecoder,
     /// The answer to the request that is being read.
     answer: Option<AnswerTo>,
@@ -91,6 +103,8 @@ struct Server<'a> {
     counts: &'a Counts,
     tokens: Tokens,
     connections: Vec<Connection>,
+    room: u64,
+    looked_in_vain: u64,
     timers: BinaryHeap<Reverse<Timer>>,
     cache: HeadCache<RequestHead>,
     /// Replies of the connection at hand that leave together.
@@ -101,13 +115,15 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(answers: &'a Answers, behaviour: Behaviour, counts: &'a Counts) -> Self {
+    fn new(answers: &'a Answers, behaviour: Behaviour, counts: &'a Counts, room: u64) -> Self {
         Self {
             answers,
             behaviour,
             counts,
             tokens: Tokens::default(),
             connections: Vec::new(),
+            room,
+            looked_in_vain: 0,
             timers: BinaryHeap::new(),
             cache: HeadCache::new(),
             ready: Vec::new(),
@@ -123,6 +139,7 @@ impl<'a> Server<'a> {
             state: State::Open,
             blocked: false,
             peer_ended: false,
+            heard: 0,
             decoder: RequestDecoder::new(),
             answer: None,
             kept: Vec::new(),
@@ -133,6 +150,37 @@ impl<'a> Server<'a> {
             None => self.connections.push(fresh(0)),
         }
         token
+    }
+
+    /// Closes connections that stand idle in the pool of a gateway whose turn is over, so that they do not take the
+    /// place of those of the gateway whose turn it is: gateways stay up for the whole run, and some pool thousands.
+    /// The longest silent go first, a tenth of the room at a time.
+    fn make_room(&mut self, io: &mut impl EventLoop) {
+        let now = clock::now();
+        if now - self.looked_in_vain < FRUITLESS_NS {
+            return;
+        }
+        let silent = |(index, connection): (usize, &Connection)| {
+            let token = Token(index as u32);
+            let idle = connection.state == State::Open
+                && now.saturating_sub(connection.heard) > SILENT_NS
+                && connection.decoder.is_between()
+                && connection.kept.is_empty()
+                && connection.line.is_empty()
+                && !connection.peer_ended
+                && io.is_connected(token)
+                && io.unsent(token) == 0;
+            idle.then_some((connection.heard, token))
+        };
+        let mut silent: Vec<(u64, Token)> = self.connections.iter().enumerate().filter_map(silent).collect();
+        if silent.is_empty() {
+            self.looked_in_vain = now;
+            return;
+        }
+        silent.sort_unstable();
+        for &(_, token) in silent.iter().take((self.room / 10).max(1) as usize) {
+            self.close(io, token);
+        }
     }
 
     fn next_timer(&self) -> Option<u64> {
@@ -366,10 +414,18 @@ fn send_both(io: &mut impl EventLoop, token: Token, head: &[u8], body: &[u8]) ->
 impl<L: EventLoop> Handler<L> for Server<'_> {
     fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
-    fn accepted(&mut self, _: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+    fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+        if self.counts.open.get() >= self.room {
+            self.make_room(io);
+            if self.counts.open.get() >= self.room {
+                return None;
+            }
+        }
         self.counts.connections.add(1);
         self.counts.open.add(1);
-        Some(self.new_connection())
+        let token = self.new_connection();
+        self.connections[token.index()].heard = clock::now() + FRESH_NS;
+        Some(token)
     }
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
@@ -378,6 +434,7 @@ impl<L: EventLoop> Handler<L> for Server<'_> {
         if connection.state != State::Open {
             return;
         }
+        connection.heard = if self.counts.open.get() > self.room / 2 { clock::now() } else { 0 };
         if connection.blocked {
             connection.kept.extend_from_slice(bytes);
             return;
