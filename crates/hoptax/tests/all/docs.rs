@@ -33,10 +33,10 @@ fn commands(page: &str) -> Vec<String> {
     for line in page.lines() {
         if line.trim_start().starts_with("```") {
             inside = !inside;
-        } else if let Some(command) = line.trim().trim_start_matches("$ ").strip_prefix("hoptax ") {
-            if inside {
-                found.push(command.split(" #").next().unwrap_or_default().trim().to_owned());
-            }
+        } else if let Some(command) = line.trim().trim_start_matches("$ ").strip_prefix("hoptax ")
+            && inside
+        {
+            found.push(command.split(" #").next().unwrap_or_default().trim().to_owned());
         }
     }
     found

@@ -415,6 +415,26 @@ fn what_cannot_run_is_refused_before_anything_starts() {
     assert!(text(&output.stderr).contains("/proc/nowhere"), "{}", text(&output.stderr));
 }
 
+#[test]
+fn a_run_in_which_no_gateway_could_be_measured_has_failed() {
+    let scratch = Scratch::new();
+    // Taken and let go: nothing listens there now.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
+    let plan = format!(
+        "name: alone
+gateways: [{{ name: external, label: absent, url: \"http://{free}\" }}]
+load: [{{ loop: closed, connections: 1, duration: 200ms }}]
+trials: 1
+warmup: 0s
+"
+    );
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing answers at") && said.contains("no gateway could be measured"), "{said}");
+    assert!(run_directory(&scratch).join("report.html").is_file(), "direct is reported all the same");
+}
+
 /// A pack whose binary is nowhere to be found.
 #[test]
 fn a_gateway_that_is_not_installed_is_named_with_the_way_to_install_it() {
