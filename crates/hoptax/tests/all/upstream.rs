@@ -306,8 +306,8 @@ fn silent_connections_make_room_when_descriptors_run_out() {
         let ledger = ledger::fetch(upstream.control()).expect("a descriptor is left for the ledger");
         assert!(ledger.instances[0].open <= 106, "a tenth stays free: {}", ledger.instances[0].open);
         if fresh.len() == 30 {
-            // More would be fair game only after a second of silence; busy ones never are.
-            std::thread::sleep(Duration::from_millis(1_200));
+            // More would be fair game only after a tenth of a second of silence; busy ones never are.
+            std::thread::sleep(Duration::from_millis(150));
             for client in &mut fresh {
                 assert_eq!(client.send(GET).response().status, 200);
             }

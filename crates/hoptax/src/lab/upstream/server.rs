@@ -23,10 +23,13 @@ use std::net::{SocketAddr, TcpListener};
 
 /// Answer bytes that may wait for a slow reader before its further requests do.
 const HIGH_WATER: usize = 256 * 1024;
-/// How long a connection must have been silent to be closed for want of room: longer than a busy one ever is.
-const SILENT_NS: u64 = clock::SECOND;
-/// How often silent connections are looked for, as every look passes over all of them.
-const LOOK_NS: u64 = clock::SECOND / 10;
+/// How long a connection must have been silent to be closed for want of room.
+const SILENT_NS: u64 = clock::SECOND / 10;
+/// How much longer one may be silent that has just been accepted: a generator opens all its connections before it uses
+/// the first.
+const FRESH_NS: u64 = 5 * clock::SECOND;
+/// How long a look for silent connections that found none is good for: each passes over all of them.
+const FRUITLESS_NS: u64 = clock::SECOND / 20;
 /// Delayed answers that one connection may have in line before its further requests wait.
 const LONGEST_LINE: usize = 1024;
 
@@ -74,7 +77,8 @@ struct Connection {
     state: State,
     blocked: bool,
     peer_ended: bool,
-    /// When something was last received; kept only while room may run out.
+    /// When something was last received, or 0 while there was room for twice as many, as the clock is not asked for
+    /// nothing. In the future for a fresh connection.
     heard: u64,
     decoder: RequestDecoder,
     /// The answer to the request that is being read.
@@ -100,7 +104,7 @@ struct Server<'a> {
     tokens: Tokens,
     connections: Vec<Connection>,
     room: u64,
-    looked: u64,
+    looked_in_vain: u64,
     timers: BinaryHeap<Reverse<Timer>>,
     cache: HeadCache<RequestHead>,
     /// Replies of the connection at hand that leave together.
@@ -119,7 +123,7 @@ impl<'a> Server<'a> {
             tokens: Tokens::default(),
             connections: Vec::new(),
             room,
-            looked: 0,
+            looked_in_vain: 0,
             timers: BinaryHeap::new(),
             cache: HeadCache::new(),
             ready: Vec::new(),
@@ -150,24 +154,32 @@ impl<'a> Server<'a> {
 
     /// Closes connections that stand idle in the pool of a gateway whose turn is over, so that they do not take the
     /// place of those of the gateway whose turn it is: gateways stay up for the whole run, and some pool thousands.
+    /// The longest silent go first, a tenth of the room at a time.
     fn make_room(&mut self, io: &mut impl EventLoop) {
         let now = clock::now();
-        if now - self.looked < LOOK_NS {
+        if now - self.looked_in_vain < FRUITLESS_NS {
             return;
         }
-        self.looked = now;
-        for index in 0..self.connections.len() {
-            let connection = &self.connections[index];
+        let silent = |(index, connection): (usize, &Connection)| {
             let token = Token(index as u32);
             let idle = connection.state == State::Open
                 && now.saturating_sub(connection.heard) > SILENT_NS
                 && connection.decoder.is_between()
                 && connection.kept.is_empty()
                 && connection.line.is_empty()
-                && !connection.peer_ended;
-            if idle && io.is_connected(token) && io.unsent(token) == 0 {
-                self.close(io, token);
-            }
+                && !connection.peer_ended
+                && io.is_connected(token)
+                && io.unsent(token) == 0;
+            idle.then_some((connection.heard, token))
+        };
+        let mut silent: Vec<(u64, Token)> = self.connections.iter().enumerate().filter_map(silent).collect();
+        if silent.is_empty() {
+            self.looked_in_vain = now;
+            return;
+        }
+        silent.sort_unstable();
+        for &(_, token) in silent.iter().take((self.room / 10).max(1) as usize) {
+            self.close(io, token);
         }
     }
 
@@ -406,7 +418,7 @@ impl<L: EventLoop> Handler<L> for Server<'_> {
         self.counts.connections.add(1);
         self.counts.open.add(1);
         let token = self.new_connection();
-        self.connections[token.index()].heard = clock::now();
+        self.connections[token.index()].heard = clock::now() + FRESH_NS;
         Some(token)
     }
 
@@ -416,9 +428,7 @@ impl<L: EventLoop> Handler<L> for Server<'_> {
         if connection.state != State::Open {
             return;
         }
-        if self.counts.open.get() > self.room / 2 {
-            connection.heard = clock::now();
-        }
+        connection.heard = if self.counts.open.get() > self.room / 2 { clock::now() } else { 0 };
         if connection.blocked {
             connection.kept.extend_from_slice(bytes);
             return;
