@@ -96,13 +96,13 @@ upstream: { instances: 2, body: 1KiB }
     assert!(nginx["version"].as_str().unwrap().starts_with(char::is_numeric), "{nginx}");
 }
 
-/// nginx counts its own requests: what it says and what the generator says agree.
+/// What nginx logs and what the generator says agree.
 #[test]
-fn nginx_counts_the_same() {
+fn nginx_logs_every_request() {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
-        "name: stub-status
+        "name: logged
 gateways: [nginx]
 load: [{ loop: closed, connections: 4, duration: 500ms }]
 trials: 2
