@@ -13,6 +13,7 @@ struct Witness {
     closed: Vec<(Token, bool)>,
     drained: u32,
     echo: bool,
+    keep_sending: bool,
     close_on_receive: bool,
 }
 
@@ -38,7 +39,7 @@ impl Handler<Epoll> for Witness {
 
     fn closed(&mut self, _: &mut Epoll, token: Token, result: io::Result<()>) -> AfterEnd {
         self.closed.push((token, result.is_ok()));
-        AfterEnd::Close
+        if self.keep_sending { AfterEnd::KeepSending } else { AfterEnd::Close }
     }
 
     fn drained(&mut self, _: &mut Epoll, _: Token) {
@@ -101,24 +102,35 @@ fn tells_a_refused_connect_and_frees_the_token() {
 #[test]
 fn accepts_and_echoes_more_than_the_kernel_buffers() {
     let (listener, address) = listener();
+    // Inherited by what it accepts.
+    sockopt::set_socket_send_buffer_size(&listener, 64 * 1024).expect("a small buffer");
     let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness { echo: true, ..Witness::default() };
     io.listen(Token(0), listener).expect("listens");
+    let (read, may_read) = std::sync::mpsc::channel();
     let sent: Vec<u8> = (0..8_000_000u32).map(|i| (i % 251) as u8).collect();
     let client = std::thread::spawn({
         let sent = sent.clone();
         move || {
             let mut stream = TcpStream::connect(address).expect("connects");
+            // Fixed, it cannot grow to hold all of the echo, and the server's side is bounded below.
+            sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a small buffer");
             stream.write_all(&sent).expect("writes");
+            may_read.recv().expect("told to");
             let mut back = vec![0; sent.len()];
             stream.read_exact(&mut back).expect("reads");
             back == sent
         }
     });
+    // Nobody has read any of the echo by now, so it can only be waiting here.
+    turn_until(&mut io, &mut witness, |witness| witness.received.len() == sent.len());
+    let before = witness.drained;
+    assert!(io.unsent(Token(101)) > 0, "more than the kernel buffers");
+    read.send(()).expect("the client waits");
     turn_until(&mut io, &mut witness, |witness| !witness.closed.is_empty());
     assert!(client.join().expect("no panic"), "the echo differs");
     assert_eq!(witness.received.len(), sent.len());
-    assert!(witness.drained > 0, "the client reads nothing until it has written everything");
+    assert_eq!(witness.drained, before + 1, "once, when the last of it has left");
 }
 
 #[test]
@@ -165,6 +177,22 @@ fn finish_ends_our_side_after_what_is_pending() {
     });
     turn_until(&mut io, &mut witness, |witness| witness.drained == 1);
     assert_eq!(reader.join().expect("no panic").expect("reads"), sent);
+}
+
+#[test]
+fn a_connection_that_breaks_after_its_peer_ended_is_told() {
+    let mut io = Epoll::new().expect("epoll");
+    let mut witness = Witness { keep_sending: true, ..Witness::default() };
+    let peer = connected_pair(&mut io, &mut witness);
+    peer.shutdown(std::net::Shutdown::Write).expect("ends its side");
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
+    // Closed without lingering, it is reset.
+    sockopt::set_socket_linger(&peer, Some(std::time::Duration::ZERO)).expect("set");
+    drop(peer);
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true), (Token(0), false)]);
+    let (listener, address) = listener();
+    io.connect(Token(0), address, None).expect("the token is free again");
+    drop(listener);
 }
 
 #[test]
