@@ -56,7 +56,8 @@ impl Args {
         }
         let mut dir = RunDir::create(&self.out, &plan.name)?;
         let interrupted = watch_signals().context("cannot watch for signals")?;
-        let mut driver = ProcessDriver::new(&plan, packs, dir.path())?;
+        let mut driver =
+            ProcessDriver::new(&plan, packs, dir.path())?.with_interrupt(Arc::clone(&interrupted));
         let run = Run {
             plan: &plan,
             plan_text,
@@ -81,6 +82,11 @@ impl Args {
     /// Analyses what is on disk, writes the reports beside it, and prints the table.
     fn report(&self, dir: &RunDir, outcome: &Outcome) -> anyhow::Result<Exit> {
         let run = ReadRun::read(dir.path())?;
+        if run.trials.is_empty() {
+            let path = dir.path().display();
+            eprintln!("error: nothing was measured; logs and rendered configurations are in {path}");
+            return Ok(Exit::Failed);
+        }
         let model = model_of(&run);
         let text = for_terminal(&model, true);
         // The table first: it needs no room on the disk, and a reader that went away must not cost the files.
