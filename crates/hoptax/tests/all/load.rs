@@ -312,7 +312,10 @@ fn fifteen_thousand_connections_stand_in_one_process() {
     assert!(connections > 1000, "a hard limit of {limit:?} descriptors is too low to test anything");
     let upstream = Upstream::start(&["--body", "64B"]);
     let requests = 3 * connections;
-    let case = case(&[&upstream.url(), "-c", &connections.to_string(), "-n", &requests.to_string()]);
+    // A busy machine may need its time to connect: the timeout bounds that, too.
+    let patience = ["--timeout", "60s"];
+    let (count, total) = (connections.to_string(), requests.to_string());
+    let case = case(&[&[upstream.url().as_str(), "-c", &count, "-n", &total], &patience[..]].concat());
     assert_eq!(case["connections"]["established"], connections);
     assert_eq!(case["counts"]["completed"], requests);
     assert_eq!(case["connections"]["opened"], 0, "none had to be opened again");
