@@ -1,6 +1,7 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
 use super::*;
+use crate::event_loop::Choice;
 use crate::recorder::outcomes;
 use crate::spec::RequestSpec;
 use std::io::{Read as _, Write as _};
@@ -114,6 +115,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         cpus: Vec::new(),
         seed: 1,
         windows: true,
+        event_loop: Choice::Auto,
     }
 }
 
