@@ -20,7 +20,9 @@ use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
-/// Sizes for thousands of connections.
+/// Sizes for thousands of connections. Fewer buffers run out when a turn brings many large bodies, and receiving has to be
+/// asked for again: at 100 connections with 64 KiB, 32 of them cost 10.9 µs of CPU per request, 16 cost 11.5, 8 cost 12.1
+/// and 4 cost 13.2 (epoll 11.0); at 64 B it makes no difference.
 const SIZES: Sizes =
     Sizes { submissions: 512, completions: 4096, buffers: Size { count: 32, bytes: 64 * 1024 } };
 /// How long a listener rests after the process ran out of descriptors.

@@ -486,3 +486,28 @@ fn what_cannot_be_carried_out_is_refused() {
     let error = run(&pinned, &AtomicBool::new(false), |_| {}).expect_err("no such CPU");
     assert!(matches!(error, LoadError::Pin { cpu: 1_000_000, .. }), "{error}");
 }
+
+#[test]
+fn each_event_loop_carries_out_the_same_load() {
+    for choice in [Choice::Auto, Choice::Epoll, Choice::IoUring] {
+        let Ok(chosen) = choice.choose() else {
+            eprintln!("{choice:?} left out, as it cannot be had");
+            continue;
+        };
+        let server = Server::new(answer(OK, Duration::ZERO));
+        let spec =
+            LoadSpec { event_loop: choice, requests: Some(200), workers: 2, ..spec(&[server.address]) };
+        let record = load(&LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec });
+        assert_eq!(record.event_loop, chosen.name());
+        assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
+    }
+}
+
+#[test]
+fn a_spec_from_before_there_was_a_choice_still_reads() {
+    let spec = spec(&["127.0.0.1:1".parse().expect("an address")]);
+    let mut json = serde_json::to_value(&spec).expect("a spec is JSON");
+    let chosen = json.as_object_mut().expect("an object").remove("event_loop");
+    assert_eq!(chosen, Some("auto".into()));
+    assert_eq!(serde_json::from_value::<LoadSpec>(json).expect("reads"), spec);
+}

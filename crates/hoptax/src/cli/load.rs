@@ -67,7 +67,7 @@ pub(super) struct Args {
     /// Seed of jitter and poisson arrivals
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// What the workers wait with: auto, epoll or io_uring; auto is io_uring where the kernel allows it
+    /// How the workers wait for their sockets
     #[arg(long, value_enum, default_value_t, value_name = "NAME")]
     event_loop: EventLoop,
     /// Print JSON instead of the summary
@@ -90,9 +90,12 @@ pub(super) struct Args {
 #[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum EventLoop {
+    /// The one that costs less: epoll, so far
     #[default]
     Auto,
+    /// Readiness by epoll
     Epoll,
+    /// Completions by io_uring; needs Linux 6.1 or newer, and a kernel that allows it
     IoUring,
 }
 

@@ -104,7 +104,8 @@ pub(super) struct Ring {
     buffers: Rc<Buffers>,
     flights: Vec<Aloft>,
     landed: Vec<u32>,
-    /// Addresses of connects that the kernel has not copied yet.
+    /// Addresses of connects that the kernel has not copied yet. Boxed, as they must not move when another is added.
+    #[allow(clippy::vec_box)]
     addresses: Vec<Box<SocketAddrAny>>,
     /// Descriptors that can be registered.
     registrable: u32,
