@@ -197,10 +197,11 @@ impl Conductor<'_, '_> {
                 cause: cause.unwrap_or_else(|| "each was closed at once by the other side".to_owned()),
             });
         }
-        let traffic = clock::now() + LEAD;
+        let (now, unix) = (clock::now(), clock::unix());
+        let traffic = now + LEAD;
         let start = traffic.saturating_add(spec.warmup_ns);
         let times = TrialTimes { traffic, start, end: start.saturating_add(spec.duration_ns) };
-        let started_unix = clock::unix() + (start - clock::now());
+        let started_unix = unix.saturating_add(start - now);
         // It can be set already only by a failure, which the workers' results then tell.
         let _ = self.shared.times.set(Some(times));
         if spec.warmup_ns > 0 {

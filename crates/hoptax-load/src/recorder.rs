@@ -119,6 +119,11 @@ impl Recorder {
         (self.start, self.end) = (start, end);
     }
 
+    /// The measured time ended at `ended`, maybe before the end that was set.
+    pub(crate) fn measured_until(&mut self, ended: u64) {
+        self.end = self.end.min(ended);
+    }
+
     /// Whether a request of this moment is one of the trial's.
     fn counts(&self, scheduled: u64) -> bool {
         self.start <= scheduled && scheduled < self.end

@@ -194,6 +194,7 @@ fn measure<L: EventLoop>(
         worker.turn(io, now, edge.min(now + LONGEST_SLEEP))?;
     };
     let cpu = cpu_at_start.map_or(0, |start| clock::thread_cpu() - start);
+    worker.recorder.measured_until(ended);
     // Due before the end, but no connection was free to take it.
     let in_line = worker.in_line(ended);
     worker.recorder.left_in_line(in_line);

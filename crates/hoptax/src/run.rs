@@ -83,6 +83,8 @@ pub trait Progress {
     fn phase(&mut self, phase: Phase) {
         let _ = phase;
     }
+    /// Quiet until the next trial.
+    fn pausing(&mut self) {}
     /// The trial is on disk.
     fn recorded(&mut self, trial: &TrialRecord) {
         let _ = trial;
@@ -317,7 +319,11 @@ impl Flow<'_> {
     }
 
     /// Quiet between trials, which a signal cuts short.
-    fn pause(&self) {
+    fn pause(&mut self) {
+        if self.run.plan.pause.is_zero() {
+            return;
+        }
+        self.progress.pausing();
         let until = clock::now() + self.run.plan.pause.as_nanos() as u64;
         while clock::now() < until && !self.run.is_interrupted() {
             let left = Duration::from_nanos(until.saturating_sub(clock::now()));
@@ -341,11 +347,15 @@ impl Flow<'_> {
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
         let mut trial = self.load(number, slot, label, addresses, watched);
         if let Some((index, service)) = service {
-            let failure = self.put_back(index, service);
-            trial.failed = trial.failed.or(failure);
+            let death = self.put_back(index, service);
+            trial.failed = explained(trial.failed, death);
+        }
+        if trial.failed.is_some() {
+            trial.failed = explained(trial.failed, self.upstream.check().err());
         }
         // What a signal cut off before its measured time says nothing.
-        (trial.load_record.is_some() || !self.run.is_interrupted()).then_some(trial)
+        let said = trial.load_record.as_ref().is_some_and(|record| record.counts.scheduled > 0);
+        (said || !self.run.is_interrupted()).then_some(trial)
     }
 
     fn take(&mut self, index: usize) -> Result<Box<dyn Service>, Failure> {
@@ -392,6 +402,13 @@ impl Flow<'_> {
         let loaded = traffic.load(&spec, &watched, self.run.interrupted, &mut |phase| progress.phase(phase));
         trial::record(number, slot, label, loaded, trial::ledger_delta(before, self.upstream.ledger()))
     }
+}
+
+/// A death is the cause, and what the generator met its consequence.
+fn explained(met: Option<Failure>, death: Option<Failure>) -> Option<Failure> {
+    let Some(death) = death else { return met };
+    let quoted = met.map(|met| format!("{}\n{}\n", met.message, met.detail));
+    Some(Failure { detail: quoted.unwrap_or_default().trim_start().to_owned() + &death.detail, ..death })
 }
 
 fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {

@@ -244,6 +244,12 @@ impl Epoll {
                 Err(error) => return self.broken(handler, token, error),
             }
         }
+        let Some(connection) = self.current(token, generation) else { return };
+        if connection.ended && flags.contains(Flags::ERR) {
+            // Nothing is read any more that would tell of it.
+            let error = sockopt::socket_error(&connection.socket).and_then(|outcome| outcome).err();
+            return self.broken(handler, token, error.unwrap_or(Errno::CONNRESET).into());
+        }
         if flags.intersects(Flags::IN | Flags::RDHUP | Flags::HUP | Flags::ERR) {
             self.receive(handler, token, generation);
         }

@@ -113,6 +113,6 @@ pub trait Handler<L: EventLoop> {
 pub enum AfterEnd {
     /// Close it.
     Close,
-    /// Half open: keep it to send what remains. Nothing more is received.
+    /// Half open: keep it to send what remains. Nothing more is received; that it broke is still told.
     KeepSending,
 }

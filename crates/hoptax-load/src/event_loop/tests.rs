@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::clock;
+use rustix::net::sockopt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -38,6 +39,7 @@ on_both! {
     a_deadline_that_has_passed_polls
     a_paused_connection_learns_of_the_end_when_resumed
     a_half_open_connection_still_sends
+    a_connection_that_breaks_after_its_peer_ended_is_told
     what_is_closed_is_heard_of_no_more
     large_bodies_go_both_ways_at_once
     a_server_that_speaks_first_is_heard
@@ -139,23 +141,34 @@ fn tells_a_refused_connect_and_frees_the_token<L: EventLoop>(mut io: L) {
 
 fn accepts_and_echoes_more_than_the_kernel_buffers<L: EventLoop>(mut io: L) {
     let (listener, address) = listener();
+    // Inherited by what it accepts.
+    sockopt::set_socket_send_buffer_size(&listener, 64 * 1024).expect("a small buffer");
     let mut witness = Witness { echo: true, ..Witness::default() };
     io.listen(Token(0), listener).expect("listens");
-    let sent: Vec<u8> = (0..24_000_000u32).map(|i| (i % 251) as u8).collect();
+    let (read, may_read) = std::sync::mpsc::channel();
+    let sent: Vec<u8> = (0..8_000_000u32).map(|i| (i % 251) as u8).collect();
     let client = std::thread::spawn({
         let sent = sent.clone();
         move || {
             let mut stream = TcpStream::connect(address).expect("connects");
+            // Fixed, it cannot grow to hold all of the echo, and the server's side is bounded below.
+            sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a small buffer");
             stream.write_all(&sent).expect("writes");
+            may_read.recv().expect("told to");
             let mut back = vec![0; sent.len()];
             stream.read_exact(&mut back).expect("reads");
             back == sent
         }
     });
+    // Nobody has read any of the echo by now, so it can only be waiting here.
+    turn_until(&mut io, &mut witness, |witness| witness.received.len() == sent.len());
+    let before = witness.drained;
+    assert!(io.unsent(Token(101)) > 0, "more than the kernel buffers");
+    read.send(()).expect("the client waits");
     turn_until(&mut io, &mut witness, |witness| !witness.closed.is_empty());
     assert!(client.join().expect("no panic"), "the echo differs");
     assert_eq!(witness.received.len(), sent.len());
-    assert!(witness.drained > 0, "the client reads nothing until it has written everything");
+    assert_eq!(witness.drained, before + 1, "once, when the last of it has left");
 }
 
 fn a_paused_connection_is_silent_until_resumed<L: EventLoop>(mut io: L) {
@@ -333,4 +346,18 @@ fn binds_to_the_address_asked_for<L: EventLoop>(mut io: L) {
     io.connect(Token(0), address, Some(from)).expect("connect starts");
     turn_until(&mut io, &mut witness, |witness| witness.connected == [(Token(0), true)]);
     assert_eq!(listener.accept().expect("accepts").1.ip(), from);
+}
+
+fn a_connection_that_breaks_after_its_peer_ended_is_told<L: EventLoop>(mut io: L) {
+    let mut witness = Witness { keep_sending: true, ..Witness::default() };
+    let peer = connected_pair(&mut io, &mut witness);
+    peer.shutdown(std::net::Shutdown::Write).expect("ends its side");
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
+    // Closed without lingering, it is reset.
+    sockopt::set_socket_linger(&peer, Some(std::time::Duration::ZERO)).expect("set");
+    drop(peer);
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true), (Token(0), false)]);
+    let (listener, address) = listener();
+    io.connect(Token(0), address, None).expect("the token is free again");
+    drop(listener);
 }

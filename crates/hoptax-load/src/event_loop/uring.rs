@@ -147,6 +147,7 @@ impl Uring {
     fn deliver(&mut self, handler: &mut impl Handler<Self>, completion: Completion) {
         match self.ring.look(completion) {
             Event::Nothing => {}
+            Event::Watched(owner) => self.watched(handler, owner),
             Event::Received { owner, result, more } => self.received(handler, owner, result, more),
             Event::Sent { owner, flight, result } => self.sent(handler, owner, flight, result),
             Event::Connected(owner, result) => self.connected(handler, owner, result),
@@ -217,10 +218,25 @@ impl Uring {
             return self.broken(handler, owner, error);
         }
         connection.ended = true;
-        if handler.closed(self, owner.token, Ok(())) == AfterEnd::Close
-            && self.current_connection(owner).is_some()
-        {
-            self.close(owner.token);
+        let after = handler.closed(self, owner.token, Ok(()));
+        let epoch = self.ring.epoch();
+        let slot = self.slots.get_mut(owner.token.index()).filter(|slot| slot.generation == owner.generation);
+        let Some(Slot { queued, kind: Kind::Open(connection), .. }) = slot else { return };
+        if after == AfterEnd::Close {
+            return self.close(owner.token);
+        }
+        // Nothing is received any more that would tell if it breaks.
+        *queued = epoch;
+        if let Err(error) = self.ring.watch(owner, connection.descriptor.named()) {
+            self.broken(handler, owner, error);
+        }
+    }
+
+    /// A half-open connection broke, unless the kernel only tells that our side has ended too.
+    fn watched(&mut self, handler: &mut impl Handler<Self>, owner: Owner) {
+        let Some(connection) = self.current_connection(owner) else { return };
+        if let Err(error) = sockopt::socket_error(&connection.descriptor.socket).and_then(|outcome| outcome) {
+            self.broken(handler, owner, error.into());
         }
     }
 

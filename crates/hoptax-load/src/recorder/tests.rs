@@ -39,6 +39,20 @@ fn populations_are_kept_apart_at_both_edges() {
 }
 
 #[test]
+fn nothing_is_done_in_time_after_an_early_end() {
+    let mut recorder = recorder();
+    let early = START + 20 * MILLISECOND;
+    respond(&mut recorder, START, START, early - 1);
+    recorder.measured_until(early);
+    // Of the warm-up, completed in the drain.
+    respond(&mut recorder, START - MILLISECOND, START - MILLISECOND, early + 150 * MILLISECOND);
+    let tally = recorder.finish(early, REQUEST);
+    assert_eq!((tally.counts.completed, tally.completed_in_time), (1, 1));
+    assert_eq!(tally.bytes.received, 100);
+    assert_eq!(tally.windows.iter().map(|window| window.completed).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
 fn windows_are_complete_and_in_time() {
     let mut recorder = recorder();
     respond(&mut recorder, START, START, START + 99 * MILLISECOND);

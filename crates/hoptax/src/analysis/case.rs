@@ -229,12 +229,12 @@ pub struct Memory {
     pub gateway_pss_bytes_max: Option<u64>,
 }
 
-/// What the upstream counted, set against what the generator completed in its whole life.
+/// What the upstream counted, set against what the generator sent in its whole life.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LedgerFigures {
-    /// Upstream requests per completed request.
+    /// Upstream requests per request sent.
     pub requests_per_request: Option<f64>,
-    /// Upstream connections per completed request.
+    /// Upstream connections per request sent.
     pub connections_per_request: Option<f64>,
     /// Upstream requests by HTTP version.
     pub http_version: BTreeMap<String, u64>,
@@ -242,8 +242,8 @@ pub struct LedgerFigures {
     pub by_instance: Vec<u64>,
     /// Upstream requests.
     pub requests: u64,
-    /// Requests that the generator completed.
-    pub completed: u64,
+    /// Requests that the generator sent.
+    pub sent: u64,
 }
 
 /// A trial of a case that could not be measured.
@@ -455,14 +455,14 @@ fn memory(trials: &[Trial<'_>]) -> Memory {
 }
 
 fn ledger(trials: &[Trial<'_>]) -> Option<LedgerFigures> {
-    let (mut requests, mut connections, mut completed) = (0, 0, 0);
+    let (mut requests, mut connections, mut sent) = (0, 0, 0);
     let mut http_version = BTreeMap::new();
     let mut by_instance = Vec::new();
     for trial in trials {
         let delta = trial.record.ledger.as_ref()?;
         requests += delta.requests;
         connections += delta.connections;
-        completed += trial.load.lifetime.completed;
+        sent += trial.load.lifetime.sent;
         for (version, count) in &delta.http_version {
             *http_version.entry(version.clone()).or_default() += count;
         }
@@ -472,12 +472,12 @@ fn ledger(trials: &[Trial<'_>]) -> Option<LedgerFigures> {
         }
     }
     Some(LedgerFigures {
-        requests_per_request: share(requests as f64, completed as f64),
-        connections_per_request: share(connections as f64, completed as f64),
+        requests_per_request: share(requests as f64, sent as f64),
+        connections_per_request: share(connections as f64, sent as f64),
         http_version,
         by_instance,
         requests,
-        completed,
+        sent,
     })
 }
 

@@ -81,10 +81,11 @@ impl<'a> Trial<'a> {
         share(used, self.load.completed_in_time as f64)
     }
 
-    /// Requests that the upstream answered, per request of the generator, less 1; over the generator's whole life.
+    /// Requests that reached the upstream, per request that the generator sent, less 1; over the generator's whole life.
+    /// Per request sent, not completed: one that timed out reached the upstream all the same.
     pub fn extra_upstream_requests(&self) -> Option<f64> {
         let ledger = self.record.ledger.as_ref()?;
-        Some(share(ledger.requests as f64, self.load.lifetime.completed as f64)? - 1.0)
+        Some(share(ledger.requests as f64, self.load.lifetime.sent as f64)? - 1.0)
     }
 
     /// Share of its time for which the busiest worker of the generator was on a CPU.

@@ -1,7 +1,7 @@
 //! `hoptax check`.
 
 use super::Exit;
-use super::plan_source::PlanSource;
+use super::plan_source::{PlanSource, fits};
 use crate::lab::packs::{PackSet, binary};
 use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Upstream, units};
 use crate::record::DIRECT;
@@ -26,7 +26,9 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let (plan, _) = self.source.load()?;
-        let outlook = Outlook::of(&plan, not_installed(&plan, &self.source.packs()?));
+        let packs = self.source.packs()?;
+        let notes = fits(&plan, &packs)?;
+        let outlook = Outlook { notes, ..Outlook::of(&plan, not_installed(&plan, &packs)) };
         if self.json {
             writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&outlook)?)?;
         } else {
@@ -52,6 +54,8 @@ struct Outlook {
     seed: Option<u64>,
     expected_s: f64,
     not_installed: Vec<NotInstalled>,
+    /// What stands in the way of some gateway's connections; `hoptax run` warns of it.
+    notes: Vec<String>,
 }
 
 /// A pack that the plan names and this machine lacks.
@@ -112,6 +116,7 @@ impl Outlook {
             seed: plan.seed,
             expected_s: estimate(plan).as_secs_f64(),
             not_installed,
+            notes: Vec::new(),
         }
     }
 }
@@ -206,6 +211,9 @@ impl fmt::Display for Outlook {
             for how in how_to_install {
                 writeln!(f, "  {how}")?;
             }
+        }
+        for note in &self.notes {
+            writeln!(f, "\nwarning: {note}")?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `hoptax guard`.
 
 use super::Exit;
-use crate::lab::guard::{Guard, GuardError, StopSignal};
+use crate::lab::guard::{Guard, GuardError, StopSignal, become_command};
 use std::time::Duration;
 
 /// Start a command, stop it with all its descendants when standard input ends (used by run).
@@ -16,6 +16,9 @@ pub(super) struct Args {
     /// Time between that signal and SIGKILL
     #[arg(long, default_value = "5s", value_parser = humantime::parse_duration)]
     grace: Duration,
+    /// Become the command, killed when this guard dies, which started us (used by the guard itself)
+    #[arg(long, value_name = "PID", hide = true)]
+    under: Option<u32>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -26,13 +29,11 @@ const CANNOT_START: u8 = 127;
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let guard = Guard {
-            cpus: self.cpus,
-            stop_signal: self.stop_signal,
-            grace: self.grace,
-            command: self.command,
+        let outcome = match self.under {
+            Some(guard) => Err(become_command(guard, &self.command)),
+            None => self.guard().run(),
         };
-        let code = match guard.run() {
+        let code = match outcome {
             Ok(code) => code,
             Err(error @ GuardError::Spawn { .. }) => {
                 eprintln!("error: {error}");
@@ -42,5 +43,9 @@ impl Args {
         };
         // The code is the command's, not one of hoptax's own; nothing is left to be dropped.
         std::process::exit(code.into())
+    }
+
+    fn guard(self) -> Guard {
+        Guard { cpus: self.cpus, stop_signal: self.stop_signal, grace: self.grace, command: self.command }
     }
 }

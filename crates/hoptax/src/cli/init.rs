@@ -22,6 +22,11 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let name = self.file.display();
+        if self.file.is_dir() {
+            return Err(
+                BadInput(format!("{name} is a directory; name a file, as in {name}/hoptax.yaml")).into()
+            );
+        }
         let mut options = OpenOptions::new();
         options.write(true);
         // Created or refused in one step: nothing that appears in between is overwritten.

@@ -1,6 +1,7 @@
 //! The command line: one verb per file, and what all of them share.
 
 use clap::{Parser, Subcommand};
+use std::io;
 use std::process::ExitCode;
 
 mod check;
@@ -93,6 +94,41 @@ pub fn main() -> ExitCode {
 }
 
 fn tell(error: &anyhow::Error) -> Exit {
-    eprintln!("error: {error:#}");
+    // Who reads our output and stops, as `head` does, has what was wanted.
+    if error.chain().any(is_broken_pipe) {
+        return Exit::Failed;
+    }
+    eprintln!("error: {}", causes(error));
     if error.is::<BadInput>() { Exit::BadInput } else { Exit::Failed }
+}
+
+fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// The error and its causes, each once: many a message quotes its cause already.
+fn causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
+        if told.is_empty() {
+            cause
+        } else if told.contains(&cause) {
+            told
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_was_told_is_not_told_again() {
+        let full = || anyhow::anyhow!("No space left on device");
+        assert_eq!(causes(&full().context("cannot write a")), "cannot write a: No space left on device");
+        let quoted =
+            full().context("cannot write a: No space left on device; free some").context("it ended early");
+        assert_eq!(causes(&quoted), "it ended early: cannot write a: No space left on device; free some");
+    }
 }

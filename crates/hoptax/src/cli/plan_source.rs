@@ -1,6 +1,7 @@
 //! What `run`, `check` and `render` share: naming a plan, overriding parts of it, reading it.
 
 use super::BadInput;
+use crate::lab::descriptors;
 use crate::lab::packs::PackSet;
 use crate::plan::{self, LoadError, Plan, units};
 use std::path::PathBuf;
@@ -44,6 +45,15 @@ impl PlanSource {
     pub(crate) fn packs(&self) -> anyhow::Result<PackSet> {
         Ok(PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?)
     }
+}
+
+/// Looks whether the plan's connections fit into the descriptors that processes may hold; gives a sentence for each
+/// gateway that cannot hold them.
+///
+/// # Errors
+/// [`BadInput`] if the generator or the built-in upstream cannot hold them: then nothing can be measured.
+pub(crate) fn fits(plan: &Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
+    Ok(descriptors::check(plan, packs, descriptors::limit()).map_err(|error| BadInput(error.to_string()))?)
 }
 
 /// CPUs of this machine, whether or not this process may use them all: a plan may pin to any.

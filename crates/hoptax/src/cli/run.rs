@@ -2,16 +2,16 @@
 
 mod progress;
 
-use super::plan_source::PlanSource;
+use super::Exit;
+use super::plan_source::{PlanSource, fits};
 use super::report::{for_terminal, model_of};
-use super::{BadInput, Exit};
-use crate::lab::descriptors;
 use crate::lab::packs::{PackSet, binary};
 use crate::lab::process::ProcessDriver;
 use crate::lab::upstream::bytes;
 use crate::plan::{GatewayKind, Plan};
 use crate::probe;
 use crate::record::dir::{Run as ReadRun, RunDir};
+use crate::record::{DIRECT, TrialRecord};
 use crate::report;
 use crate::run::{LocalTraffic, Outcome, Run};
 use anyhow::Context;
@@ -19,7 +19,7 @@ use hoptax_load::clock;
 use hoptax_load::random::Random;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -48,9 +48,7 @@ impl Args {
         let packs = PackSet::load(self.source.packs.as_deref())?;
         // Drawn here, so that the upstream's delays and failures hang on the recorded seed too.
         let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
-        for warning in descriptors::check(&plan, &packs, descriptors::limit())
-            .map_err(|error| BadInput(error.to_string()))?
-        {
+        for warning in fits(&plan, &packs)? {
             eprintln!("warning: {warning}");
         }
         if !self.skip_missing {
@@ -58,7 +56,8 @@ impl Args {
         }
         let mut dir = RunDir::create(&self.out, &plan.name)?;
         let interrupted = watch_signals().context("cannot watch for signals")?;
-        let mut driver = ProcessDriver::new(&plan, packs, dir.path())?;
+        let mut driver =
+            ProcessDriver::new(&plan, packs, dir.path())?.with_interrupt(Arc::clone(&interrupted));
         let run = Run {
             plan: &plan,
             plan_text,
@@ -73,18 +72,39 @@ impl Args {
         let mut progress = progress::Bar::new(&plan);
         let outcome = run.run(&mut dir, &mut driver, &mut traffic, &mut progress);
         progress.finish();
-        self.report(&dir, &outcome?)
+        let path = dir.path().display();
+        let outcome = outcome.with_context(|| {
+            format!("the run ended early, and what was measured is kept: see it with `hoptax report {path}`")
+        })?;
+        self.report(&dir, &outcome)
     }
 
     /// Analyses what is on disk, writes the reports beside it, and prints the table.
     fn report(&self, dir: &RunDir, outcome: &Outcome) -> anyhow::Result<Exit> {
-        let model = model_of(&ReadRun::read(dir.path())?);
+        let run = ReadRun::read(dir.path())?;
+        if run.trials.is_empty() {
+            let path = dir.path().display();
+            eprintln!("error: nothing was measured; logs and rendered configurations are in {path}");
+            return Ok(Exit::Failed);
+        }
+        let model = model_of(&run);
+        let text = for_terminal(&model, true);
+        // The table first: it needs no room on the disk, and a reader that went away must not cost the files.
+        let shown = writeln!(std::io::stdout(), "{text}");
         let html = report::html(&model).context("cannot draw the HTML report")?;
         dir.write_file("report.html", html.as_bytes())?;
         dir.write_file("report.md", report::markdown(&model).as_bytes())?;
-        let text = for_terminal(&model, true);
-        writeln!(std::io::stdout(), "{text}\nReport: {}", dir.path().join("report.html").display())?;
+        let told = writeln!(std::io::stdout(), "Report: {}", dir.path().join("report.html").display());
+        match shown.and(told) {
+            // How the run went stands, whether or not its table was read to the end.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            printed => printed.context("cannot print the report, which is in the run directory")?,
+        }
         if outcome.measured == 0 || outcome.ended.failed.is_some() {
+            return Ok(Exit::Failed);
+        }
+        if no_gateway_measured(&run) {
+            eprintln!("error: no gateway could be measured, only direct");
             return Ok(Exit::Failed);
         }
         Ok(match report::verdict(&model) {
@@ -93,6 +113,13 @@ impl Args {
             exit => exit,
         })
     }
+}
+
+/// Whether the plan names gateways and not one trial of them came out well, though the run went to its end.
+fn no_gateway_measured(run: &ReadRun) -> bool {
+    let interrupted = run.record.ended.as_ref().is_none_or(|ended| ended.interrupted);
+    let measured = |trial: &TrialRecord| trial.contender != DIRECT && trial.failed.is_none();
+    !interrupted && run.record.contenders.len() > 1 && !run.trials.iter().any(measured)
 }
 
 /// Sets a flag at the first signal, so that what was measured is reported; the second one ends us at once.

@@ -5,6 +5,10 @@
 //! subreaper of all its descendants: a service that daemonises, or whose master is killed, is reparented to the guard
 //! instead of escaping to process 1, and is found by walking `/proc` from the guard.
 //!
+//! Somebody may kill the guard itself. So the command does not start at once: the guard starts this program once more,
+//! which asks the kernel to be killed when the guard dies, and then becomes the command ([`become_command`]). The
+//! command leads a session of its own, by which hoptax recognises what a killed guard left (`guarded`).
+//!
 //! | happens | the guard |
 //! | --- | --- |
 //! | line `stop`, SIGTERM, SIGINT, SIGHUP | sends the stop signal, waits up to the grace, kills what is left |
@@ -15,6 +19,7 @@
 use super::tree::descendants;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
+use std::ffi::CString;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -135,6 +140,7 @@ impl Guard {
     /// # Errors
     /// If the command cannot be started, or something of it cannot be killed.
     pub fn run(&self) -> Result<u8, GuardError> {
+        take_name(&self.command);
         prepare(&self.cpus)?;
         let signals = signal_pipe()?;
         let command = self.start()?;
@@ -166,13 +172,14 @@ impl Guard {
     }
 
     fn start(&self) -> Result<Pid, GuardError> {
-        let (program, arguments) = self.command.split_first().expect("the command line requires a command");
-        let child = Command::new(program)
-            .args(arguments)
+        // By this path it is the running program even where its file was replaced meanwhile.
+        let child = Command::new("/proc/self/exe")
+            .arg0("hoptax")
+            .args(["guard", "--under", &std::process::id().to_string(), "--"])
+            .args(&self.command)
             .stdin(Stdio::null())
-            .process_group(0)
             .spawn()
-            .map_err(|error| GuardError::Spawn { command: program.clone(), error })?;
+            .map_err(GuardError::at("starting the command"))?;
         // Reaped by `kill_everything`, together with everything that is reparented to the guard.
         Ok(Pid::from_child(&child))
     }
@@ -246,6 +253,39 @@ impl Watch {
         } else {
             Ok(None)
         }
+    }
+}
+
+/// Turns this process, a child of the guard `guard`, into `command`: in a session of its own, and to be killed by the
+/// kernel when the guard dies of whatever. That holds until the command changes its user or is a set-uid program, and
+/// not for what it starts in its turn.
+///
+/// The kernel means the *thread* that started this process: the guard's first, which lives as long as the guard.
+///
+/// Returns only if that cannot be.
+///
+/// # Panics
+/// If `command` is empty.
+pub fn become_command(guard: u32, command: &[String]) -> GuardError {
+    let (program, arguments) = command.split_first().expect("the command line requires a command");
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
+        return GuardError::at("asking to die with the guard")(error);
+    }
+    // Whoever died before we asked sends nothing any more.
+    if rustix::process::getppid().is_none_or(|parent| parent.as_raw_pid().cast_unsigned() != guard) {
+        return GuardError::at("starting the command")(std::io::Error::other("its guard is gone"));
+    }
+    // Fails only for who leads a group already, which has a group of its own.
+    let _ = rustix::process::setsid();
+    let error = Command::new(program).args(arguments).exec();
+    GuardError::Spawn { command: program.clone(), error }
+}
+
+/// Named after its command, which is what `ps` shows. So `pkill hoptax` leaves the guards to clean up.
+fn take_name(command: &[String]) {
+    let program = command.first().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
+    if let Ok(name) = CString::new(format!("guard:{program}")) {
+        let _ = rustix::thread::set_name(&name);
     }
 }
 

@@ -1,20 +1,23 @@
 //! A service under its guard, seen from hoptax: how it is launched, asked whether it lives, and stopped.
 
 use super::guard::StopSignal;
-use super::tree::descendants;
+use super::tree::{descendants, of_session, session_below};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than the guard itself takes to kill what is left after the grace.
 const GUARD_BOUND: Duration = Duration::from_secs(12);
+
+/// Between two looks for what a killed guard left.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What is launched and how it is stopped.
 #[derive(Debug, Clone)]
@@ -46,6 +49,8 @@ pub struct Guarded {
     lifeline: Option<ChildStdin>,
     grace: Duration,
     ended: Option<ExitStatus>,
+    /// The session that the command leads, once it was seen.
+    session: Option<u32>,
 }
 
 impl Guarded {
@@ -55,6 +60,8 @@ impl Guarded {
     /// If a log file cannot be created or the guard cannot be started. That the command itself cannot be started
     /// shows as the guard's exit code 127, with the reason in the standard error file.
     pub fn start(exe: &Path, launch: &Launch) -> std::io::Result<Self> {
+        // What a killed guard leaves is reparented to us instead of escaping to process 1.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let mut command = Command::new(exe);
         command.arg("guard").arg("--stop-signal").arg(launch.stop_signal.name());
         command.arg("--grace").arg(humantime::format_duration(launch.grace).to_string().replace(' ', ""));
@@ -73,7 +80,7 @@ impl Guarded {
         // Its own group: a Ctrl-C at the terminal is hoptax's to act on.
         command.stdin(Stdio::piped()).stdout(stdout).stderr(log_file(&launch.stderr)?).process_group(0);
         let mut guard = command.spawn()?;
-        Ok(Self { lifeline: guard.stdin.take(), guard, grace: launch.grace, ended: None })
+        Ok(Self { lifeline: guard.stdin.take(), guard, grace: launch.grace, ended: None, session: None })
     }
 
     /// The guard's process id: the root, itself no part of the service, of everything that belongs to it.
@@ -89,8 +96,12 @@ impl Guarded {
     /// How the service ended, once it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
+            self.session = self.session.or_else(|| session_below(self.guard.id()));
             // An error means that somebody else reaped the guard: it has ended, how is not known.
             self.ended = self.guard.try_wait().unwrap_or(Some(ExitStatus::default()));
+            if self.ended.is_some_and(|status| status.signal().is_some()) {
+                self.bury_orphans();
+            }
         }
         self.ended
     }
@@ -136,6 +147,27 @@ impl Guarded {
         }
         let _ = self.guard.kill();
         self.ended = self.guard.wait().ok().or(Some(ExitStatus::default()));
+        self.bury_orphans();
+    }
+
+    /// Kills and reaps what a killed guard left: by now it descends from us, and is told from everything else that does
+    /// by the session that its command led. The command itself was killed by the kernel.
+    fn bury_orphans(&self) {
+        let Some(session) = self.session else { return };
+        let deadline = Instant::now() + GUARD_BOUND;
+        loop {
+            let orphans = of_session(session, std::process::id());
+            for pid in orphans.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                // What is not ours yet will be once its parent has ended.
+                let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+            }
+            if orphans.is_empty() || Instant::now() > deadline {
+                return;
+            }
+            let _ =
+                poll(&mut [], Some(&Timespec::try_from(LOOK_AGAIN).expect("milliseconds fit a timespec")));
+        }
     }
 }
 

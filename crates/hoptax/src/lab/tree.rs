@@ -1,6 +1,6 @@
 //! Process trees, as `/proc` tells them.
 
-use procfs::process::all_processes;
+use procfs::process::{Stat, all_processes};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every living descendant of `root`, without `root` itself; processes that have ended but were not reaped (zombies)
@@ -9,24 +9,41 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A look at `/proc` is not atomic: a process that forks meanwhile may show its child only at the next look. Who
 /// must be sure asks again until nothing is left.
 pub fn descendants(root: u32) -> BTreeSet<u32> {
-    let mut children: BTreeMap<u32, Vec<(u32, bool)>> = BTreeMap::new();
+    // Of a process whose first thread has ended while others run, that thread shows as a zombie.
+    let alive = |stat: &Stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1;
+    below(root).iter().filter(|stat| alive(stat)).map(|stat| stat.pid.cast_unsigned()).collect()
+}
+
+/// The session that the oldest child of `parent` leads, if it leads one.
+pub fn session_below(parent: u32) -> Option<u32> {
+    let below = below(parent);
+    let children = below.iter().filter(|stat| stat.ppid.cast_unsigned() == parent);
+    let oldest = children.min_by_key(|stat| (stat.starttime, stat.pid))?;
+    (oldest.session == oldest.pid).then_some(oldest.pid.cast_unsigned())
+}
+
+/// The descendants of `root` that belong to a session, those that were not reaped yet among them.
+pub fn of_session(session: u32, root: u32) -> BTreeSet<u32> {
+    let below = below(root);
+    let members = below.iter().filter(|stat| stat.session.cast_unsigned() == session);
+    members.map(|stat| stat.pid.cast_unsigned()).collect()
+}
+
+/// All descendants of `root`, without `root` itself.
+fn below(root: u32) -> Vec<Stat> {
+    let mut children: BTreeMap<u32, Vec<Stat>> = BTreeMap::new();
     for process in all_processes().into_iter().flatten().flatten() {
         // A process that ends while it is looked at is simply not there.
         if let Ok(stat) = process.stat() {
-            // Of a process whose first thread has ended while others run, that thread shows as a zombie.
-            let alive = !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1;
-            children.entry(stat.ppid.cast_unsigned()).or_default().push((stat.pid.cast_unsigned(), alive));
+            children.entry(stat.ppid.cast_unsigned()).or_default().push(stat);
         }
     }
-    let mut found = BTreeSet::new();
+    let mut found = Vec::new();
     let mut pending = vec![root];
     while let Some(parent) = pending.pop() {
-        for &(pid, alive) in children.get(&parent).into_iter().flatten() {
-            pending.push(pid);
-            if alive {
-                found.insert(pid);
-            }
-        }
+        let of_parent = children.remove(&parent).unwrap_or_default();
+        pending.extend(of_parent.iter().map(|stat| stat.pid.cast_unsigned()));
+        found.extend(of_parent);
     }
     found
 }

@@ -56,12 +56,12 @@ impl Timeline {
         let inside = self.around(from, to).iter().map(|sample| &sample.trees[index]);
         let last = self.around(from, to).iter().rev().map(|sample| &sample.trees[index]);
         Some(RoleUsage {
-            cpu_ns: cpu(to) - cpu(from),
+            cpu_ns: cpu(to).saturating_sub(cpu(from)),
             processes: last.clone().next()?.processes,
             threads: last.clone().map(|tree| tree.threads).find(|&threads| threads > 0).unwrap_or(0),
             rss_bytes_max: inside.clone().map(|tree| tree.rss_bytes).max().unwrap_or(0),
             pss_bytes_max: inside.filter_map(|tree| tree.pss_bytes).max(),
-            cpu_ns_by_window: windows(from, to).map(|(from, to)| cpu(to) - cpu(from)).collect(),
+            cpu_ns_by_window: windows(from, to).map(|(from, to)| cpu(to).saturating_sub(cpu(from))).collect(),
         })
     }
 
@@ -73,7 +73,9 @@ impl Timeline {
         }
         let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let between = |from, to| {
-            let spent = |kind: fn(&Sample) -> u64| self.value_at(to, kind) - self.value_at(from, kind);
+            // The kernel's counts of waiting and of steal may step back (proc_stat(5)).
+            let spent =
+                |kind: fn(&Sample) -> u64| self.value_at(to, kind).saturating_sub(self.value_at(from, kind));
             let total = spent(|sample| sample.host.total());
             let foreign = spent(|sample| sample.host.busy).saturating_sub(spent(Sample::ours));
             (
@@ -164,6 +166,16 @@ mod tests {
         assert_eq!(host.steal_by_window.len(), 2);
         assert!((host.steal_by_window[1] - 0.1).abs() < 1e-9, "{host:?}");
         assert!((host.foreign_by_window[0] - 0.1).abs() < 1e-9, "{host:?}");
+    }
+
+    #[test]
+    fn counts_that_step_back_are_no_time() {
+        let timeline =
+            Timeline { samples: vec![sample(0, 0, 0, 20), sample(100, 40, 60, 10), sample(200, 30, 90, 10)] };
+        let host = timeline.host(0, 200 * MS);
+        assert!((0.0..=1.0).contains(&host.idle) && host.steal.abs() < 1e-9, "{host:?}");
+        let usage = timeline.usage(0, 100 * MS, 200 * MS).expect("enough samples");
+        assert_eq!((usage.cpu_ns, usage.cpu_ns_by_window), (0, vec![0]));
     }
 
     #[test]

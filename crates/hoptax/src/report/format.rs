@@ -55,7 +55,8 @@ impl Scale {
     /// An interval without the unit: `38–44`, or with a word where a sign would be misread: `−3 to 5`.
     pub(super) fn interval(self, low: f64, high: f64) -> String {
         let between = if low < 0.0 || high < 0.0 { " to " } else { "–" };
-        format!("{}{between}{}", self.number(low), self.number(high))
+        let (low, high) = ends(low / self.divisor, high / self.divisor);
+        format!("{low}{between}{high}")
     }
 
     /// The interval of an estimate, or that there is none.
@@ -65,6 +66,30 @@ impl Scale {
             None => "one trial".into(),
         }
     }
+}
+
+/// The ends of an interval with as many decimals as its width warrants: rounding moves an end by no more than 5 % of
+/// the width. An interval without a width is told like any number.
+fn ends(low: f64, high: f64) -> (String, String) {
+    let width = high - low;
+    if width <= 0.0 || !width.is_finite() {
+        return (number(low), number(high));
+    }
+    // A step of a tenth of the width errs by half of it. Three decimals are the most that help.
+    let decimals = (-(width / 10.0).log10().floor()).clamp(0.0, 3.0) as usize;
+    let told = |end: f64| {
+        let text = format!("{:.decimals$}", end.abs());
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let nothing = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+        let sign = if end < 0.0 && !nothing { "−" } else { "" };
+        let whole = grouped(whole.parse().unwrap_or(f64::NAN));
+        match (nothing, fraction) {
+            (true, _) => "0".to_string(),
+            (false, "") => format!("{sign}{whole}"),
+            (false, fraction) => format!("{sign}{whole}.{fraction}"),
+        }
+    };
+    (told(low), told(high))
 }
 
 /// Three digits that count; whole numbers with thousands apart; a true minus sign.
@@ -135,12 +160,33 @@ mod tests {
     fn times_in_their_unit() {
         assert_eq!(Scale::of_us(714.0).value(714.0), "714 µs");
         assert_eq!(Scale::of_us(1930.0).value(1930.0), "1.93 ms");
-        assert_eq!(Scale::of_us(1930.0).interval(1800.0, 2060.0), "1.8–2.06");
-        assert_eq!(Scale::of_us(4.0).interval(-3.0, 5.0), "−3 to 5");
+        assert_eq!(Scale::of_us(1930.0).interval(1800.0, 2060.0), "1.80–2.06");
+        assert_eq!(Scale::of_us(4.0).interval(-3.0, 5.0), "−3.0 to 5.0");
         assert_eq!(Scale::of_us(2.1e6).value(2.1e6), "2.1 s");
         assert_eq!(Scale::percent().value(0.321), "32.1 %");
         assert_eq!(Scale::of_throughput(1876.0).value(1876.0), "1,876");
         assert_eq!(Scale::of_throughput(47_840.0).value(47_840.0), "47.8 k");
+    }
+
+    #[test]
+    fn ends_of_intervals_are_rounded_to_what_their_width_warrants() {
+        for (low, high, text) in [
+            (8.93, 26.1, "9–26"),
+            (-2.75, 47.5, "−3 to 48"),
+            (9.41, 10.5, "9.4–10.5"),
+            (722.4, 1159.2, "722–1,159"),
+            (-0.04, 60.0, "0 to 60"),
+            (1000.0, 1000.0, "1,000–1,000"),
+        ] {
+            assert_eq!(Scale::plain().interval(low, high), text);
+        }
+        for low in [-1234.5, -0.3, 0.0, 7.77, 54_321.0] {
+            for width in [0.05, 0.7, 3.0, 99.0, 4321.0] {
+                let (told, _) = ends(low, low + width);
+                let told: f64 = told.replace('−', "-").replace(',', "").parse().expect("a number");
+                assert!((told - low).abs() <= 0.05 * width + 1e-9, "{told} for {low}, {width} wide");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::sentence::with_interval;
 use super::table::{self, Cell};
 use super::terminal::{metric_name, stage_name};
 use crate::analysis::{BudgetResult, Case, Load, Outcome};
-use minijinja::{Environment, Value, context};
+use minijinja::{Environment, HtmlEscape, Value, context};
 
 /// Why the page could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,16 @@ pub enum HtmlError {
     Chart(#[from] ChartError),
 }
 
+/// Escapes a text, and sets what stands between backticks as code.
+fn code(text: &str) -> Value {
+    let mut page = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        let escaped = HtmlEscape(part);
+        page.push_str(&if index % 2 == 1 { format!("<code>{escaped}</code>") } else { escaped.to_string() });
+    }
+    Value::from_safe_string(page)
+}
+
 const TEMPLATE: &str = include_str!("../../assets/report/report.html");
 const STYLE: &str = include_str!("../../assets/report/report.css");
 
@@ -29,6 +39,7 @@ const STYLE: &str = include_str!("../../assets/report/report.css");
 /// Only by a fault of hoptax itself.
 pub fn html(model: &Model) -> Result<String, HtmlError> {
     let mut environment = Environment::new();
+    environment.add_filter("code", code);
     environment.add_template("report.html", TEMPLATE)?;
     let (belief, verdict) = match model.belief() {
         _ if !model.measured_anything() => ("void", "Nothing was measured."),
@@ -227,6 +238,11 @@ mod tests {
         }
         let page = html(&run.model()).expect("drawn");
         assert!(page.len() < 2 << 20, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn backticks_become_code_and_nothing_becomes_markup() {
+        assert_eq!(code("set `a<b` & go").to_string(), "set <code>a&lt;b</code> &amp; go");
     }
 
     #[test]

@@ -14,6 +14,9 @@ pub fn markdown(model: &Model) -> String {
     for note in &model.notes {
         line(&mut text, &format!("> {}\n", inline(note)));
     }
+    if let Some(answer) = &model.answer {
+        line(&mut text, &format!("**{}**\n", inline(answer)));
+    }
     for one in &model.summary {
         line(&mut text, &format!("- {}", inline(&one.sentence)));
     }

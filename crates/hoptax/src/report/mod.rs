@@ -5,6 +5,7 @@ mod csv;
 mod format;
 mod html;
 mod json;
+mod layout;
 mod markdown;
 mod model;
 mod sentence;

@@ -45,7 +45,9 @@ pub struct Model {
     pub environment: Environment,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
-    /// One sentence or two per gateway.
+    /// Which gateway adds least, or that it cannot be told; absent where there is no choice.
+    pub answer: Option<String>,
+    /// One sentence or two per gateway, the least tax first.
     pub summary: Vec<Summary>,
     /// How far direct lies from itself.
     pub noise_floor: NoiseFloors,
@@ -92,6 +94,7 @@ impl Model {
     /// The model of a run. `unreadable` are lines of the records that were skipped, in words.
     pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
         let ended = run.ended.as_ref();
+        let answer = sentence::answer(run, &analysis);
         let summary = sentence::summaries(run, &analysis);
         Self {
             schema: SCHEMA,
@@ -110,6 +113,7 @@ impl Model {
             trials_recorded,
             environment: run.environment.clone(),
             contenders: run.contenders.clone(),
+            answer,
             summary,
             noise_floor: NoiseFloors {
                 definition: "root mean square over rounds of (direct last − direct first)",

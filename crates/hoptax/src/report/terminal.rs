@@ -1,17 +1,11 @@
 //! The report on a terminal: a table per load point, the sentences, what failed, what to doubt.
 
 use super::format::{Scale, number};
+use super::layout::{self, MARK};
 use super::model::{Belief, Model};
 use super::sentence::with_interval;
-use super::table::{self, Cell, HEADINGS};
+use super::table;
 use crate::analysis::{Case, Finding, Load, Outcome, Severity};
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle};
-
-/// Marks a tax that does not stand out of the noise.
-const MARK: &str = "~";
-
-/// Columns apart by blanks, so that eight of them fit into 80 columns; one rule below the headings.
-const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// The report as text, wrapped to `width` columns; `colour` adds ANSI colours.
 pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
@@ -21,14 +15,17 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push('\n');
         text.push_str(&page.load(model, load));
     }
-    if model.cases.iter().any(has_mark) {
+    if model.measured_anything() {
+        let mark = match model.cases.iter().any(has_mark) {
+            true => format!("{MARK} not distinguishable from the noise of this machine. "),
+            false => String::new(),
+        };
         text.push('\n');
-        text.push_str(&page.wrap(&format!(
-            "{MARK} not distinguishable from the noise of this machine. Below each figure: its 95 % interval over \
-             trials."
-        ), "", ""));
-    } else if model.measured_anything() {
-        text.push_str("\nBelow each figure: its 95 % interval over trials.\n");
+        text.push_str(&page.wrap(
+            &format!("{mark}With each figure, below it or in parentheses: its 95 % interval over trials."),
+            "",
+            "",
+        ));
     }
     for section in [page.sentences(model), page.budget(model), page.failures(model), page.findings(model)] {
         if !section.is_empty() {
@@ -80,6 +77,10 @@ impl Page {
             model.seed
         );
         text.push_str(&self.wrap(&trials, "", ""));
+        if let Some(answer) = &model.answer {
+            text.push_str(&self.style(BOLD, self.wrap(answer, "", "").trim_end()));
+            text.push('\n');
+        }
         for note in &model.notes {
             text.push_str(&self.wrap(note, "", ""));
         }
@@ -87,44 +88,20 @@ impl Page {
     }
 
     fn load(&self, model: &Model, load: &Load) -> String {
-        let mut table = Table::new();
-        table.load_style(PLAIN).set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(self.width);
-        let mut headings = vec!["gateway"];
-        headings.extend(HEADINGS);
-        table.set_header(headings);
-        for case in model.at(load) {
-            table.add_row(self.row(case));
-        }
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 1));
-            if index > 0 {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-            if index == 1 {
-                // The widest figures; the others fit into what comfy-table gives them.
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
-        }
+        let lines: Vec<layout::Line> = model
+            .at(load)
+            .map(|case| {
+                let reason = if case.failed.is_some() { "failed" } else { "not reached" };
+                (case.gateway.clone(), table::row(case).ok_or(reason))
+            })
+            .collect();
         let mut text = self.style(BOLD, &capital(&load.label));
         text.push('\n');
-        for line in table.lines() {
-            if !line.trim().is_empty() {
-                text.push_str(line.trim_end());
-                text.push('\n');
-            }
+        for line in layout::table(&lines, usize::from(self.width)) {
+            text.push_str(&line);
+            text.push('\n');
         }
         text
-    }
-
-    fn row(&self, case: &Case) -> Row {
-        let mut cells = vec![case.gateway.clone()];
-        match table::row(case) {
-            Some(row) => cells.extend(row.iter().map(in_two_lines)),
-            None if case.failed.is_some() => cells.push("failed".into()),
-            None => cells.push("not reached".into()),
-        }
-        Row::from(cells)
     }
 
     fn sentences(&self, model: &Model) -> String {
@@ -234,14 +211,6 @@ pub(super) fn belief(belief: Belief) -> &'static str {
     }
 }
 
-fn in_two_lines(cell: &Cell) -> String {
-    let mark = if cell.distinguishable { "" } else { MARK };
-    match cell.interval.is_empty() {
-        true => format!("{mark}{}", cell.value),
-        false => format!("{mark}{}\n{}", cell.value, cell.interval),
-    }
-}
-
 /// Columns that a text takes, ANSI styles left out.
 fn visible(text: &str) -> usize {
     let mut inside = false;
@@ -323,7 +292,7 @@ mod tests {
             run.push(via("nginx", round).all_at_us(140));
         }
         let text = terminal(&run.model(), 80, false);
-        assert!(text.contains("~+9.95 µs"), "{text}");
+        assert!(text.contains("~+9.95"), "{text}");
         assert!(text.contains("~ not distinguishable from the noise"), "{text}");
     }
 

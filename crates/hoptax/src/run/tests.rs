@@ -21,6 +21,7 @@ struct FakeTraffic {
     answers_wrong: Option<u16>,
     interrupt_at_load: Option<usize>,
     nothing_completes: bool,
+    nothing_is_due: bool,
 }
 
 impl Traffic for FakeTraffic {
@@ -55,7 +56,11 @@ impl Traffic for FakeTraffic {
         if self.interrupt_at_load == Some(self.loads) {
             interrupted.store(true, Ordering::Relaxed);
         }
-        Loaded { record: Some(record(if self.nothing_completes { 0 } else { 100 })), ..Loaded::default() }
+        let mut record = record(if self.nothing_completes { 0 } else { 100 });
+        if self.nothing_is_due {
+            record.counts = load::Counts::default();
+        }
+        Loaded { record: Some(record), ..Loaded::default() }
     }
 }
 
@@ -212,6 +217,30 @@ fn a_gateway_that_dies_keeps_what_was_measured_and_is_out() {
 }
 
 #[test]
+fn a_death_is_told_as_the_cause_of_what_the_generator_met() {
+    let mut scene = Scene::new();
+    scene.traffic.nothing_completes = true;
+    scene.script("hop-l7").dies_at_check = Some(1);
+    let (_, run, _) = scene.play();
+    let of = |contender: &str| {
+        let trial = run.trials.iter().find(|trial| trial.contender == contender).expect("it had its turn");
+        trial.failed.clone().expect("failed")
+    };
+    let dead = of("hop-l7");
+    assert_eq!(dead.message, "hop-l7 exited with code 1 in the middle of the run");
+    assert!(dead.detail.starts_with("none of 100 requests was answered"), "{dead:?}");
+    assert!(dead.detail.ends_with("its last log line"), "{dead:?}");
+    assert!(of("hop-l4").message.starts_with("none of 100 requests was answered"));
+
+    let mut scene = Scene::new();
+    scene.traffic.nothing_completes = true;
+    scene.driver.upstream.dies_at_check = Some(1);
+    let (_, run, _) = scene.play();
+    let why = run.trials[0].failed.as_ref().expect("failed");
+    assert!(why.message.starts_with("upstream exited"), "{why:?}");
+}
+
+#[test]
 fn without_its_upstream_a_run_ends_and_says_so() {
     let mut scene = Scene::new();
     scene.driver.upstream.dies_at_check = Some(3);
@@ -240,6 +269,16 @@ fn a_signal_keeps_the_trial_under_way_and_begins_no_other() {
     assert_eq!(run.trials.len(), 3);
     assert!(outcome.ended.interrupted);
     assert_eq!(journal.iter().filter(|line| line.starts_with("stop")).count(), 3);
+}
+
+#[test]
+fn a_trial_that_a_signal_cut_off_before_its_measured_time_is_no_failure() {
+    let mut scene = Scene::new();
+    scene.traffic.interrupt_at_load = Some(1);
+    scene.traffic.nothing_is_due = true;
+    let (outcome, run, _) = scene.play();
+    assert_eq!(run.trials.len(), 0, "{:?}", run.trials);
+    assert!(outcome.ended.interrupted && outcome.ended.failed.is_none());
 }
 
 #[test]

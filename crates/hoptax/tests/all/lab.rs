@@ -112,11 +112,13 @@ fn a_command_that_exits_gives_its_code() {
 
 #[test]
 fn a_command_that_cannot_be_started_is_told() {
-    let output = hoptax()
-        .args(["guard", "--", "/nowhere/at-all"])
-        .stdin(Stdio::piped())
-        .output()
-        .expect("the guard itself starts");
+    let mut guard = hoptax();
+    guard.args(["guard", "--", "/nowhere/at-all"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut guard = guard.spawn().expect("the guard itself starts");
+    // Held until it has ended: the end of its standard input would be a reason of its own.
+    let lifeline = guard.stdin.take();
+    let output = guard.wait_with_output().expect("ours");
+    drop(lifeline);
     assert_eq!(output.status.code(), Some(127));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.starts_with("error: cannot start `/nowhere/at-all`: No such file"), "{told}");
@@ -189,6 +191,27 @@ fn descendants_of_a_killed_master_do_not_survive_it() {
 }
 
 #[test]
+fn a_killed_guard_takes_its_command_with_it() {
+    let guarded = Guarded::start(&[], "trap '' TERM HUP; echo $$; exec sleep 1000");
+    kill(guarded.guard.id(), Signal::KILL);
+    assert_eq!(guarded.end().0, None, "ended by the signal");
+}
+
+#[test]
+fn a_guard_is_called_after_its_command_which_has_a_session_of_its_own() {
+    let mut guarded =
+        Guarded::start(&[], "echo $$; cat /proc/$PPID/comm; cut -d' ' -f5,6 /proc/$$/stat; exec sleep 1000");
+    let command = guarded.watched[0].pid;
+    let mut told = [String::new(), String::new()];
+    for line in &mut told {
+        guarded.output.read_line(line).expect("text");
+    }
+    guarded.say("kill");
+    guarded.end();
+    assert_eq!(told, ["guard:sh\n".to_owned(), format!("{command} {command}\n")], "group and session");
+}
+
+#[test]
 fn the_command_has_descriptors_to_the_hard_limit_and_the_cpus_asked_for() {
     let cpu = hoptax::lab::cpus::allowed().expect("told")[0];
     let script = "ulimit -Sn; ulimit -Hn; grep Cpus_allowed_list /proc/self/status";
@@ -250,6 +273,32 @@ fn nothing_outlives_a_killed_hoptax() {
         run.kill().expect("ours");
         run.wait().expect("ours");
         assert_all_end(&watched);
+    }
+}
+
+#[test]
+fn nothing_outlives_a_killed_guard() {
+    for pack in ["nginx", "haproxy", "envoy"] {
+        if is_missing(pack) {
+            continue;
+        }
+        let run = tempfile::tempdir().expect("a directory");
+        let kind = GatewayKind::Pack { pack: pack.into(), workers: 2, features: vec![] };
+        let plan = running_plan(vec![Gateway { label: pack.into(), kind }]);
+        let packs = PackSet::load(None).expect("the packs are right");
+        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let upstream = http_upstream("unasked");
+        let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+        let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let guard = service.0.process().expect("watched").pid;
+        let all: Vec<_> = descendants(guard).into_iter().map(Watched::new).collect();
+        assert!(!all.is_empty(), "{pack} runs");
+        let own = Watched::new(guard);
+        kill(guard, Signal::KILL);
+        assert!(own.ends_within(PATIENCE), "{pack}: nothing survives SIGKILL");
+        let failure = service.0.check().expect_err("it is gone");
+        assert_eq!(failure.message, format!("{pack} lost its guard to signal 9 in the middle of the run"));
+        assert_all_end(&all);
     }
 }
 

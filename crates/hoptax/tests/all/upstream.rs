@@ -200,6 +200,28 @@ fn counts_exactly() {
 }
 
 #[test]
+fn counts_what_is_asked_for_although_nobody_waits_for_the_answer() {
+    let upstream = upstream(&["--delay", "60s"]);
+    let counts = |done: &dyn Fn(&ledger::InstanceCounts) -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            let counts = ledger::fetch(upstream.control()).expect("a ledger").instances.remove(0);
+            if done(&counts) {
+                return counts;
+            }
+            assert!(Instant::now() < deadline, "{counts:?}");
+        }
+    };
+    let mut client = Client::connect(upstream.instance(0));
+    client.send(GET).send(GET);
+    assert_eq!(counts(&|counts| counts.requests == 2).bytes_out, 0, "both answers are held back");
+    drop(client);
+    let mut next = Client::connect(upstream.instance(0));
+    next.send(GET);
+    counts(&|counts| counts.requests == 3);
+}
+
+#[test]
 fn control_socket_knows_the_ledger_only() {
     let upstream = upstream(&[]);
     let mut client = Client::connect(upstream.control());

@@ -11,6 +11,7 @@ use super::buffers::{Buffers, Chunk, GROUP, Size};
 use crate::event_loop::Token;
 use io_uring::types::{CancelBuilder, Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
+use rustix::event::PollFlags;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrAny, SocketFlags};
@@ -76,6 +77,8 @@ pub(super) enum Event {
         flight: Flight,
         result: Result<usize, Errno>,
     },
+    /// What was watched has broken, or its two sides have ended.
+    Watched(Owner),
     /// Nobody cares.
     Nothing,
 }
@@ -120,6 +123,7 @@ enum Operation {
     Accept,
     Receive,
     Send,
+    Watch,
 }
 
 impl Operation {
@@ -226,6 +230,16 @@ impl Ring {
         };
         // SAFETY: the only memory is that of the registered buffers.
         unsafe { self.push(entry, Operation::Receive.of(owner)) };
+        Ok(())
+    }
+
+    /// Asks for [`Event::Watched`], once.
+    pub(super) fn watch(&mut self, owner: Owner, socket: Socket<'_>) -> io::Result<()> {
+        self.make_room()?;
+        let broken = u32::from(PollFlags::ERR.bits());
+        let entry = opcode::PollAdd::new(Fd(socket.descriptor.as_raw_fd()), broken).build();
+        // SAFETY: it names no memory.
+        unsafe { self.push(entry, Operation::Watch.of(owner)) };
         Ok(())
     }
 
@@ -376,6 +390,7 @@ impl Ring {
         const ACCEPT: u64 = Operation::Accept as u64;
         const RECEIVE: u64 = Operation::Receive as u64;
         const SEND: u64 = Operation::Send as u64;
+        const WATCH: u64 = Operation::Watch as u64;
         match tag >> 60 {
             RECEIVE => {
                 let length = result.max(0) as u32;
@@ -408,6 +423,7 @@ impl Ring {
                 let result = outcome(result).map(owned).map_err(Into::into);
                 Event::Accepted { listener: owner, result, more }
             }
+            WATCH => Event::Watched(owner),
             _ => Event::Nothing,
         }
     }

@@ -1,7 +1,7 @@
 //! Figures read from latency histograms. Percentiles are read from merged histograms; they are never averaged.
 
 use hdrhistogram::Histogram;
-use hoptax_load::histogram::{TRIAL_DIGITS, empty};
+use hoptax_load::histogram::{LOWEST, TRIAL_DIGITS, empty};
 
 /// What is told of a distribution of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +62,8 @@ impl Statistic {
             None if self == Self::Max => nanoseconds.max() as f64,
             None => nanoseconds.mean(),
         };
-        Some(value / 1e3)
+        // Histograms do not tell what is below their least value from zero.
+        Some(if value < LOWEST as f64 { 0.0 } else { value / 1e3 })
     }
 }
 
@@ -84,6 +85,15 @@ pub fn merge<'a>(histograms: impl IntoIterator<Item = &'a Histogram<u64>>) -> Hi
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_histogram_cannot_tell_from_zero_is_zero() {
+        let mut histogram = empty(TRIAL_DIGITS);
+        histogram.record_n(0, 1000).expect("in range");
+        for statistic in Statistic::ALL {
+            assert_eq!(statistic.of(&histogram), Some(0.0), "{}", statistic.name());
+        }
+    }
 
     fn of_microseconds(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
         let mut histogram = empty(TRIAL_DIGITS);

@@ -1,11 +1,10 @@
 //! What is being measured, which round, and the time left: one line on a terminal, nothing elsewhere but failures.
 
-use crate::plan::{LoadPoint, Plan, units};
+use crate::plan::{LoadPoint, Plan};
 use crate::record::{Failure, TrialRecord};
 use crate::run::Progress;
 use crate::schedule::Slot;
 use hoptax_load::record::Phase;
-use hoptax_load::spec::Shape;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -18,7 +17,10 @@ pub(super) struct Bar {
     expected: Duration,
     trials: usize,
     begun: Instant,
-    what: String,
+    number: usize,
+    round: u32,
+    /// Whose trial is under way, and its load.
+    what: [String; 2],
     told: BTreeSet<String>,
 }
 
@@ -34,11 +36,13 @@ impl Bar {
         Self {
             bar,
             rounds: plan.trials,
-            load: plan.load.iter().map(describe).collect(),
+            load: plan.load.iter().map(LoadPoint::describe).collect(),
             expected: Duration::ZERO,
             trials: 0,
             begun: Instant::now(),
-            what: String::new(),
+            number: 0,
+            round: 1,
+            what: [String::new(), String::new()],
             told: BTreeSet::new(),
         }
     }
@@ -46,6 +50,13 @@ impl Bar {
     /// Wipes the line.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// Shows the line with what the trial under way is doing.
+    fn tell(&self, phase: &str) {
+        let trial = [self.number + 1, self.trials];
+        let left = self.left(self.number);
+        self.bar.set_message(line(trial, [self.round, self.rounds], &left, &self.what, phase));
     }
 
     fn left(&self, number: usize) -> String {
@@ -86,26 +97,23 @@ impl Progress for Bar {
     }
 
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) {
-        self.what = format!(
-            "[{}/{}] round {} of {}, {} left · {label} · {}",
-            number + 1,
-            self.trials,
-            slot.round + 1,
-            self.rounds,
-            self.left(number).trim_end_matches(" left"),
-            self.load[slot.load],
-        );
-        self.bar.set_message(self.what.clone());
+        self.number = number;
+        self.round = slot.round + 1;
+        self.what = [label.to_owned(), self.load[slot.load].clone()];
+        self.tell("starting");
     }
 
     fn phase(&mut self, phase: Phase) {
-        let phase = match phase {
+        self.tell(match phase {
             Phase::Connecting => "connecting",
             Phase::Warmup => "warming up",
             Phase::Measuring => "measuring",
             Phase::Draining => "draining",
-        };
-        self.bar.set_message(format!("{} · {phase}", self.what));
+        });
+    }
+
+    fn pausing(&mut self) {
+        self.tell("pause");
     }
 
     fn recorded(&mut self, _: &TrialRecord) {
@@ -113,13 +121,25 @@ impl Progress for Bar {
     }
 }
 
-fn describe(load: &LoadPoint) -> String {
-    let connections = match load.connections {
-        1 => "1 connection".to_owned(),
-        count => format!("{count} connections"),
-    };
-    match load.shape {
-        Shape::Closed => format!("closed loop, {connections}"),
-        Shape::Open { rate, .. } => format!("open loop, {}, {connections}", units::show_rate(rate)),
+/// What matters most stands first: a narrow terminal cuts the end off.
+fn line(trial: [usize; 2], round: [u32; 2], left: &str, what: &[String; 2], phase: &str) -> String {
+    let ([number, trials], [round, rounds], [label, load]) = (trial, round, what);
+    format!("[{number}/{trials}] round {round}/{rounds} · {label} · {phase} · {left} · {load}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_still_shows_who_is_measured_and_for_how_long() {
+        let what = ["haproxy".to_owned(), "open, 1000/s constant, 16 connections".to_owned()];
+        let line = line([12, 42], [1, 2], "75 s left", &what, "measuring");
+        assert_eq!(
+            line,
+            "[12/42] round 1/2 · haproxy · measuring · 75 s left · open, 1000/s constant, 16 connections"
+        );
+        let narrow: String = line.chars().take(40).collect();
+        assert!(narrow.contains("haproxy · measuring"), "{narrow}");
     }
 }

@@ -14,6 +14,7 @@ use crate::plan::{AccessLog, Gateway, GatewayKind, Profile, Upstream, units};
 use crate::record::{Failure, Stage};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often other ports are tried when a gateway finds its own taken between hoptax's letting go and its taking them.
@@ -244,9 +245,14 @@ impl Attempt<'_> {
             accepting: local(port),
             timeout: duration(&ready.timeout),
         };
-        let outcome = readiness::wait(&probe, || guarded.ended().is_some());
+        let interrupted = || self.driver.interrupted.load(Ordering::Relaxed);
+        let outcome = readiness::wait(&probe, || guarded.ended().is_some() || interrupted());
         let met = match outcome {
             Ok(()) => return Ok(()),
+            Err(NotReady::Ended) if interrupted() => {
+                guarded.stop();
+                format!("{}: a signal came before it was ready", self.label)
+            }
             Err(NotReady::Ended) => {
                 let how = guarded.ended().map_or_else(|| "ended".to_owned(), how);
                 format!("{} {how} before it was ready", self.label)

@@ -8,6 +8,8 @@ use anyhow::Context as _;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 mod built_in;
 mod external;
@@ -31,6 +33,7 @@ pub struct ProcessDriver {
     /// The largest number of connections that the plan opens.
     connections: u32,
     seed: Option<u64>,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl ProcessDriver {
@@ -51,6 +54,7 @@ impl ProcessDriver {
             cpus: cpus::resolve(&plan.cpus, &allowed),
             connections: plan.load.iter().map(|point| point.connections).max().unwrap_or(1),
             seed: plan.seed,
+            interrupted: Arc::default(),
         })
     }
 
@@ -58,6 +62,12 @@ impl ProcessDriver {
     #[must_use]
     pub fn with_exe(self, exe: &Path) -> Self {
         Self { exe: exe.to_owned(), ..self }
+    }
+
+    /// The same driver, which gives up waiting for a gateway to become ready once `interrupted` is set.
+    #[must_use]
+    pub fn with_interrupt(self, interrupted: Arc<AtomicBool>) -> Self {
+        Self { interrupted, ..self }
     }
 
     /// CPUs of each role; the generator's are for whoever starts it.

@@ -8,7 +8,7 @@
 //!   let the peer's bytes reset the connection before it has read the answer.
 
 use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE};
-use super::counts::{Count, Counts};
+use super::counts::Counts;
 use super::delay::Behaviour;
 use crate::lab::net::Tokens;
 use crate::lab::threads::Stop;
@@ -206,6 +206,8 @@ impl<'a> Server<'a> {
                         connection.state = State::Last;
                     }
                     if let Some(answer) = connection.answer.take() {
+                        // On arrival: an answer held back, or given up on by whoever asked, was asked for all the same.
+                        self.counts.requests(answer.version).add(1);
                         let delay = self.behaviour.delay_ns();
                         self.reply(token, Reply::Answer(answer), delay);
                     }
@@ -299,8 +301,9 @@ impl<'a> Server<'a> {
             return true;
         }
         let ready = mem::take(&mut self.ready);
-        // Counted before they leave, so that whoever has an answer in hand finds it in the ledger.
-        self.count(&ready, Count::add);
+        // Counted before they leave, so that whoever has an answer in hand finds its bytes in the ledger.
+        let length = self.ready_bytes as u64;
+        self.counts.bytes_out.add(length);
         let mut batch = mem::take(&mut self.batch);
         let sent = match ready.as_slice() {
             [reply] => {
@@ -312,7 +315,7 @@ impl<'a> Server<'a> {
         batch.clear();
         self.batch = batch;
         if sent.is_err() {
-            self.count(&ready, Count::take_back);
+            self.counts.bytes_out.take_back(length);
         }
         self.ready = ready;
         self.ready.clear();
@@ -339,15 +342,6 @@ impl<'a> Server<'a> {
             }
         }
         send_both(io, token, batch, &[])
-    }
-
-    fn count(&self, replies: &[Reply], change: impl Fn(&Count, u64)) {
-        for &reply in replies {
-            change(&self.counts.bytes_out, self.length(reply) as u64);
-            if let Reply::Answer(to) = reply {
-                change(self.counts.requests(to.version), 1);
-            }
-        }
     }
 
     /// Reads what a blocked connection had sent, once its peer has caught up. `false`: it broke and is gone.

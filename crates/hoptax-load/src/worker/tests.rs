@@ -1,0 +1,126 @@
+//! A worker on a loop whose events are made by the test, so that what comes first is not left to chance.
+
+use super::*;
+use crate::clock::SECOND;
+use crate::spec::RequestSpec;
+use std::net::IpAddr;
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const TIMEOUT: u64 = SECOND;
+
+/// Connects succeed at the next turn; every request then has an answer if `answers`.
+#[derive(Default)]
+struct Script {
+    /// How long each connect keeps the caller.
+    connect_takes: u64,
+    connecting: Vec<Token>,
+    most_connecting: usize,
+    asked: Vec<Token>,
+    answers: bool,
+}
+
+impl EventLoop for Script {
+    fn connect(&mut self, token: Token, _: SocketAddr, _: Option<IpAddr>) -> io::Result<()> {
+        let until = clock::now() + self.connect_takes;
+        while clock::now() < until {}
+        self.connecting.push(token);
+        self.most_connecting = self.most_connecting.max(self.connecting.len());
+        Ok(())
+    }
+
+    fn listen(&mut self, _: Token, _: std::net::TcpListener) -> io::Result<()> {
+        unreachable!("a worker does not listen")
+    }
+
+    fn send(&mut self, token: Token, _: &[u8]) -> io::Result<()> {
+        self.asked.push(token);
+        Ok(())
+    }
+
+    fn unsent(&self, _: Token) -> usize {
+        0
+    }
+
+    fn is_connected(&self, token: Token) -> bool {
+        !self.connecting.contains(&token)
+    }
+
+    fn pause(&mut self, _: Token) {}
+
+    fn resume(&mut self, _: Token) {}
+
+    fn finish(&mut self, _: Token) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self, token: Token) {
+        self.asked.retain(|&asked| asked != token);
+    }
+
+    fn turn(&mut self, handler: &mut impl Handler<Self>, _: Option<u64>) -> io::Result<()> {
+        for token in std::mem::take(&mut self.connecting) {
+            handler.connected(self, token, Ok(()));
+        }
+        if self.answers {
+            for token in std::mem::take(&mut self.asked) {
+                handler.received(self, token, OK);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn target() -> Target {
+    Target::new(&RequestSpec {
+        method: "GET".into(),
+        path: "/".into(),
+        headers: vec![("host".into(), "test".into())],
+        body: Vec::new(),
+    })
+    .expect("fit for a head")
+}
+
+fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
+    let mut worker = Worker::new(setup, (0, 1), slots, Recorder::new(false));
+    worker.open_all();
+    while !worker.is_settled() {
+        worker.turn(io, clock::now(), u64::MAX).expect("the script does not break");
+    }
+    assert_eq!(worker.standing(), u64::from(slots));
+    worker
+}
+
+#[test]
+fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
+    let (target, addresses) = (target(), [SocketAddr::from(([127, 0, 0, 1], 1))]);
+    let setup = Setup { addresses: &addresses, target: &target, timeout: TIMEOUT, spin: false };
+    for (answers, completed, timeouts) in [(true, 3, 0), (false, 0, 3)] {
+        let mut io = Script::default();
+        let mut worker = opened(&setup, &mut io, 3);
+        let start = clock::now();
+        worker.recorder.measure(start, u64::MAX);
+        worker.set_source(Source::Closed { start, end: u64::MAX, limit: 3 });
+        worker.turn(&mut io, start, start).expect("the script does not break");
+        assert_eq!(io.asked.len(), 3);
+        io.answers = answers;
+        // As after a stall of this thread.
+        let late = start + 10 * TIMEOUT;
+        worker.turn(&mut io, late, late).expect("the script does not break");
+        let counts = worker.finish(late).counts;
+        assert_eq!((counts.completed, counts.timeouts), (completed, timeouts), "answers: {answers}");
+    }
+}
+
+#[test]
+fn connecting_takes_what_one_connect_takes_and_not_all_of_them() {
+    let (target, addresses) = (target(), [SocketAddr::from(([127, 0, 0, 1], 1))]);
+    let setup = Setup { addresses: &addresses, target: &target, timeout: TIMEOUT, spin: false };
+    let mut io = Script { connect_takes: MILLISECOND, ..Script::default() };
+    let worker = opened(&setup, &mut io, 40);
+    assert_eq!(io.most_connecting, CONNECTS_IN_A_ROW);
+    let connect = worker.finish(clock::now()).histograms.connect;
+    assert_eq!(connect.len(), 40);
+    // In each row the first waits for all of the others, the last for none of them.
+    let spread = connect.max() - connect.min();
+    assert!(spread >= (CONNECTS_IN_A_ROW as u64 - 2) * MILLISECOND, "{spread} ns");
+}

@@ -1,0 +1,85 @@
+//! Every `hoptax …` command that README and docs show names a verb and options that exist, and every link leads somewhere.
+
+use crate::support::hoptax;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+}
+
+/// README, the documents beside it, and everything below `docs/`, `plans/` and `gateways/`.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut pages = Vec::new();
+    let mut to_visit = ["docs", "plans", "gateways"].map(|folder| root().join(folder)).to_vec();
+    let top = std::fs::read_dir(root()).expect("there").flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = top.filter(|path| path.is_file()).collect();
+    while let Some(folder) = to_visit.pop() {
+        for path in std::fs::read_dir(folder).expect("there").flatten().map(|entry| entry.path()) {
+            if path.is_dir() { to_visit.push(path) } else { files.push(path) }
+        }
+    }
+    for path in files.into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "md")) {
+        let text = std::fs::read_to_string(&path).expect("text");
+        pages.push((path, text));
+    }
+    pages
+}
+
+/// The lines of a page's code blocks that call hoptax, prompts and comments taken off.
+fn commands(page: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if let Some(command) = line.trim().trim_start_matches("$ ").strip_prefix("hoptax ")
+            && inside
+        {
+            found.push(command.split(" #").next().unwrap_or_default().trim().to_owned());
+        }
+    }
+    found
+}
+
+fn help(verb: &str) -> String {
+    let output = hoptax().args([verb, "--help"]).output().expect("runs");
+    assert!(output.status.success(), "there is no verb `{verb}`");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn every_command_shown_can_be_typed() {
+    let mut helps: BTreeMap<String, String> = BTreeMap::new();
+    let mut seen = 0;
+    for (path, text) in pages() {
+        for command in commands(&text) {
+            let mut words = command.split_whitespace();
+            let verb = words.next().expect("a verb");
+            let help = helps.entry(verb.to_owned()).or_insert_with(|| help(verb));
+            for option in words.filter(|word| word.starts_with("--") && word.len() > 2) {
+                let option = option.split('=').next().expect("a first part");
+                assert!(help.contains(option), "{}: `hoptax {command}`: no {option}", path.display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "README and docs show commands: {seen}");
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut seen = 0;
+    for (path, text) in pages() {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = target.split('#').next().expect("a first part");
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let full = path.parent().expect("a folder").join(target);
+            assert!(full.exists(), "{}: there is no {target}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "README links to the other documents: {seen}");
+}
