@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Client CPU per request: `hoptax load` against wrk, in pairs, on the same nginx, one core each.
+"""Client CPU per request: `hoptax load` on epoll and on io_uring against wrk, in turns, on the same server, one core each.
 
-One nginx worker answers `return 200` with 64 bytes; the clients take turns on the other CPU, in an order that is swapped
-from pair to pair. The figure of a pair is requests per client CPU second, hoptax over wrk: above 1, hoptax does more
-with the same CPU. CPU time is user + system as the kernel tells it when the process is waited for, start and connecting
-included.
+One nginx worker answers `return 200` with 64 bytes, and `hoptax upstream` 64 KiB; the clients take turns on the other CPU,
+in an order that is swapped from turn to turn. The figure of a turn is requests per client CPU second, one over the
+other: above 1, the first does more with the same CPU. CPU time is user + system as the kernel tells it when the process
+is waited for, start and connecting included.
 
 Beside it stand throughput and p50, as two clients that disagree on those do not measure the same thing. They agree while
 neither client nor server is the limit. With many connections on one saturated CPU they cannot agree on p50: wrk sends its
@@ -18,11 +18,16 @@ import json
 import re
 import sys
 
-from common import HOPTAX, Steal, client, header, nginx, spread, tool
+from common import HOPTAX, Steal, client, header, nginx, spread, tool, upstream
 
 PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
 SECONDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 MICROSECONDS = {"us": 1, "ms": 1e3, "s": 1e6}
+
+
+LOOPS = ("epoll", "io_uring")
+# Body and connections: the first is answered by nginx, the large one by our upstream (nginx has no `return` that long).
+POINTS = (("64B", 1), ("64B", 8), ("64B", 100), ("64KiB", 100))
 
 
 def wrk(url, connections):
@@ -35,31 +40,39 @@ def wrk(url, connections):
     return cpu / requests * 1e6, rate, float(value) * MICROSECONDS[unit], in_flight
 
 
-def hoptax(url, connections):
-    text, cpu, _ = client([HOPTAX, "load", url, "-c", connections, "-d", f"{SECONDS}s", "--json"])
-    case = json.loads(text)
-    rate, service = case["throughput"]["estimate"], case["service_time"]
-    in_flight = rate * service["mean"]["estimate"] / 1e6
-    return cpu / case["counts"]["completed"] * 1e6, rate, service["p50"]["estimate"], in_flight
+def hoptax(loop):
+    def run(url, connections):
+        text, cpu, _ = client([HOPTAX, "load", url, "-c", connections, "-d", f"{SECONDS}s", "--json",
+                               "--event-loop", loop])
+        case = json.loads(text)
+        rate, service = case["throughput"]["estimate"], case["service_time"]
+        in_flight = rate * service["mean"]["estimate"] / 1e6
+        return cpu / case["counts"]["completed"] * 1e6, rate, service["p50"]["estimate"], in_flight
+    return run
 
 
-header("Client CPU per request, throughput and p50: hoptax load against wrk on the same nginx, 64 B")
-with nginx("x" * 64) as (url, _):
-    for connections in (1, 8, 100):
-        stolen, ours, theirs = Steal(), [], []
-        for pair in range(PAIRS):
-            order = [(ours, hoptax), (theirs, wrk)]
-            for results, run in order if pair % 2 else reversed(order):
-                results.append(run(url, connections))
-        cpu, rate, p50, in_flight = range(4)
-        figures = lambda which, results: [result[which] for result in results]
-        ratios = lambda which, over, under: [a[which] / b[which] for a, b in zip(over, under)]
-        print(f"{connections:>3} connections: requests per client CPU second, hoptax over wrk: "
-              f"{spread(ratios(cpu, theirs, ours))}\n"
-              f"    client CPU µs/request: hoptax {spread(figures(cpu, ours))}, wrk {spread(figures(cpu, theirs))}\n"
-              f"    requests/s: hoptax {spread(figures(rate, ours), 0)}, wrk {spread(figures(rate, theirs), 0)}, "
-              f"hoptax over wrk {spread(ratios(rate, ours, theirs))}\n"
-              f"    p50 µs: hoptax {spread(figures(p50, ours), 1)}, wrk {spread(figures(p50, theirs), 1)}\n"
-              f"    in flight (throughput × mean): hoptax {spread(figures(in_flight, ours), 1)}, "
-              f"wrk {spread(figures(in_flight, theirs), 1)}\n"
+def server(body):
+    return nginx("x" * 64) if body == "64B" else upstream("--body", body)
+
+
+header("Client CPU per request, throughput and p50: hoptax load on each event loop against wrk on the same server")
+RUNS = {"wrk": wrk, **{loop: hoptax(loop) for loop in LOOPS}}
+CPU, RATE, P50, IN_FLIGHT = range(4)
+for body, connections in POINTS:
+    with server(body) as (url, _):
+        stolen, results = Steal(), {name: [] for name in RUNS}
+        for turn in range(PAIRS):
+            for name in list(RUNS)[::1 if turn % 2 else -1]:
+                results[name].append(RUNS[name](url, connections))
+        figures = lambda which, name: [result[which] for result in results[name]]
+        ratios = lambda which, over, under: [a / b for a, b in zip(figures(which, over), figures(which, under))]
+        each = lambda which, digits: ", ".join(f"{name} {spread(figures(which, name), digits)}" for name in RUNS)
+        print(f"{body}, {connections} connections: requests per client CPU second: "
+              f"epoll over wrk {spread(ratios(CPU, 'wrk', 'epoll'))}, "
+              f"io_uring over wrk {spread(ratios(CPU, 'wrk', 'io_uring'))}, "
+              f"io_uring over epoll {spread(ratios(CPU, 'epoll', 'io_uring'))}\n"
+              f"    client CPU µs/request: {each(CPU, 2)}\n"
+              f"    requests/s: {each(RATE, 0)}; epoll over wrk {spread(ratios(RATE, 'epoll', 'wrk'))}\n"
+              f"    p50 µs: {each(P50, 1)}\n"
+              f"    in flight (throughput × mean): {each(IN_FLIGHT, 1)}\n"
               f"    steal {stolen}", flush=True)

@@ -1,7 +1,7 @@
 //! The generator: starts the workers, agrees on the times with them, and makes one record of their books.
 
 use crate::clock::{self, MILLISECOND};
-use crate::event_loop::{Epoll, EventLoop};
+use crate::event_loop::{Chosen, Epoll, EventLoop, Uring};
 use crate::histogram::Encoded;
 use crate::limits;
 use crate::pacer::{HIGHEST_RATE, LARGEST_JITTER, LOWEST_RATE};
@@ -61,6 +61,9 @@ pub enum LoadError {
     /// A thread could not be started.
     #[error("cannot start a worker thread: {0}")]
     Thread(io::Error),
+    /// The event loop that was asked for cannot be had.
+    #[error("{0}")]
+    NoEventLoop(String),
     /// The event loop could not be made, or broke.
     #[error("the event loop broke: {0}")]
     EventLoop(io::Error),
@@ -78,7 +81,11 @@ pub fn run(
     interrupt: &AtomicBool,
     observe: impl FnMut(PhaseLine),
 ) -> Result<LoadRecord, LoadError> {
-    run_on(Epoll::new, "epoll", spec, interrupt, observe)
+    let chosen = spec.event_loop.choose().map_err(LoadError::NoEventLoop)?;
+    match chosen {
+        Chosen::Epoll => run_on(Epoll::new, chosen.name(), spec, interrupt, observe),
+        Chosen::IoUring => run_on(Uring::new, chosen.name(), spec, interrupt, observe),
+    }
 }
 
 fn run_on<L: EventLoop>(

@@ -18,7 +18,7 @@ pub const WINDOW_NS: u64 = 100 * crate::clock::MILLISECOND;
 pub struct LoadRecord {
     /// [`RECORD_SCHEMA`].
     pub schema: u32,
-    /// Event loop used: `epoll`.
+    /// Event loop used: `epoll` or `io_uring`.
     pub event_loop: String,
     /// Threads used.
     pub workers: u32,

@@ -2,6 +2,7 @@
 //!
 //! The same document starts a generator here, in a container, over ssh or in a pod.
 
+use crate::event_loop::Choice;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -38,6 +39,9 @@ pub struct LoadSpec {
     pub seed: u64,
     /// Whether to record windows of [`crate::record::WINDOW_NS`].
     pub windows: bool,
+    /// Which event loop to use; specs that do not say leave it to the generator.
+    #[serde(default)]
+    pub event_loop: Choice,
 }
 
 /// When requests are due.

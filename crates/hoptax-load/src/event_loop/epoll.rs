@@ -471,6 +471,3 @@ fn from_event_data(data: epoll::EventData) -> (Token, u32) {
     let data = data.u64();
     (Token(data as u32), (data >> 32) as u32)
 }
-
-#[cfg(test)]
-mod tests;

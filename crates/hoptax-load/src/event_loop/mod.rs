@@ -1,4 +1,4 @@
-//! Event loops behind one small trait: readiness (`epoll`) today, completion (`io_uring`) beside it later.
+//! Event loops behind one small trait: readiness ([`Epoll`]) and completion ([`Uring`]); [`Choice`] is between them.
 //!
 //! The trait is shaped like completions, because readiness can pretend to be completion but not the other way round:
 //! a handler is given bytes that have arrived and hands over bytes to be sent, and never touches a socket.
@@ -8,9 +8,15 @@
 //! [`Handler::closed`] / a failed [`Handler::connected`] was delivered; events of its former connection never reach
 //! the handler afterwards.
 
+mod choice;
 mod epoll;
+#[cfg(test)]
+mod tests;
+mod uring;
 
+pub use choice::{Choice, Chosen};
 pub use epoll::Epoll;
+pub use uring::Uring;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};

@@ -1,6 +1,7 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
 use super::*;
+use crate::event_loop::Choice;
 use crate::recorder::outcomes;
 use crate::spec::RequestSpec;
 use std::io::{Read as _, Write as _};
@@ -114,6 +115,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         cpus: Vec::new(),
         seed: 1,
         windows: true,
+        event_loop: Choice::Auto,
     }
 }
 
@@ -483,4 +485,29 @@ fn what_cannot_be_carried_out_is_refused() {
     let pinned = LoadSpec { cpus: vec![1_000_000], ..good };
     let error = run(&pinned, &AtomicBool::new(false), |_| {}).expect_err("no such CPU");
     assert!(matches!(error, LoadError::Pin { cpu: 1_000_000, .. }), "{error}");
+}
+
+#[test]
+fn each_event_loop_carries_out_the_same_load() {
+    for choice in [Choice::Auto, Choice::Epoll, Choice::IoUring] {
+        let Ok(chosen) = choice.choose() else {
+            eprintln!("{choice:?} left out, as it cannot be had");
+            continue;
+        };
+        let server = Server::new(answer(OK, Duration::ZERO));
+        let spec =
+            LoadSpec { event_loop: choice, requests: Some(200), workers: 2, ..spec(&[server.address]) };
+        let record = load(&LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec });
+        assert_eq!(record.event_loop, chosen.name());
+        assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
+    }
+}
+
+#[test]
+fn a_spec_from_before_there_was_a_choice_still_reads() {
+    let spec = spec(&["127.0.0.1:1".parse().expect("an address")]);
+    let mut json = serde_json::to_value(&spec).expect("a spec is JSON");
+    let chosen = json.as_object_mut().expect("an object").remove("event_loop");
+    assert_eq!(chosen, Some("auto".into()));
+    assert_eq!(serde_json::from_value::<LoadSpec>(json).expect("reads"), spec);
 }

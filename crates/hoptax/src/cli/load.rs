@@ -5,6 +5,7 @@ use super::{BadInput, Exit};
 use crate::plan::units;
 use anyhow::Context as _;
 use hoptax_load::LoadError;
+use hoptax_load::event_loop::Choice;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine};
 use hoptax_load::spec::{Arrivals, LoadSpec};
 use std::io::{IsTerminal as _, Write as _};
@@ -66,6 +67,9 @@ pub(super) struct Args {
     /// Seed of jitter and poisson arrivals
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// How the workers wait for their sockets
+    #[arg(long, value_enum, default_value_t, value_name = "NAME")]
+    event_loop: EventLoop,
     /// Print JSON instead of the summary
     #[arg(long)]
     json: bool,
@@ -76,10 +80,33 @@ pub(super) struct Args {
         value_name = "FILE|-",
         conflicts_with_all = [
             "url", "connections", "duration", "requests", "rate", "arrivals", "headers", "method", "body", "timeout",
-            "warmup", "workers", "cpus", "seed", "json"
+            "warmup", "workers", "cpus", "seed", "event_loop", "json"
         ]
     )]
     spec: Option<PathBuf>,
+}
+
+/// [`Choice`], as it is typed.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum EventLoop {
+    /// The one that costs less: epoll, so far
+    #[default]
+    Auto,
+    /// Readiness by epoll
+    Epoll,
+    /// Completions by io_uring; needs Linux 6.1 or newer, and a kernel that allows it
+    IoUring,
+}
+
+impl From<EventLoop> for Choice {
+    fn from(typed: EventLoop) -> Self {
+        match typed {
+            EventLoop::Auto => Self::Auto,
+            EventLoop::Epoll => Self::Epoll,
+            EventLoop::IoUring => Self::IoUring,
+        }
+    }
 }
 
 impl Args {

@@ -6,6 +6,7 @@ use crate::lab::ledger::Ledger;
 use crate::plan::{LoadPoint, Plan};
 use crate::record::{Failure, HostUsage, LedgerDelta, RoleUsage, SCHEMA, Stage, TrialRecord};
 use crate::schedule::{Contender, Slot};
+use hoptax_load::event_loop::Choice;
 use hoptax_load::random::Random;
 use hoptax_load::spec::{LoadSpec, RequestSpec, SPEC_SCHEMA};
 use std::net::SocketAddr;
@@ -53,6 +54,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         cpus,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
         windows: true,
+        event_loop: Choice::Auto,
     }
 }
 

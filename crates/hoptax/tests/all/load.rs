@@ -186,6 +186,22 @@ fn json_has_the_members_of_a_case() {
 }
 
 #[test]
+fn the_event_loop_is_chosen_and_told() {
+    let upstream = Upstream::start(&[]);
+    let case = |choice| case(&[&upstream.url(), "-n", "20", "--event-loop", choice]);
+    for (choice, used) in [("auto", "epoll"), ("epoll", "epoll")] {
+        assert_eq!(case(choice)["load"]["event_loop"], used);
+    }
+    let forced = load(&[&upstream.url(), "-n", "20", "--event-loop", "io_uring"]);
+    if forced.status.success() {
+        assert!(String::from_utf8_lossy(&forced.stdout).contains("on io_uring"));
+    } else {
+        let said = String::from_utf8_lossy(&forced.stderr).into_owned();
+        assert!(said.contains("io_uring cannot be used") && said.contains("--event-loop epoll"), "{said}");
+    }
+}
+
+#[test]
 fn a_spec_gives_phases_and_one_record_and_the_ledger_agrees() {
     let upstream = Upstream::start(&[]);
     let mut generator = generator(&spec(&upstream, Duration::from_millis(200)));

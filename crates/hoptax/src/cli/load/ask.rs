@@ -39,6 +39,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         cpus,
         seed: args.seed,
         windows: false,
+        event_loop: args.event_loop.into(),
     })
 }
 
@@ -99,6 +100,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 mod tests {
     use super::*;
     use clap::Parser;
+    use hoptax_load::event_loop::Choice;
 
     #[derive(Debug, Parser)]
     struct Typed {
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn what_is_left_out_has_a_meaning() {
         let spec = typed("load http://127.0.0.1:99/x").expect("a URL is enough");
-        assert_eq!(spec.shape, Shape::Closed);
+        assert_eq!((spec.shape, spec.event_loop), (Shape::Closed, Choice::Auto));
         assert_eq!((spec.connections, spec.workers, spec.requests), (10, 1, None));
         assert_eq!((spec.duration_ns, spec.timeout_ns, spec.warmup_ns), (10_000_000_000, 10_000_000_000, 0));
         assert_eq!(spec.request.method, "GET");
@@ -123,10 +125,11 @@ mod tests {
     #[test]
     fn what_is_typed_arrives() {
         let line = "load http://127.0.0.1:99/ -c 7 -d 500ms -n 40 -r 60/m --arrivals jitter(20%) -H Host:a -H b:c=d \
-                    -b hi --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5";
+                    -b hi --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5 --event-loop io_uring";
         let spec = typed(&line.split_whitespace().collect::<Vec<_>>().join(" ")).expect("all of it is right");
         assert_eq!(spec.shape, Shape::Open { rate: 1.0, arrivals: Arrivals::Jitter(0.2) });
         assert_eq!((spec.connections, spec.workers, spec.requests, spec.seed), (7, 2, Some(40), 5));
+        assert_eq!(spec.event_loop, Choice::IoUring);
         assert_eq!(
             (spec.duration_ns, spec.timeout_ns, spec.warmup_ns),
             (500_000_000, 1_000_000_000, 2_000_000_000)

@@ -45,6 +45,8 @@ struct Load {
     duration_s: Option<f64>,
     requests: Option<u64>,
     workers: u32,
+    /// Event loop used.
+    event_loop: String,
 }
 
 /// A value with its interval; one trial has none.
@@ -160,6 +162,7 @@ impl Load {
                 .then_some(spec.duration_ns as f64 / SECOND),
             requests: spec.requests,
             workers: record.workers,
+            event_loop: record.event_loop.clone(),
         }
     }
 }

@@ -73,7 +73,7 @@ impl<'a> Summary<'a> {
         }
         let workers = self.record.workers;
         let (connections, s) = (spec.connections, if workers == 1 { "" } else { "s" });
-        write!(f, ", {connections} connections, {workers} worker{s}")?;
+        write!(f, ", {connections} connections, {workers} worker{s} on {}", self.record.event_loop)?;
         if spec.warmup_ns > 0 {
             write!(f, ", warm-up {}", units::show_duration(Duration::from_nanos(spec.warmup_ns)))?;
         }

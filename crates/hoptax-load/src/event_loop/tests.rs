@@ -1,0 +1,363 @@
+//! What every event loop must do, on real sockets of loopback; each test runs on both. Steps are bounded by a deadline, and
+//! wait for events rather than for time.
+
+use super::*;
+use crate::clock;
+use rustix::net::sockopt;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// Runs each of these on each loop.
+macro_rules! on_both {
+    ($($name:ident)*) => {
+        mod epoll {
+            $(#[test]
+            fn $name() {
+                super::$name(super::Epoll::new().expect("epoll"));
+            })*
+        }
+
+        mod io_uring {
+            $(#[test]
+            fn $name() {
+                match super::Uring::new() {
+                    Ok(io) => super::$name(io),
+                    Err(error) => eprintln!("left out, as io_uring cannot be had: {error}"),
+                }
+            })*
+        }
+    };
+}
+
+on_both! {
+    connects_sends_and_receives
+    tells_a_refused_connect_and_frees_the_token
+    accepts_and_echoes_more_than_the_kernel_buffers
+    a_paused_connection_is_silent_until_resumed
+    a_handler_may_close_while_it_receives
+    finish_ends_our_side_after_what_is_pending
+    a_deadline_that_has_passed_polls
+    a_paused_connection_learns_of_the_end_when_resumed
+    a_half_open_connection_still_sends
+    a_connection_that_breaks_after_its_peer_ended_is_told
+    what_is_closed_is_heard_of_no_more
+    large_bodies_go_both_ways_at_once
+    a_server_that_speaks_first_is_heard
+    a_listener_that_is_closed_accepts_no_more
+    free_tokens_are_left_alone
+    binds_to_the_address_asked_for
+}
+
+/// Remembers what it was told; echoes when asked to.
+#[derive(Default)]
+pub(super) struct Witness {
+    pub(super) connected: Vec<(Token, bool)>,
+    pub(super) accepted: u32,
+    pub(super) received: Vec<u8>,
+    pub(super) closed: Vec<(Token, bool)>,
+    pub(super) drained: u32,
+    pub(super) echo: bool,
+    pub(super) close_on_receive: bool,
+    pub(super) keep_sending: bool,
+}
+
+impl<L: EventLoop> Handler<L> for Witness {
+    fn connected(&mut self, _: &mut L, token: Token, result: io::Result<()>) {
+        self.connected.push((token, result.is_ok()));
+    }
+
+    fn accepted(&mut self, _: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+        self.accepted += 1;
+        Some(Token(100 + self.accepted))
+    }
+
+    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
+        self.received.extend_from_slice(bytes);
+        if self.echo {
+            io.send(token, bytes).expect("the peer is there");
+        }
+        if self.close_on_receive {
+            io.close(token);
+        }
+    }
+
+    fn closed(&mut self, _: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        self.closed.push((token, result.is_ok()));
+        if self.keep_sending { AfterEnd::KeepSending } else { AfterEnd::Close }
+    }
+
+    fn drained(&mut self, _: &mut L, _: Token) {
+        self.drained += 1;
+    }
+}
+
+/// Turns until `done`, five seconds at most.
+pub(super) fn turn_until<L: EventLoop>(io: &mut L, witness: &mut Witness, done: impl Fn(&Witness) -> bool) {
+    let deadline = clock::now() + 5 * clock::SECOND;
+    while !done(witness) {
+        assert!(clock::now() < deadline, "it did not happen");
+        io.turn(witness, Some(deadline)).expect("the loop works");
+    }
+}
+
+pub(super) fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    (listener, address)
+}
+
+pub(super) fn connected_pair<L: EventLoop>(io: &mut L, witness: &mut Witness) -> TcpStream {
+    let (listener, address) = listener();
+    io.connect(Token(0), address, None).expect("connect starts");
+    let peer = listener.accept().expect("accepts").0;
+    turn_until(io, witness, |witness| witness.connected == [(Token(0), true)]);
+    peer
+}
+
+fn connects_sends_and_receives<L: EventLoop>(mut io: L) {
+    let mut witness = Witness::default();
+    let mut peer = connected_pair(&mut io, &mut witness);
+    io.send(Token(0), b"question").expect("sends");
+    let mut question = [0; 8];
+    peer.read_exact(&mut question).expect("reads");
+    assert_eq!(&question, b"question");
+    peer.write_all(b"answer").expect("writes");
+    turn_until(&mut io, &mut witness, |witness| witness.received == b"answer");
+    drop(peer);
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
+}
+
+fn tells_a_refused_connect_and_frees_the_token<L: EventLoop>(mut io: L) {
+    let (listener, address) = listener();
+    drop(listener);
+    let mut witness = Witness::default();
+    for attempt in 1..=2 {
+        if io.connect(Token(0), address, None).is_ok() {
+            turn_until(&mut io, &mut witness, |witness| witness.connected.len() == attempt);
+            assert_eq!(witness.connected[attempt - 1], (Token(0), false));
+        }
+    }
+}
+
+fn accepts_and_echoes_more_than_the_kernel_buffers<L: EventLoop>(mut io: L) {
+    let (listener, address) = listener();
+    // Inherited by what it accepts.
+    sockopt::set_socket_send_buffer_size(&listener, 64 * 1024).expect("a small buffer");
+    let mut witness = Witness { echo: true, ..Witness::default() };
+    io.listen(Token(0), listener).expect("listens");
+    let (read, may_read) = std::sync::mpsc::channel();
+    let sent: Vec<u8> = (0..8_000_000u32).map(|i| (i % 251) as u8).collect();
+    let client = std::thread::spawn({
+        let sent = sent.clone();
+        move || {
+            let mut stream = TcpStream::connect(address).expect("connects");
+            // Fixed, it cannot grow to hold all of the echo, and the server's side is bounded below.
+            sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a small buffer");
+            stream.write_all(&sent).expect("writes");
+            may_read.recv().expect("told to");
+            let mut back = vec![0; sent.len()];
+            stream.read_exact(&mut back).expect("reads");
+            back == sent
+        }
+    });
+    // Nobody has read any of the echo by now, so it can only be waiting here.
+    turn_until(&mut io, &mut witness, |witness| witness.received.len() == sent.len());
+    let before = witness.drained;
+    assert!(io.unsent(Token(101)) > 0, "more than the kernel buffers");
+    read.send(()).expect("the client waits");
+    turn_until(&mut io, &mut witness, |witness| !witness.closed.is_empty());
+    assert!(client.join().expect("no panic"), "the echo differs");
+    assert_eq!(witness.received.len(), sent.len());
+    assert_eq!(witness.drained, before + 1, "once, when the last of it has left");
+}
+
+fn a_paused_connection_is_silent_until_resumed<L: EventLoop>(mut io: L) {
+    let mut witness = Witness::default();
+    let mut peer = connected_pair(&mut io, &mut witness);
+    io.pause(Token(0));
+    peer.write_all(b"early").expect("writes");
+    for _ in 0..3 {
+        io.turn(&mut witness, Some(clock::now() + clock::MILLISECOND)).expect("turns");
+    }
+    assert!(witness.received.is_empty());
+    io.resume(Token(0));
+    turn_until(&mut io, &mut witness, |witness| witness.received == b"early");
+}
+
+fn a_handler_may_close_while_it_receives<L: EventLoop>(mut io: L) {
+    let mut witness = Witness { close_on_receive: true, ..Witness::default() };
+    let mut peer = connected_pair(&mut io, &mut witness);
+    peer.write_all(b"last words").expect("writes");
+    turn_until(&mut io, &mut witness, |witness| !witness.received.is_empty());
+    assert_eq!(peer.read(&mut [0; 8]).expect("reads"), 0, "the peer sees the end");
+    assert!(witness.closed.is_empty(), "who closes is not told so");
+    let (listener, address) = listener();
+    io.connect(Token(0), address, None).expect("the token is free again");
+    drop(listener);
+}
+
+fn finish_ends_our_side_after_what_is_pending<L: EventLoop>(mut io: L) {
+    let mut witness = Witness::default();
+    let mut peer = connected_pair(&mut io, &mut witness);
+    let sent = vec![7; 12_000_000];
+    io.send(Token(0), &sent).expect("sends");
+    assert!(io.unsent(Token(0)) > 0, "more than the kernel buffers");
+    io.finish(Token(0)).expect("finishes");
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        peer.read_to_end(&mut all).map(|_| all)
+    });
+    turn_until(&mut io, &mut witness, |witness| witness.drained == 1);
+    assert_eq!(reader.join().expect("no panic").expect("reads"), sent);
+}
+
+fn a_deadline_that_has_passed_polls<L: EventLoop>(mut io: L) {
+    io.turn(&mut Witness::default(), Some(0)).expect("returns at once");
+}
+
+/// Turns as often as it takes to bring everything that has happened by now.
+fn settle<L: EventLoop>(io: &mut L, witness: &mut Witness) {
+    for _ in 0..5 {
+        io.turn(witness, Some(clock::now() + clock::MILLISECOND)).expect("turns");
+    }
+}
+
+fn a_paused_connection_learns_of_the_end_when_resumed<L: EventLoop>(mut io: L) {
+    let mut witness = Witness::default();
+    let mut peer = connected_pair(&mut io, &mut witness);
+    io.pause(Token(0));
+    settle(&mut io, &mut witness);
+    peer.write_all(b"last words").expect("writes");
+    drop(peer);
+    settle(&mut io, &mut witness);
+    assert!(witness.received.is_empty() && witness.closed.is_empty());
+    io.resume(Token(0));
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
+    assert_eq!(witness.received, b"last words");
+}
+
+fn a_half_open_connection_still_sends<L: EventLoop>(mut io: L) {
+    let mut witness = Witness { keep_sending: true, ..Witness::default() };
+    let mut peer = connected_pair(&mut io, &mut witness);
+    peer.shutdown(std::net::Shutdown::Write).expect("ends its side");
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
+    assert!(io.is_connected(Token(0)));
+    let sent = vec![3; 12_000_000];
+    io.send(Token(0), &sent).expect("sends");
+    io.finish(Token(0)).expect("finishes");
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        peer.read_to_end(&mut all).map(|_| all)
+    });
+    turn_until(&mut io, &mut witness, |witness| witness.drained == 1);
+    assert_eq!(reader.join().expect("no panic").expect("reads"), sent);
+    assert_eq!(witness.closed.len(), 1, "the end is told once");
+}
+
+fn what_is_closed_is_heard_of_no_more<L: EventLoop>(mut io: L) {
+    let mut witness = Witness::default();
+    let mut former = connected_pair(&mut io, &mut witness);
+    former.write_all(b"too late").expect("writes");
+    io.send(Token(0), &vec![1; 12_000_000]).expect("sends what cannot all leave");
+    assert!(io.unsent(Token(0)) > 0);
+    io.close(Token(0));
+    assert!(!io.is_connected(Token(0)) && io.unsent(Token(0)) == 0);
+    witness.connected.clear();
+    let mut peer = connected_pair(&mut io, &mut witness);
+    io.send(Token(0), b"new").expect("sends");
+    let mut three = [0; 3];
+    peer.read_exact(&mut three).expect("reads");
+    assert_eq!(&three, b"new");
+    peer.write_all(b"also new").expect("writes");
+    turn_until(&mut io, &mut witness, |witness| !witness.received.is_empty());
+    settle(&mut io, &mut witness);
+    assert_eq!(witness.received, b"also new");
+    assert!(witness.closed.is_empty() && witness.drained == 0);
+    // What the kernel had taken arrives, and after it the end: by FIN, or by RST for what was not read.
+    let mut rest = Vec::new();
+    let _ = former.read_to_end(&mut rest);
+    assert!(rest.len() < 12_000_000);
+}
+
+fn large_bodies_go_both_ways_at_once<L: EventLoop>(mut io: L) {
+    let mut witness = Witness::default();
+    let mut peer = connected_pair(&mut io, &mut witness);
+    let ours: Vec<u8> = (0..4_000_000u32).map(|i| (i % 241) as u8).collect();
+    let theirs: Vec<u8> = (0..5_000_000u32).map(|i| (i % 239) as u8).collect();
+    let other = std::thread::spawn({
+        let (mut writer, theirs, length) =
+            (peer.try_clone().expect("a second handle"), theirs.clone(), ours.len());
+        move || {
+            let writer = std::thread::spawn(move || writer.write_all(&theirs));
+            let mut all = vec![0; length];
+            peer.read_exact(&mut all).expect("reads");
+            writer.join().expect("no panic").expect("writes");
+            all
+        }
+    });
+    for piece in ours.chunks(1_000_000) {
+        io.send(Token(0), piece).expect("sends");
+    }
+    turn_until(&mut io, &mut witness, |witness| witness.received.len() == theirs.len());
+    turn_until(&mut io, &mut witness, |witness| witness.drained > 0 || witness.closed.len() == 1);
+    assert!(other.join().expect("no panic") == ours, "what was sent differs");
+    assert!(witness.received == theirs, "what was received differs");
+}
+
+fn a_server_that_speaks_first_is_heard<L: EventLoop>(mut io: L) {
+    let (listener, address) = listener();
+    let mut witness = Witness::default();
+    io.connect(Token(0), address, None).expect("connect starts");
+    // Not turned yet on purpose: greeting and end are there when the connect is looked at.
+    let server = std::thread::spawn(move || listener.accept().expect("accepts").0.write_all(b"welcome"));
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
+    server.join().expect("no panic").expect("writes");
+    assert_eq!(witness.received, b"welcome");
+    assert_eq!(witness.connected, [(Token(0), true)]);
+}
+
+fn a_listener_that_is_closed_accepts_no_more<L: EventLoop>(mut io: L) {
+    let (listener, address) = listener();
+    let mut witness = Witness::default();
+    io.listen(Token(0), listener).expect("listens");
+    let _first = TcpStream::connect(address).expect("connects");
+    turn_until(&mut io, &mut witness, |witness| witness.accepted == 1);
+    assert!(io.is_connected(Token(101)) && !io.is_connected(Token(0)));
+    io.close(Token(0));
+    assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    settle(&mut io, &mut witness);
+    assert_eq!(witness.accepted, 1);
+}
+
+fn free_tokens_are_left_alone<L: EventLoop>(mut io: L) {
+    for token in [Token(0), Token(7)] {
+        io.close(token);
+        io.pause(token);
+        io.resume(token);
+        assert!(!io.is_connected(token) && io.unsent(token) == 0);
+        assert!(io.send(token, b"x").is_err() && io.finish(token).is_err());
+    }
+}
+
+fn binds_to_the_address_asked_for<L: EventLoop>(mut io: L) {
+    let (listener, address) = listener();
+    let from = IpAddr::from([127, 0, 0, 9]);
+    let mut witness = Witness::default();
+    io.connect(Token(0), address, Some(from)).expect("connect starts");
+    turn_until(&mut io, &mut witness, |witness| witness.connected == [(Token(0), true)]);
+    assert_eq!(listener.accept().expect("accepts").1.ip(), from);
+}
+
+fn a_connection_that_breaks_after_its_peer_ended_is_told<L: EventLoop>(mut io: L) {
+    let mut witness = Witness { keep_sending: true, ..Witness::default() };
+    let peer = connected_pair(&mut io, &mut witness);
+    peer.shutdown(std::net::Shutdown::Write).expect("ends its side");
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
+    // Closed without lingering, it is reset.
+    sockopt::set_socket_linger(&peer, Some(std::time::Duration::ZERO)).expect("set");
+    drop(peer);
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true), (Token(0), false)]);
+    let (listener, address) = listener();
+    io.connect(Token(0), address, None).expect("the token is free again");
+    drop(listener);
+}
