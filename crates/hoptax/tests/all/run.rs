@@ -559,3 +559,39 @@ load: [{ loop: closed, connections: 1, duration: 200ms }]
     assert!(text(&output.stderr).contains("nothing was measured"), "{}", text(&output.stderr));
     assert!(all_gone(&started), "something was left: {started:?}");
 }
+
+/// Each example plan, shortened, from its start to its report.
+#[test]
+fn every_example_plan_runs() {
+    let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    let short = |point: usize| format!("load.{point}.duration=200ms");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(plans).expect("there").flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|ending| ending != "yaml") {
+            continue;
+        }
+        let scratch = Scratch::new();
+        let mut command = hoptax();
+        command.arg("run").arg(&path).arg("--out").arg(scratch.path()).arg("--accept-void");
+        for set in ["trials=1", "warmup=100ms", "pause=0s"] {
+            command.args(["--set", set]);
+        }
+        let text_of_plan = std::fs::read_to_string(&path).expect("readable");
+        for point in 0..text_of_plan.matches("{ loop:").count() {
+            command.args(["--set", &short(point)]);
+        }
+        if text_of_plan.contains("15000") {
+            // As many as every gateway and hop can hold at once, beside the other tests.
+            command.args(["--set", "load.0.connections=200"]);
+        }
+        let output = command.output().expect("hoptax runs");
+        let name = path.display();
+        assert!(output.status.success(), "{name}: {}\n{}", text(&output.stdout), text(&output.stderr));
+        for trial in trials(&run_directory(&scratch)) {
+            assert!(trial["failed"].is_null(), "{name}: {trial}");
+        }
+        seen += 1;
+    }
+    assert!(seen >= 3, "{seen} plans");
+}
