@@ -150,18 +150,36 @@ impl<T> HeadCache<T> {
 
     /// The remembered head, if `input` begins with it. A head's meaning hangs on its own bytes alone, so what follows
     /// does not matter.
-    pub(super) fn find(&self, input: &[u8]) -> Option<(usize, &T)> {
+    fn find(&self, input: &[u8]) -> Option<(usize, &T)> {
         let parsed = self.parsed.as_ref()?;
         input.starts_with(&self.bytes).then_some((self.bytes.len(), parsed))
     }
 
-    pub(super) fn remember(&mut self, head: &[u8], parsed: T) {
+    fn remember(&mut self, head: &[u8], parsed: T) {
         if head.len() <= REMEMBERED {
             self.bytes.clear();
             self.bytes.extend_from_slice(head);
             self.parsed = Some(parsed);
         }
     }
+}
+
+/// The head at the front of `input` with its length, from `cache` if it remembers this one, by `parse` otherwise; `None` if
+/// it is not whole yet.
+pub(super) fn find_or_parse<T: Clone>(
+    cache: Option<&mut HeadCache<T>>,
+    input: &[u8],
+    parse: impl FnOnce(&[u8]) -> Result<Option<(usize, T)>, Malformed>,
+) -> Result<Option<(usize, T)>, Malformed> {
+    let Some(cache) = cache else { return parse(input) };
+    if let Some((length, parsed)) = cache.find(input) {
+        return Ok(Some((length, parsed.clone())));
+    }
+    let found = parse(input)?;
+    if let Some((length, parsed)) = &found {
+        cache.remember(&input[..*length], parsed.clone());
+    }
+    Ok(found)
 }
 
 /// One header field of a head.

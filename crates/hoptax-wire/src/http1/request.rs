@@ -1,7 +1,7 @@
 //! Requests, as a server reads them.
 
 use super::body::{Body, BodyStep};
-use super::head::{HeadCache, Said, bounded, field_room, version};
+use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version};
 use super::{Framing, Malformed, Version};
 use std::ops::Range;
 
@@ -109,7 +109,7 @@ impl RequestDecoder {
     ) -> Result<RequestStep, Malformed> {
         match &mut self.state {
             State::Head => {
-                let Some((consumed, head)) = find_or_parse(cache, input)? else {
+                let Some((consumed, head)) = find_or_parse(cache, input, parse)? else {
                     return Ok(RequestStep::NeedMore);
                 };
                 self.state = State::Body { body: Body::new(head.framing), keep_alive: head.keep_alive };
@@ -128,21 +128,6 @@ impl RequestDecoder {
             }
         }
     }
-}
-
-fn find_or_parse(
-    cache: Option<&mut HeadCache<RequestHead>>,
-    input: &[u8],
-) -> Result<Option<(usize, RequestHead)>, Malformed> {
-    let Some(cache) = cache else { return parse(input) };
-    if let Some((length, head)) = cache.find(input) {
-        return Ok(Some((length, head.clone())));
-    }
-    let found = parse(input)?;
-    if let Some((length, head)) = &found {
-        cache.remember(&input[..*length], head.clone());
-    }
-    Ok(found)
 }
 
 /// Reads the head at the front of `input`; `None` if it is not whole yet.

@@ -1,7 +1,7 @@
 //! Responses, as a client reads them.
 
 use super::body::{Body, BodyStep};
-use super::head::{HeadCache, Said, bounded, field_room, version};
+use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version};
 use super::{Framing, Malformed, Version};
 use std::ops::Range;
 
@@ -135,7 +135,7 @@ impl ResponseDecoder {
             State::Idle => Err(Malformed::Unasked),
             State::Head { to_head } => {
                 let to_head = *to_head;
-                let Some((consumed, parsed)) = find_or_parse(cache, input)? else {
+                let Some((consumed, parsed)) = find_or_parse(cache, input, ParsedResponse::parse)? else {
                     return Ok(Step::NeedMore);
                 };
                 if parsed.status < 200 {
@@ -158,21 +158,6 @@ impl ResponseDecoder {
             }
         }
     }
-}
-
-fn find_or_parse(
-    cache: Option<&mut HeadCache<ParsedResponse>>,
-    input: &[u8],
-) -> Result<Option<(usize, ParsedResponse)>, Malformed> {
-    let Some(cache) = cache else { return ParsedResponse::parse(input) };
-    if let Some((length, parsed)) = cache.find(input) {
-        return Ok(Some((length, *parsed)));
-    }
-    let found = ParsedResponse::parse(input)?;
-    if let Some((length, parsed)) = found {
-        cache.remember(&input[..length], parsed);
-    }
-    Ok(found)
 }
 
 impl ParsedResponse {
