@@ -5,9 +5,9 @@ use crate::event_loop::{Chosen, Epoll, EventLoop, Uring};
 use crate::histogram::Encoded;
 use crate::limits;
 use crate::pacer::{HIGHEST_RATE, LARGEST_JITTER, LOWEST_RATE};
-use crate::record::{GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, RECORD_SCHEMA};
+use crate::record::{GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA};
 use crate::recorder::{Recorder, Tally};
-use crate::spec::{Arrivals, LoadSpec, SPEC_SCHEMA, Shape};
+use crate::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape};
 use crate::target::Target;
 use crate::trial::{self, News, Outcome, Shared, TrialTimes};
 use crate::worker::{Setup, Worker};
@@ -69,8 +69,16 @@ pub enum LoadError {
     EventLoop(io::Error),
 }
 
-/// Carries out `spec` and tells `observe` of each phase as it begins. A trial without warm-up has no
-/// [`Phase::Warmup`].
+/// What is told while a trial goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watch {
+    /// Each phase as it begins.
+    Phases,
+    /// Phases, and each worker's windows as they end, where the spec records windows.
+    Windows,
+}
+
+/// Carries out `spec` and tells `observe` what `watch` asks for. A trial without warm-up has no [`Phase::Warmup`].
 ///
 /// Raising `interrupt` ends the trial within 50 ms: nothing under way is waited for, and the record says so.
 ///
@@ -79,12 +87,13 @@ pub enum LoadError {
 pub fn run(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
-    observe: impl FnMut(PhaseLine),
+    watch: Watch,
+    observe: impl FnMut(Progress),
 ) -> Result<LoadRecord, LoadError> {
     let chosen = spec.event_loop.choose().map_err(LoadError::NoEventLoop)?;
     match chosen {
-        Chosen::Epoll => run_on(Epoll::new, chosen.name(), spec, interrupt, observe),
-        Chosen::IoUring => run_on(Uring::new, chosen.name(), spec, interrupt, observe),
+        Chosen::Epoll => run_on(Epoll::new, chosen.name(), spec, interrupt, watch, observe),
+        Chosen::IoUring => run_on(Uring::new, chosen.name(), spec, interrupt, watch, observe),
     }
 }
 
@@ -93,21 +102,24 @@ fn run_on<L: EventLoop>(
     event_loop: &str,
     spec: &LoadSpec,
     interrupt: &AtomicBool,
-    mut observe: impl FnMut(PhaseLine),
+    watch: Watch,
+    mut observe: impl FnMut(Progress),
 ) -> Result<LoadRecord, LoadError> {
     check(spec)?;
-    let target = Target::new(&spec.request).map_err(|error| LoadError::Spec(error.to_string()))?;
+    let target = Target::new(&spec.targets[0]).map_err(|error| LoadError::Spec(error.to_string()))?;
     limits::make_room_for(spec.connections)?;
     let workers = spec.workers.min(spec.connections);
     let shared = Shared { spec, workers, times: OnceLock::new(), interrupt };
     let setup = Setup {
         addresses: &spec.addresses,
         target: &target,
-        timeout: spec.timeout_ns,
+        timeout: spec.timeouts.total_ns,
         spin: !spec.cpus.is_empty(),
     };
+    let _ = watch;
     let (send, news) = mpsc::channel();
-    observe(PhaseLine { phase: Phase::Connecting, at_ns: clock::now() });
+    let mut observe = |phase, at_ns| observe(Progress::Phase(PhaseLine { phase, at_ns }));
+    observe(Phase::Connecting, clock::now());
     thread::scope(|scope| {
         let mut handles = Vec::new();
         for index in 0..workers {
@@ -182,7 +194,7 @@ struct Conducted {
 }
 
 impl Conductor<'_, '_> {
-    fn conduct(&self, observe: &mut impl FnMut(PhaseLine)) -> Result<Conducted, LoadError> {
+    fn conduct(&self, observe: &mut impl FnMut(Phase, u64)) -> Result<Conducted, LoadError> {
         let spec = self.shared.spec;
         let (mut standing, mut cause) = (0, None);
         for _ in self.handles {
@@ -205,7 +217,7 @@ impl Conductor<'_, '_> {
         // It can be set already only by a failure, which the workers' results then tell.
         let _ = self.shared.times.set(Some(times));
         if spec.warmup_ns > 0 {
-            observe(PhaseLine { phase: Phase::Warmup, at_ns: traffic });
+            observe(Phase::Warmup, traffic);
         }
         let mut over = Vec::new();
         while over.len() < self.handles.len() && clock::now() < start {
@@ -217,7 +229,7 @@ impl Conductor<'_, '_> {
         }
         let cpu = clock::thread_cpu();
         if over.is_empty() {
-            observe(PhaseLine { phase: Phase::Measuring, at_ns: start });
+            observe(Phase::Measuring, start);
         }
         while over.len() < self.handles.len() {
             match self.wait(u64::MAX, over.len()) {
@@ -226,7 +238,7 @@ impl Conductor<'_, '_> {
             }
         }
         let cpu = clock::thread_cpu() - cpu;
-        observe(PhaseLine { phase: Phase::Draining, at_ns: over.into_iter().max().unwrap_or(start) });
+        observe(Phase::Draining, over.into_iter().max().unwrap_or(start));
         Ok(Conducted { times, started_unix, cpu })
     }
 
@@ -262,21 +274,28 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         ("connections", u64::from(spec.connections)),
         ("workers", u64::from(spec.workers)),
         ("duration_ns", spec.duration_ns),
-        ("timeout_ns", spec.timeout_ns),
+        ("timeouts.connect_ns", spec.timeouts.connect_ns),
+        ("timeouts.first_byte_ns", spec.timeouts.first_byte_ns),
+        ("timeouts.total_ns", spec.timeouts.total_ns),
         ("requests", spec.requests.unwrap_or(1)),
     ] {
         if value == 0 {
             return wrong(format!("{name} is 0; give at least 1"));
         }
     }
-    if let Shape::Open { rate, arrivals } = spec.shape {
-        if !(LOWEST_RATE..=HIGHEST_RATE).contains(&rate) {
+    let plain = spec.sources.is_empty() && spec.http == HttpVersion::Http11;
+    if spec.targets.len() != 1 || spec.tls.is_some() || !plain || spec.requests_per_connection.is_some() {
+        return wrong("this cannot be carried out yet".into());
+    }
+    if let Shape::Open { rate, arrivals } = &spec.shape {
+        let Rate::Fixed(rate) = rate else { return wrong("stages cannot be carried out yet".into()) };
+        if !(LOWEST_RATE..=HIGHEST_RATE).contains(rate) {
             return wrong(format!(
                 "rate is {rate}; {LOWEST_RATE} to {HIGHEST_RATE} requests per second can be made"
             ));
         }
         if let Arrivals::Jitter(share) = arrivals
-            && !(0.0..=LARGEST_JITTER).contains(&share)
+            && !(0.0..=LARGEST_JITTER).contains(share)
         {
             return wrong(format!("jitter is {share}; it is a share of the interval, 0 to {LARGEST_JITTER}"));
         }
@@ -313,7 +332,10 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
             send_lag: Encoded::new(&latencies.send_lag),
             first_byte: Encoded::new(&latencies.first_byte),
             connect: Encoded::new(&latencies.connect),
+            tls_handshake: None,
         },
+        targets: Vec::new(),
+        tls: None,
         counts: tally.counts,
         completed_in_time: tally.completed_in_time,
         lifetime: tally.lifetime,

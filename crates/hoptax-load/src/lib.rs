@@ -3,6 +3,7 @@
 //!
 //! Depends on `hoptax-wire` alone. Knows no gateways, plans or reports.
 
+mod address;
 pub mod clock;
 mod connection;
 pub mod event_loop;
@@ -19,4 +20,5 @@ mod timeouts;
 mod trial;
 mod worker;
 
-pub use generator::{LoadError, run};
+pub use address::Address;
+pub use generator::{LoadError, Watch, run};

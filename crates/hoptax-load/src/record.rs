@@ -43,6 +43,12 @@ pub struct LoadRecord {
     pub bytes: Bytes,
     /// Latency histograms in nanoseconds.
     pub histograms: Histograms,
+    /// The targets one by one, in the spec's order, where there are several.
+    #[serde(default)]
+    pub targets: Vec<TargetRecord>,
+    /// TLS handshakes; absent without TLS.
+    #[serde(default)]
+    pub tls: Option<TlsTally>,
     /// The generator's own cost over the measured time.
     pub cpu: GeneratorCpu,
     /// Largest resident set of the generator, bytes.
@@ -60,10 +66,13 @@ pub struct Counts {
     pub sent: u64,
     /// Whole, well-formed responses, whatever their status.
     pub completed: u64,
-    /// Completed with a status of 200 to 399.
+    /// Completed, and a success by the target's checks: without any, by a status of 200 to 399.
     pub ok: u64,
     /// Completed by status code.
     pub status: BTreeMap<u16, u64>,
+    /// Completed responses that failed a check, by the first check that they failed, in words.
+    #[serde(default)]
+    pub failed_checks: BTreeMap<String, u64>,
     /// Given up after the timeout: while connecting, waiting or reading.
     pub timeouts: u64,
     /// No connection could be made.
@@ -76,6 +85,9 @@ pub struct Counts {
     pub unsent: u64,
     /// Sent, without an outcome when the trial ended (an interrupted trial does not wait for them).
     pub in_flight: u64,
+    /// Why requests failed: each of `timeouts`, `connect_errors`, `resets` and `bad_responses` has one cause.
+    #[serde(default)]
+    pub causes: BTreeMap<Cause, u64>,
     /// First few distinct errors in words, with how often each occurred.
     pub errors: BTreeMap<String, u64>,
 }
@@ -128,8 +140,129 @@ pub struct Histograms {
     pub send_lag: Encoded,
     /// First response byte − actually sent.
     pub first_byte: Encoded,
-    /// Connect started − connection established, for connections of the whole life.
+    /// Connect started − connection established (TLS not counted), for connections of the whole life.
     pub connect: Encoded,
+    /// Connection established − TLS handshake done, for connections of the whole life; absent without TLS.
+    #[serde(default)]
+    pub tls_handshake: Option<Encoded>,
+}
+
+/// TLS handshakes over the generator's whole life.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsTally {
+    /// Handshakes done.
+    pub handshakes: u64,
+    /// Of those, that resumed an earlier session.
+    pub resumed: u64,
+    /// Of those, by protocol version, e.g. `TLSv1.3`.
+    pub versions: BTreeMap<String, u64>,
+    /// Of those, by cipher suite, e.g. `TLS13_AES_256_GCM_SHA384`.
+    pub cipher_suites: BTreeMap<String, u64>,
+    /// Of those, by the protocol that ALPN agreed on; `none` where none was.
+    pub alpn: BTreeMap<String, u64>,
+}
+
+/// What one target of several saw. Counts speak of the same requests as [`Counts`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetRecord {
+    /// Its name.
+    pub name: String,
+    /// Requests that were due and given to a connection.
+    pub scheduled: u64,
+    /// Whole responses.
+    pub completed: u64,
+    /// Of those, successes.
+    pub ok: u64,
+    /// Failures of every kind.
+    pub failed: u64,
+    /// As in [`Histograms`].
+    pub response_time: Encoded,
+    /// As in [`Histograms`].
+    pub service_time: Encoded,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// Nobody listens.
+    ConnectRefused,
+    /// No connection within the connect timeout.
+    ConnectTimeout,
+    /// The connect was answered by a reset.
+    ConnectReset,
+    /// There is no way to the address.
+    Unreachable,
+    /// All ports from the source to the address are in use.
+    PortsExhausted,
+    /// This process or the machine has no descriptor, or no memory, for another socket.
+    DescriptorsExhausted,
+    /// The connect failed otherwise.
+    ConnectFailed,
+    /// The TLS handshake was not done within the connect timeout.
+    TlsTimeout,
+    /// The server's certificate is not acceptable.
+    TlsCertificate,
+    /// The server refused the handshake with an alert.
+    TlsRefused,
+    /// The connection ended within the TLS handshake.
+    TlsClosed,
+    /// What came was not TLS, or contradicted itself, in the handshake or after it.
+    TlsMalformed,
+    /// No byte of the response within the first-byte timeout.
+    FirstByteTimeout,
+    /// No whole response within the total timeout, and no byte of it either.
+    ResponseTimeout,
+    /// The response began, but was not whole within the total timeout.
+    ReadTimeout,
+    /// The connection was reset before the first byte of the response.
+    ResetBeforeResponse,
+    /// The connection was reset within the response.
+    ResetInResponse,
+    /// The connection was closed before the first byte of the response.
+    ClosedBeforeResponse,
+    /// The connection was closed within the response.
+    ClosedInResponse,
+    /// What came back was not a response, or contradicted itself.
+    MalformedResponse,
+}
+
+impl Cause {
+    /// Which of the [`Counts`] a failure of this cause is in.
+    pub fn kind(self) -> FailureKind {
+        use Cause as C;
+        match self {
+            C::ConnectTimeout | C::TlsTimeout | C::FirstByteTimeout | C::ResponseTimeout | C::ReadTimeout => {
+                FailureKind::Timeout
+            }
+            C::ConnectRefused
+            | C::ConnectReset
+            | C::Unreachable
+            | C::PortsExhausted
+            | C::DescriptorsExhausted
+            | C::ConnectFailed
+            | C::TlsCertificate
+            | C::TlsRefused
+            | C::TlsClosed => FailureKind::Connect,
+            C::ResetBeforeResponse | C::ResetInResponse | C::ClosedBeforeResponse | C::ClosedInResponse => {
+                FailureKind::Reset
+            }
+            C::MalformedResponse | C::TlsMalformed => FailureKind::BadResponse,
+        }
+    }
+}
+
+/// The four kinds of failure that [`Counts`] tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// `timeouts`.
+    Timeout,
+    /// `connect_errors`.
+    Connect,
+    /// `resets`.
+    Reset,
+    /// `bad_responses`.
+    BadResponse,
 }
 
 /// The generator's own cost over the measured time.
@@ -148,7 +281,7 @@ pub struct Window {
     pub sent: u64,
     /// Responses completed.
     pub completed: u64,
-    /// Of those, with a status of 200 to 399.
+    /// Of those, successes.
     pub ok: u64,
     /// Timeouts.
     pub timeouts: u64,
@@ -157,6 +290,21 @@ pub struct Window {
     /// Response times of what completed or timed out in the window (two significant digits); absent where nothing
     /// did.
     pub response_time: Option<Encoded>,
+}
+
+/// What the generator tells while it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// A phase begins.
+    Phase(PhaseLine),
+    /// One worker's window `index` (from 0) of the measured time has ended. Told only where [`crate::Watch::Windows`] is
+    /// asked for; workers are added up by whoever listens.
+    Window {
+        /// Which window.
+        index: u64,
+        /// What one worker did in it.
+        window: Window,
+    },
 }
 
 /// A line that the generator writes to standard error as it passes from one phase to the next.

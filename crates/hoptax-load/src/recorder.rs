@@ -5,7 +5,7 @@
 //! the measured time, whenever it was scheduled: a request that straddles an edge is work done there all the same.
 
 use crate::histogram::{self, Encoded, TRIAL_DIGITS, WINDOW_DIGITS};
-use crate::record::{Bytes, Connections, Counts, Lifetime, WINDOW_NS, Window};
+use crate::record::{Bytes, Cause, Connections, Counts, FailureKind, Lifetime, WINDOW_NS, Window};
 use hdrhistogram::Histogram;
 
 /// Distinct error texts kept; any more are counted under [`OTHER_ERRORS`].
@@ -23,19 +23,6 @@ pub(crate) struct Times {
     pub(crate) sent: Option<u64>,
     /// When the first byte of its response was seen.
     pub(crate) first_byte: Option<u64>,
-}
-
-/// How a request failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// Given up while connecting, waiting or reading.
-    Timeout,
-    /// No connection could be made.
-    Connect,
-    /// The connection ended before the response did.
-    Reset,
-    /// What came back was not a response.
-    BadResponse,
 }
 
 /// A whole response.
@@ -201,8 +188,8 @@ impl Recorder {
     /// A timeout is in the response time, and in the service time if it had been sent: percentiles that left out the
     /// requests nobody waited for any longer would flatter. Other failures are counted only, as the moment at which a
     /// connection broke is no measure of how long an answer takes.
-    pub(crate) fn failed(&mut self, times: Times, now: u64, failure: Failure, text: &str) {
-        let timeout = failure == Failure::Timeout;
+    pub(crate) fn failed(&mut self, times: Times, now: u64, cause: Cause, text: &str) {
+        let timeout = cause.kind() == FailureKind::Timeout;
         let response_time = now.saturating_sub(times.scheduled);
         if let Some(windows) = self.window(now) {
             if timeout {
@@ -217,12 +204,13 @@ impl Recorder {
         }
         self.tally.last_outcome = now;
         let counts = &mut self.tally.counts;
-        match failure {
-            Failure::Timeout => counts.timeouts += 1,
-            Failure::Connect => counts.connect_errors += 1,
-            Failure::Reset => counts.resets += 1,
-            Failure::BadResponse => counts.bad_responses += 1,
+        match cause.kind() {
+            FailureKind::Timeout => counts.timeouts += 1,
+            FailureKind::Connect => counts.connect_errors += 1,
+            FailureKind::Reset => counts.resets += 1,
+            FailureKind::BadResponse => counts.bad_responses += 1,
         }
+        *counts.causes.entry(cause).or_default() += 1;
         add_error(&mut counts.errors, text, 1);
         if timeout {
             self.record_apart(times, now);
@@ -414,6 +402,12 @@ fn add_counts(mine: &mut Counts, theirs: Counts) {
     mine.in_flight += theirs.in_flight;
     for (status, count) in theirs.status {
         *mine.status.entry(status).or_default() += count;
+    }
+    for (cause, count) in theirs.causes {
+        *mine.causes.entry(cause).or_default() += count;
+    }
+    for (check, count) in theirs.failed_checks {
+        *mine.failed_checks.entry(check).or_default() += count;
     }
     for (text, count) in theirs.errors {
         add_error(&mut mine.errors, &text, count);

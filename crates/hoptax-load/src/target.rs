@@ -1,6 +1,6 @@
 //! The request, encoded once: every connection sends the same bytes.
 
-use crate::spec::RequestSpec;
+use crate::spec::TargetSpec;
 use hoptax_wire::http1::{BadField, has_token, request_head};
 
 /// What is sent, and what that means for its response.
@@ -19,7 +19,7 @@ impl Target {
     ///
     /// # Errors
     /// If a part of it cannot stand in a head.
-    pub(crate) fn new(request: &RequestSpec) -> Result<Self, BadField> {
+    pub(crate) fn new(request: &TargetSpec) -> Result<Self, BadField> {
         let headers = request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let length = (!request.body.is_empty()).then_some(request.body.len() as u64);
         let mut bytes = request_head(&request.method, &request.path, headers.clone(), length)?;
@@ -35,12 +35,16 @@ impl Target {
 mod tests {
     use super::*;
 
-    fn request(method: &str, headers: &[(&str, &str)], body: &str) -> RequestSpec {
-        RequestSpec {
+    fn request(method: &str, headers: &[(&str, &str)], body: &str) -> TargetSpec {
+        TargetSpec {
+            name: "target".into(),
+            weight: 1,
             method: method.into(),
             path: "/a?b=c".into(),
             headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
             body: body.into(),
+            body_is_template: false,
+            checks: Vec::new(),
         }
     }
 

@@ -75,13 +75,14 @@ impl Shared<'_> {
     /// Where worker `index` takes its requests from.
     fn source(&self, times: TrialTimes, index: u32) -> Source {
         let spec = self.spec;
-        match spec.shape {
+        match &spec.shape {
             Shape::Closed => Source::Closed {
                 start: times.start,
                 end: times.end,
                 limit: spec.requests.map_or(u64::MAX, |requests| self.share(requests, index)),
             },
             Shape::Open { rate, arrivals } => {
+                let (rate, arrivals) = (rate.mean(), *arrivals);
                 let share = Share { worker: index, workers: self.workers };
                 // The measured time has a pacer of its own, so that its requests do not hang on the warm-up's length;
                 // what the warm-up leaves in line still goes first.
@@ -128,7 +129,7 @@ pub(crate) fn run<L: EventLoop>(
 
 /// Connecting: opens all connections, within bounds.
 fn open<L: EventLoop>(worker: &mut Worker<'_>, io: &mut L, shared: &Shared<'_>) -> io::Result<()> {
-    let give_up = clock::now().saturating_add(shared.spec.timeout_ns.max(LEAST_OPENING));
+    let give_up = clock::now().saturating_add(shared.spec.timeouts.connect_ns.max(LEAST_OPENING));
     worker.open_all();
     loop {
         let now = clock::now();
@@ -208,7 +209,7 @@ fn drain<L: EventLoop>(
     shared: &Shared<'_>,
     ended: u64,
 ) -> io::Result<()> {
-    let give_up = ended.saturating_add(shared.spec.timeout_ns);
+    let give_up = ended.saturating_add(shared.spec.timeouts.total_ns);
     loop {
         let now = clock::now();
         if worker.under_way() == 0 || shared.is_interrupted() {

@@ -2,18 +2,19 @@
 //!
 //! Nothing here is shared with other workers, and nothing is allocated per request in steady state.
 
+use crate::address::Address;
 use crate::clock::{self, MILLISECOND};
 use crate::connection::{Event, Read, Slot, State};
 use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
 use crate::pacer::Pacer;
-use crate::recorder::{Failure, Recorder, Response, Tally, Times};
+use crate::record::Cause;
+use crate::recorder::{Recorder, Response, Tally, Times};
 use crate::target::Target;
 use crate::timeouts::Timeouts;
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 
 /// Connects under way at once, per worker: below the least listen backlog in common use (128), so that opening thousands
 /// of connections overflows nobody's.
@@ -35,7 +36,7 @@ const OPENING_ATTEMPTS: u8 = 5;
 /// What a worker needs to know of the trial.
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
-    pub(crate) addresses: &'a [SocketAddr],
+    pub(crate) addresses: &'a [Address],
     pub(crate) target: &'a Target,
     pub(crate) timeout: u64,
     /// Whether to spin before a due moment.
@@ -256,7 +257,7 @@ impl<'a> Worker<'a> {
 
     fn send<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         if let Err(error) = io.send(Token(slot), &self.setup.target.bytes) {
-            return self.fail(io, slot, now, Failure::Reset, &error.to_string());
+            return self.fail(io, slot, now, Cause::ResetBeforeResponse, &error.to_string());
         }
         let state = &mut self.slots[slot as usize];
         let times = state.request.as_mut().expect("only a slot with a request sends");
@@ -287,7 +288,7 @@ impl<'a> Worker<'a> {
             let slot = self.queued.pop_front().expect("one is queued");
             let now = clock::now();
             let connection = self.first_address + slot as usize * self.address_step;
-            let address = self.setup.addresses[connection % self.setup.addresses.len()];
+            let address = &self.setup.addresses[connection % self.setup.addresses.len()];
             let state = &mut self.slots[slot as usize];
             state.step(Event::Permitted);
             state.connect_started = now;
@@ -301,13 +302,13 @@ impl<'a> Worker<'a> {
 
     fn connect_failed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, error: &io::Error) {
         let text = format!("connect: {error}");
-        self.fail(io, slot, now, Failure::Connect, &text);
+        self.fail(io, slot, now, connect_cause(error), &text);
         self.connect_error = Some(text);
     }
 
     /// The connect or the request of `slot` failed: the request has its outcome, the connection is over, and the slot
     /// rests before it tries again, so that a target in trouble is not stormed.
-    fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, failure: Failure, text: &str) {
+    fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
         io.close(Token(slot));
         self.timeouts.disarm(slot);
         let state = &mut self.slots[slot as usize];
@@ -318,21 +319,21 @@ impl<'a> Worker<'a> {
         self.resting.push(Reverse((now + rest, slot)));
         if let Some(times) = state.request.take() {
             self.under_way -= 1;
-            self.recorder.failed(times, now, failure, text);
+            self.recorder.failed(times, now, cause, text);
         }
     }
 
     fn time_out<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let state = &self.slots[slot as usize];
-        let text = match (state.state(), state.request.and_then(|times| times.first_byte)) {
-            (State::Connecting, _) => "timeout while connecting",
-            (_, None) => "timeout while waiting for the response",
-            (_, Some(_)) => "timeout while reading the response",
+        let (cause, text) = match (state.state(), state.request.and_then(|times| times.first_byte)) {
+            (State::Connecting, _) => (Cause::ConnectTimeout, "timeout while connecting"),
+            (_, None) => (Cause::ResponseTimeout, "timeout while waiting for the response"),
+            (_, Some(_)) => (Cause::ReadTimeout, "timeout while reading the response"),
         };
         if state.state() == State::Connecting {
             self.connect_error = Some(text.to_owned());
         }
-        self.fail(io, slot, now, Failure::Timeout, text);
+        self.fail(io, slot, now, cause, text);
     }
 
     fn rested<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
@@ -413,7 +414,7 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
         match state.read(&mut self.cache, bytes) {
             Ok(Read::More) => {}
             Ok(Read::Whole { response, keep_alive }) => self.complete(io, token.0, now, response, keep_alive),
-            Err(malformed) => self.fail(io, token.0, now, Failure::BadResponse, &malformed.to_string()),
+            Err(malformed) => self.fail(io, token.0, now, Cause::MalformedResponse, &malformed.to_string()),
         }
     }
 
@@ -428,12 +429,21 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
         match (result.as_ref().ok().and_then(|()| state.read_end()), result) {
             (Some(response), _) => self.complete(io, token.0, now, response, false),
             (None, outcome) => {
-                let text = match outcome {
-                    Ok(()) => "the connection was closed before the response was whole".to_owned(),
-                    Err(error) => error.to_string(),
+                let begun = state.request.is_some_and(|times| times.first_byte.is_some());
+                let (cause, text) = match (outcome, begun) {
+                    (Ok(()), false) => (
+                        Cause::ClosedBeforeResponse,
+                        "the connection was closed before the response".to_owned(),
+                    ),
+                    (Ok(()), true) => (
+                        Cause::ClosedInResponse,
+                        "the connection was closed before the response was whole".to_owned(),
+                    ),
+                    (Err(error), false) => (Cause::ResetBeforeResponse, error.to_string()),
+                    (Err(error), true) => (Cause::ResetInResponse, error.to_string()),
                 };
                 self.recorder.closed_by_peer(now);
-                self.fail(io, token.0, now, Failure::Reset, &text);
+                self.fail(io, token.0, now, cause, &text);
             }
         }
         AfterEnd::Close
@@ -445,6 +455,20 @@ impl Worker<'_> {
     fn lost(&mut self, slot: u32, now: u64) {
         self.slots[slot as usize].step(Event::Closed);
         self.recorder.closed_by_peer(now);
+    }
+}
+
+/// Why a connect failed, as the kernel tells it.
+fn connect_cause(error: &io::Error) -> Cause {
+    use rustix::io::Errno;
+    match Errno::from_io_error(error) {
+        Some(Errno::CONNREFUSED | Errno::NOENT) => Cause::ConnectRefused,
+        Some(Errno::TIMEDOUT) => Cause::ConnectTimeout,
+        Some(Errno::CONNRESET) => Cause::ConnectReset,
+        Some(Errno::HOSTUNREACH | Errno::NETUNREACH) => Cause::Unreachable,
+        Some(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => Cause::PortsExhausted,
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => Cause::DescriptorsExhausted,
+        _ => Cause::ConnectFailed,
     }
 }
 

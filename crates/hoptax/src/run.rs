@@ -21,7 +21,7 @@ use crate::record::{
 use crate::schedule::{self, Contender, Slot};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase};
-use hoptax_load::spec::{LoadSpec, RequestSpec};
+use hoptax_load::spec::{LoadSpec, TargetSpec};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub trait Traffic {
     /// If the gateway answers otherwise than direct does.
     fn verify(
         &mut self,
-        request: &RequestSpec,
+        request: &TargetSpec,
         timeout: Duration,
         direct: SocketAddr,
         gateway: SocketAddr,

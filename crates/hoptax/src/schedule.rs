@@ -86,10 +86,10 @@ fn trial(plan: &Plan, load: &LoadPoint) -> Duration {
 
 /// The measured time of one trial: shorter than the duration where a number of requests at a known rate ends it.
 fn measured(load: &LoadPoint) -> Duration {
-    match (load.shape, load.requests) {
-        (Shape::Open { rate, .. }, Some(requests)) => {
-            load.duration.min(Duration::try_from_secs_f64(requests as f64 / rate).unwrap_or(Duration::MAX))
-        }
+    match (&load.shape, load.requests) {
+        (Shape::Open { rate, .. }, Some(requests)) => load
+            .duration
+            .min(Duration::try_from_secs_f64(requests as f64 / rate.mean()).unwrap_or(Duration::MAX)),
         _ => load.duration,
     }
 }

@@ -1,12 +1,13 @@
 //! Readiness by epoll: edge triggered, and registered once for both directions, so that a request in steady state costs
 //! one `recv`, one `send` and its share of an `epoll_wait`.
 
-use super::{AfterEnd, EventLoop, Handler, Token};
+use super::{AfterEnd, EventLoop, Handler, Token, client};
+use crate::address::Address;
 use crate::clock;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 use rustix::time::Timespec;
 use std::io;
 use std::mem;
@@ -359,16 +360,10 @@ impl Epoll {
 }
 
 impl EventLoop for Epoll {
-    fn connect(&mut self, token: Token, to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
+    fn connect(&mut self, token: Token, to: &Address, from: Option<IpAddr>) -> io::Result<()> {
         let generation = self.vacant(token).generation;
-        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        if let Some(from) = from {
-            rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
-        }
-        match rustix::net::connect(&socket, &to) {
+        let (socket, address) = client::socket(to, from)?;
+        match rustix::net::connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }

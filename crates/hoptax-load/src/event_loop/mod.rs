@@ -9,6 +9,7 @@
 //! the handler afterwards.
 
 mod choice;
+mod client;
 mod epoll;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub use choice::{Choice, Chosen};
 pub use epoll::Epoll;
 pub use uring::Uring;
 
+use crate::address::Address;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
@@ -34,12 +36,13 @@ impl Token {
 
 /// What a thread can ask of its sockets.
 pub trait EventLoop: Sized {
-    /// Starts to connect; [`Handler::connected`] tells the result. `from` binds the local address first.
+    /// Starts to connect; [`Handler::connected`] tells the result. `from` binds the local address first; a Unix socket
+    /// has none.
     ///
     /// # Errors
     /// If the socket cannot be made or the connect is refused on the spot (no descriptors, no ports). The token stays
     /// free then.
-    fn connect(&mut self, token: Token, to: SocketAddr, from: Option<IpAddr>) -> io::Result<()>;
+    fn connect(&mut self, token: Token, to: &Address, from: Option<IpAddr>) -> io::Result<()>;
 
     /// Accepts from `listener` until [`EventLoop::close`]; each connection arrives by [`Handler::accepted`].
     ///

@@ -108,7 +108,7 @@ pub(super) fn listener() -> (TcpListener, SocketAddr) {
 
 pub(super) fn connected_pair<L: EventLoop>(io: &mut L, witness: &mut Witness) -> TcpStream {
     let (listener, address) = listener();
-    io.connect(Token(0), address, None).expect("connect starts");
+    io.connect(Token(0), &address.into(), None).expect("connect starts");
     let peer = listener.accept().expect("accepts").0;
     turn_until(io, witness, |witness| witness.connected == [(Token(0), true)]);
     peer
@@ -132,7 +132,7 @@ fn tells_a_refused_connect_and_frees_the_token<L: EventLoop>(mut io: L) {
     drop(listener);
     let mut witness = Witness::default();
     for attempt in 1..=2 {
-        if io.connect(Token(0), address, None).is_ok() {
+        if io.connect(Token(0), &address.into(), None).is_ok() {
             turn_until(&mut io, &mut witness, |witness| witness.connected.len() == attempt);
             assert_eq!(witness.connected[attempt - 1], (Token(0), false));
         }
@@ -192,7 +192,7 @@ fn a_handler_may_close_while_it_receives<L: EventLoop>(mut io: L) {
     assert_eq!(peer.read(&mut [0; 8]).expect("reads"), 0, "the peer sees the end");
     assert!(witness.closed.is_empty(), "who closes is not told so");
     let (listener, address) = listener();
-    io.connect(Token(0), address, None).expect("the token is free again");
+    io.connect(Token(0), &address.into(), None).expect("the token is free again");
     drop(listener);
 }
 
@@ -307,7 +307,7 @@ fn large_bodies_go_both_ways_at_once<L: EventLoop>(mut io: L) {
 fn a_server_that_speaks_first_is_heard<L: EventLoop>(mut io: L) {
     let (listener, address) = listener();
     let mut witness = Witness::default();
-    io.connect(Token(0), address, None).expect("connect starts");
+    io.connect(Token(0), &address.into(), None).expect("connect starts");
     // Not turned yet on purpose: greeting and end are there when the connect is looked at.
     let server = std::thread::spawn(move || listener.accept().expect("accepts").0.write_all(b"welcome"));
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
@@ -343,7 +343,7 @@ fn binds_to_the_address_asked_for<L: EventLoop>(mut io: L) {
     let (listener, address) = listener();
     let from = IpAddr::from([127, 0, 0, 9]);
     let mut witness = Witness::default();
-    io.connect(Token(0), address, Some(from)).expect("connect starts");
+    io.connect(Token(0), &address.into(), Some(from)).expect("connect starts");
     turn_until(&mut io, &mut witness, |witness| witness.connected == [(Token(0), true)]);
     assert_eq!(listener.accept().expect("accepts").1.ip(), from);
 }
@@ -358,6 +358,6 @@ fn a_connection_that_breaks_after_its_peer_ended_is_told<L: EventLoop>(mut io: L
     drop(peer);
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true), (Token(0), false)]);
     let (listener, address) = listener();
-    io.connect(Token(0), address, None).expect("the token is free again");
+    io.connect(Token(0), &address.into(), None).expect("the token is free again");
     drop(listener);
 }

@@ -8,14 +8,15 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-use super::{AfterEnd, EventLoop, Handler, Token};
+use super::{AfterEnd, EventLoop, Handler, Token, client};
+use crate::address::Address;
 use crate::clock;
 use buffers::{Chunk, Size};
 use connection::{Connection, Descriptor, HeldBack, Kind, Slot};
 use ring::{Completion, Event, Flight, Owner, Ring, Sizes};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{SendFlags, Shutdown, sockopt};
 use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -389,19 +390,13 @@ impl Uring {
 }
 
 impl EventLoop for Uring {
-    fn connect(&mut self, token: Token, to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
+    fn connect(&mut self, token: Token, to: &Address, from: Option<IpAddr>) -> io::Result<()> {
         self.vacant(token);
         let owner = self.owner(token);
-        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        if let Some(from) = from {
-            rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
-        }
+        let (socket, address) = client::socket(to, from)?;
         let registered = self.ring.register(token, socket.as_fd());
         let descriptor = Descriptor { socket, registered };
-        let queued = self.ring.connect(owner, descriptor.named(), to);
+        let queued = self.ring.connect(owner, descriptor.named(), address);
         // It leaves now, so that the time it takes counts from here, and whoever waits for it on the other side gets it
         // whether or not a turn follows.
         let queued = queued.and_then(|()| self.ring.enter(Some(0)));

@@ -3,7 +3,8 @@
 use super::*;
 use crate::event_loop::Choice;
 use crate::recorder::outcomes;
-use crate::spec::RequestSpec;
+use crate::spec::{TargetSpec, Timeouts};
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -98,19 +99,28 @@ fn silent(mut connection: TcpStream, _: &AtomicU64) {
 fn spec(addresses: &[SocketAddr]) -> LoadSpec {
     LoadSpec {
         schema: SPEC_SCHEMA,
-        addresses: addresses.to_vec(),
-        request: RequestSpec {
+        addresses: addresses.iter().map(|&address| address.into()).collect(),
+        sources: Vec::new(),
+        tls: None,
+        http: HttpVersion::Http11,
+        requests_per_connection: None,
+        files: BTreeMap::new(),
+        targets: vec![TargetSpec {
+            name: "target".into(),
+            weight: 1,
             method: "GET".into(),
             path: "/".into(),
             headers: vec![("host".into(), "test".into())],
             body: Vec::new(),
-        },
+            body_is_template: false,
+            checks: Vec::new(),
+        }],
         shape: Shape::Closed,
         connections: 4,
         warmup_ns: 0,
         duration_ns: 300 * MILLISECOND,
         requests: None,
-        timeout_ns: 5000 * MILLISECOND,
+        timeouts: Timeouts::all(5000 * MILLISECOND),
         workers: 1,
         cpus: Vec::new(),
         seed: 1,
@@ -119,13 +129,20 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
     }
 }
 
+fn phase(told: Progress) -> PhaseLine {
+    match told {
+        Progress::Phase(line) => line,
+        Progress::Window { .. } => panic!("nobody asked for windows"),
+    }
+}
+
 fn open(rate: f64, arrivals: Arrivals) -> Shape {
-    Shape::Open { rate, arrivals }
+    Shape::Open { rate: Rate::Fixed(rate), arrivals }
 }
 
 /// Carries out `spec` and checks what must hold of every record.
 fn load(spec: &LoadSpec) -> LoadRecord {
-    let record = run(spec, &AtomicBool::new(false), |_| {}).expect("a load that can be made");
+    let record = run(spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect("a load that can be made");
     adds_up(&record);
     assert!(!record.interrupted);
     record
@@ -183,7 +200,8 @@ fn phases_are_told_in_order_with_their_moments() {
     ] {
         let spec = LoadSpec { warmup_ns, ..spec(&[server.address]) };
         let mut lines = Vec::new();
-        let record = run(&spec, &AtomicBool::new(false), |line| lines.push(line)).expect("a load");
+        let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |told| lines.push(phase(told)))
+            .expect("a load");
         assert_eq!(lines.iter().map(|line| line.phase).collect::<Vec<_>>(), expected);
         let at = |phase| lines.iter().find(|line| line.phase == phase).expect("told").at_ns;
         assert_eq!(at(Phase::Measuring), record.started_ns);
@@ -202,7 +220,8 @@ fn draining_begins_when_the_last_worker_is_done() {
         LoadSpec { workers: 2, connections: 2, requests: Some(10), ..spec(&[quick.address, slow.address]) };
     let spec = LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec };
     let mut draining = 0;
-    let record = run(&spec, &AtomicBool::new(false), |line| {
+    let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |told| {
+        let line = phase(told);
         if line.phase == Phase::Draining {
             draining = line.at_ns;
         }
@@ -219,7 +238,7 @@ fn a_number_of_requests_is_kept_to_the_last() {
     let server = Server::new(answer(OK, Duration::ZERO));
     for shape in [Shape::Closed, open(5000.0, Arrivals::Poisson), open(5000.0, Arrivals::Constant)] {
         let spec = LoadSpec {
-            shape,
+            shape: shape.clone(),
             workers: 3,
             requests: Some(500),
             duration_ns: 3_600_000 * MILLISECOND,
@@ -295,7 +314,7 @@ fn a_server_that_closes_each_connection_costs_a_connect_per_request() {
 fn a_request_that_asks_for_closing_gets_a_connection_of_its_own() {
     let server = Server::new(answer(OK, Duration::ZERO));
     let mut spec = spec(&[server.address]);
-    spec.request.headers.push(("connection".into(), "close".into()));
+    spec.targets[0].headers.push(("connection".into(), "close".into()));
     let record = load(&spec);
     assert!(record.counts.completed > 20);
     assert_eq!((record.connections.reused, record.connections.closed_by_peer), (0, 0));
@@ -324,7 +343,7 @@ fn nobody_there_is_told_at_once() {
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     for workers in [1, 2] {
         let spec = LoadSpec { workers, ..spec(&[address]) };
-        let error = run(&spec, &AtomicBool::new(false), |_| {}).expect_err("nobody listens");
+        let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("nobody listens");
         assert!(matches!(error, LoadError::NoConnection { asked: 4, .. }), "{error}");
         assert!(error.to_string().contains("refused") && error.to_string().contains(&address.to_string()));
     }
@@ -349,7 +368,8 @@ fn silence_is_a_timeout_at_the_moment_it_was_given_up() {
     let server = Server::new(silent);
     for shape in [Shape::Closed, open(100.0, Arrivals::Constant)] {
         let timeout_ns = 60 * MILLISECOND;
-        let record = load(&LoadSpec { shape, timeout_ns, ..spec(&[server.address]) });
+        let record =
+            load(&LoadSpec { shape, timeouts: Timeouts::all(timeout_ns), ..spec(&[server.address]) });
         assert!(record.counts.timeouts >= 4, "{:?}", record.counts);
         assert_eq!(record.counts.completed, 0);
         assert!(record.counts.errors.contains_key("timeout while waiting for the response"));
@@ -379,7 +399,7 @@ fn half_a_response_is_a_reset() {
 fn a_server_that_closes_what_it_accepts_is_survived() {
     let server = Server::new(|connection, _| drop(connection));
     // Whether a connection still stands when traffic begins is a race; either way it ends, and the counts add up.
-    match run(&spec(&[server.address]), &AtomicBool::new(false), |_| {}) {
+    match run(&spec(&[server.address]), &AtomicBool::new(false), Watch::Phases, |_| {}) {
         Ok(record) => {
             adds_up(&record);
             assert!(record.counts.resets > 0);
@@ -399,10 +419,11 @@ fn an_interrupt_ends_the_trial_with_what_there_is() {
         (&mute, open(1000.0, Arrivals::Poisson)),
     ] {
         let hour = 3_600_000 * MILLISECOND;
-        let spec = LoadSpec { shape, duration_ns: hour, timeout_ns: hour, ..spec(&[server.address]) };
+        let spec =
+            LoadSpec { shape, duration_ns: hour, timeouts: Timeouts::all(hour), ..spec(&[server.address]) };
         let interrupt = AtomicBool::new(false);
-        let record = run(&spec, &interrupt, |line| {
-            interrupt.store(line.phase == Phase::Measuring, Ordering::Relaxed);
+        let record = run(&spec, &interrupt, Watch::Phases, |told| {
+            interrupt.store(phase(told).phase == Phase::Measuring, Ordering::Relaxed);
         });
         let record = record.expect("connections stood");
         assert!(record.interrupted && record.measured_ns < 10_000 * MILLISECOND);
@@ -413,8 +434,8 @@ fn an_interrupt_ends_the_trial_with_what_there_is() {
 #[test]
 fn an_interrupt_before_traffic_leaves_an_empty_record() {
     let server = Server::new(answer(OK, Duration::ZERO));
-    let record =
-        run(&spec(&[server.address]), &AtomicBool::new(true), |_| {}).expect("interrupted, not failed");
+    let record = run(&spec(&[server.address]), &AtomicBool::new(true), Watch::Phases, |_| {})
+        .expect("interrupted, not failed");
     assert!(record.interrupted);
     assert_eq!((record.counts.scheduled, record.lifetime.sent), (0, 0));
     assert!(record.measured_ns < 50 * MILLISECOND, "seen before the first request");
@@ -426,7 +447,7 @@ fn a_known_delay_is_found_in_the_service_time() {
     let delay = 5 * MILLISECOND;
     let server = Server::new(answer(OK, Duration::from_nanos(delay)));
     for shape in [Shape::Closed, open(100.0, Arrivals::Constant)] {
-        let record = load(&LoadSpec { shape, ..spec(&[server.address]) });
+        let record = load(&LoadSpec { shape: shape.clone(), ..spec(&[server.address]) });
         // Low quantiles: a machine that does much else holds some of them up, but not all.
         assert!(quantile(&record.histograms.service_time, 0.0) >= delay - delay / 500, "{shape:?}");
         assert!(quantile(&record.histograms.service_time, 0.2) < 2 * delay, "{shape:?}");
@@ -454,10 +475,10 @@ fn a_large_request_and_a_large_response_pass_whole() {
         }
     });
     let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
-    spec.request.body = vec![b'y'; LARGE];
+    spec.targets[0].body = vec![b'y'; LARGE];
     // The head's length is taken off, so that the server's count is exact.
-    let head = Target::new(&spec.request).expect("fit to be sent").bytes.len() - LARGE;
-    spec.request.body.truncate(LARGE + 1 - head);
+    let head = Target::new(&spec.targets[0]).expect("fit to be sent").bytes.len() - LARGE;
+    spec.targets[0].body.truncate(LARGE + 1 - head);
     spec.duration_ns = 60_000 * MILLISECOND;
     let record = load(&spec);
     assert_eq!(record.counts.completed, 5, "{:?}", record.counts);
@@ -479,11 +500,11 @@ fn what_cannot_be_carried_out_is_refused() {
         (LoadSpec { shape: open(f64::NAN, Arrivals::Constant), ..good.clone() }, "rate is NaN"),
         (LoadSpec { shape: open(9.0, Arrivals::Jitter(1.5)), ..good.clone() }, "jitter is 1.5"),
     ] {
-        let error = run(&bad, &AtomicBool::new(false), |_| {}).expect_err(part);
+        let error = run(&bad, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err(part);
         assert!(matches!(&error, LoadError::Spec(text) if text.contains(part)), "{error}");
     }
     let pinned = LoadSpec { cpus: vec![1_000_000], ..good };
-    let error = run(&pinned, &AtomicBool::new(false), |_| {}).expect_err("no such CPU");
+    let error = run(&pinned, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("no such CPU");
     assert!(matches!(error, LoadError::Pin { cpu: 1_000_000, .. }), "{error}");
 }
 

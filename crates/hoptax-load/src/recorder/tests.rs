@@ -86,7 +86,9 @@ fn the_three_latencies_differ_where_they_should() {
 fn timeouts_are_recorded_and_other_failures_counted() {
     let mut recorder = recorder();
     let times = Times { scheduled: START, sent: Some(START), first_byte: None };
-    for failure in [Failure::Timeout, Failure::Reset, Failure::BadResponse, Failure::Connect] {
+    for failure in
+        [Cause::ReadTimeout, Cause::ResetInResponse, Cause::MalformedResponse, Cause::ConnectRefused]
+    {
         recorder.scheduled(START);
         recorder.failed(times, START + 30 * MILLISECOND, failure, "gone");
     }
@@ -114,7 +116,7 @@ fn error_texts_are_bounded() {
         recorder.failed(
             Times { scheduled: START, ..Times::default() },
             START,
-            Failure::Reset,
+            Cause::ResetInResponse,
             &text.to_string(),
         );
     }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::clock::SECOND;
-use crate::spec::RequestSpec;
-use std::net::IpAddr;
+use crate::spec::TargetSpec;
+use std::net::{IpAddr, SocketAddr};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TIMEOUT: u64 = SECOND;
@@ -20,7 +20,7 @@ struct Script {
 }
 
 impl EventLoop for Script {
-    fn connect(&mut self, token: Token, _: SocketAddr, _: Option<IpAddr>) -> io::Result<()> {
+    fn connect(&mut self, token: Token, _: &Address, _: Option<IpAddr>) -> io::Result<()> {
         let until = clock::now() + self.connect_takes;
         while clock::now() < until {}
         self.connecting.push(token);
@@ -71,11 +71,15 @@ impl EventLoop for Script {
 }
 
 fn target() -> Target {
-    Target::new(&RequestSpec {
+    Target::new(&TargetSpec {
+        name: "target".into(),
+        weight: 1,
         method: "GET".into(),
         path: "/".into(),
         headers: vec![("host".into(), "test".into())],
         body: Vec::new(),
+        body_is_template: false,
+        checks: Vec::new(),
     })
     .expect("fit for a head")
 }
@@ -92,7 +96,7 @@ fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
 
 #[test]
 fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
-    let (target, addresses) = (target(), [SocketAddr::from(([127, 0, 0, 1], 1))]);
+    let (target, addresses) = (target(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
     let setup = Setup { addresses: &addresses, target: &target, timeout: TIMEOUT, spin: false };
     for (answers, completed, timeouts) in [(true, 3, 0), (false, 0, 3)] {
         let mut io = Script::default();
@@ -113,7 +117,7 @@ fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
 
 #[test]
 fn connecting_takes_what_one_connect_takes_and_not_all_of_them() {
-    let (target, addresses) = (target(), [SocketAddr::from(([127, 0, 0, 1], 1))]);
+    let (target, addresses) = (target(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
     let setup = Setup { addresses: &addresses, target: &target, timeout: TIMEOUT, spin: false };
     let mut io = Script { connect_takes: MILLISECOND, ..Script::default() };
     let worker = opened(&setup, &mut io, 40);

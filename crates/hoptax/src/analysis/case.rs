@@ -65,9 +65,10 @@ impl Load {
     fn new(index: usize, point: &LoadPoint) -> Self {
         let connections =
             format!("{} connection{}", point.connections, if point.connections == 1 { "" } else { "s" });
-        let (kind, rate, arrivals, label) = match point.shape {
+        let (kind, rate, arrivals, label) = match &point.shape {
             Shape::Closed => ("closed", None, None, format!("closed loop, {connections}")),
             Shape::Open { rate, arrivals } => {
+                let rate = rate.mean();
                 let (name, manner) = match arrivals {
                     Arrivals::Constant => ("constant", "constant".to_string()),
                     Arrivals::Jitter(share) => ("jitter", format!("jitter ±{} %", share * 100.0)),

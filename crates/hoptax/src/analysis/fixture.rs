@@ -15,7 +15,7 @@ use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
 use hoptax_load::record::{
     Bytes, Connections, Counts, GeneratorCpu, Histograms, Lifetime, LoadRecord, RECORD_SCHEMA, Window,
 };
-use hoptax_load::spec::{Arrivals, Shape};
+use hoptax_load::spec::{Arrivals, Rate, Shape};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) fn closed_point(connections: u32, seconds: u64) -> LoadPoint {
 }
 
 pub(crate) fn open_point(rate: f64, connections: u32, seconds: u64) -> LoadPoint {
-    let shape = Shape::Open { rate, arrivals: Arrivals::Jitter(0.1) };
+    let shape = Shape::Open { rate: Rate::Fixed(rate), arrivals: Arrivals::Jitter(0.1) };
     LoadPoint { shape, connections, duration: Duration::from_secs(seconds), requests: None }
 }
 
@@ -320,12 +320,15 @@ fn load_record() -> LoadRecord {
             closed_by_peer: 0,
         },
         bytes: Bytes { sent: REQUESTS * 60, received: REQUESTS * 1100, body: REQUESTS * 1024 },
+        targets: Vec::new(),
+        tls: None,
         histograms: Histograms {
             response_time: none.clone(),
             service_time: none.clone(),
             send_lag: none.clone(),
             first_byte: none.clone(),
             connect: none,
+            tls_handshake: None,
         },
         cpu: GeneratorCpu { used_ns: SECOND / 10, busiest_worker_ns: SECOND / 10 },
         rss_bytes_max: 6 << 20,

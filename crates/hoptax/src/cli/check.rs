@@ -140,9 +140,11 @@ impl ContenderOutlook {
 
 impl LoadOutlook {
     fn of(load: &LoadPoint) -> Self {
-        let (loops, rate, arrivals) = match load.shape {
+        let (loops, rate, arrivals) = match &load.shape {
             Shape::Closed => ("closed", None, None),
-            Shape::Open { rate, arrivals } => ("open", Some(rate), Some(units::show_arrivals(arrivals))),
+            Shape::Open { rate, arrivals } => {
+                ("open", Some(rate.mean()), Some(units::show_arrivals(*arrivals)))
+            }
         };
         let mut words = format!("{}, {}", load.describe(), units::show_duration(load.duration));
         if let Some(requests) = load.requests {

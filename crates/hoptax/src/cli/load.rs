@@ -4,10 +4,10 @@
 use super::{BadInput, Exit};
 use crate::plan::units;
 use anyhow::Context as _;
-use hoptax_load::LoadError;
 use hoptax_load::event_loop::Choice;
-use hoptax_load::record::{LoadRecord, Phase, PhaseLine};
+use hoptax_load::record::{LoadRecord, Phase, PhaseLine, Progress as Told};
 use hoptax_load::spec::{Arrivals, LoadSpec};
+use hoptax_load::{LoadError, Watch};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -157,9 +157,13 @@ fn watch_for_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
 fn generate(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
-    observe: impl FnMut(PhaseLine),
+    mut observe: impl FnMut(PhaseLine),
 ) -> anyhow::Result<LoadRecord> {
-    hoptax_load::run(spec, interrupt, observe).map_err(|error| match error {
+    let observe = |told| match told {
+        Told::Phase(line) => observe(line),
+        Told::Window { .. } => {}
+    };
+    hoptax_load::run(spec, interrupt, Watch::Phases, observe).map_err(|error| match error {
         LoadError::Spec(_) => BadInput(error.to_string()).into(),
         other => other.into(),
     })

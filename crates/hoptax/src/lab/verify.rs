@@ -4,7 +4,7 @@
 //! headers, but not content encodings. What a hop is free to change is not compared: see [`HOP_BY_HOP`].
 
 use crate::record::{Failure, Stage};
-use hoptax_load::spec::RequestSpec;
+use hoptax_load::spec::TargetSpec;
 use hoptax_wire::http1::{ResponseDecoder, Step, fields, request_head};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -53,7 +53,7 @@ pub struct Answer {
 pub fn verify(
     direct: SocketAddr,
     gateway: SocketAddr,
-    request: &RequestSpec,
+    request: &TargetSpec,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let fail = |message: String, detail: String| Failure { stage: Stage::Verify, message, detail };
@@ -81,7 +81,7 @@ pub fn verify(
 ///
 /// # Errors
 /// If there is no connection, no whole answer within `timeout`, or what comes is not HTTP/1.x.
-pub fn ask(address: SocketAddr, request: &RequestSpec, timeout: Duration) -> anyhow::Result<Answer> {
+pub fn ask(address: SocketAddr, request: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
     let deadline = Instant::now() + timeout;
     let left = || {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -198,13 +198,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    fn request() -> RequestSpec {
-        RequestSpec {
-            method: "GET".into(),
-            path: "/".into(),
-            headers: vec![("host".into(), "echo.com".into())],
-            body: vec![],
-        }
+    fn request() -> TargetSpec {
+        TargetSpec::only("GET", "/", vec![("host".into(), "echo.com".into())], vec![])
     }
 
     /// Answers connection after connection with `answers` in turn, then closes.

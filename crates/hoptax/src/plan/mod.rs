@@ -234,10 +234,10 @@ impl LoadPoint {
             1 => "1 connection".to_owned(),
             count => format!("{count} connections"),
         };
-        match self.shape {
+        match &self.shape {
             Shape::Closed => format!("closed, {connections}"),
             Shape::Open { rate, arrivals } => {
-                let (rate, arrivals) = (units::show_rate(rate), units::show_arrivals(arrivals));
+                let (rate, arrivals) = (units::show_pace(rate), units::show_arrivals(*arrivals));
                 format!("open, {rate} {arrivals}, {connections}")
             }
         }

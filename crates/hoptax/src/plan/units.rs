@@ -4,7 +4,7 @@
 //! person and as milliseconds by the next. Every function here also serves as a value parser of the command line.
 
 use super::{Delay, Metric};
-use hoptax_load::spec::Arrivals;
+use hoptax_load::spec::{Arrivals, Rate};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -123,6 +123,23 @@ pub fn rate(text: &str) -> Result<f64, UnitError> {
         return Err(UnitError::new("a rate of zero sends nothing", EXAMPLES));
     }
     Ok(number / seconds)
+}
+
+/// Shows a rate, or its stages.
+pub fn show_pace(rate: &Rate) -> String {
+    let stages = match rate {
+        Rate::Fixed(rate) => return show_rate(*rate),
+        Rate::Stages(stages) => stages,
+    };
+    let words = stages.iter().map(|stage| {
+        let time = show_duration(Duration::from_nanos(stage.for_ns));
+        if stage.from == stage.to {
+            format!("{} for {time}", show_rate(stage.from))
+        } else {
+            format!("ramp to {} over {time}", show_rate(stage.to))
+        }
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Shows a rate given in requests per second.

@@ -7,7 +7,7 @@ use crate::probe::{Sampler, Timeline};
 use crate::record::{Failure, Stage};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine};
-use hoptax_load::spec::{LoadSpec, RequestSpec};
+use hoptax_load::spec::{LoadSpec, TargetSpec, Timeouts};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -54,7 +54,7 @@ impl LocalTraffic {
 impl Traffic for LocalTraffic {
     fn verify(
         &mut self,
-        request: &RequestSpec,
+        request: &TargetSpec,
         timeout: Duration,
         direct: SocketAddr,
         gateway: SocketAddr,
@@ -137,8 +137,9 @@ fn follow(
     lines: &Receiver<String>,
     phase: &mut dyn FnMut(Phase),
 ) -> Vec<String> {
-    let connecting = spec.timeout_ns.max(10 * clock::SECOND);
-    let limit = clock::now() + connecting + spec.warmup_ns + spec.duration_ns + spec.timeout_ns + SLACK_NS;
+    let Timeouts { connect_ns, total_ns, .. } = spec.timeouts;
+    let connecting = connect_ns.saturating_mul(2).max(10 * clock::SECOND);
+    let limit = clock::now() + connecting + spec.warmup_ns + spec.duration_ns + total_ns + SLACK_NS;
     let mut complaints = Vec::new();
     let mut told = false;
     loop {

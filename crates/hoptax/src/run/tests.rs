@@ -4,6 +4,7 @@ use super::*;
 use crate::lab::fake::{self, FakeDriver, Script};
 use crate::lab::ledger::{InstanceCounts, Ledger};
 use crate::record::dir::Run as ReadRun;
+use hoptax_load::Address;
 use hoptax_load::histogram::{self, Encoded};
 use hoptax_load::record as load;
 use std::cell::RefCell;
@@ -24,10 +25,17 @@ struct FakeTraffic {
     nothing_is_due: bool,
 }
 
+fn port(address: &Address) -> u16 {
+    match address {
+        Address::Tcp(address) => address.port(),
+        Address::Unix(path) => panic!("no service of these tests listens on {}", path.display()),
+    }
+}
+
 impl Traffic for FakeTraffic {
     fn verify(
         &mut self,
-        _: &RequestSpec,
+        _: &TargetSpec,
         _: Duration,
         _: SocketAddr,
         gateway: SocketAddr,
@@ -50,7 +58,7 @@ impl Traffic for FakeTraffic {
         interrupted: &AtomicBool,
         phase: &mut dyn FnMut(Phase),
     ) -> Loaded {
-        self.log.borrow_mut().push(format!("load {}", spec.addresses[0].port()));
+        self.log.borrow_mut().push(format!("load {}", port(&spec.addresses[0])));
         phase(Phase::Measuring);
         self.loads += 1;
         if self.interrupt_at_load == Some(self.loads) {
@@ -79,12 +87,15 @@ fn record(completed: u64) -> LoadRecord {
         lifetime: load::Lifetime { sent: 100, completed, opened: 1 },
         connections: load::Connections::default(),
         bytes: load::Bytes::default(),
+        targets: Vec::new(),
+        tls: None,
         histograms: load::Histograms {
             response_time: empty.clone(),
             service_time: empty.clone(),
             send_lag: empty.clone(),
             first_byte: empty.clone(),
             connect: empty,
+            tls_handshake: None,
         },
         cpu: load::GeneratorCpu::default(),
         rss_bytes_max: 0,

@@ -6,9 +6,11 @@ use crate::lab::ledger::Ledger;
 use crate::plan::{LoadPoint, Plan};
 use crate::record::{Failure, HostUsage, LedgerDelta, RoleUsage, SCHEMA, Stage, TrialRecord};
 use crate::schedule::{Contender, Slot};
+use hoptax_load::Address;
 use hoptax_load::event_loop::Choice;
 use hoptax_load::random::Random;
-use hoptax_load::spec::{LoadSpec, RequestSpec, SPEC_SCHEMA};
+use hoptax_load::spec::{HttpVersion, LoadSpec, SPEC_SCHEMA, TargetSpec, Timeouts};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -42,14 +44,19 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
     let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
     LoadSpec {
         schema: SPEC_SCHEMA,
-        request: request(plan, run.body.clone(), addresses[0]),
-        addresses,
+        targets: vec![request(plan, run.body.clone(), addresses[0])],
+        files: BTreeMap::new(),
+        addresses: addresses.into_iter().map(Address::from).collect(),
+        sources: Vec::new(),
+        tls: None,
+        http: HttpVersion::Http11,
+        requests_per_connection: None,
         shape,
         connections,
         warmup_ns: nanoseconds(plan.warmup),
         duration_ns: nanoseconds(duration),
         requests,
-        timeout_ns: nanoseconds(plan.timeout),
+        timeouts: Timeouts::all(nanoseconds(plan.timeout)),
         workers: (cpus.len() as u32).clamp(1, connections),
         cpus,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
@@ -59,12 +66,12 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
 }
 
 /// The plan's request as it is sent to `address`.
-pub(super) fn request(plan: &Plan, body: Vec<u8>, address: SocketAddr) -> RequestSpec {
+pub(super) fn request(plan: &Plan, body: Vec<u8>, address: SocketAddr) -> TargetSpec {
     let mut headers = plan.target.headers.clone();
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
         headers.insert(0, ("host".to_owned(), address.to_string()));
     }
-    RequestSpec { method: plan.target.method.clone(), path: plan.target.path.clone(), headers, body }
+    TargetSpec::only(&plan.target.method, &plan.target.path, headers, body)
 }
 
 /// The record of a trial that was loaded.

@@ -8,7 +8,7 @@ use hoptax::lab::tree::descendants;
 use hoptax::lab::{Driver as _, verify};
 use hoptax::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
 use hoptax::record::Stage;
-use hoptax_load::spec::RequestSpec;
+use hoptax_load::spec::TargetSpec;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,13 +24,8 @@ fn upstream_of(plan: &mut Plan) -> &mut BuiltInUpstream {
     }
 }
 
-fn request() -> RequestSpec {
-    RequestSpec {
-        method: "GET".into(),
-        path: "/some/path?query=1".into(),
-        headers: vec![("host".into(), "echo.com".into())],
-        body: vec![],
-    }
+fn request() -> TargetSpec {
+    TargetSpec::only("GET", "/some/path?query=1", vec![("host".into(), "echo.com".into())], vec![])
 }
 
 #[test]

@@ -85,15 +85,21 @@ fn adds_up(case: &Value) {
 
 fn spec(upstream: &Upstream, duration: Duration) -> Value {
     json!({
-        "schema": 1,
+        "schema": 2,
         "addresses": [upstream.address],
-        "request": {"method": "GET", "path": "/", "headers": [["host", "test"]], "body": ""},
+        "targets": [
+            {"name": "root", "weight": 1, "method": "GET", "path": "/", "headers": [["host", "test"]], "body": ""}
+        ],
         "shape": {"loop": "closed"},
         "connections": 4,
         "warmup_ns": 20_000_000,
         "duration_ns": duration.as_nanos() as u64,
         "requests": null,
-        "timeout_ns": 3_000_000_000_u64,
+        "timeouts": {
+            "connect_ns": 3_000_000_000_u64,
+            "first_byte_ns": 3_000_000_000_u64,
+            "total_ns": 3_000_000_000_u64
+        },
         "workers": 1,
         "cpus": [],
         "seed": 1,

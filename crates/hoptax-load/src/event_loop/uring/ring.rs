@@ -17,7 +17,6 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrAny, SocketFlags};
 use rustix::process::{Resource, getrlimit};
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// Most descriptors that are registered; those of tokens above go by their number.
@@ -197,8 +196,8 @@ impl Ring {
     }
 
     /// Queues a connect.
-    pub(super) fn connect(&mut self, owner: Owner, socket: Socket<'_>, to: SocketAddr) -> io::Result<()> {
-        let address = Box::new(SocketAddrAny::from(to));
+    pub(super) fn connect(&mut self, owner: Owner, socket: Socket<'_>, to: SocketAddrAny) -> io::Result<()> {
+        let address = Box::new(to);
         let (pointer, length) = (address.as_ptr().cast(), address.addr_len());
         self.make_room()?;
         self.addresses.push(address);

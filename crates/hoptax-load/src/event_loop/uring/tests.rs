@@ -90,7 +90,7 @@ fn more_happens_in_a_turn_than_the_queue_holds() {
     let Some(mut io) = uring(TINY) else { return };
     let (listener, address) = listener();
     for token in 0..40 {
-        io.connect(Token(token), address, None).expect("connect starts");
+        io.connect(Token(token), &address.into(), None).expect("connect starts");
     }
     let mut witness = Witness::default();
     turn_until(&mut io, &mut witness, |witness| witness.connected.len() == 40);
@@ -140,7 +140,7 @@ fn tokens_beyond_the_registered_ones_work_too() {
     let Some(mut io) = uring(SIZES) else { return };
     let (listener, address) = listener();
     let token = Token(40_000);
-    io.connect(token, address, None).expect("connect starts");
+    io.connect(token, &address.into(), None).expect("connect starts");
     let mut peer = listener.accept().expect("accepts").0;
     let mut witness = Witness::default();
     turn_until(&mut io, &mut witness, |witness| witness.connected == [(token, true)]);

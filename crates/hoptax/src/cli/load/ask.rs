@@ -3,7 +3,8 @@
 use super::url::Url;
 use super::{Args, BadInput};
 use anyhow::Context as _;
-use hoptax_load::spec::{Arrivals, LoadSpec, RequestSpec, SPEC_SCHEMA, Shape};
+use hoptax_load::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts};
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
@@ -24,17 +25,24 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
     let default_workers = cpus.len().max(1) as u32;
     Ok(LoadSpec {
         schema: SPEC_SCHEMA,
-        addresses: vec![url.resolve().map_err(BadInput)?],
-        request: request(args, &url)?,
+        addresses: vec![url.resolve().map_err(BadInput)?.into()],
+        sources: Vec::new(),
+        tls: None,
+        http: HttpVersion::Http11,
+        requests_per_connection: None,
+        targets: vec![target(args, &url)?],
+        files: BTreeMap::new(),
         shape: match args.rate {
             None => Shape::Closed,
-            Some(rate) => Shape::Open { rate, arrivals: args.arrivals.unwrap_or(Arrivals::Constant) },
+            Some(rate) => {
+                Shape::Open { rate: Rate::Fixed(rate), arrivals: args.arrivals.unwrap_or(Arrivals::Constant) }
+            }
         },
         connections: args.connections,
         warmup_ns: nanoseconds(args.warmup),
         duration_ns: nanoseconds(args.duration.unwrap_or(default_duration)),
         requests: args.requests,
-        timeout_ns: nanoseconds(args.timeout),
+        timeouts: Timeouts::all(nanoseconds(args.timeout)),
         workers: args.workers.unwrap_or(default_workers),
         cpus,
         seed: args.seed,
@@ -61,7 +69,7 @@ pub(super) fn read_spec(file: &Path) -> anyhow::Result<LoadSpec> {
         .map_err(|error| BadInput(format!("{} is not a load spec: {error}", file.display())).into())
 }
 
-fn request(args: &Args, url: &Url) -> anyhow::Result<RequestSpec> {
+fn target(args: &Args, url: &Url) -> anyhow::Result<TargetSpec> {
     let body = match args.body.as_deref().map(|body| (body, body.strip_prefix('@'))) {
         None => Vec::new(),
         Some((_, Some(file))) => {
@@ -75,12 +83,7 @@ fn request(args: &Args, url: &Url) -> anyhow::Result<RequestSpec> {
         headers.insert(0, ("host".to_owned(), url.authority.clone()));
     }
     let default_method = if args.body.is_some() { "POST" } else { "GET" };
-    Ok(RequestSpec {
-        method: args.method.as_deref().unwrap_or(default_method).to_owned(),
-        path: url.path.clone(),
-        headers,
-        body,
-    })
+    Ok(TargetSpec::only(args.method.as_deref().unwrap_or(default_method), &url.path, headers, body))
 }
 
 fn split_header(text: &str) -> Result<(String, String), BadInput> {
@@ -117,9 +120,12 @@ mod tests {
         let spec = typed("load http://127.0.0.1:99/x").expect("a URL is enough");
         assert_eq!((spec.shape, spec.event_loop), (Shape::Closed, Choice::Auto));
         assert_eq!((spec.connections, spec.workers, spec.requests), (10, 1, None));
-        assert_eq!((spec.duration_ns, spec.timeout_ns, spec.warmup_ns), (10_000_000_000, 10_000_000_000, 0));
-        assert_eq!(spec.request.method, "GET");
-        assert_eq!(spec.request.headers, [("host".to_owned(), "127.0.0.1:99".to_owned())]);
+        assert_eq!(
+            (spec.duration_ns, spec.timeouts.total_ns, spec.warmup_ns),
+            (10_000_000_000, 10_000_000_000, 0)
+        );
+        assert_eq!(spec.targets[0].method, "GET");
+        assert_eq!(spec.targets[0].headers, [("host".to_owned(), "127.0.0.1:99".to_owned())]);
     }
 
     #[test]
@@ -127,16 +133,19 @@ mod tests {
         let line = "load http://127.0.0.1:99/ -c 7 -d 500ms -n 40 -r 60/m --arrivals jitter(20%) -H Host:a -H b:c=d \
                     -b hi --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5 --event-loop io_uring";
         let spec = typed(&line.split_whitespace().collect::<Vec<_>>().join(" ")).expect("all of it is right");
-        assert_eq!(spec.shape, Shape::Open { rate: 1.0, arrivals: Arrivals::Jitter(0.2) });
+        assert_eq!(spec.shape, Shape::Open { rate: Rate::Fixed(1.0), arrivals: Arrivals::Jitter(0.2) });
         assert_eq!((spec.connections, spec.workers, spec.requests, spec.seed), (7, 2, Some(40), 5));
         assert_eq!(spec.event_loop, Choice::IoUring);
         assert_eq!(
-            (spec.duration_ns, spec.timeout_ns, spec.warmup_ns),
+            (spec.duration_ns, spec.timeouts.total_ns, spec.warmup_ns),
             (500_000_000, 1_000_000_000, 2_000_000_000)
         );
-        assert_eq!((spec.request.method.as_str(), spec.request.body.as_slice()), ("POST", b"hi".as_slice()));
+        assert_eq!(
+            (spec.targets[0].method.as_str(), spec.targets[0].body.as_slice()),
+            ("POST", b"hi".as_slice())
+        );
         let headers = [("Host".to_owned(), "a".to_owned()), ("b".to_owned(), "c=d".to_owned())];
-        assert_eq!(spec.request.headers, headers);
+        assert_eq!(spec.targets[0].headers, headers);
     }
 
     #[test]

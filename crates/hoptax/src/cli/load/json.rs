@@ -147,10 +147,10 @@ impl Case {
 
 impl Load {
     fn new(spec: &LoadSpec, record: &LoadRecord) -> Self {
-        let (r#loop, rate, arrivals) = match spec.shape {
+        let (r#loop, rate, arrivals) = match &spec.shape {
             Shape::Closed => ("closed", None, None),
             Shape::Open { rate, arrivals } => {
-                ("open", Some(rate), Some(crate::plan::units::show_arrivals(arrivals)))
+                ("open", Some(rate.mean()), Some(crate::plan::units::show_arrivals(*arrivals)))
             }
         };
         Self {

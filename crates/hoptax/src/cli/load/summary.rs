@@ -64,10 +64,10 @@ impl<'a> Summary<'a> {
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = self.spec;
         writeln!(f, "{}", self.url)?;
-        match spec.shape {
+        match &spec.shape {
             Shape::Closed => write!(f, "closed loop")?,
             Shape::Open { rate, arrivals } => {
-                let (rate, arrivals) = (units::show_rate(rate), units::show_arrivals(arrivals));
+                let (rate, arrivals) = (units::show_pace(rate), units::show_arrivals(*arrivals));
                 write!(f, "open loop at {rate}, {arrivals} arrivals")?;
             }
         }

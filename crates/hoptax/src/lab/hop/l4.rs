@@ -137,7 +137,7 @@ impl<L: EventLoop> Handler<L> for Pairs {
     fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
         let (client, upstream) = (self.tokens.take(), self.tokens.take());
         let index = self.turns.next();
-        if io.connect(upstream, self.turns.address(index), None).is_err() {
+        if io.connect(upstream, &self.turns.address(index).into(), None).is_err() {
             self.tokens.give_back(upstream);
             self.tokens.give_back(client);
             return None;

@@ -5,7 +5,7 @@ use crate::plan::error::Place;
 use crate::plan::raw::{Placed, RawLoad, RawLoop, Sweep};
 use crate::plan::units::{self, show_duration, show_rate};
 use crate::plan::{LoadPoint, Upstream};
-use hoptax_load::spec::{Arrivals, Shape};
+use hoptax_load::spec::{Arrivals, Rate, Shape};
 use std::time::Duration;
 
 /// One request per nanosecond: scheduled moments are whole nanoseconds.
@@ -213,7 +213,9 @@ impl Axes {
 
     fn point(&self, [loops, rate, arrivals, connections, duration, requests]: [usize; 6]) -> LoadPoint {
         let shape = match (self.loops[loops].value, self.rate[rate].value) {
-            (RawLoop::Open, Some(rate)) => Shape::Open { rate, arrivals: self.arrivals[arrivals].value },
+            (RawLoop::Open, Some(rate)) => {
+                Shape::Open { rate: Rate::Fixed(rate), arrivals: self.arrivals[arrivals].value }
+            }
             _ => Shape::Closed,
         };
         LoadPoint {

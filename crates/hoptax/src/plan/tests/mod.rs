@@ -125,7 +125,10 @@ budget:
     assert_eq!(plan.target.body, Some(Body::Size(65_536)));
     assert_eq!(
         plan.load[0].shape,
-        Shape::Open { rate: 1000.0, arrivals: hoptax_load::spec::Arrivals::Jitter(0.25) }
+        Shape::Open {
+            rate: hoptax_load::spec::Rate::Fixed(1000.0),
+            arrivals: hoptax_load::spec::Arrivals::Jitter(0.25)
+        }
     );
     assert_eq!(plan.load[0].requests, Some(500));
     let sets = CpuSets { generator: vec![0], gateway: vec![0, 1], upstream: Vec::new() };

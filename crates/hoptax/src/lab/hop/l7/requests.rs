@@ -104,7 +104,7 @@ impl Proxy {
 
     pub(super) fn connect(&mut self, io: &mut impl EventLoop, index: usize) -> io::Result<Token> {
         let upstream = self.tokens.take();
-        match io.connect(upstream, self.turns.address(index), None) {
+        match io.connect(upstream, &self.turns.address(index).into(), None) {
             Ok(()) => self.slots.put(upstream, Slot::Upstream(Box::new(Upstream::new(index)))),
             Err(error) => {
                 self.tokens.give_back(upstream);

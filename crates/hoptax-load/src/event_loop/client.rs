@@ -1,0 +1,31 @@
+//! Sockets that are about to connect.
+
+use crate::address::Address;
+use rustix::fd::OwnedFd;
+use rustix::net::addr::SocketAddrArg as _;
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// A socket that has not begun to connect, and where it shall. `from` binds the local address; a Unix socket has none.
+///
+/// # Errors
+/// If there is no descriptor, or the local address cannot be had.
+pub(super) fn socket(to: &Address, from: Option<IpAddr>) -> io::Result<(OwnedFd, SocketAddrAny)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    match to {
+        Address::Tcp(to) => {
+            let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            if let Some(from) = from {
+                rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
+            }
+            Ok((socket, to.as_any()))
+        }
+        Address::Unix(path) => {
+            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            Ok((socket, SocketAddrUnix::new(path)?.as_any()))
+        }
+    }
+}
