@@ -3,9 +3,12 @@
 //! ```text
 //!          wanted          permitted             established         sent
 //!   Down ──────────► Queued ────────► Connecting ───────────► Idle ───────► Busy
-//!    ▲ ▲                                  │                   ▲ │ │          │ │
-//!    │ │ rested                           │ failed      ended │ │ │ failed   │ │
-//!    │ └────────────── Resting ◄──────────┴───────────────────┼─┼─┴──────────┤ │
+//!    ▲ ▲                               │      │               ▲ │ │          │ │
+//!    │ │                       reached │      │   established │ │ │          │ │
+//!    │ │                               ▼      │   ┌───────────┤ │ │          │ │
+//!    │ │                            Handshaking ──┘     ended │ │ │ failed   │ │
+//!    │ │ rested                               │ failed        │ │ │          │ │
+//!    │ └────────────── Resting ◄──────────────┴───────────────┼─┼─┴──────────┤ │
 //!    │                                                        └─┼────────────┘ │
 //!    └──────────────────────────────────────────────────────────┴──────────────┘
 //!                                        closed                   ended, and the connection with it
@@ -14,6 +17,7 @@
 //! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome.
 
 use crate::recorder::{Response, Times};
+use crate::tls::Session;
 use hoptax_wire::http1::{HeadCache, Malformed, ParsedResponse, ResponseDecoder, Step};
 
 /// Where a slot stands.
@@ -25,6 +29,8 @@ pub(crate) enum State {
     Queued,
     /// A connection is being made.
     Connecting,
+    /// It stands, and TLS shakes hands on it.
+    Handshaking,
     /// A connection without a request on it.
     Idle,
     /// A request was sent; its response is awaited.
@@ -40,7 +46,9 @@ pub(crate) enum Event {
     Wanted,
     /// It may be made now.
     Permitted,
-    /// It was made.
+    /// The peer was reached; TLS is next.
+    Reached,
+    /// It was made, and may carry a request.
     Established,
     /// A request was handed to the kernel.
     Sent,
@@ -48,7 +56,7 @@ pub(crate) enum Event {
     Ended,
     /// The connection is over, and nothing failed.
     Closed,
-    /// A connect or a request failed.
+    /// A connect, a handshake or a request failed.
     Failed,
     /// Enough rest after a failure.
     Rested,
@@ -60,11 +68,14 @@ impl State {
         Some(match (self, event) {
             (State::Down, Event::Wanted) => State::Queued,
             (State::Queued, Event::Permitted) => State::Connecting,
-            (State::Connecting, Event::Established) => State::Idle,
+            (State::Connecting, Event::Reached) => State::Handshaking,
+            (State::Connecting | State::Handshaking, Event::Established) => State::Idle,
             (State::Idle, Event::Sent) => State::Busy,
             (State::Busy, Event::Ended) => State::Idle,
             (State::Idle | State::Busy, Event::Closed) => State::Down,
-            (State::Connecting | State::Idle | State::Busy, Event::Failed) => State::Resting,
+            (State::Connecting | State::Handshaking | State::Idle | State::Busy, Event::Failed) => {
+                State::Resting
+            }
             (State::Resting, Event::Rested) => State::Down,
             _ => return None,
         })
@@ -83,6 +94,8 @@ pub(crate) struct Slot {
     pub(crate) used: bool,
     /// Failures in a row: each doubles the rest.
     pub(crate) failures: u8,
+    /// TLS of the present connection, where it has any.
+    pub(crate) session: Option<Box<Session>>,
     reader: Reader,
 }
 
@@ -114,6 +127,7 @@ impl Slot {
             connect_started: 0,
             used: false,
             failures: 0,
+            session: None,
             reader: Reader {
                 decoder: ResponseDecoder::new(),
                 status: 0,
@@ -143,7 +157,10 @@ impl Slot {
             next.unwrap_or_else(|| panic!("{event:?} cannot happen to a slot that is {:?}", self.state));
         match event {
             Event::Established => self.used = false,
-            Event::Closed | Event::Failed => self.reader.forget(),
+            Event::Closed | Event::Failed => {
+                self.session = None;
+                self.reader.forget();
+            }
             _ => {}
         }
     }
@@ -223,11 +240,19 @@ impl Reader {
 mod tests {
     use super::*;
 
-    const STATES: [State; 6] =
-        [State::Down, State::Queued, State::Connecting, State::Idle, State::Busy, State::Resting];
-    const EVENTS: [Event; 8] = [
+    const STATES: [State; 7] = [
+        State::Down,
+        State::Queued,
+        State::Connecting,
+        State::Handshaking,
+        State::Idle,
+        State::Busy,
+        State::Resting,
+    ];
+    const EVENTS: [Event; 9] = [
         Event::Wanted,
         Event::Permitted,
+        Event::Reached,
         Event::Established,
         Event::Sent,
         Event::Ended,
@@ -254,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn only_eleven_things_can_happen() {
+    fn only_fourteen_things_can_happen() {
         let legal = STATES.iter().flat_map(|state| EVENTS.iter().filter_map(|event| state.after(*event)));
-        assert_eq!(legal.count(), 11);
+        assert_eq!(legal.count(), 14);
     }
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {

@@ -6,9 +6,10 @@ use crate::histogram::Encoded;
 use crate::limits;
 use crate::pacer::{HIGHEST_RATE, LARGEST_JITTER, LOWEST_RATE};
 use crate::record::{GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA};
-use crate::recorder::{Recorder, Tally};
+use crate::recorder::{Handshakes, Recorder, Tally};
 use crate::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape};
 use crate::target::Target;
+use crate::tls;
 use crate::trial::{self, News, Outcome, Shared, TrialTimes};
 use crate::worker::{Setup, Worker};
 use std::io;
@@ -107,12 +108,14 @@ fn run_on<L: EventLoop>(
 ) -> Result<LoadRecord, LoadError> {
     check(spec)?;
     let target = Target::new(&spec.targets[0]).map_err(|error| LoadError::Spec(error.to_string()))?;
+    let tls = spec.tls.as_ref().map(tls::Client::new).transpose()?;
     limits::make_room_for(spec.connections)?;
     let workers = spec.workers.min(spec.connections);
     let shared = Shared { spec, workers, times: OnceLock::new(), interrupt };
     let setup = Setup {
         addresses: &spec.addresses,
         target: &target,
+        tls: tls.as_ref(),
         timeout: spec.timeouts.total_ns,
         spin: !spec.cpus.is_empty(),
     };
@@ -284,7 +287,7 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         }
     }
     let plain = spec.sources.is_empty() && spec.http == HttpVersion::Http11;
-    if spec.targets.len() != 1 || spec.tls.is_some() || !plain || spec.requests_per_connection.is_some() {
+    if spec.targets.len() != 1 || !plain || spec.requests_per_connection.is_some() {
         return wrong("this cannot be carried out yet".into());
     }
     if let Shape::Open { rate, arrivals } = &spec.shape {
@@ -317,6 +320,7 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
         tally.add(outcome.tally);
     }
     tally.connections.asked = u64::from(spec.connections);
+    let tls = spec.tls.is_some().then(|| tally.tls.take().unwrap_or_else(|| Box::new(Handshakes::new())));
     let latencies = &tally.histograms;
     LoadRecord {
         schema: RECORD_SCHEMA,
@@ -332,10 +336,10 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
             send_lag: Encoded::new(&latencies.send_lag),
             first_byte: Encoded::new(&latencies.first_byte),
             connect: Encoded::new(&latencies.connect),
-            tls_handshake: None,
+            tls_handshake: tls.as_ref().map(|handshakes| Encoded::new(&handshakes.took)),
         },
         targets: Vec::new(),
-        tls: None,
+        tls: tls.map(|handshakes| handshakes.tally),
         counts: tally.counts,
         completed_in_time: tally.completed_in_time,
         lifetime: tally.lifetime,

@@ -17,6 +17,7 @@ mod recorder;
 pub mod spec;
 mod target;
 mod timeouts;
+mod tls;
 mod trial;
 mod worker;
 

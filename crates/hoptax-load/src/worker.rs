@@ -11,12 +11,13 @@ use crate::record::Cause;
 use crate::recorder::{Recorder, Response, Tally, Times};
 use crate::target::Target;
 use crate::timeouts::Timeouts;
+use crate::tls::Client;
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 
-/// Connects under way at once, per worker: below the least listen backlog in common use (128), so that opening thousands
+/// Connects and TLS handshakes under way at once, per worker: below the least listen backlog in common use (128), so that opening thousands
 /// of connections overflows nobody's.
 const CONNECTS_AT_ONCE: usize = 128;
 /// Connects started before the loop looks which have succeeded: on loopback one succeeds within the call, and what it took
@@ -38,6 +39,8 @@ const OPENING_ATTEMPTS: u8 = 5;
 pub(crate) struct Setup<'a> {
     pub(crate) addresses: &'a [Address],
     pub(crate) target: &'a Target,
+    /// TLS on every connection.
+    pub(crate) tls: Option<&'a Client>,
     pub(crate) timeout: u64,
     /// Whether to spin before a due moment.
     pub(crate) spin: bool,
@@ -71,6 +74,7 @@ pub(crate) struct Worker<'a> {
     resting: BinaryHeap<Reverse<(u64, u32)>>,
     /// Slots that want a connection, first come first served.
     queued: VecDeque<u32>,
+    /// Slots that connect or shake hands.
     connecting: usize,
     /// Open loop: slots that a request may be given to, the one that is free longest in front.
     free: VecDeque<u32>,
@@ -79,6 +83,7 @@ pub(crate) struct Worker<'a> {
     /// Slots with a request.
     under_way: usize,
     cache: HeadCache<ParsedResponse>,
+    tls: Option<Box<tls::Side>>,
     /// Why the last connect failed.
     pub(crate) connect_error: Option<String>,
 }
@@ -106,6 +111,7 @@ impl<'a> Worker<'a> {
             starting: 0..0,
             under_way: 0,
             cache: HeadCache::new(),
+            tls: setup.tls.map(tls::Side::new),
             connect_error: None,
         }
     }
@@ -256,7 +262,12 @@ impl<'a> Worker<'a> {
     }
 
     fn send<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        if let Err(error) = io.send(Token(slot), &self.setup.target.bytes) {
+        let bytes = &self.setup.target.bytes;
+        let sent = match &mut self.tls {
+            None => io.send(Token(slot), bytes),
+            Some(tls) => tls.send(io, slot, &mut self.slots[slot as usize], bytes),
+        };
+        if let Err(error) = sent {
             return self.fail(io, slot, now, Cause::ResetBeforeResponse, &error.to_string());
         }
         let state = &mut self.slots[slot as usize];
@@ -312,7 +323,7 @@ impl<'a> Worker<'a> {
         io.close(Token(slot));
         self.timeouts.disarm(slot);
         let state = &mut self.slots[slot as usize];
-        self.connecting -= usize::from(state.state() == State::Connecting);
+        self.connecting -= usize::from(matches!(state.state(), State::Connecting | State::Handshaking));
         state.step(Event::Failed);
         let rest = SHORTEST_REST.saturating_mul(1 << state.failures.min(20)).min(LONGEST_REST);
         state.failures = state.failures.saturating_add(1);
@@ -327,10 +338,11 @@ impl<'a> Worker<'a> {
         let state = &self.slots[slot as usize];
         let (cause, text) = match (state.state(), state.request.and_then(|times| times.first_byte)) {
             (State::Connecting, _) => (Cause::ConnectTimeout, "timeout while connecting"),
+            (State::Handshaking, _) => (Cause::TlsTimeout, "timeout in the TLS handshake"),
             (_, None) => (Cause::ResponseTimeout, "timeout while waiting for the response"),
             (_, Some(_)) => (Cause::ReadTimeout, "timeout while reading the response"),
         };
-        if state.state() == State::Connecting {
+        if matches!(state.state(), State::Connecting | State::Handshaking) {
             self.connect_error = Some(text.to_owned());
         }
         self.fail(io, slot, now, cause, text);
@@ -363,6 +375,7 @@ impl<'a> Worker<'a> {
         if !keep_alive {
             self.recorder.closed_by_peer(now);
         }
+        let keep_alive = keep_alive && !state.session.as_ref().is_some_and(|session| session.is_spent());
         // An answer to half a request leaves the other half in the way of the next one.
         if keep_alive && !self.setup.target.closes && io.unsent(Token(slot)) == 0 {
             state.step(Event::Ended);
@@ -380,20 +393,10 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
         let slot = token.0;
         match result {
             Ok(()) => {
-                self.connecting -= 1;
-                self.timeouts.disarm(slot);
-                let state = &mut self.slots[token.index()];
-                state.step(Event::Established);
-                let (started, wanted) = (state.connect_started, state.request.is_some());
-                if matches!(self.source, Source::Opening) {
-                    // Before traffic, an established connection is all the success there can be.
-                    state.failures = 0;
-                }
-                self.recorder.opened(started, now);
-                if wanted {
-                    self.send(io, slot, now);
-                } else if !self.starting.contains(&slot) {
-                    self.freed(io, slot, now);
+                self.recorder.opened(self.slots[token.index()].connect_started, now);
+                match self.tls {
+                    None => self.established(io, slot, now),
+                    Some(_) => self.shake_hands(io, slot, now),
                 }
             }
             Err(error) => self.connect_failed(io, slot, now, &error),
@@ -402,32 +405,70 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
         let now = clock::now();
-        let state = &mut self.slots[token.index()];
+        match self.tls {
+            None => self.read(io, token.0, now, bytes),
+            Some(_) => self.decrypt(io, token.0, now, bytes),
+        }
+    }
+
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        self.ended(io, token.0, clock::now(), result);
+        AfterEnd::Close
+    }
+}
+
+impl Worker<'_> {
+    /// A connection stands and may carry requests.
+    fn established<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        self.connecting -= 1;
+        self.timeouts.disarm(slot);
+        let state = &mut self.slots[slot as usize];
+        state.step(Event::Established);
+        let wanted = state.request.is_some();
+        if matches!(self.source, Source::Opening) {
+            // Before traffic, an established connection is all the success there can be.
+            state.failures = 0;
+        }
+        if wanted {
+            self.send(io, slot, now);
+        } else if !self.starting.contains(&slot) {
+            self.freed(io, slot, now);
+        }
+    }
+
+    /// Bytes of HTTP came.
+    fn read<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
+        let state = &mut self.slots[slot as usize];
         if state.state() != State::Busy {
             // A server that speaks unasked (a 408 to an idle connection) is about to close it.
-            io.close(token);
-            return self.lost(token.0, now);
+            io.close(Token(slot));
+            return self.lost(slot, now);
         }
         if let Some(times) = state.request.as_mut() {
             times.first_byte.get_or_insert(now);
         }
         match state.read(&mut self.cache, bytes) {
             Ok(Read::More) => {}
-            Ok(Read::Whole { response, keep_alive }) => self.complete(io, token.0, now, response, keep_alive),
-            Err(malformed) => self.fail(io, token.0, now, Cause::MalformedResponse, &malformed.to_string()),
+            Ok(Read::Whole { response, keep_alive }) => self.complete(io, slot, now, response, keep_alive),
+            Err(malformed) => self.fail(io, slot, now, Cause::MalformedResponse, &malformed.to_string()),
         }
     }
 
-    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
-        let now = clock::now();
-        let state = &mut self.slots[token.index()];
-        if state.state() != State::Busy {
-            io.close(token);
-            self.lost(token.0, now);
-            return AfterEnd::Close;
+    /// The other side ended a connection, or it broke.
+    fn ended<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, result: io::Result<()>) {
+        let state = &mut self.slots[slot as usize];
+        match state.state() {
+            State::Busy => {}
+            State::Handshaking => return self.broke_off(io, slot, now, result),
+            _ => {
+                io.close(Token(slot));
+                return self.lost(slot, now);
+            }
         }
-        match (result.as_ref().ok().and_then(|()| state.read_end()), result) {
-            (Some(response), _) => self.complete(io, token.0, now, response, false),
+        // Under TLS only a close_notify is an end: anybody on the way can end a connection of TCP.
+        let whole = state.session.as_ref().is_none_or(|session| session.peer_closed());
+        match (result.as_ref().ok().filter(|()| whole).and_then(|()| state.read_end()), result) {
+            (Some(response), _) => self.complete(io, slot, now, response, false),
             (None, outcome) => {
                 let begun = state.request.is_some_and(|times| times.first_byte.is_some());
                 let (cause, text) = match (outcome, begun) {
@@ -443,14 +484,11 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
                     (Err(error), true) => (Cause::ResetInResponse, error.to_string()),
                 };
                 self.recorder.closed_by_peer(now);
-                self.fail(io, token.0, now, cause, &text);
+                self.fail(io, slot, now, cause, &text);
             }
         }
-        AfterEnd::Close
     }
-}
 
-impl Worker<'_> {
     /// An idle connection is gone. Nothing failed, as nothing was asked: the slot connects again when it gets a request.
     fn lost(&mut self, slot: u32, now: u64) {
         self.slots[slot as usize].step(Event::Closed);
@@ -471,6 +509,8 @@ fn connect_cause(error: &io::Error) -> Cause {
         _ => Cause::ConnectFailed,
     }
 }
+
+mod tls;
 
 #[cfg(test)]
 mod tests;

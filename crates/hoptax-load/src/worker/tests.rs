@@ -97,7 +97,7 @@ fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
 #[test]
 fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
     let (target, addresses) = (target(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
-    let setup = Setup { addresses: &addresses, target: &target, timeout: TIMEOUT, spin: false };
+    let setup = Setup { addresses: &addresses, target: &target, tls: None, timeout: TIMEOUT, spin: false };
     for (answers, completed, timeouts) in [(true, 3, 0), (false, 0, 3)] {
         let mut io = Script::default();
         let mut worker = opened(&setup, &mut io, 3);
@@ -118,7 +118,7 @@ fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
 #[test]
 fn connecting_takes_what_one_connect_takes_and_not_all_of_them() {
     let (target, addresses) = (target(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
-    let setup = Setup { addresses: &addresses, target: &target, timeout: TIMEOUT, spin: false };
+    let setup = Setup { addresses: &addresses, target: &target, tls: None, timeout: TIMEOUT, spin: false };
     let mut io = Script { connect_takes: MILLISECOND, ..Script::default() };
     let worker = opened(&setup, &mut io, 40);
     assert_eq!(io.most_connecting, CONNECTS_IN_A_ROW);
