@@ -12,6 +12,7 @@ mod plan;
 mod report;
 mod run;
 mod support;
+mod tls;
 mod upstream;
 mod wire;
 mod world;
