@@ -13,6 +13,7 @@
 //!
 //! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome.
 
+use crate::checks::Checks;
 use crate::recorder::{Response, Times};
 use hoptax_wire::http1::{HeadCache, Malformed, ParsedResponse, ResponseDecoder, Step};
 
@@ -86,7 +87,7 @@ pub(crate) struct Slot {
     reader: Reader,
 }
 
-/// What a slot has read of its response. Between responses it holds no memory of its own.
+/// What a slot has read of its response. Between responses it holds no memory of its own but what checks need.
 #[derive(Debug)]
 struct Reader {
     decoder: ResponseDecoder,
@@ -95,6 +96,8 @@ struct Reader {
     body: u64,
     /// What the decoder could not use yet: part of a head or of a chunk's size.
     spill: Vec<u8>,
+    /// How far the checks of its target have come; empty where none of them has to be told more than status and length.
+    progress: Box<[u32]>,
 }
 
 /// What bytes meant to a slot.
@@ -107,7 +110,8 @@ pub(crate) enum Read {
 }
 
 impl Slot {
-    pub(crate) fn new() -> Self {
+    /// `room_for_checks` is what [`Checks`] need, of whichever target it may carry a request to.
+    pub(crate) fn new(room_for_checks: usize) -> Self {
         Self {
             state: State::Down,
             request: None,
@@ -120,6 +124,7 @@ impl Slot {
                 bytes: 0,
                 body: 0,
                 spill: Vec::new(),
+                progress: vec![0; room_for_checks].into(),
             },
         }
     }
@@ -149,38 +154,41 @@ impl Slot {
     }
 
     /// A request was sent: its response is due.
-    pub(crate) fn expect_response(&mut self, to_head: bool) {
+    pub(crate) fn expect_response(&mut self, to_head: bool, checks: &Checks) {
         self.reader.decoder.begin(to_head);
+        checks.begin(&mut self.reader.progress);
         (self.reader.status, self.reader.bytes, self.reader.body) = (0, 0, 0);
     }
 
-    /// Reads what arrived.
+    /// Reads what arrived. `checks` are those of the target that the response comes from.
     ///
     /// # Errors
     /// If it is not a response.
     pub(crate) fn read(
         &mut self,
         cache: &mut HeadCache<ParsedResponse>,
+        checks: &Checks,
         bytes: &[u8],
     ) -> Result<Read, Malformed> {
         self.reader.bytes += bytes.len() as u64;
         if self.reader.spill.is_empty() {
-            return self.reader.read(cache, bytes);
+            return self.reader.read(cache, checks, bytes);
         }
         let mut input = std::mem::take(&mut self.reader.spill);
         input.extend_from_slice(bytes);
-        self.reader.read(cache, &input)
+        self.reader.read(cache, checks, &input)
     }
 
     /// The connection ended. `Some`: that made the response whole.
-    pub(crate) fn read_end(&mut self) -> Option<Response> {
-        matches!(self.reader.decoder.end_of_input(), Ok(true)).then(|| self.reader.response())
+    pub(crate) fn read_end(&mut self, checks: &Checks) -> Option<Response> {
+        matches!(self.reader.decoder.end_of_input(), Ok(true)).then(|| self.reader.response(checks))
     }
 }
 
 impl Reader {
-    fn response(&self) -> Response {
-        Response { status: self.status, bytes: self.bytes, body: self.body }
+    fn response(&self, checks: &Checks) -> Response {
+        let failed = checks.verdict(self.status, self.body, &self.progress);
+        Response { status: self.status, bytes: self.bytes, body: self.body, failed }
     }
 
     fn forget(&mut self) {
@@ -188,7 +196,12 @@ impl Reader {
         self.spill = Vec::new();
     }
 
-    fn read(&mut self, cache: &mut HeadCache<ParsedResponse>, mut input: &[u8]) -> Result<Read, Malformed> {
+    fn read(
+        &mut self,
+        cache: &mut HeadCache<ParsedResponse>,
+        checks: &Checks,
+        mut input: &[u8],
+    ) -> Result<Read, Malformed> {
         loop {
             let consumed = match self.decoder.advance_with(cache, input)? {
                 Step::NeedMore => {
@@ -198,10 +211,12 @@ impl Reader {
                 Step::Interim { consumed } => consumed,
                 Step::Head { consumed, head } => {
                     self.status = head.status;
+                    checks.head(&input[..consumed], &mut self.progress);
                     consumed
                 }
                 Step::Body { consumed, data } => {
                     self.body += data.len() as u64;
+                    checks.body(&input[data], &mut self.progress);
                     consumed
                 }
                 Step::End { consumed, keep_alive } => {
@@ -209,7 +224,7 @@ impl Reader {
                     let excess = input.len() - consumed;
                     self.bytes -= excess as u64;
                     return Ok(Read::Whole {
-                        response: self.response(),
+                        response: self.response(checks),
                         keep_alive: keep_alive && excess == 0,
                     });
                 }
@@ -260,13 +275,13 @@ mod tests {
     }
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {
-        let mut slot = Slot::new();
+        let (mut slot, checks) = (Slot::new(0), Checks::new(&[]));
         let mut cache = HeadCache::new();
-        slot.expect_response(false);
+        slot.expect_response(false, &checks);
         let mut last = Ok(Read::More);
         for part in text.as_bytes().chunks(piece) {
             assert_eq!(last, Ok(Read::More), "more input after the end of {text:?}");
-            last = slot.read(&mut cache, part);
+            last = slot.read(&mut cache, &checks, part);
         }
         (last, slot)
     }
@@ -277,7 +292,7 @@ mod tests {
                     3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
         for piece in 1..=text.len() {
             let (read, slot) = read_in_pieces(text, piece);
-            let response = Response { status: 201, bytes: text.len() as u64, body: 7 };
+            let response = Response { status: 201, bytes: text.len() as u64, body: 7, failed: None };
             assert_eq!(read, Ok(Read::Whole { response, keep_alive: true }), "pieces of {piece}");
             assert_eq!(slot.reader.spill.capacity(), 0, "nothing is kept between responses");
         }
@@ -286,7 +301,7 @@ mod tests {
     #[test]
     fn bytes_behind_a_response_cost_the_connection() {
         let (read, _) = read_in_pieces("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokwhat?", 1000);
-        let response = Response { status: 200, bytes: 40, body: 2 };
+        let response = Response { status: 200, bytes: 40, body: 2, failed: None };
         assert_eq!(read, Ok(Read::Whole { response, keep_alive: false }));
     }
 
@@ -294,9 +309,10 @@ mod tests {
     fn the_end_completes_only_what_lasts_until_then() {
         let (read, mut slot) = read_in_pieces("HTTP/1.0 200 OK\r\n\r\nabc", 1000);
         assert_eq!(read, Ok(Read::More));
-        assert_eq!(slot.read_end(), Some(Response { status: 200, bytes: 22, body: 3 }));
+        let response = Response { status: 200, bytes: 22, body: 3, failed: None };
+        assert_eq!(slot.read_end(&Checks::new(&[])), Some(response));
         let (_, mut slot) = read_in_pieces("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc", 1000);
-        assert_eq!(slot.read_end(), None);
+        assert_eq!(slot.read_end(&Checks::new(&[])), None);
     }
 
     #[test]

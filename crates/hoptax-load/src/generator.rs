@@ -8,7 +8,7 @@ use crate::pacer::{HIGHEST_RATE, LARGEST_JITTER, LOWEST_RATE};
 use crate::record::{GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA};
 use crate::recorder::{Recorder, Tally};
 use crate::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape};
-use crate::target::Target;
+use crate::target::Mix;
 use crate::trial::{self, News, Outcome, Shared, TrialTimes};
 use crate::worker::{Setup, Worker};
 use std::io;
@@ -106,13 +106,14 @@ fn run_on<L: EventLoop>(
     mut observe: impl FnMut(Progress),
 ) -> Result<LoadRecord, LoadError> {
     check(spec)?;
-    let target = Target::new(&spec.targets[0]).map_err(|error| LoadError::Spec(error.to_string()))?;
+    let mix = Mix::new(&spec.targets, &spec.files, spec.seed)
+        .map_err(|error| LoadError::Spec(error.to_string()))?;
     limits::make_room_for(spec.connections)?;
     let workers = spec.workers.min(spec.connections);
     let shared = Shared { spec, workers, times: OnceLock::new(), interrupt };
     let setup = Setup {
         addresses: &spec.addresses,
-        target: &target,
+        mix: &mix,
         timeout: spec.timeouts.total_ns,
         spin: !spec.cpus.is_empty(),
     };
@@ -140,7 +141,7 @@ fn run_on<L: EventLoop>(
         for handle in handles {
             outcomes.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
-        Ok(record(spec, event_loop, conducted?, outcomes))
+        Ok(record(spec, &mix, event_loop, conducted?, outcomes))
     })
 }
 
@@ -155,7 +156,7 @@ fn work<L: EventLoop>(
     let outcome = prepare(index, shared.spec).and_then(|()| {
         let mut io = make_loop().map_err(LoadError::EventLoop)?;
         let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
-        let recorder = Recorder::new(shared.spec.windows);
+        let recorder = Recorder::new(shared.spec.windows, setup.mix.len());
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
         trial::run(worker, &mut io, index, shared, news).map_err(LoadError::EventLoop)
     });
@@ -270,6 +271,9 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     if spec.addresses.is_empty() {
         return wrong("addresses is empty; give at least one".into());
     }
+    if spec.targets.is_empty() {
+        return wrong("targets is empty; give at least one".into());
+    }
     for (name, value) in [
         ("connections", u64::from(spec.connections)),
         ("workers", u64::from(spec.workers)),
@@ -284,7 +288,7 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         }
     }
     let plain = spec.sources.is_empty() && spec.http == HttpVersion::Http11;
-    if spec.targets.len() != 1 || spec.tls.is_some() || !plain || spec.requests_per_connection.is_some() {
+    if spec.tls.is_some() || !plain || spec.requests_per_connection.is_some() {
         return wrong("this cannot be carried out yet".into());
     }
     if let Shape::Open { rate, arrivals } = &spec.shape {
@@ -303,7 +307,13 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec<Outcome>) -> LoadRecord {
+fn record(
+    spec: &LoadSpec,
+    mix: &Mix<'_>,
+    event_loop: &str,
+    conducted: Conducted,
+    outcomes: Vec<Outcome>,
+) -> LoadRecord {
     let workers = outcomes.len() as u32;
     let start = conducted.times.start;
     let ended = outcomes.iter().map(|outcome| outcome.ended).max().unwrap_or(start);
@@ -317,6 +327,7 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
         tally.add(outcome.tally);
     }
     tally.connections.asked = u64::from(spec.connections);
+    tally.counts.failed_checks = tally.failed_checks.in_words(|target| &mix.target(target).checks);
     let latencies = &tally.histograms;
     LoadRecord {
         schema: RECORD_SCHEMA,
@@ -334,7 +345,7 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
             connect: Encoded::new(&latencies.connect),
             tls_handshake: None,
         },
-        targets: Vec::new(),
+        targets: tally.targets.records(mix.names()),
         tls: None,
         counts: tally.counts,
         completed_in_time: tally.completed_in_time,

@@ -16,7 +16,7 @@ pub mod random;
 pub mod record;
 mod recorder;
 pub mod spec;
-mod target;
+pub mod target;
 pub mod template;
 mod timeouts;
 mod trial;

@@ -115,7 +115,7 @@ pub(crate) fn run<L: EventLoop>(
     let Some(times) = agreed(&mut worker, io, shared)? else {
         let now = clock::now();
         worker.recorder.measure(now, now);
-        return Ok(Outcome { tally: worker.recorder.finish(now, 0), ended: now, cpu: 0, interrupted: true });
+        return Ok(Outcome { tally: worker.recorder.finish(now), ended: now, cpu: 0, interrupted: true });
     };
     let (ended, cpu, interrupted) = measure(&mut worker, io, index, shared, times)?;
     let _ = news.send(News::Measured { ended });

@@ -9,7 +9,7 @@ use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
 use crate::pacer::Pacer;
 use crate::record::Cause;
 use crate::recorder::{Recorder, Response, Tally, Times};
-use crate::target::Target;
+use crate::target::{Mix, Requests};
 use crate::timeouts::Timeouts;
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
 use std::cmp::Reverse;
@@ -37,7 +37,7 @@ const OPENING_ATTEMPTS: u8 = 5;
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) addresses: &'a [Address],
-    pub(crate) target: &'a Target,
+    pub(crate) mix: &'a Mix<'a>,
     pub(crate) timeout: u64,
     /// Whether to spin before a due moment.
     pub(crate) spin: bool,
@@ -78,7 +78,10 @@ pub(crate) struct Worker<'a> {
     starting: std::ops::Range<u32>,
     /// Slots with a request.
     under_way: usize,
-    cache: HeadCache<ParsedResponse>,
+    /// What it requests.
+    requests: Requests<'a>,
+    /// One for each target: their heads differ, while those of one target mostly do not.
+    caches: Vec<HeadCache<ParsedResponse>>,
     /// Why the last connect failed.
     pub(crate) connect_error: Option<String>,
 }
@@ -93,7 +96,7 @@ impl<'a> Worker<'a> {
     ) -> Self {
         Self {
             setup,
-            slots: (0..slots).map(|_| Slot::new()).collect(),
+            slots: (0..slots).map(|_| Slot::new(setup.mix.room_for_checks())).collect(),
             first_address: index as usize,
             address_step: workers as usize,
             source: Source::Opening,
@@ -105,7 +108,8 @@ impl<'a> Worker<'a> {
             free: VecDeque::with_capacity(slots as usize),
             starting: 0..0,
             under_way: 0,
-            cache: HeadCache::new(),
+            requests: Requests::new(setup.mix, (index, workers)),
+            caches: vec![HeadCache::new(); setup.mix.len()],
             connect_error: None,
         }
     }
@@ -160,7 +164,7 @@ impl<'a> Worker<'a> {
 
     /// Closes the books on a measured time that ended at `ended`.
     pub(crate) fn finish(self, ended: u64) -> Tally {
-        self.recorder.finish(ended, self.setup.target.bytes.len() as u64)
+        self.recorder.finish(ended)
     }
 
     /// Does what is due, then waits for events, at most until `until`.
@@ -244,9 +248,10 @@ impl<'a> Worker<'a> {
 
     /// Gives `slot` the request that was due at `scheduled`.
     fn assign<L: EventLoop>(&mut self, io: &mut L, slot: u32, scheduled: u64, now: u64) {
-        self.recorder.scheduled(scheduled);
+        let target = self.requests.choose();
+        self.recorder.scheduled(scheduled, target);
         self.under_way += 1;
-        self.slots[slot as usize].request = Some(Times { scheduled, sent: None, first_byte: None });
+        self.slots[slot as usize].request = Some(Times::new(scheduled, target));
         if self.slots[slot as usize].state() == State::Idle {
             self.send(io, slot, now);
         } else {
@@ -256,15 +261,18 @@ impl<'a> Worker<'a> {
     }
 
     fn send<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        if let Err(error) = io.send(Token(slot), &self.setup.target.bytes) {
-            return self.fail(io, slot, now, Cause::ResetBeforeResponse, &error.to_string());
-        }
         let state = &mut self.slots[slot as usize];
         let times = state.request.as_mut().expect("only a slot with a request sends");
+        let bytes = self.requests.next(times.target);
+        if let Err(error) = io.send(Token(slot), bytes) {
+            return self.fail(io, slot, now, Cause::ResetBeforeResponse, &error.to_string());
+        }
         times.sent = Some(now);
+        times.length = bytes.len() as u64;
+        let target = self.setup.mix.target(times.target);
         let scheduled = times.scheduled;
         let reused = std::mem::replace(&mut state.used, true);
-        state.expect_response(self.setup.target.is_head);
+        state.expect_response(target.is_head, &target.checks);
         state.step(Event::Sent);
         self.timeouts.arm(slot, now);
         self.recorder.sent(scheduled, now, reused);
@@ -364,7 +372,7 @@ impl<'a> Worker<'a> {
             self.recorder.closed_by_peer(now);
         }
         // An answer to half a request leaves the other half in the way of the next one.
-        if keep_alive && !self.setup.target.closes && io.unsent(Token(slot)) == 0 {
+        if keep_alive && !self.setup.mix.target(times.target).closes && io.unsent(Token(slot)) == 0 {
             state.step(Event::Ended);
         } else {
             io.close(Token(slot));
@@ -408,10 +416,11 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
             io.close(token);
             return self.lost(token.0, now);
         }
-        if let Some(times) = state.request.as_mut() {
-            times.first_byte.get_or_insert(now);
-        }
-        match state.read(&mut self.cache, bytes) {
+        let times = state.request.as_mut().expect("a busy slot has a request");
+        times.first_byte.get_or_insert(now);
+        let target = times.target;
+        let checks = &self.setup.mix.target(target).checks;
+        match state.read(&mut self.caches[target as usize], checks, bytes) {
             Ok(Read::More) => {}
             Ok(Read::Whole { response, keep_alive }) => self.complete(io, token.0, now, response, keep_alive),
             Err(malformed) => self.fail(io, token.0, now, Cause::MalformedResponse, &malformed.to_string()),
@@ -426,7 +435,9 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
             self.lost(token.0, now);
             return AfterEnd::Close;
         }
-        match (result.as_ref().ok().and_then(|()| state.read_end()), result) {
+        let target = state.request.expect("a busy slot has a request").target;
+        let checks = &self.setup.mix.target(target).checks;
+        match (result.as_ref().ok().and_then(|()| state.read_end(checks)), result) {
             (Some(response), _) => self.complete(io, token.0, now, response, false),
             (None, outcome) => {
                 let begun = state.request.is_some_and(|times| times.first_byte.is_some());

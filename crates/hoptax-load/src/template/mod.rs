@@ -26,7 +26,7 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use expand::{Files, Program, Values};
+pub(crate) use expand::{Files, Program, Takes, Values, names_in, push_decimal};
 pub use place::Place;
 
 use std::collections::{BTreeMap, BTreeSet};
