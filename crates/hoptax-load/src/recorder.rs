@@ -27,16 +27,16 @@ pub(crate) struct Times {
     pub(crate) sent: Option<u64>,
     /// When the first byte of its response was seen.
     pub(crate) first_byte: Option<u64>,
+    /// Its length, bytes, head included; 0 while it waits for its connection.
+    pub(crate) length: u64,
     /// Which target it goes to.
     pub(crate) target: u32,
-    /// Bytes of it, head included, once it was sent.
-    pub(crate) length: u64,
 }
 
 impl Times {
     /// A request to `target` that is due at `scheduled`.
     pub(crate) fn new(scheduled: u64, target: u32) -> Self {
-        Self { scheduled, sent: None, first_byte: None, target, length: 0 }
+        Self { scheduled, target, ..Self::default() }
     }
 }
 
@@ -289,7 +289,7 @@ impl Recorder {
         self.tally.connections.opened += u64::from(self.start <= now && now < self.end);
     }
 
-    /// The other side ended a connection, or announced that it would.
+    /// The other side ended a connection, or announced that it would, and had not been asked to.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }

@@ -86,7 +86,7 @@ fn the_three_latencies_differ_where_they_should() {
 #[test]
 fn timeouts_are_recorded_and_other_failures_counted() {
     let mut recorder = recorder();
-    let times = Times { sent: Some(START), ..Times::new(START, 0) };
+    let times = Times { sent: Some(START), length: REQUEST, ..Times::new(START, 0) };
     for failure in
         [Cause::ReadTimeout, Cause::ResetInResponse, Cause::MalformedResponse, Cause::ConnectRefused]
     {
@@ -104,6 +104,9 @@ fn timeouts_are_recorded_and_other_failures_counted() {
     assert_eq!((counts.timeouts, counts.resets, counts.bad_responses, counts.connect_errors), (1, 1, 1, 1));
     assert_eq!((counts.unsent, counts.in_flight), (4, 1));
     assert_eq!(counts.errors["gone"], 4);
+    let causes =
+        [Cause::ConnectRefused, Cause::ReadTimeout, Cause::ResetInResponse, Cause::MalformedResponse];
+    assert_eq!(counts.causes, causes.map(|cause| (cause, 1)).into());
     assert_eq!(tally.histograms.response_time.len(), 1);
     assert_eq!(tally.histograms.service_time.len(), 1);
     assert_eq!((tally.windows[0].timeouts, tally.windows[0].errors), (1, 3));

@@ -1,6 +1,6 @@
 //! What can be wrong with a target, and where.
 
-use super::Mix;
+use super::{Mix, Protocol};
 use crate::spec::TargetSpec;
 use crate::template::TemplateError;
 use std::collections::BTreeMap;
@@ -77,5 +77,5 @@ impl TargetError {
 /// # Errors
 /// At the first thing that is wrong.
 pub fn check(targets: &[TargetSpec], files: &BTreeMap<String, String>) -> Result<(), TargetError> {
-    Mix::new(targets, files, 0).map(drop)
+    Mix::new(targets, files, 0, Protocol::default()).map(drop)
 }

@@ -1,6 +1,6 @@
 //! The targets together: which is requested next, and its bytes.
 
-use super::{Part, Target, TargetError};
+use super::{Part, Protocol, Target, TargetError};
 use crate::random::Random;
 use crate::spec::TargetSpec;
 use crate::template::{Files, Values, names_in};
@@ -19,6 +19,8 @@ pub(crate) struct Mix<'a> {
     sums: Vec<u64>,
     files: Files<'a>,
     seed: u64,
+    /// Which request of a connection is its last; `u32::MAX`: none is.
+    last: u32,
 }
 
 impl<'a> Mix<'a> {
@@ -30,6 +32,7 @@ impl<'a> Mix<'a> {
         targets: &'a [TargetSpec],
         files: &'a BTreeMap<String, String>,
         seed: u64,
+        protocol: Protocol,
     ) -> Result<Self, TargetError> {
         let texts = targets.iter().flat_map(TargetSpec::templates);
         let files = Files::new(files, &texts.flat_map(names_in).collect());
@@ -49,10 +52,10 @@ impl<'a> Mix<'a> {
             if target.weight == 0 {
                 return fault(Part::Weight, "it is 0".into(), "give at least 1, or leave the target out");
             }
-            ready.push(Target::new(target, &files)?);
+            ready.push(Target::new(target, &files, protocol)?);
             sums.push(sums.last().unwrap_or(&0) + u64::from(target.weight));
         }
-        Ok(Self { targets: ready, sums, files, seed })
+        Ok(Self { targets: ready, sums, files, seed, last: protocol.per_connection.unwrap_or(u32::MAX) })
     }
 
     /// How many targets there are.
@@ -63,6 +66,12 @@ impl<'a> Mix<'a> {
     /// The target of this index.
     pub(crate) fn target(&self, index: u32) -> &Target {
         &self.targets[index as usize]
+    }
+
+    /// Whether the request to this target that was the `carried`th of its connection asks for the connection to be closed.
+    #[inline]
+    pub(crate) fn closes(&self, target: u32, carried: u32) -> bool {
+        self.target(target).encoded(carried >= self.last).closes
     }
 
     /// Names in order.
@@ -113,9 +122,10 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The bytes of the next request to this target.
+    /// The bytes of the next request to this target, which will be the `carried`th of its connection.
     #[inline]
-    pub(crate) fn next(&mut self, target: u32) -> &[u8] {
-        self.mix.targets[target as usize].write(&mut self.values, &mut self.made, &mut self.body)
+    pub(crate) fn next(&mut self, target: u32, carried: u32) -> &[u8] {
+        let target = self.mix.target(target).encoded(carried >= self.mix.last);
+        target.write(&mut self.values, &mut self.made, &mut self.body)
     }
 }

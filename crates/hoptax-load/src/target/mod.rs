@@ -3,18 +3,21 @@
 //! A target without templates is encoded once, and every connection sends the same bytes. One with templates is put
 //! together anew for each request, in buffers that every worker has of its own.
 
+mod encoding;
 mod error;
 mod mix;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use encoding::Protocol;
 pub use error::{Part, TargetError, check};
 pub(crate) use mix::{Mix, Requests};
 
 use crate::checks::{self, Checks};
 use crate::spec::TargetSpec;
 use crate::template::{Files, Place, Program, Takes, Values, push_decimal};
-use hoptax_wire::http1::{has_token, is_token};
+use encoding::Encoding;
+use hoptax_wire::http1::is_token;
 use std::collections::BTreeMap;
 
 /// What may stand in a method or a header's name, for errors.
@@ -26,13 +29,21 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) name: String,
-    request: Request,
+    encoded: Encoded,
+    /// As the last request of a connection; absent where that is no different.
+    last: Option<Encoded>,
     /// Responses to HEAD have no body whatever they announce.
     pub(crate) is_head: bool,
-    /// The request itself asks for the connection to be closed.
-    pub(crate) closes: bool,
     /// What its responses must be like.
     pub(crate) checks: Checks,
+}
+
+/// A request as it is written at one place in the life of a connection.
+#[derive(Debug)]
+struct Encoded {
+    request: Request,
+    /// The request itself asks for the connection to be closed.
+    closes: bool,
 }
 
 /// Head and body.
@@ -59,15 +70,43 @@ impl Target {
     ///
     /// # Errors
     /// If a part of it cannot stand where it is to stand, or no response could pass its checks.
-    fn new(target: &TargetSpec, files: &Files<'_>) -> Result<Self, TargetError> {
+    fn new(target: &TargetSpec, files: &Files<'_>, protocol: Protocol) -> Result<Self, TargetError> {
+        let encoded = |closing| Encoded::new(target, files, Encoding { version: protocol.version, closing });
         let is_head = target.method == "HEAD";
         Ok(Self {
             name: target.name.clone(),
-            request: Request::new(target, files)?,
+            encoded: encoded(protocol.per_connection == Some(1))?,
+            last: protocol.per_connection.filter(|most| *most > 1).map(|_| encoded(true)).transpose()?,
             is_head,
-            closes: connection(target).any(|value| has_token(value.as_bytes(), "close")),
             checks: checks(target, is_head)?,
         })
+    }
+
+    /// `last`: as the last request of a connection.
+    #[inline]
+    fn encoded(&self, last: bool) -> &Encoded {
+        match &self.last {
+            Some(encoded) if last => encoded,
+            _ => &self.encoded,
+        }
+    }
+
+    /// The longest that its requests, and bodies with templates, can be.
+    fn longest(&self, files: &Files<'_>) -> (usize, usize) {
+        let each = [Some(&self.encoded), self.last.as_ref()].into_iter().flatten();
+        each.fold((0, 0), |longest, encoded| {
+            let (made, body) = match &encoded.request {
+                Request::Fixed(_) => (0, 0),
+                Request::Made(request) => request.longest(files),
+            };
+            (longest.0.max(made), longest.1.max(body))
+        })
+    }
+}
+
+impl Encoded {
+    fn new(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Self, TargetError> {
+        Ok(Self { request: Request::new(target, files, encoding)?, closes: encoding.closes(target) })
     }
 
     /// The bytes of the next request; `made` and `body` are room to make it in.
@@ -81,19 +120,11 @@ impl Target {
             }
         }
     }
-
-    /// The longest that its requests, and bodies with templates, can be.
-    fn longest(&self, files: &Files<'_>) -> (usize, usize) {
-        match &self.request {
-            Request::Fixed(_) => (0, 0),
-            Request::Made(request) => request.longest(files),
-        }
-    }
 }
 
 impl Request {
-    fn new(target: &TargetSpec, files: &Files<'_>) -> Result<Self, TargetError> {
-        let mut front = head(target, files)?;
+    fn new(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Self, TargetError> {
+        let mut front = head(target, files, encoding)?;
         let mut body = None;
         if target.body_is_template {
             let program = body_program(target, files)?;
@@ -138,8 +169,8 @@ impl Made {
     }
 }
 
-/// The request line and the target's headers, without the empty line.
-fn head(target: &TargetSpec, files: &Files<'_>) -> Result<Program, TargetError> {
+/// The request line and the headers but `content-length`, without the empty line.
+fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Program, TargetError> {
     let fault = |part, message: String, help| Err(TargetError::new(target, part, message, help));
     if !is_token(&target.method) {
         return fault(Part::Method, format!("{:?} is not a method", target.method), TOKEN);
@@ -149,7 +180,7 @@ fn head(target: &TargetSpec, files: &Files<'_>) -> Result<Program, TargetError> 
     head.push_bytes(b" ");
     head.push_template(&target.path, Place::Path, files)
         .map_err(|error| TargetError::template(target, Part::Path, error))?;
-    head.push_bytes(b" HTTP/1.1\r\n");
+    head.push_bytes(format!(" {}\r\n", encoding.version().as_str()).as_bytes());
     for (index, (name, value)) in target.headers.iter().enumerate() {
         let part = || Part::Header(index, name.clone());
         let is = |other| name.eq_ignore_ascii_case(other);
@@ -169,12 +200,10 @@ fn head(target: &TargetSpec, files: &Files<'_>) -> Result<Program, TargetError> 
         }
         head.push_bytes(b"\r\n");
     }
+    if let Some(value) = encoding.added_to(target) {
+        head.push_bytes(format!("connection: {value}\r\n").as_bytes());
+    }
     Ok(head)
-}
-
-fn connection(target: &TargetSpec) -> impl Iterator<Item = &str> {
-    let named = target.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
-    named.map(|(_, value)| value.as_str())
 }
 
 fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, TargetError> {
@@ -225,7 +254,7 @@ impl TargetSpec {
     }
 }
 
-/// The bytes of the first request that a load with this target alone and this seed sends: for asking once what a load will
+/// The bytes of the first request, in HTTP/1.1, that a load with this target alone and this seed sends: for asking once what a load will
 /// ask many times.
 ///
 /// # Errors
@@ -235,6 +264,6 @@ pub fn first_request(
     files: &BTreeMap<String, String>,
     seed: u64,
 ) -> Result<Vec<u8>, TargetError> {
-    let mix = Mix::new(std::slice::from_ref(target), files, seed)?;
-    Ok(Requests::new(&mix, (0, 1)).next(0).to_vec())
+    let mix = Mix::new(std::slice::from_ref(target), files, seed, Protocol::default())?;
+    Ok(Requests::new(&mix, (0, 1)).next(0, 1).to_vec())
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::random::Random;
-use crate::spec::Check;
+use crate::spec::{Check, HttpVersion};
 use crate::template::Place;
 use hoptax_wire::http1::{Framing, RequestDecoder, RequestStep, fields};
 
@@ -25,11 +25,11 @@ fn files() -> BTreeMap<String, String> {
 /// The first `count` requests of the only worker of a load with these targets.
 fn requests(targets: &[TargetSpec], count: usize) -> Vec<String> {
     let files = files();
-    let mix = Mix::new(targets, &files, 3).unwrap_or_else(|error| panic!("{error}"));
+    let mix = Mix::new(targets, &files, 3, Protocol::default()).unwrap_or_else(|error| panic!("{error}"));
     let mut requests = Requests::new(&mix, (0, 1));
     let mut next = || {
         let target = requests.choose();
-        String::from_utf8(requests.next(target).to_vec()).expect("text")
+        String::from_utf8(requests.next(target, 1).to_vec()).expect("text")
     };
     (0..count).map(|_| next()).collect()
 }
@@ -41,12 +41,49 @@ fn a_target_without_templates_is_encoded_once() {
     let expected = "POST /a?b=c HTTP/1.1\r\nhost: x\r\nConnection: close\r\ncontent-length: 5\r\n\r\nhe{{o";
     assert_eq!(requests(std::slice::from_ref(&target), 2), [expected, expected]);
     for target in [target, get("/\\{{seq}}", &[("x", "\\{{")]), post("/", &[], "\\{{seq}}"), get("/", &[])] {
-        let ready = Target::new(&target, &Files::default()).expect("fit to be sent");
-        assert!(matches!(ready.request, Request::Fixed(_)), "{target:?}");
-        assert_eq!(ready.closes, target.headers.len() == 2 && target.headers[1].0 == "Connection");
+        let ready = Target::new(&target, &Files::default(), Protocol::default()).expect("fit to be sent");
+        assert!(matches!(ready.encoded.request, Request::Fixed(_)), "{target:?}");
+        assert_eq!(ready.encoded.closes, target.headers.len() == 2 && target.headers[1].0 == "Connection");
     }
     let head = TargetSpec { method: "HEAD".into(), ..get("/", &[]) };
-    assert!(Target::new(&head, &Files::default()).expect("fit to be sent").is_head);
+    assert!(Target::new(&head, &Files::default(), Protocol::default()).expect("fit to be sent").is_head);
+}
+
+#[test]
+fn says_what_becomes_of_the_connection_where_the_version_does_not() {
+    use HttpVersion::{Http10, Http11};
+    for (version, per_connection, own, head, closes) in [
+        (Http11, None, None, "HTTP/1.1\r\nhost: x\r\n\r\n", false),
+        (Http11, Some(1), None, "HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", true),
+        (Http10, None, None, "HTTP/1.0\r\nhost: x\r\nconnection: keep-alive\r\n\r\n", false),
+        (Http10, Some(1), None, "HTTP/1.0\r\nhost: x\r\n\r\n", true),
+        (Http11, Some(1), Some("te"), "HTTP/1.1\r\nhost: x\r\nConnection: te\r\n\r\n", true),
+        (Http10, None, Some("te"), "HTTP/1.0\r\nhost: x\r\nConnection: te\r\n\r\n", true),
+        (Http10, None, Some("Keep-Alive"), "HTTP/1.0\r\nhost: x\r\nConnection: Keep-Alive\r\n\r\n", false),
+    ] {
+        let own: Vec<_> = own.map(|value| ("Connection", value)).into_iter().collect();
+        let (targets, files) = ([get("/{{seq}}", &own)], BTreeMap::new());
+        let protocol = Protocol { version, per_connection };
+        let mix = Mix::new(&targets, &files, 0, protocol).expect("fit to be sent");
+        let mut requests = Requests::new(&mix, (0, 1));
+        assert_eq!(String::from_utf8_lossy(requests.next(0, 1)), format!("GET /0 {head}"));
+        assert_eq!(mix.closes(0, 1), closes, "{head}");
+    }
+}
+
+#[test]
+fn the_last_request_of_a_connection_says_so() {
+    let (targets, files) = ([get("/{{seq}}", &[])], BTreeMap::new());
+    let protocol = Protocol { version: HttpVersion::Http11, per_connection: Some(3) };
+    let mix = Mix::new(&targets, &files, 0, protocol).expect("fit to be sent");
+    let mut requests = Requests::new(&mix, (0, 1));
+    for (seq, carried) in [1, 2, 3, 1, 2, 3].into_iter().enumerate() {
+        let last = carried == 3;
+        let head = if last { "host: x\r\nconnection: close\r\n\r\n" } else { "host: x\r\n\r\n" };
+        let expected = format!("GET /{seq} HTTP/1.1\r\n{head}");
+        assert_eq!(String::from_utf8_lossy(requests.next(0, carried)), expected);
+        assert_eq!(mix.closes(0, carried), last);
+    }
 }
 
 #[test]
@@ -113,11 +150,11 @@ fn each_target_is_chosen_as_often_as_its_weight_says_and_numbers_are_shared() {
 fn workers_choose_differently_and_templates_have_no_bearing_on_the_choice() {
     let files = BTreeMap::new();
     let choices = |targets: &[TargetSpec], worker| {
-        let mix = Mix::new(targets, &files, 5).expect("fit to be sent");
+        let mix = Mix::new(targets, &files, 5, Protocol::default()).expect("fit to be sent");
         let mut requests = Requests::new(&mix, (worker, 2));
         let mut next = || {
             let target = requests.choose();
-            requests.next(target);
+            requests.next(target, 1);
             target
         };
         (0..100).map(|_| next()).collect::<Vec<_>>()
@@ -133,7 +170,7 @@ fn workers_choose_differently_and_templates_have_no_bearing_on_the_choice() {
 #[test]
 fn nothing_is_drawn_where_there_is_no_choice() {
     let (targets, files) = ([weighted("a", 1)], BTreeMap::new());
-    let mix = Mix::new(&targets, &files, 5).expect("fit to be sent");
+    let mix = Mix::new(&targets, &files, 5, Protocol::default()).expect("fit to be sent");
     let mut requests = Requests::new(&mix, (0, 1));
     let before = requests.choice.clone().next_u64();
     requests.choose();
@@ -305,12 +342,14 @@ fn whatever_is_taken_makes_exactly_one_request() {
         let path = format!("/{}", text(&mut random, 5));
         let (value, body) = (text(&mut random, 5), text(&mut random, 8));
         let target = post(&path, &[("x", &value)], &body);
-        let Ok(mix) = Mix::new(std::slice::from_ref(&target), &files, 9) else { continue };
+        let Ok(mix) = Mix::new(std::slice::from_ref(&target), &files, 9, Protocol::default()) else {
+            continue;
+        };
         good += 1;
         let mut requests = Requests::new(&mix, (1, 2));
         let room = (requests.made.capacity(), requests.body.capacity());
         for _ in 0..4 {
-            let seen = read(requests.next(0));
+            let seen = read(requests.next(0, 1));
             let expected: &[&str] = match seen.headers.len() {
                 2 => &["host", "x"],
                 _ => &["host", "x", "content-length"],

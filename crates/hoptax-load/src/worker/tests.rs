@@ -3,6 +3,8 @@
 use super::*;
 use crate::clock::SECOND;
 use crate::spec::TargetSpec;
+use crate::target::Protocol;
+use crate::worker::connects::CONNECTS_IN_A_ROW;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -84,10 +86,21 @@ fn targets() -> [TargetSpec; 1] {
     }]
 }
 
+fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
+    Setup {
+        addresses,
+        sources: &[],
+        mix,
+        most_leaving: 0,
+        timeouts: spec::Timeouts::all(TIMEOUT),
+        spin: false,
+    }
+}
+
 fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
     let mut worker = Worker::new(setup, (0, 1), slots, Recorder::new(false, 1));
     worker.open_all();
-    while !worker.is_settled() {
+    while !worker.is_settled(0) {
         worker.turn(io, clock::now(), u64::MAX).expect("the script does not break");
     }
     assert_eq!(worker.standing(), u64::from(slots));
@@ -98,8 +111,8 @@ fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
 fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
     let (targets, files, addresses) =
         (targets(), BTreeMap::new(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
-    let mix = Mix::new(&targets, &files, 0).expect("fit to be sent");
-    let setup = Setup { addresses: &addresses, mix: &mix, timeout: TIMEOUT, spin: false };
+    let mix = Mix::new(&targets, &files, 0, Protocol::default()).expect("fit to be sent");
+    let setup = setup(&addresses, &mix);
     for (answers, completed, timeouts) in [(true, 3, 0), (false, 0, 3)] {
         let mut io = Script::default();
         let mut worker = opened(&setup, &mut io, 3);
@@ -121,8 +134,8 @@ fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
 fn connecting_takes_what_one_connect_takes_and_not_all_of_them() {
     let (targets, files, addresses) =
         (targets(), BTreeMap::new(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
-    let mix = Mix::new(&targets, &files, 0).expect("fit to be sent");
-    let setup = Setup { addresses: &addresses, mix: &mix, timeout: TIMEOUT, spin: false };
+    let mix = Mix::new(&targets, &files, 0, Protocol::default()).expect("fit to be sent");
+    let setup = setup(&addresses, &mix);
     let mut io = Script { connect_takes: MILLISECOND, ..Script::default() };
     let worker = opened(&setup, &mut io, 40);
     assert_eq!(io.most_connecting, CONNECTS_IN_A_ROW);
