@@ -4,10 +4,10 @@ use crate::clock::{self, MILLISECOND};
 use crate::event_loop::{Chosen, Epoll, EventLoop, Uring};
 use crate::histogram::Encoded;
 use crate::limits;
-use crate::pacer::{HIGHEST_RATE, LARGEST_JITTER, LOWEST_RATE};
+use crate::pacer::{self, LARGEST_JITTER};
 use crate::record::{GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA};
 use crate::recorder::{Recorder, Tally};
-use crate::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape};
+use crate::spec::{Arrivals, HttpVersion, LoadSpec, SPEC_SCHEMA, Shape};
 use crate::target::Target;
 use crate::trial::{self, News, Outcome, Shared, TrialTimes};
 use crate::worker::{Setup, Worker};
@@ -288,11 +288,8 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         return wrong("this cannot be carried out yet".into());
     }
     if let Shape::Open { rate, arrivals } = &spec.shape {
-        let Rate::Fixed(rate) = rate else { return wrong("stages cannot be carried out yet".into()) };
-        if !(LOWEST_RATE..=HIGHEST_RATE).contains(rate) {
-            return wrong(format!(
-                "rate is {rate}; {LOWEST_RATE} to {HIGHEST_RATE} requests per second can be made"
-            ));
+        if let Some(refusal) = pacer::refusal(rate, spec.duration_ns) {
+            return wrong(refusal);
         }
         if let Arrivals::Jitter(share) = arrivals
             && !(0.0..=LARGEST_JITTER).contains(share)

@@ -4,7 +4,7 @@ use crate::clock::{self, MILLISECOND, SECOND};
 use crate::event_loop::EventLoop;
 use crate::pacer::{Pacer, Share};
 use crate::recorder::Tally;
-use crate::spec::{LoadSpec, Shape};
+use crate::spec::{LoadSpec, Rate, Shape};
 use crate::worker::{Source, Worker};
 use std::io;
 use std::sync::OnceLock;
@@ -82,15 +82,16 @@ impl Shared<'_> {
                 limit: spec.requests.map_or(u64::MAX, |requests| self.share(requests, index)),
             },
             Shape::Open { rate, arrivals } => {
-                let (rate, arrivals) = (rate.mean(), *arrivals);
                 let share = Share { worker: index, workers: self.workers };
+                let warmup = Rate::Fixed(rate.of_warmup());
                 // The measured time has a pacer of its own, so that its requests do not hang on the warm-up's length;
                 // what the warm-up leaves in line still goes first.
-                let pacer =
-                    |seed, times, limit| Box::new(Pacer::new((rate, arrivals), share, seed, times, limit));
+                let pacer = |rate, seed, times, limit| {
+                    Box::new(Pacer::new((rate, *arrivals), share, seed, times, limit))
+                };
                 Source::Open {
-                    warmup: pacer(!spec.seed, (times.traffic, times.start), None),
-                    measured: pacer(spec.seed, (times.start, times.end), spec.requests),
+                    warmup: pacer(&warmup, !spec.seed, (times.traffic, times.start), None),
+                    measured: pacer(rate, spec.seed, (times.start, times.end), spec.requests),
                 }
             }
         }
