@@ -1,5 +1,7 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
+mod windows;
+
 use super::*;
 use crate::event_loop::Choice;
 use crate::recorder::outcomes;
