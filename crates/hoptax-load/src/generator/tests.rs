@@ -1,8 +1,10 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
+mod lateness;
 mod windows;
 
 use super::*;
+use crate::clock::SECOND;
 use crate::event_loop::Choice;
 use crate::recorder::outcomes;
 use crate::spec::{Rate, Stage, TargetSpec, Timeouts};
