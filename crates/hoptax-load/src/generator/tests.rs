@@ -1,6 +1,7 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
 mod lateness;
+mod stages;
 mod windows;
 
 use super::*;
@@ -144,7 +145,7 @@ fn open(rate: f64, arrivals: Arrivals) -> Shape {
     Shape::Open { rate: Rate::Fixed(rate), arrivals }
 }
 
-fn stages(stages: &[(f64, f64, u64)]) -> Shape {
+fn staged(stages: &[(f64, f64, u64)]) -> Shape {
     let stage = |&(from, to, for_ns)| Stage { from, to, for_ns };
     Shape::Open { rate: Rate::Stages(stages.iter().map(stage).collect()), arrivals: Arrivals::Constant }
 }
@@ -278,33 +279,6 @@ fn an_open_loop_keeps_its_rate() {
             assert_eq!(record.counts.completed + record.counts.unsent, record.counts.scheduled);
         }
     }
-}
-
-#[test]
-fn stages_are_carried_out_one_after_the_other() {
-    let server = Server::new(answer(OK, Duration::ZERO));
-    // 100 on the way up, 100 steady, nothing, 50 on the way down.
-    let part = 200 * MILLISECOND;
-    let course = [(0.0, 1000.0, part), (500.0, 500.0, part), (0.0, 0.0, part), (500.0, 0.0, part)];
-    for workers in [1, 3] {
-        let spec = LoadSpec {
-            shape: stages(&course),
-            workers,
-            connections: 12,
-            warmup_ns: part,
-            duration_ns: 4 * part,
-            ..spec(&[server.address])
-        };
-        let record = load(&spec);
-        assert_eq!(record.counts.scheduled, 250);
-        assert_eq!(record.counts.completed + record.counts.unsent, 250, "{:?}", record.counts);
-        assert!(record.lifetime.sent >= 340, "the warm-up has the first stage's mean: {:?}", record.lifetime);
-    }
-    let idle_first =
-        LoadSpec { shape: stages(&[(0.0, 0.0, part), (500.0, 500.0, part)]), ..spec(&[server.address]) };
-    let record = load(&LoadSpec { warmup_ns: part, duration_ns: 2 * part, ..idle_first });
-    assert_eq!((record.counts.scheduled, record.lifetime.sent), (100, record.counts.sent));
-    assert_eq!((record.windows[0].sent, record.windows[1].sent), (0, 0), "a pause is one");
 }
 
 #[test]
@@ -535,7 +509,7 @@ fn what_cannot_be_carried_out_is_refused() {
         (LoadSpec { shape: open(0.0, Arrivals::Constant), ..good.clone() }, "rate is 0"),
         (LoadSpec { shape: open(f64::NAN, Arrivals::Constant), ..good.clone() }, "rate is NaN"),
         (LoadSpec { shape: open(9.0, Arrivals::Jitter(1.5)), ..good.clone() }, "jitter is 1.5"),
-        (LoadSpec { shape: stages(&[(9.0, 9.0, 5)]), ..good.clone() }, "but the stages take 5"),
+        (LoadSpec { shape: staged(&[(9.0, 9.0, 5)]), ..good.clone() }, "but the stages take 5"),
     ] {
         let error = run(&bad, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err(part);
         assert!(matches!(&error, LoadError::Spec(text) if text.contains(part)), "{error}");
