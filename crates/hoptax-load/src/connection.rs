@@ -14,7 +14,8 @@
 //! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome.
 
 use crate::recorder::{Response, Times};
-use hoptax_wire::http1::{HeadCache, Malformed, ParsedResponse, ResponseDecoder, Step};
+use crate::scratch::Scratch;
+use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 
 /// Where a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,18 +159,16 @@ impl Slot {
     ///
     /// # Errors
     /// If it is not a response.
-    pub(crate) fn read(
-        &mut self,
-        cache: &mut HeadCache<ParsedResponse>,
-        bytes: &[u8],
-    ) -> Result<Read, Malformed> {
+    pub(crate) fn read(&mut self, scratch: &mut Scratch, bytes: &[u8]) -> Result<Read, Malformed> {
         self.reader.bytes += bytes.len() as u64;
         if self.reader.spill.is_empty() {
-            return self.reader.read(cache, bytes);
+            return self.reader.read(scratch, bytes);
         }
         let mut input = std::mem::take(&mut self.reader.spill);
         input.extend_from_slice(bytes);
-        self.reader.read(cache, &input)
+        let read = self.reader.read(scratch, &input);
+        scratch.give_back(input);
+        read
     }
 
     /// The connection ended. `Some`: that made the response whole.
@@ -188,11 +187,14 @@ impl Reader {
         self.spill = Vec::new();
     }
 
-    fn read(&mut self, cache: &mut HeadCache<ParsedResponse>, mut input: &[u8]) -> Result<Read, Malformed> {
+    fn read(&mut self, scratch: &mut Scratch, mut input: &[u8]) -> Result<Read, Malformed> {
         loop {
-            let consumed = match self.decoder.advance_with(cache, input)? {
+            let consumed = match self.decoder.advance_with(&mut scratch.heads, input)? {
                 Step::NeedMore => {
-                    self.spill.extend_from_slice(input);
+                    if !input.is_empty() {
+                        self.spill = scratch.take();
+                        self.spill.extend_from_slice(input);
+                    }
                     return Ok(Read::More);
                 }
                 Step::Interim { consumed } => consumed,
@@ -261,12 +263,12 @@ mod tests {
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {
         let mut slot = Slot::new();
-        let mut cache = HeadCache::new();
+        let mut scratch = Scratch::new();
         slot.expect_response(false);
         let mut last = Ok(Read::More);
         for part in text.as_bytes().chunks(piece) {
             assert_eq!(last, Ok(Read::More), "more input after the end of {text:?}");
-            last = slot.read(&mut cache, part);
+            last = slot.read(&mut scratch, part);
         }
         (last, slot)
     }

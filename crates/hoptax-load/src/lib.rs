@@ -14,6 +14,7 @@ pub mod pacer;
 pub mod random;
 pub mod record;
 mod recorder;
+mod scratch;
 pub mod spec;
 mod target;
 mod timeouts;

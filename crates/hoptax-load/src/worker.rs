@@ -9,9 +9,9 @@ use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
 use crate::pacer::Pacer;
 use crate::record::Cause;
 use crate::recorder::{Recorder, Response, Tally, Times};
+use crate::scratch::Scratch;
 use crate::target::Target;
 use crate::timeouts::Timeouts;
-use hoptax_wire::http1::{HeadCache, ParsedResponse};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -78,7 +78,7 @@ pub(crate) struct Worker<'a> {
     starting: std::ops::Range<u32>,
     /// Slots with a request.
     under_way: usize,
-    cache: HeadCache<ParsedResponse>,
+    scratch: Scratch,
     /// Why the last connect failed.
     pub(crate) connect_error: Option<String>,
 }
@@ -105,7 +105,7 @@ impl<'a> Worker<'a> {
             free: VecDeque::with_capacity(slots as usize),
             starting: 0..0,
             under_way: 0,
-            cache: HeadCache::new(),
+            scratch: Scratch::new(),
             connect_error: None,
         }
     }
@@ -411,7 +411,7 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
         if let Some(times) = state.request.as_mut() {
             times.first_byte.get_or_insert(now);
         }
-        match state.read(&mut self.cache, bytes) {
+        match state.read(&mut self.scratch, bytes) {
             Ok(Read::More) => {}
             Ok(Read::Whole { response, keep_alive }) => self.complete(io, token.0, now, response, keep_alive),
             Err(malformed) => self.fail(io, token.0, now, Cause::MalformedResponse, &malformed.to_string()),

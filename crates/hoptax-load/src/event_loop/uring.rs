@@ -83,7 +83,7 @@ impl Uring {
         Ok(Self {
             ring: Ring::new(sizes)?,
             slots: Vec::new(),
-            completions: Vec::new(),
+            completions: Vec::with_capacity(sizes.completions as usize),
             resumed: Vec::new(),
             resting: Vec::new(),
             rest_until: 0,
