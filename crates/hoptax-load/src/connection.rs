@@ -17,9 +17,10 @@
 //! A slot has two tokens. A connection that has carried its last response is left to the other side to close (see
 //! `Worker::part`), and the slot goes on under its other token.
 
-use crate::checks::Checks;
 use crate::recorder::{Response, Times};
-use hoptax_wire::http1::{HeadCache, Malformed, ParsedResponse, ResponseDecoder, Step};
+use crate::scratch::Scratch;
+use crate::target::Target;
+use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 
 /// Where a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +122,7 @@ pub(crate) enum Read {
 }
 
 impl Slot {
-    /// `room_for_checks` is what [`Checks`] need, of whichever target it may carry a request to.
+    /// `room_for_checks` is what the checks need, of whichever target it may carry a request to.
     pub(crate) fn new(room_for_checks: usize) -> Self {
         Self {
             state: State::Down,
@@ -166,41 +167,43 @@ impl Slot {
         }
     }
 
-    /// A request was sent: its response is due.
-    pub(crate) fn expect_response(&mut self, to_head: bool, checks: &Checks) {
-        self.reader.decoder.begin(to_head);
-        checks.begin(&mut self.reader.progress);
+    /// A request to `target` was sent: its response is due.
+    pub(crate) fn expect_response(&mut self, target: &Target) {
+        self.reader.decoder.begin(target.is_head);
+        target.checks.begin(&mut self.reader.progress);
         (self.reader.status, self.reader.bytes, self.reader.body) = (0, 0, 0);
     }
 
-    /// Reads what arrived. `checks` are those of the target that the response comes from.
+    /// Reads what arrived. The response is one from `target`.
     ///
     /// # Errors
     /// If it is not a response.
     pub(crate) fn read(
         &mut self,
-        cache: &mut HeadCache<ParsedResponse>,
-        checks: &Checks,
+        scratch: &mut Scratch,
+        target: &Target,
         bytes: &[u8],
     ) -> Result<Read, Malformed> {
         self.reader.bytes += bytes.len() as u64;
         if self.reader.spill.is_empty() {
-            return self.reader.read(cache, checks, bytes);
+            return self.reader.read(scratch, target, bytes);
         }
         let mut input = std::mem::take(&mut self.reader.spill);
         input.extend_from_slice(bytes);
-        self.reader.read(cache, checks, &input)
+        let read = self.reader.read(scratch, target, &input);
+        scratch.give_back(input);
+        read
     }
 
     /// The connection ended. `Some`: that made the response whole.
-    pub(crate) fn read_end(&mut self, checks: &Checks) -> Option<Response> {
-        matches!(self.reader.decoder.end_of_input(), Ok(true)).then(|| self.reader.response(checks))
+    pub(crate) fn read_end(&mut self, target: &Target) -> Option<Response> {
+        matches!(self.reader.decoder.end_of_input(), Ok(true)).then(|| self.reader.response(target))
     }
 }
 
 impl Reader {
-    fn response(&self, checks: &Checks) -> Response {
-        let failed = checks.verdict(self.status, self.body, &self.progress);
+    fn response(&self, target: &Target) -> Response {
+        let failed = target.checks.verdict(self.status, self.body, &self.progress);
         Response { status: self.status, bytes: self.bytes, body: self.body, failed }
     }
 
@@ -209,39 +212,38 @@ impl Reader {
         self.spill = Vec::new();
     }
 
-    fn read(
-        &mut self,
-        cache: &mut HeadCache<ParsedResponse>,
-        checks: &Checks,
-        mut input: &[u8],
-    ) -> Result<Read, Malformed> {
+    fn read(&mut self, scratch: &mut Scratch, target: &Target, mut input: &[u8]) -> Result<Read, Malformed> {
         loop {
-            let consumed = match self.decoder.advance_with(cache, input)? {
-                Step::NeedMore => {
-                    self.spill.extend_from_slice(input);
-                    return Ok(Read::More);
-                }
-                Step::Interim { consumed } => consumed,
-                Step::Head { consumed, head } => {
-                    self.status = head.status;
-                    checks.head(&input[..consumed], &mut self.progress);
-                    consumed
-                }
-                Step::Body { consumed, data } => {
-                    self.body += data.len() as u64;
-                    checks.body(&input[data], &mut self.progress);
-                    consumed
-                }
-                Step::End { consumed, keep_alive } => {
-                    // What follows a response was not asked for; the response itself stands, its connection does not.
-                    let excess = input.len() - consumed;
-                    self.bytes -= excess as u64;
-                    return Ok(Read::Whole {
-                        response: self.response(checks),
-                        keep_alive: keep_alive && excess == 0,
-                    });
-                }
-            };
+            let consumed =
+                match self.decoder.advance_with(&mut scratch.heads[target.index as usize], input)? {
+                    Step::NeedMore => {
+                        if !input.is_empty() {
+                            self.spill = scratch.take();
+                            self.spill.extend_from_slice(input);
+                        }
+                        return Ok(Read::More);
+                    }
+                    Step::Interim { consumed } => consumed,
+                    Step::Head { consumed, head } => {
+                        self.status = head.status;
+                        target.checks.head(&input[..consumed], &mut self.progress);
+                        consumed
+                    }
+                    Step::Body { consumed, data } => {
+                        self.body += data.len() as u64;
+                        target.checks.body(&input[data], &mut self.progress);
+                        consumed
+                    }
+                    Step::End { consumed, keep_alive } => {
+                        // What follows a response was not asked for; the response itself stands, its connection does not.
+                        let excess = input.len() - consumed;
+                        self.bytes -= excess as u64;
+                        return Ok(Read::Whole {
+                            response: self.response(target),
+                            keep_alive: keep_alive && excess == 0,
+                        });
+                    }
+                };
             input = &input[consumed..];
         }
     }
@@ -289,13 +291,13 @@ mod tests {
     }
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {
-        let (mut slot, checks) = (Slot::new(0), Checks::new(&[]));
-        let mut cache = HeadCache::new();
-        slot.expect_response(false, &checks);
+        let target = Target::of_get();
+        let (mut slot, mut scratch) = (Slot::new(0), Scratch::new(1));
+        slot.expect_response(&target);
         let mut last = Ok(Read::More);
         for part in text.as_bytes().chunks(piece) {
             assert_eq!(last, Ok(Read::More), "more input after the end of {text:?}");
-            last = slot.read(&mut cache, &checks, part);
+            last = slot.read(&mut scratch, &target, part);
         }
         (last, slot)
     }
@@ -324,9 +326,9 @@ mod tests {
         let (read, mut slot) = read_in_pieces("HTTP/1.0 200 OK\r\n\r\nabc", 1000);
         assert_eq!(read, Ok(Read::More));
         let response = Response { status: 200, bytes: 22, body: 3, failed: None };
-        assert_eq!(slot.read_end(&Checks::new(&[])), Some(response));
+        assert_eq!(slot.read_end(&Target::of_get()), Some(response));
         let (_, mut slot) = read_in_pieces("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc", 1000);
-        assert_eq!(slot.read_end(&Checks::new(&[])), None);
+        assert_eq!(slot.read_end(&Target::of_get()), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod pacer;
 pub mod random;
 pub mod record;
 mod recorder;
+mod scratch;
 pub mod spec;
 pub mod target;
 pub mod template;

@@ -11,10 +11,10 @@ use crate::pace::Pace;
 use crate::pacer::Pacer;
 use crate::record::Cause;
 use crate::recorder::{Recorder, Response, Tally, Times};
+use crate::scratch::Scratch;
 use crate::spec;
 use crate::target::{Mix, Requests};
 use crate::timeouts::{Kind, Timeouts};
-use hoptax_wire::http1::{HeadCache, ParsedResponse};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -85,8 +85,7 @@ pub(crate) struct Worker<'a> {
     under_way: usize,
     /// What it requests.
     requests: Requests<'a>,
-    /// One for each target: their heads differ, while those of one target mostly do not.
-    caches: Vec<HeadCache<ParsedResponse>>,
+    scratch: Scratch,
     /// Why the last connect failed.
     pub(crate) connect_error: Option<String>,
 }
@@ -116,7 +115,7 @@ impl<'a> Worker<'a> {
             starting: 0..0,
             under_way: 0,
             requests: Requests::new(setup.mix, (index, workers)),
-            caches: vec![HeadCache::new(); setup.mix.len()],
+            scratch: Scratch::new(setup.mix.len()),
             connect_error: None,
         }
     }
@@ -286,7 +285,7 @@ impl<'a> Worker<'a> {
         times.length = bytes.len() as u64;
         let scheduled = times.scheduled;
         let target = self.setup.mix.target(times.target);
-        state.expect_response(target.is_head, &target.checks);
+        state.expect_response(target);
         state.step(Event::Sent);
         self.timeouts.sent(slot, now);
         self.recorder.sent(scheduled, now, reused);
@@ -429,9 +428,8 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
             times.first_byte = Some(now);
             self.timeouts.responding(slot);
         }
-        let target = times.target;
-        let checks = &self.setup.mix.target(target).checks;
-        match state.read(&mut self.caches[target as usize], checks, bytes) {
+        let target = self.setup.mix.target(times.target);
+        match state.read(&mut self.scratch, target, bytes) {
             Ok(Read::More) => {}
             Ok(Read::Whole { response, keep_alive }) => self.complete(io, slot, now, response, keep_alive),
             Err(malformed) => self.fail(io, slot, now, Cause::MalformedResponse, &malformed.to_string()),
@@ -452,9 +450,9 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
             self.lost(slot, now);
             return AfterEnd::Close;
         }
-        let target = state.request.expect("a busy slot has a request").target;
-        let checks = &self.setup.mix.target(target).checks;
-        match result.as_ref().ok().and_then(|()| state.read_end(checks)) {
+        let times = state.request.expect("a busy slot has a request");
+        let target = self.setup.mix.target(times.target);
+        match result.as_ref().ok().and_then(|()| state.read_end(target)) {
             Some(response) => self.complete(io, slot, now, response, false),
             None => {
                 let begun = state.request.is_some_and(|times| times.first_byte.is_some());

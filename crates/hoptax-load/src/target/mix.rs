@@ -52,7 +52,7 @@ impl<'a> Mix<'a> {
             if target.weight == 0 {
                 return fault(Part::Weight, "it is 0".into(), "give at least 1, or leave the target out");
             }
-            ready.push(Target::new(target, &files, protocol)?);
+            ready.push(Target::new(ready.len() as u32, target, &files, protocol)?);
             sums.push(sums.last().unwrap_or(&0) + u64::from(target.weight));
         }
         Ok(Self { targets: ready, sums, files, seed, last: protocol.per_connection.unwrap_or(u32::MAX) })

@@ -29,6 +29,8 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) name: String,
+    /// Which of the mix it is, from 0.
+    pub(crate) index: u32,
     encoded: Encoded,
     /// As the last request of a connection; absent where that is no different.
     last: Option<Encoded>,
@@ -70,16 +72,29 @@ impl Target {
     ///
     /// # Errors
     /// If a part of it cannot stand where it is to stand, or no response could pass its checks.
-    fn new(target: &TargetSpec, files: &Files<'_>, protocol: Protocol) -> Result<Self, TargetError> {
+    fn new(
+        index: u32,
+        target: &TargetSpec,
+        files: &Files<'_>,
+        protocol: Protocol,
+    ) -> Result<Self, TargetError> {
         let encoded = |closing| Encoded::new(target, files, Encoding { version: protocol.version, closing });
         let is_head = target.method == "HEAD";
         Ok(Self {
             name: target.name.clone(),
+            index,
             encoded: encoded(protocol.per_connection == Some(1))?,
             last: protocol.per_connection.filter(|most| *most > 1).map(|_| encoded(true)).transpose()?,
             is_head,
             checks: checks(target, is_head)?,
         })
+    }
+
+    /// One for tests of what reads responses.
+    #[cfg(test)]
+    pub(crate) fn of_get() -> Self {
+        let target = TargetSpec::only("GET", "/", Vec::new(), Vec::new());
+        Self::new(0, &target, &Files::default(), Protocol::default()).expect("fit to be sent")
     }
 
     /// `last`: as the last request of a connection.

@@ -41,12 +41,12 @@ fn a_target_without_templates_is_encoded_once() {
     let expected = "POST /a?b=c HTTP/1.1\r\nhost: x\r\nConnection: close\r\ncontent-length: 5\r\n\r\nhe{{o";
     assert_eq!(requests(std::slice::from_ref(&target), 2), [expected, expected]);
     for target in [target, get("/\\{{seq}}", &[("x", "\\{{")]), post("/", &[], "\\{{seq}}"), get("/", &[])] {
-        let ready = Target::new(&target, &Files::default(), Protocol::default()).expect("fit to be sent");
+        let ready = Target::new(0, &target, &Files::default(), Protocol::default()).expect("fit to be sent");
         assert!(matches!(ready.encoded.request, Request::Fixed(_)), "{target:?}");
         assert_eq!(ready.encoded.closes, target.headers.len() == 2 && target.headers[1].0 == "Connection");
     }
     let head = TargetSpec { method: "HEAD".into(), ..get("/", &[]) };
-    assert!(Target::new(&head, &Files::default(), Protocol::default()).expect("fit to be sent").is_head);
+    assert!(Target::new(0, &head, &Files::default(), Protocol::default()).expect("fit to be sent").is_head);
 }
 
 #[test]
