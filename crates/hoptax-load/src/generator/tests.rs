@@ -1,6 +1,7 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
 mod lateness;
+mod mix;
 mod stages;
 mod windows;
 
@@ -185,6 +186,7 @@ fn adds_up(record: &LoadRecord) {
         assert_eq!(record.windows.len() as u64, record.measured_ns.div_ceil(crate::record::WINDOW_NS));
     }
     assert!(record.lifetime.completed >= counts.completed);
+    mix::adds_up(record);
 }
 
 fn quantile(encoded: &Encoded, quantile: f64) -> u64 {
