@@ -118,7 +118,7 @@ pub struct Connections {
     pub closed_by_peer: u64,
 }
 
-/// Bytes on the wire, heads included.
+/// Bytes of HTTP, heads included; where there is TLS, before encryption and after decryption.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes {
     /// Of requests.
@@ -203,7 +203,7 @@ pub enum Cause {
     TlsTimeout,
     /// The server's certificate is not acceptable.
     TlsCertificate,
-    /// The server refused the handshake with an alert.
+    /// The server refused the connection with an alert before it answered anything, or the two sides could not agree.
     TlsRefused,
     /// The connection ended within the TLS handshake.
     TlsClosed,

@@ -17,6 +17,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod tls;
+
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
 /// A server with a thread per connection, each doing what `behave` says until it returns.
@@ -59,7 +61,7 @@ impl Drop for Server {
 }
 
 /// Reads one request without a body; `false` when there are no more.
-fn request(connection: &mut TcpStream) -> bool {
+fn request(connection: &mut impl io::Read) -> bool {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
     while !seen.ends_with(b"\r\n\r\n") {
