@@ -1,7 +1,7 @@
 //! A worker's part in TLS: what its connections share, and what a session's news mean to a slot.
 
 use super::Worker;
-use crate::connection::{Event, Slot, State};
+use crate::connection::{Event, State};
 use crate::event_loop::{EventLoop, Token};
 use crate::record::Cause;
 use crate::tls::{Buffers, Client, Failure, Received, Session};
@@ -23,30 +23,31 @@ impl Side {
     pub(super) fn send<L: EventLoop>(
         &mut self,
         io: &mut L,
-        token: u32,
-        slot: &mut Slot,
+        token: Token,
+        session: Option<&mut Session>,
         bytes: &[u8],
     ) -> io::Result<()> {
-        let session = slot.session.as_mut().expect("where there is TLS, each connection has its own");
+        let session = session.expect("where there is TLS, each connection has its own");
         let encrypted = session.send(bytes, &mut self.buffers);
         encrypted.map_err(|failure| io::Error::other(failure.text().to_owned()))?;
-        io.send(Token(token), &self.buffers.out)
+        io.send(token, &self.buffers.out)
     }
 }
 
 impl Worker<'_> {
     /// The server was reached: TLS is next. It has the connect timeout anew.
     pub(super) fn shake_hands<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        let token = self.token(slot);
         let tls = self.tls.as_mut().expect("asked only where there is TLS");
-        self.timeouts.disarm(slot);
-        self.timeouts.arm(slot, now);
+        self.timeouts.connected(slot);
+        self.timeouts.connecting(slot, now);
         let state = &mut self.slots[slot as usize];
         state.step(Event::Reached);
         match Session::start(&tls.client, now, &mut tls.buffers) {
             Err(failure) => self.session_failed(io, slot, now, &failure),
             Ok(session) => {
                 state.session = Some(Box::new(session));
-                if let Err(error) = io.send(Token(slot), &tls.buffers.out) {
+                if let Err(error) = io.send(token, &tls.buffers.out) {
                     self.broke_off(io, slot, now, Err(error));
                 }
             }
@@ -55,11 +56,12 @@ impl Worker<'_> {
 
     /// Bytes came on a connection with TLS.
     pub(super) fn decrypt<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
+        let token = self.token(slot);
         let tls = self.tls.as_mut().expect("asked only where there is TLS");
         let Some(session) = self.slots[slot as usize].session.as_mut() else { return };
         let (began, recorder) = (session.began, &mut self.recorder);
         let received = session.receive(bytes, &mut tls.buffers, |agreed| recorder.shaken(began, now, agreed));
-        let sent = if tls.buffers.out.is_empty() { Ok(()) } else { io.send(Token(slot), &tls.buffers.out) };
+        let sent = if tls.buffers.out.is_empty() { Ok(()) } else { io.send(token, &tls.buffers.out) };
         let ended = session.peer_closed();
         let plain = std::mem::take(&mut tls.buffers.plain);
         match received {
@@ -130,7 +132,7 @@ impl Worker<'_> {
                 if !answered {
                     self.connect_error = Some(failure.text().to_owned());
                 }
-                io.close(Token(slot));
+                io.close(self.token(slot));
                 self.lost(slot, now);
             }
         }

@@ -142,7 +142,15 @@ fn what_is_large_passes_whole_both_ways() {
     let authority = Authority::new("authority.test");
     let mut target = spec(&[]).targets.remove(0);
     target.body = vec![b'y'; LARGE];
-    let length = Target::new(&target).expect("fit to be sent").bytes.len();
+    let headers = target.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let head = hoptax_wire::http1::request_head(
+        hoptax_wire::http1::Version::Http11,
+        &target.method,
+        &target.path,
+        headers,
+        Some(LARGE as u64),
+    );
+    let length = head.expect("fit to be sent").len() + LARGE;
     let server = secure(testing::server(&authority.sign(NAME), &BOTH, None), move |mut stream, _| {
         let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LARGE}\r\n\r\n").into_bytes();
         response.resize(response.len() + LARGE, b'x');
