@@ -70,7 +70,8 @@ pub struct Counts {
     pub ok: u64,
     /// Completed by status code.
     pub status: BTreeMap<u16, u64>,
-    /// Completed responses that failed a check, by the first check that they failed, in words.
+    /// Completed responses that failed a check, by the first check that they failed, in words: `completed` less `ok`, as that
+    /// the status is 200 to 399 is a check too where no other is about the status. For each check at most nine texts.
     #[serde(default)]
     pub failed_checks: BTreeMap<String, u64>,
     /// Given up after the timeout: while connecting, waiting or reading.

@@ -10,6 +10,7 @@ mod pack_docs;
 mod packs;
 mod plan;
 mod report;
+mod requests;
 mod run;
 mod support;
 mod tls;
