@@ -121,7 +121,7 @@ impl<'a> Worker<'a> {
             under_way: 0,
             requests: Requests::new(setup.mix, (index, workers)),
             scratch: Scratch::new(setup.mix.len()),
-            tls: setup.tls.map(tls::Side::new),
+            tls: setup.tls.map(|client| tls::Side::new(client, slots as usize)),
             connect_error: None,
         }
     }

@@ -8,13 +8,19 @@
 
 use hoptax_load::event_loop::Choice;
 use hoptax_load::record::{LoadRecord, Phase, Progress};
-use hoptax_load::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts};
+use hoptax_load::spec::{
+    Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts, TlsSpec, TlsVersion,
+    Verify,
+};
 use hoptax_load::{Watch, clock};
+use rustls::crypto::ring;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -81,6 +87,8 @@ struct Case {
     windows: bool,
     watch: Watch,
     response: &'static [&'static [u8]],
+    /// Version of TLS; absent: plain.
+    tls: Option<TlsVersion>,
     /// What may come at any time, but not once per request.
     once: u64,
 }
@@ -112,6 +120,14 @@ fn a_request_in_steady_state_allocates_nothing() {
     }
 }
 
+/// A response of several records, which come in pieces.
+fn large() -> &'static [&'static [u8]] {
+    const LENGTH: usize = 100_000;
+    let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n").into_bytes();
+    response.resize(response.len() + LENGTH, b'x');
+    vec![&*response.leak()].leak()
+}
+
 fn cases(event_loop: Choice) -> Vec<Case> {
     let case = |name, shape, response| Case {
         name,
@@ -120,6 +136,7 @@ fn cases(event_loop: Choice) -> Vec<Case> {
         windows: false,
         watch: Watch::Phases,
         response,
+        tls: None,
         once: BY_CHANCE,
     };
     let open = |arrivals| Shape::Open { rate: Rate::Fixed(10_000.0), arrivals };
@@ -135,12 +152,24 @@ fn cases(event_loop: Choice) -> Vec<Case> {
             watch: Watch::Windows,
             ..case("open loop with windows told", open(Arrivals::Constant), WHOLE)
         },
+        Case { tls: Some(TlsVersion::Tls12), ..case("TLS 1.2", Shape::Closed, WHOLE) },
+        Case { tls: Some(TlsVersion::Tls13), ..case("TLS 1.3", open(Arrivals::Constant), WHOLE) },
+        Case {
+            tls: Some(TlsVersion::Tls13),
+            once: PIECES,
+            ..case("TLS 1.3, responses in pieces", Shape::Closed, IN_PIECES)
+        },
+        Case {
+            tls: Some(TlsVersion::Tls13),
+            once: PIECES,
+            ..case("TLS 1.3, large responses", Shape::Closed, large())
+        },
     ]
 }
 
 /// Makes the load for its shorter and its longer time, and compares.
 fn examine(case: &Case) {
-    let address = serve(case.response);
+    let address = serve(case);
     // Once for nothing: what is set up once in a process is no part of either.
     carry_out(case, address, 100);
     let (few, record_of_few) = carry_out(case, address, FEW);
@@ -164,7 +193,14 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         schema: SPEC_SCHEMA,
         addresses: vec![address.into()],
         sources: Vec::new(),
-        tls: None,
+        tls: case.tls.map(|version| TlsSpec {
+            server_name: "server.test".into(),
+            verify: Verify::Nothing,
+            client_certificate: None,
+            resumption: true,
+            alpn: Vec::new(),
+            versions: vec![version],
+        }),
         http: HttpVersion::Http11,
         requests_per_connection: None,
         files: BTreeMap::new(),
@@ -200,23 +236,45 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
     (allocations, record)
 }
 
-/// Answers every request with these pieces, each as a segment of its own, until the process ends.
-fn serve(pieces: &'static [&'static [u8]]) -> SocketAddr {
+/// Answers every request with the case's pieces, each as a segment of its own, until the process ends.
+fn serve(case: &Case) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
+    let (pieces, tls) = (case.response, case.tls.map(|_| tls_server()));
     // Started once, as the start of a thread allocates before it can be exempt.
     for _ in 0..CONNECTIONS {
-        let listener = listener.try_clone().expect("a descriptor");
+        let (listener, tls) = (listener.try_clone().expect("a descriptor"), tls.clone());
         thread::spawn(move || {
             EXEMPT.set(true);
-            listener.incoming().flatten().for_each(|connection| answer(connection, pieces));
+            for connection in listener.incoming().flatten() {
+                connection.set_nodelay(true).expect("a socket");
+                match &tls {
+                    None => answer(connection, pieces),
+                    Some(config) => {
+                        let session = ServerConnection::new(Arc::clone(config)).expect("a server");
+                        answer(StreamOwned::new(session, connection), pieces);
+                    }
+                }
+            }
         });
     }
     address
 }
 
-fn answer(mut connection: TcpStream, pieces: &[&[u8]]) {
-    connection.set_nodelay(true).expect("a socket");
+fn tls_server() -> Arc<ServerConfig> {
+    let identity = rcgen::generate_simple_self_signed(["server.test".to_owned()]).expect("a certificate");
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(rustls::ALL_VERSIONS)
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![identity.cert.der().clone()], identity.signing_key.into());
+    let mut config = config.expect("they belong together");
+    // Tickets are read once per connection, but sooner or later.
+    config.send_tls13_tickets = 0;
+    Arc::new(config)
+}
+
+fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
     let mut buffer = [0; 1024];
     // The request is one segment, as it is short.
     while matches!(connection.read(&mut buffer), Ok(1..)) {

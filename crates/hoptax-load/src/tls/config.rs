@@ -1,5 +1,6 @@
 //! From what a spec says of TLS to what rustls needs; whatever cannot be is refused here, before anything starts.
 
+use super::sessions::Sessions;
 use crate::generator::LoadError;
 use crate::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -13,8 +14,8 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Sessions that one worker keeps for resumption. rustls keeps the youngest eight tickets of each name.
-const SESSIONS: usize = 32;
+/// Most tickets that one worker keeps, however many connections it has: about 1 MiB.
+const MOST_TICKETS: usize = 1024;
 /// RFC 7301, section 3.1: a protocol's name has its length in one byte.
 const LONGEST_PROTOCOL: usize = 255;
 
@@ -63,11 +64,12 @@ impl Client {
         Ok(Self { config: Arc::new(config), name, resumption: spec.resumption })
     }
 
-    /// The same for one worker alone: workers share nothing while a trial runs, sessions to resume neither.
-    pub(crate) fn for_one_worker(&self) -> Self {
+    /// The same for one worker alone, which has so many connections: workers share nothing while a trial runs, sessions to
+    /// resume neither.
+    pub(crate) fn for_one_worker(&self, connections: usize) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         if self.resumption {
-            config.resumption = Resumption::in_memory_sessions(SESSIONS);
+            config.resumption = Resumption::store(Arc::new(Sessions::new(connections.min(MOST_TICKETS))));
         }
         Self { config: Arc::new(config), name: self.name.clone(), resumption: self.resumption }
     }

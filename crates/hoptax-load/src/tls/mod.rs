@@ -9,6 +9,7 @@ mod failure;
 mod handshake;
 mod records;
 mod session;
+mod sessions;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

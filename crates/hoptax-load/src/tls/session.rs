@@ -266,6 +266,7 @@ fn fill(partial: &mut Vec<u8>, input: &mut &[u8], layout: records::Layout) -> Re
             return Ok(true);
         }
         let (now, later) = input.split_at(missing.min(input.len()));
+        partial.reserve(missing);
         partial.extend_from_slice(now);
         *input = later;
         if now.len() < missing {

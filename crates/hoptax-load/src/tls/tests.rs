@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 
+/// Of the worker that sessions are for.
+const CONNECTIONS: usize = 20;
+
 /// What is agreed on, without its lifetime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
@@ -148,7 +151,7 @@ impl World {
 }
 
 fn made(spec: &TlsSpec) -> Client {
-    Client::new(spec).expect("a good spec").for_one_worker()
+    Client::new(spec).expect("a good spec").for_one_worker(CONNECTIONS)
 }
 
 fn long(length: usize) -> Vec<u8> {
@@ -223,12 +226,24 @@ fn resumes_where_it_may() {
 }
 
 #[test]
+fn there_is_a_ticket_for_each_connection_that_is_made_again() {
+    let world = World::new();
+    for version in BOTH {
+        let (server, client) = (world.server(&[version]), world.client());
+        let made: Vec<_> = (0..CONNECTIONS).map(|_| Pair::shaken(&client, &server, usize::MAX)).collect();
+        drop(made);
+        let again: Vec<_> = (0..CONNECTIONS).map(|_| Pair::shaken(&client, &server, usize::MAX)).collect();
+        assert!(again.iter().all(|pair| pair.agreed.as_ref().is_some_and(|agreed| agreed.resumed)));
+    }
+}
+
+#[test]
 fn workers_do_not_share_sessions() {
     let world = World::new();
     let server = world.server(&BOTH);
     let shared = Client::new(&client(&world.authority)).expect("a good spec");
     for _ in 0..2 {
-        let pair = Pair::shaken(&shared.for_one_worker(), &server, usize::MAX);
+        let pair = Pair::shaken(&shared.for_one_worker(CONNECTIONS), &server, usize::MAX);
         assert!(!pair.agreed.expect("done").resumed);
     }
 }

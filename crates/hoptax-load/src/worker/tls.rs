@@ -15,8 +15,9 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub(super) fn new(client: &Client) -> Box<Self> {
-        Box::new(Self { client: client.for_one_worker(), buffers: Buffers::default() })
+    /// For a worker with so many connections.
+    pub(super) fn new(client: &Client, connections: usize) -> Box<Self> {
+        Box::new(Self { client: client.for_one_worker(connections), buffers: Buffers::default() })
     }
 
     /// Sends `bytes`, encrypted. What the kernel does not take at once waits encrypted.

@@ -66,16 +66,17 @@ fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
     error.to_string()
 }
 
-/// Half of the connections go to `bad`, whose trouble must have this cause and no other.
+/// Half of the connections go to `bad`, whose trouble must have this cause and no other. Only handshakes that shall stall
+/// are given up soon: this machine may do much else.
 fn costs(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
     let good = answering(testing::server(&authority.sign(NAME), &BOTH, None));
-    let spec = LoadSpec {
-        timeouts: Timeouts::all(150 * MILLISECOND),
-        ..tls_spec(&[good.address, bad], tls.clone())
-    };
+    let mut spec = tls_spec(&[good.address, bad], tls.clone());
+    if cause == Cause::TlsTimeout {
+        spec.timeouts.connect_ns = 150 * MILLISECOND;
+    }
     on_each_loop(&spec, |record| {
         let counts = &record.counts;
-        assert!(counts.completed > 10, "{counts:?}");
+        assert!(counts.completed > 0, "{counts:?}");
         assert_eq!(counts.causes.keys().copied().collect::<Vec<_>>(), [cause], "{:?}", counts.errors);
         // Two slots that rest between attempts: a few, and never a storm.
         assert!((2..=40).contains(&counts.causes[&cause]), "{counts:?}");
