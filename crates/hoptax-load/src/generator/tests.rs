@@ -1,15 +1,20 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
 use super::*;
+use crate::address::Address;
 use crate::event_loop::Choice;
-use crate::record::FailureKind;
+use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
 use crate::spec::{HttpVersion, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+mod connections;
+mod namespace;
+mod trouble;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
