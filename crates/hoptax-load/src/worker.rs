@@ -400,6 +400,7 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
             Ok(()) => {
                 self.connecting -= 1;
                 self.timeouts.connected(slot);
+                self.pace.connected();
                 let state = &mut self.slots[slot as usize];
                 state.step(Event::Established);
                 let (started, wanted) = (state.connect_started, state.request.is_some());

@@ -28,7 +28,10 @@ struct Server {
 
 impl Server {
     fn new(behave: impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::on(TcpListener::bind("127.0.0.1:0").expect("a port"), behave)
+    }
+
+    fn on(listener: TcpListener, behave: impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static) -> Self {
         let server = Self {
             address: listener.local_addr().expect("bound"),
             requests: Arc::default(),

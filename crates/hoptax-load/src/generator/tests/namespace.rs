@@ -87,11 +87,11 @@ fn ports_that_run_out_are_named_soon_and_without_a_storm() {
             let (counts, connections) = (&record.counts, &record.connections);
             // Nine tenths of the slots find none, and the other tenth goes on.
             assert_eq!(connections.established, u64::from(PORTS), "{connections:?}");
-            assert!(counts.completed > 100, "{counts:?}");
-            let exhausted = counts.causes.get(&Cause::PortsExhausted).copied().unwrap_or(0);
-            assert_eq!(exhausted, counts.connect_errors, "{counts:?}");
-            // Each slot rests 10, 20, 40, 80, 160 ms.
-            assert!((1..=u64::from(PORTS) * 9 * 6).contains(&exhausted), "{counts:?}");
+            assert!(counts.completed >= u64::from(PORTS), "{counts:?}");
+            assert_eq!(counts.causes, [(Cause::PortsExhausted, counts.connect_errors)].into(), "{counts:?}");
+            // One attempt per millisecond, however many responses come in meanwhile.
+            let elapsed = started.elapsed().as_millis() as u64;
+            assert!((5..=elapsed).contains(&counts.connect_errors), "{elapsed} ms: {counts:?}");
         }
     });
 }

@@ -81,7 +81,7 @@ fn bound(workers: u32, elapsed: Duration) -> u64 {
 #[test]
 fn a_server_in_trouble_is_not_stormed() {
     // Many more connections than would keep the bound if each only rested for itself.
-    const MANY: u32 = 600;
+    const MANY: u32 = 400;
     let closing = Server::new(|connection: TcpStream, connections: &AtomicU64| {
         connections.fetch_add(1, Ordering::Relaxed);
         drop(connection);
@@ -112,31 +112,34 @@ fn a_server_that_is_gone_is_looked_for_in_moderation_and_found_again() {
     const MANY: u32 = 300;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
-    let accept = |listener: &TcpListener, connections: u32| -> Vec<TcpStream> {
-        (0..connections).map(|_| listener.accept().expect("they come").0).collect()
-    };
-    let record = thread::scope(|scope| {
-        let (send, returned) = mpsc::channel();
-        scope.spawn(move || {
-            let first = accept(&listener, MANY);
-            // Gone: nobody listens, and what stood is reset. It comes back when it has been missed for a while.
-            drop(listener);
-            first.into_iter().for_each(reset);
-            thread::sleep(Duration::from_millis(400));
-            let listener = TcpListener::bind(address).expect("the port is free again");
-            send.send(clock::now()).expect("waited for");
-            for mut connection in accept(&listener, MANY) {
-                thread::spawn(move || while request(&mut connection) && connection.write_all(OK).is_ok() {});
-            }
-        });
-        let spec = LoadSpec { connections: MANY, duration_ns: 6000 * MILLISECOND, ..spec(&[address]) };
-        let record = load(&spec);
-        (record, returned.recv().expect("told"))
+    let (measuring, begun) = mpsc::channel();
+    let (send, returned) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let first: Vec<TcpStream> = listener.incoming().flatten().take(MANY as usize).collect();
+        begun.recv().expect("it begins");
+        // Gone: nobody listens, and what stood is reset. It comes back when it has been missed for a while.
+        drop(listener);
+        first.into_iter().for_each(reset);
+        thread::sleep(Duration::from_millis(400));
+        let listener = TcpListener::bind(address).expect("the port is free again");
+        send.send(clock::now()).expect("waited for");
+        Server::on(listener, answer(OK, Duration::ZERO))
     });
-    let (record, returned) = record;
+    let spec = LoadSpec { connections: MANY, duration_ns: 3000 * MILLISECOND, ..spec(&[address]) };
+    let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |told| {
+        if phase(told).phase == Phase::Measuring {
+            measuring.send(()).expect("waited for");
+        }
+    });
+    let record = record.expect("connections stood");
+    adds_up(&record);
+    drop(server.join().expect("it came back"));
+    // The longest rest is 1 s, and so is the pace for the last one until the first response.
+    assert_eq!(record.lifetime.opened, 2 * u64::from(MANY), "all have connected again");
+    let returned = returned.recv().expect("told");
     let refused = record.counts.causes[&Cause::ConnectRefused];
     assert!(refused <= bound(1, Duration::from_millis(2000)), "{:?}", record.counts);
-    // All have connected again, or the server's thread would not have ended; the first within the longest rest.
+    // The first within the longest rest.
     let window =
         record.windows.iter().position(|window| window.completed > 0).expect("some completed") as u64;
     let first = record.started_ns + window * crate::record::WINDOW_NS;
