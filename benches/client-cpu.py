@@ -7,7 +7,10 @@ against each peer within the round; a figure is the median over the rounds, with
 Requests are those that nginx counted, not those that a tool claims. The headline is the steady stretch of a turn: from the
 moment all connections stand and requests flow to the moment they cease, told from nginx's counters and the client's CPU clock,
 both read every 50 ms. So neither a virtual machine that starts (k6), nor handshakes, nor a report made from a million
-stored results (hey) is held against a tool. `whole` is the same over the tool's whole life, by wait4.
+stored results (hey) is held against a tool. `whole life` is the same over all of the tool's life, by wait4.
+
+Beside it stand the requests in flight, by Little's law: throughput × the mean latency that the tool says. In a closed loop of N
+connections that is N, unless a part of each cycle is in no latency.
 """
 
 import itertools
@@ -55,9 +58,11 @@ def turn(tool, server, scheme, connections, seconds):
     if requests == 0:
         raise Failed("made no requests")
     claimed, stretch = understood(tool.claimed, ran), steady(ran.samples, connections)
+    mean = understood(tool.mean, ran)
     cpu, done, lasted = stretch or (ran.cpu, requests, ran.wall)
     return {"tool": tool.name, "per_cpu_second": done / cpu, "cpu_us": cpu / done * 1e6, "rate": done / lasted,
             "steady_s": lasted if stretch else None, "utilisation": cpu / lasted,
+            "mean_us": mean, "in_flight": None if mean is None else done / lasted * mean / 1e6,
             "whole_per_cpu_second": requests / ran.cpu, "whole_cpu_s": ran.cpu, "whole_s": ran.wall,
             "requests": requests, "claimed": claimed, "opened": opened, "steal": stolen.percent()}
 
@@ -108,13 +113,14 @@ def point(record, tools, server, scheme, body, connections, arguments):
     names = [tool.name for tool in tools if any(tool.name in turns for turns in rounds)]
     ours = [tool.name for tool in HOPTAXES if tool.name in names]
     rows = [["tool", "requests per client CPU s", *(f"{name} over it" for name in ours), "CPU µs/request", "requests/s",
-             "whole life", "steal %", "remarks"]]
+             "in flight", "whole life", "steal %", "remarks"]]
     for name in names:
         turns = [turns[name] for turns in rounds if name in turns]
         of = lambda figure, digits: spread([turn[figure] for turn in turns], digits)
         over = [spread(ratios(rounds, our, name)) if our != name else "" for our in ours]
-        rows.append([name, of("per_cpu_second", 0), *over, of("cpu_us", 2), of("rate", 0), of("whole_per_cpu_second", 0),
-                     of("steal", 1), "; ".join(remarks(turns, connections))])
+        rows.append([name, of("per_cpu_second", 0), *over, of("cpu_us", 2), of("rate", 0),
+                     "not told" if None in (turn["mean_us"] for turn in turns) else of("in_flight", 1),
+                     of("whole_per_cpu_second", 0), of("steal", 1), "; ".join(remarks(turns, connections))])
     record.say(f"\n{body}, {connections} connections, {'TLS 1.3' if scheme == 'https' else 'plain'}, {len(rounds)} rounds of "
                f"{seconds} s each ({time.monotonic() - begun:.0f} s)\n{table(rows)}")
     for name, said in failures.items():

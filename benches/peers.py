@@ -16,6 +16,12 @@ from common import CLIENT_CPU, HOPTAX, Failed, find, first_line
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
 
+def microseconds(text):
+    """12us, 1.57ms and 2.00s in µs."""
+    value, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()
+    return float(value) * {"us": 1, "ms": 1e3, "s": 1e6}[unit]
+
+
 class Tool:
     """A load generator: `name`, the `program` looked for, how to `get` it, and the arguments that print its version."""
 
@@ -37,6 +43,7 @@ class Tool:
 
     # closed(url, connections, seconds) -> (command, environment): closed loop, as fast as it goes.
     # claimed(ran) -> requests that it says it made.
+    # mean(ran) -> mean response time that it says, µs; None where it says none of its own.
     # open(url, rate, connections, seconds) -> (command, environment): open loop.
     # times(ran) -> {"rate": achieved per second, "p50": µs, …, "mean": µs, "count": n}
 
@@ -71,6 +78,9 @@ class Hoptax(Tool):
     def claimed(self, ran):
         return json.loads(ran.text)["counts"]["completed"]
 
+    def mean(self, ran):
+        return json.loads(ran.text)["service_time"]["mean"]["estimate"]
+
     def times(self, ran):
         case = json.loads(ran.text)
         of = lambda member: {name: case[member][name]["estimate"] for name in (*PERCENTILES, "mean", "max")}
@@ -87,6 +97,9 @@ class Wrk(Tool):
     def claimed(self, ran):
         return int(re.search(r"(\d+) requests in", ran.text).group(1))
 
+    def mean(self, ran):
+        return microseconds(re.search(r"Latency\s+([\d.]+(?:us|ms|s))", ran.text).group(1))
+
 
 class H2load(Tool):
     name, program, get = "h2load", "h2load", "apt install nghttp2-client"
@@ -96,6 +109,9 @@ class H2load(Tool):
 
     def claimed(self, ran):
         return int(re.search(r"requests: (\d+) total", ran.text).group(1))
+
+    def mean(self, ran):
+        return microseconds(re.search(r"time for request:\s+\S+\s+\S+\s+(\S+)", ran.text).group(1))
 
 
 class Ab(Tool):
@@ -107,6 +123,10 @@ class Ab(Tool):
 
     def claimed(self, ran):
         return int(re.search(r"Complete requests:\s+(\d+)", ran.text).group(1))
+
+    def mean(self, ran):
+        # Without -S and -d it would print one, in whole milliseconds; "Time per request" is connections over throughput.
+        return None
 
 
 class Hey(Tool):
@@ -121,6 +141,9 @@ class Hey(Tool):
 
     def claimed(self, ran):
         return sum(int(count) for count in re.findall(r"\[\d+\]\s+(\d+) responses", ran.text))
+
+    def mean(self, ran):
+        return float(re.search(r"Average:\s+([\d.]+) secs", ran.text).group(1)) * 1e6
 
 
 class Fortio(Tool):
@@ -139,6 +162,9 @@ class Fortio(Tool):
 
     def claimed(self, ran):
         return json.loads(ran.text)["DurationHistogram"]["Count"]
+
+    def mean(self, ran):
+        return json.loads(ran.text)["DurationHistogram"]["Avg"] * 1e6
 
     def times(self, ran):
         answer = json.loads(ran.text)
@@ -164,6 +190,9 @@ class Oha(Tool):
 
     def claimed(self, ran):
         return sum(json.loads(ran.text)["statusCodeDistribution"].values())
+
+    def mean(self, ran):
+        return json.loads(ran.text)["summary"]["average"] * 1e6
 
     def times(self, ran):
         answer = json.loads(ran.text)
@@ -197,6 +226,9 @@ export function handleSummary(data) { return { stdout: JSON.stringify(data.metri
 
     def claimed(self, ran):
         return json.loads(ran.text)["http_reqs"]["values"]["count"]
+
+    def mean(self, ran):
+        return json.loads(ran.text)["http_req_duration"]["values"]["avg"] * 1e3
 
     def times(self, ran):
         metrics = json.loads(ran.text)
