@@ -33,9 +33,9 @@ def steady(samples, connections):
     most = max((opened for *_, opened in samples), default=0)
     standing = [sample for sample in samples if sample[3] >= min(connections, 0.9 * most)]
     spans = [(b[2] - a[2]) / (b[0] - a[0]) for a, b in itertools.pairwise(standing)]
-    if not spans:
-        return None
     flowing = [index for index, rate in enumerate(spans) if rate > statistics.median(spans) / 2]
+    if not flowing:
+        return None
     first, last = standing[flowing[0]], standing[flowing[-1] + 1]
     seconds, cpu, requests, _ = (b - a for a, b in zip(first, last))
     return (cpu, requests, seconds) if seconds >= 0.3 and requests and cpu > 0 else None
