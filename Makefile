@@ -10,12 +10,13 @@ demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and s
 
 test: setup-test ## Set-up and all tests
 	$(CARGO) test --workspace --locked
+	benches/tests.py
 
 check: ## Format, lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-bench: setup-bench build ## Every benchmark, about 80 minutes; prints ratios against named peers, kept under records/
+bench: setup-bench build ## Every benchmark, about 85 minutes; prints ratios against named peers, kept under records/
 	benches/run full
 
 bench-quick: setup-bench build ## The same with few and short turns, about 15 minutes; kept under target/

@@ -21,4 +21,5 @@ def main():
     record.add({"what": "allocations", "command": " ".join(COMMAND), "passed": passed, "tests": len(verdicts)})
 
 
-main()
+if __name__ == "__main__":
+    main()

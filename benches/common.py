@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 HOPTAX = Path(os.environ.get("HOPTAX", ROOT / "target" / "release" / "hoptax"))
 CPUS = sorted(os.sched_getaffinity(0))
 CLIENT_CPU, SERVER_CPU = CPUS[0], CPUS[-1]
+# Other work on the client's CPU above this, in %, is said.
+OTHERS = 5
 PLACES = ("/usr/sbin", "/sbin", os.environ.get("GOBIN"), str(Path.home() / "go/bin"), str(Path.home() / ".cargo/bin"))
 
 
@@ -118,21 +120,26 @@ def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLI
     return Ran(text, errors, usage.ru_utime + usage.ru_stime, wall, samples)
 
 
-class Steal:
-    """Share of all CPUs' time that the hypervisor took since this was made, in %."""
+class Disturbance:
+    """What disturbed a turn since this was made: the hypervisor, and other work on the client's CPU."""
 
     def __init__(self):
         self.begun = self.ticks()
 
     @staticmethod
     def ticks():
-        """(steal, all) ticks of all CPUs so far."""
-        ticks = [int(field) for field in open("/proc/stat").readline().split()[1:9]]
-        return ticks[7], sum(ticks)
+        """(steal of all CPUs, all of all CPUs, work of the client's CPU, all of it), in ticks so far, by /proc/stat."""
+        lines = {line.split()[0]: [int(field) for field in line.split()[1:9]] for line in open("/proc/stat")
+                 if line.startswith("cpu")}
+        ours = lines[f"cpu{CLIENT_CPU}"]
+        # user, nice, system, idle, iowait, irq, softirq, steal
+        return lines["cpu"][7], sum(lines["cpu"]), sum(ours) - ours[3] - ours[4] - ours[7], sum(ours)
 
-    def percent(self):
-        (stolen, total), (stolen_then, total_then) = self.ticks(), self.begun
-        return round(100 * (stolen - stolen_then) / max(1, total - total_then), 2)
+    def told(self, cpu):
+        """{steal: % of all CPUs' time; others: % of the client's CPU that went to others than the client's `cpu` seconds}."""
+        steal, everything, work, ours = (now - then for now, then in zip(self.ticks(), self.begun))
+        others = work - cpu * os.sysconf("SC_CLK_TCK")
+        return {"steal": round(100 * steal / max(1, everything), 2), "others": round(max(0, 100 * others / max(1, ours)), 1)}
 
 
 def spread(values, digits=2):

@@ -24,7 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import CLIENT_CPU, Failed, Record, Steal, client, options, pinned, spread, stop, summary, table
+from common import CLIENT_CPU, Disturbance, Failed, Record, client, options, pinned, spread, stop, summary, table
 from peers import CLOSED, HOPTAXES, Fortio, present
 from servers import upstream
 
@@ -65,8 +65,9 @@ def turn(tool, connections, seconds):
             requests, _, opened = server.count()
             return resident, peak, requests - before[0], opened
 
-        stolen = Steal()
+        disturbance = Disturbance()
         ran = client(command, environment, limit=60 + 3 * seconds, watch=watch)
+        disturbed = disturbance.told(ran.cpu)
         accepted = server.count()[1] - before[1]
     # A few may be on their way: hey lets go of connections beyond 500 and opens others.
     standing = [sample for sample in ran.samples if sample[3] >= 0.99 * connections and sample[2] >= connections]
@@ -74,7 +75,7 @@ def turn(tool, connections, seconds):
     if not standing:
         raise Failed(f"held {most:,} connections and made {asked:,} requests at most")
     return {"steady_kib": statistics.median(sample[0] for sample in standing),
-            "peak_kib": ran.samples[-1][1], "accepted": accepted, "steal": stolen.percent()}
+            "peak_kib": ran.samples[-1][1], "accepted": accepted, **disturbed}
 
 
 def predicted(found, name, connections):
@@ -200,4 +201,5 @@ def main():
         many(record, arguments, HOPTAXES[0], processes, each)
 
 
-main()
+if __name__ == "__main__":
+    main()

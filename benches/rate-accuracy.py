@@ -25,7 +25,7 @@ import threading
 import time
 from pathlib import Path
 
-from common import Failed, Record, Steal, client, options, spread, summary, table
+from common import Disturbance, Failed, Record, client, options, spread, summary, table
 from peers import OPEN, Hoptax, Tool, present, understood
 from servers import upstream
 
@@ -59,11 +59,12 @@ def turn(tool, server, rate, seconds, connections=CONNECTIONS):
     """One turn: what the tool says, the rate at which the upstream was asked, steal."""
     before = server.count()[0]
     command, environment = tool.open(server.url, rate, connections, seconds)
-    stolen = Steal()
+    disturbance = Disturbance()
     ran = client(command, environment, limit=30 + 3 * seconds, watch=lambda _: (time.monotonic(), server.count()[0]))
+    disturbed = disturbance.told(ran.cpu)
     said, served = understood(tool.times, ran), server.count()[0] - before
     return {**said, "claimed_rate": said["rate"], "rate": middle_rate(ran.samples, before, served) or said["rate"],
-            "served": served, "cpu_s": ran.cpu, "steal": stolen.percent()}
+            "served": served, "cpu_s": ran.cpu, **disturbed}
 
 
 def middle_rate(samples, before, served):
@@ -111,7 +112,7 @@ def point(record, arguments, tools, bare, rate, delay):
         contenders = (Ping("bare", bare.url), Ping("ping"), *tools)
         rounds, failures = rounds_of(record, arguments, contenders, server, rate, arguments.seconds)
     rows = [["tool", "rate error %", *(f"{at} error µs" for at, *_ in wanted), *(f"{at} µs" for at, *_ in wanted),
-             "send lag p50, p99 µs", "steal %"]]
+             "send lag p50, p99 µs", "steal %", "others on its CPU %"]]
     found = {}
     for name in ("ping", *(tool.name for tool in tools)):
         turns = [turns for turns in rounds if name in turns and "bare" in turns]
@@ -125,7 +126,7 @@ def point(record, arguments, tools, bare, rate, delay):
         found[name] = {"rate_error_percent": summary(rates), "error_us": {at: summary(off[at]) for at in off}}
         # The ping is no load generator: it has one connection and no rate to keep.
         rows.append([name, "" if name == "ping" else spread(rates, 3), *(spread(off[at], 1) for at in off),
-                     *(spread(of(at), 1) for at in off), "" if name == "ping" else lag, spread(of("steal"), 1)])
+                     *(spread(of(at), 1) for at in off), "" if name == "ping" else lag, spread(of("steal"), 1), spread(of("others"), 1)])
     bare_p50, bare_p99 = ([turns["bare"][at] for turns in rounds if "bare" in turns] for at in ("p50", "p99"))
     record.say(f"\n{rate:,}/s, delay {delay}, {len(rounds)} rounds of {arguments.seconds} s ({time.monotonic() - begun:.0f} s); "
                f"bare round trip p50 {spread(bare_p50, 1)}, p99 {spread(bare_p99, 1)} µs\n{table(rows)}")
@@ -148,7 +149,7 @@ def long_run(record, arguments, bare):
     lag = {at: [turn_["send_lag"][at] for turn_ in said] for at in ("p50", "p99", "max")}
     record.say(f"\nhoptax at 5,000/s over {seconds} s, {len(said)} times: rate error {spread(off, 4)} %; send lag p50 "
                f"{spread(lag['p50'], 1)}, p99 {spread(lag['p99'], 1)}, most {spread(lag['max'], 0)} µs; steal "
-               f"{spread([turn_['steal'] for turn_ in said], 1)} %")
+               f"{spread([turn_['steal'] for turn_ in said], 1)} %, others on its CPU {spread([turn_['others'] for turn_ in said], 1)} %")
     tell(record, failures)
     record.add({"what": "long", "rate": rate, "seconds": seconds, "rate_error_percent": summary(off),
                 "send_lag_us": {at: summary(lag[at]) for at in lag}, "failures": failures, "rounds": rounds})
@@ -181,9 +182,11 @@ def stalled(tool, server, rate, seconds, connections):
     stall = Stall(server, server.count()[0])
     # The ledger is asked by the thread alone from here on, until it has ended.
     command, environment = tool.open(server.url, rate, connections, seconds)
+    disturbance = Disturbance()
     stall.start()
     try:
         ran = client(command, environment, limit=60)
+        disturbed = disturbance.told(ran.cpu)
     finally:
         stall.join(60)
     said = understood(tool.times, ran)
@@ -194,7 +197,7 @@ def stalled(tool, server, rate, seconds, connections):
     due["mean"] = length ** 2 / 2 / seconds * 1e6
     # Late requests wait half the stall on average, so the mean tells how many a tool has seen: independent of its buckets.
     late = said["mean"] * said["count"] / (length / 2 * 1e6)
-    return {**said, "stall_s": length, "due": due, "late": late}
+    return {**said, "stall_s": length, "due": due, "late": late, **disturbed}
 
 
 def stall_point(record, arguments, tools, connections):
@@ -241,4 +244,5 @@ def main():
         stall_point(record, arguments, tools, connections)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,7 @@
 Requests are counted by the server, and its CPU time is read from its own clock before and after each turn.
 """
 
-from common import Record, Steal, client, cpu_clock, options, spread, summary, table
+from common import Disturbance, Record, client, cpu_clock, options, spread, summary, table
 from peers import Wrk
 from servers import nginx, upstream
 
@@ -12,11 +12,12 @@ WRK = Wrk()
 
 
 def turn(server, url, connections, seconds):
-    """CPU microseconds of the server per request, requests per second, steal."""
-    requests, cpu, stolen = server.count()[0], cpu_clock(server.pid), Steal()
+    """CPU microseconds of the server per request, requests per second, what disturbed."""
+    requests, cpu, disturbance = server.count()[0], cpu_clock(server.pid), Disturbance()
     ran = client(*WRK.closed(url, connections, seconds))
+    disturbed = disturbance.told(ran.cpu)
     used, done = cpu_clock(server.pid) - cpu, server.count()[0] - requests
-    return {"cpu_us": used / done * 1e6, "rate": done / ran.wall, "steal": stolen.percent()}
+    return {"cpu_us": used / done * 1e6, "rate": done / ran.wall, **disturbed}
 
 
 def main():
@@ -41,4 +42,5 @@ def main():
                 record.add({"body": size, "connections": connections, "nginx_over_hoptax": summary(over), "rounds": rounds})
 
 
-main()
+if __name__ == "__main__":
+    main()
