@@ -149,6 +149,10 @@ class Hey(Tool):
 class Fortio(Tool):
     name, program, get, version_arguments = "fortio", "fortio", "go install fortio.org/fortio@latest", ("version",)
 
+    def __init__(self, resolution="0.00001"):
+        """`resolution` is the width of its histogram's narrowest buckets, seconds; they widen to 100,000 times that."""
+        self.resolution = resolution
+
     def common(self, connections, seconds):
         return [self.path, "load", "-quiet", "-k", "-c", connections, "-t", f"{seconds}s", "-json", "-"]
 
@@ -156,8 +160,8 @@ class Fortio(Tool):
         return [*self.common(connections, seconds), "-qps", 0, url], {}
 
     def open(self, url, rate, connections, seconds):
-        # Buckets of 10 µs instead of 1 ms; connections set off evenly spread instead of all at once.
-        return [*self.common(connections, seconds), "-qps", rate, "-uniform", "-r", "0.00001",
+        # Connections set off evenly spread instead of all at once.
+        return [*self.common(connections, seconds), "-qps", rate, "-uniform", "-r", self.resolution,
                 "-p", "50,90,99,99.9", url], {}
 
     def claimed(self, ran):

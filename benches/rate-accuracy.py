@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 
 from common import Disturbance, Failed, Record, client, options, spread, summary, table
-from peers import OPEN, Hoptax, Tool, present, understood
+from peers import OPEN, Fortio, Hoptax, Tool, present, understood
 from servers import upstream
 
 RATES = (1_000, 5_000, 20_000)
@@ -240,6 +240,8 @@ def main():
                 point(record, arguments, tools, bare, rate, delay)
         if arguments.long:
             long_run(record, arguments, bare)
+    # Where times go up to a second, fortio's buckets of 10 µs have become coarser than those that begin with 1 ms.
+    tools = [Fortio("0.001") if isinstance(tool, Fortio) else tool for tool in tools]
     for connections in numbers(arguments.stalls):
         stall_point(record, arguments, tools, connections)
 
