@@ -37,8 +37,8 @@ DELAYS = {
     "1%50ms": (("--delay", "choice(99% 0ms, 1% 50ms)"), (("p50", 0, "p50"), ("p99.9", 50_000, "p90"))),
 }
 CONNECTIONS = 100
-# The stall: rate, seconds of load, seconds stopped, seconds of traffic before it.
-STALL_RATE, STALL_LOAD, STALL, STALL_AFTER = 1_000, 8, 1.0, 2.5
+# The stall: rate, seconds of load, seconds stopped; requests and then seconds of traffic before it.
+STALL_RATE, STALL_LOAD, STALL, STALL_AFTER, STALL_WAIT = 1_000, 8, 1.0, 500, 1.0
 
 
 class Ping(Tool):
@@ -158,16 +158,16 @@ def long_run(record, arguments, bare):
 class Stall(threading.Thread):
     """Stops a server of ours for a while, once requests have flowed for long enough; `lasted` is how long it truly was."""
 
-    def __init__(self, server, before):
+    def __init__(self, server, connections):
         super().__init__(daemon=True)
-        self.server, self.before, self.lasted = server, before, None
+        # One request per connection may be a tool's warm-up.
+        self.server, self.wanted, self.lasted = server, server.count()[0] + connections + STALL_AFTER, None
 
     def run(self):
-        # Traffic, and not a tool's warm-up of one request per connection, has begun when there are more than those.
         deadline = time.monotonic() + 20
-        while self.server.count()[0] - self.before < 2_000 and time.monotonic() < deadline:
+        while self.server.count()[0] < self.wanted and time.monotonic() < deadline:
             time.sleep(0.02)
-        time.sleep(STALL_AFTER - 2_000 / STALL_RATE)
+        time.sleep(STALL_WAIT)
         os.kill(self.server.pid, signal.SIGSTOP)
         begun = time.monotonic()
         try:
@@ -179,7 +179,7 @@ class Stall(threading.Thread):
 
 def stalled(tool, server, rate, seconds, connections):
     """One turn with a stall in it; what was found beside the arithmetic, µs."""
-    stall = Stall(server, server.count()[0])
+    stall = Stall(server, connections)
     # The ledger is asked by the thread alone from here on, until it has ended.
     command, environment = tool.open(server.url, rate, connections, seconds)
     disturbance = Disturbance()
@@ -228,7 +228,7 @@ def main():
     parser.add_argument("--rates", default=",".join(map(str, RATES)), help="per second, with commas; or none")
     parser.add_argument("--delays", default=",".join(DELAYS), help="of %(default)s")
     parser.add_argument("--long", type=int, default=30, help="seconds of the run at 5,000/s; 0: none")
-    parser.add_argument("--stalls", default="100,1200", help="connections under a stall, with commas; or none")
+    parser.add_argument("--stalls", default="100,2000", help="connections under a stall, with commas; or none")
     arguments = parser.parse_args()
     numbers = lambda text: [] if text == "none" else [int(number) for number in text.split(",")]
     record = Record("rate-accuracy", "Rate accuracy and lateness against a known delay: hoptax load and its peers, one CPU each",
