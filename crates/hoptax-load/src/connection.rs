@@ -15,7 +15,8 @@
 //! ```
 //!
 //! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome. A connect for which the
-//! other side has no room just now is put off: back to Queued. Its timeout goes on, and takes it from there to Resting.
+//! other side has no room just now is put off: back to Queued. Its timeout goes on, and takes it from there to Resting. If
+//! connects are without hope before traffic begins, Queued slots go Down.
 //!
 //! A slot has two tokens. A connection that has carried its last response is left to the other side to close (see
 //! `Worker::part`), and the slot goes on under its other token.
@@ -62,7 +63,7 @@ pub(crate) enum Event {
     Sent,
     /// The response ended, and the connection lives on.
     Ended,
-    /// The connection is over, and nothing failed.
+    /// The connection is over, or no longer wanted, and nothing failed.
     Closed,
     /// A connect, a handshake or a request failed.
     Failed,
@@ -81,7 +82,7 @@ impl State {
             (State::Connecting | State::Handshaking, Event::Established) => State::Idle,
             (State::Idle, Event::Sent) => State::Busy,
             (State::Busy, Event::Ended) => State::Idle,
-            (State::Idle | State::Busy, Event::Closed) => State::Down,
+            (State::Queued | State::Idle | State::Busy, Event::Closed) => State::Down,
             (
                 State::Queued | State::Connecting | State::Handshaking | State::Idle | State::Busy,
                 Event::Failed,
@@ -311,9 +312,9 @@ mod tests {
     }
 
     #[test]
-    fn only_sixteen_things_can_happen() {
+    fn only_seventeen_things_can_happen() {
         let legal = STATES.iter().flat_map(|state| EVENTS.iter().filter_map(|event| state.after(*event)));
-        assert_eq!(legal.count(), 16);
+        assert_eq!(legal.count(), 17);
     }
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {
