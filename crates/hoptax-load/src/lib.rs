@@ -5,6 +5,7 @@
 
 mod address;
 mod cause;
+pub mod checks;
 pub mod clock;
 mod connection;
 pub mod event_loop;
@@ -16,9 +17,12 @@ pub mod pacer;
 pub mod random;
 pub mod record;
 mod recorder;
+mod scratch;
 pub mod spec;
-mod target;
+pub mod target;
+pub mod template;
 mod timeouts;
+mod tls;
 mod trial;
 mod worker;
 

@@ -11,10 +11,11 @@ use crate::pace::Pace;
 use crate::pacer::Pacer;
 use crate::record::Cause;
 use crate::recorder::{Recorder, Response, Tally, Times};
+use crate::scratch::Scratch;
 use crate::spec;
-use crate::target::Target;
+use crate::target::{Mix, Requests};
 use crate::timeouts::{Kind, Timeouts};
-use hoptax_wire::http1::{HeadCache, ParsedResponse};
+use crate::tls::Client;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -37,23 +38,14 @@ pub(crate) struct Setup<'a> {
     pub(crate) addresses: &'a [Address],
     /// Local addresses; empty: the kernel chooses.
     pub(crate) sources: &'a [IpAddr],
-    pub(crate) target: &'a Target,
-    /// The same as the last request of a connection.
-    pub(crate) last: &'a Target,
-    /// Requests that a connection carries; `u32::MAX`: no limit.
-    pub(crate) per_connection: u32,
+    pub(crate) mix: &'a Mix<'a>,
+    /// TLS on every connection.
+    pub(crate) tls: Option<&'a Client>,
     /// Former connections that may be open beside those asked for, per worker.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
     /// Whether to spin before a due moment.
     pub(crate) spin: bool,
-}
-
-impl Setup<'_> {
-    /// What is sent as the `carried`th request of a connection.
-    fn target(&self, carried: u32) -> &Target {
-        if carried >= self.per_connection { self.last } else { self.target }
-    }
 }
 
 /// Where requests come from.
@@ -84,6 +76,7 @@ pub(crate) struct Worker<'a> {
     resting: BinaryHeap<Reverse<(u64, u32)>>,
     /// Slots that want a connection, first come first served.
     queued: VecDeque<u32>,
+    /// Slots that connect or shake hands.
     connecting: usize,
     pace: Pace,
     /// Former connections that the other side has not closed yet.
@@ -94,7 +87,10 @@ pub(crate) struct Worker<'a> {
     starting: std::ops::Range<u32>,
     /// Slots with a request.
     under_way: usize,
-    cache: HeadCache<ParsedResponse>,
+    /// What it requests.
+    requests: Requests<'a>,
+    scratch: Scratch,
+    tls: Option<Box<tls::Side>>,
     /// Why the last connect failed.
     pub(crate) connect_error: Option<String>,
 }
@@ -109,7 +105,7 @@ impl<'a> Worker<'a> {
     ) -> Self {
         Self {
             setup,
-            slots: (0..slots).map(|_| Slot::new()).collect(),
+            slots: (0..slots).map(|_| Slot::new(setup.mix.room_for_checks())).collect(),
             first_address: index as usize,
             address_step: workers as usize,
             source: Source::Opening,
@@ -123,7 +119,9 @@ impl<'a> Worker<'a> {
             free: VecDeque::with_capacity(slots as usize),
             starting: 0..0,
             under_way: 0,
-            cache: HeadCache::new(),
+            requests: Requests::new(setup.mix, (index, workers)),
+            scratch: Scratch::new(setup.mix.len()),
+            tls: setup.tls.map(tls::Side::new),
             connect_error: None,
         }
     }
@@ -268,9 +266,10 @@ impl<'a> Worker<'a> {
 
     /// Gives `slot` the request that was due at `scheduled`.
     fn assign<L: EventLoop>(&mut self, io: &mut L, slot: u32, scheduled: u64, now: u64) {
-        self.recorder.scheduled(scheduled);
+        let target = self.requests.choose();
+        self.recorder.scheduled(scheduled, target);
         self.under_way += 1;
-        self.slots[slot as usize].request = Some(Times { scheduled, ..Times::default() });
+        self.slots[slot as usize].request = Some(Times::new(scheduled, target));
         if self.slots[slot as usize].state() == State::Idle {
             self.send(io, slot, now);
         } else {
@@ -280,20 +279,25 @@ impl<'a> Worker<'a> {
     }
 
     fn send<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        let token = self.token(slot);
         let state = &mut self.slots[slot as usize];
+        let times = state.request.as_mut().expect("only a slot with a request sends");
         let reused = state.carried > 0;
         state.carried = state.carried.saturating_add(1);
-        let target = self.setup.target(state.carried);
-        if let Err(error) = io.send(self.token(slot), &target.bytes) {
+        let bytes = self.requests.next(times.target, state.carried);
+        times.length = bytes.len() as u64;
+        let given = match &mut self.tls {
+            None => io.send(token, bytes),
+            Some(tls) => tls.send(io, token, state.session.as_deref_mut(), bytes),
+        };
+        if let Err(error) = given {
             let (cause, text) = cause::of_end(Err(error), false);
             return self.fail(io, slot, now, cause, &text);
         }
-        let state = &mut self.slots[slot as usize];
-        let times = state.request.as_mut().expect("only a slot with a request sends");
         times.sent = Some(now);
-        times.length = target.bytes.len() as u64;
         let scheduled = times.scheduled;
-        state.expect_response(target.is_head);
+        let target = self.setup.mix.target(times.target);
+        state.expect_response(target);
         state.step(Event::Sent);
         self.timeouts.sent(slot, now);
         self.recorder.sent(scheduled, now, reused);
@@ -311,7 +315,7 @@ impl<'a> Worker<'a> {
         self.timeouts.failed(slot);
         let state = &mut self.slots[slot as usize];
         match state.state() {
-            State::Connecting => self.connecting -= 1,
+            State::Connecting | State::Handshaking => self.connecting -= 1,
             State::Queued => self.queued.retain(|queued| *queued != slot),
             _ => {}
         }
@@ -329,8 +333,12 @@ impl<'a> Worker<'a> {
     }
 
     fn time_out<L: EventLoop>(&mut self, io: &mut L, slot: u32, kind: Kind, now: u64) {
-        let begun = self.slots[slot as usize].request.is_some_and(|times| times.first_byte.is_some());
+        let state = &self.slots[slot as usize];
+        let begun = state.request.is_some_and(|times| times.first_byte.is_some());
         let (cause, text) = match (kind, begun) {
+            (Kind::Connect, _) if state.state() == State::Handshaking => {
+                (Cause::TlsTimeout, "timeout in the TLS handshake")
+            }
             (Kind::Connect, _) => (Cause::ConnectTimeout, "timeout while connecting"),
             (Kind::FirstByte, _) => {
                 (Cause::FirstByteTimeout, "timeout while waiting for the first byte of the response")
@@ -374,10 +382,11 @@ impl<'a> Worker<'a> {
         state.failures = 0;
         self.under_way -= 1;
         self.recorder.completed(times, now, response);
-        let closing = self.setup.target(state.carried).closes;
+        let closing = self.setup.mix.closes(times.target, state.carried);
         if !keep_alive && !closing {
             self.recorder.closed_by_peer(now);
         }
+        let keep_alive = keep_alive && !state.session.as_ref().is_some_and(|session| session.is_spent());
         // An answer to half a request leaves the other half in the way of the next one.
         let unsent = io.unsent(token) > 0;
         if keep_alive && !closing && !unsent {
@@ -398,22 +407,11 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
         let (slot, _) = self.slot_of(token);
         match result {
             Ok(()) => {
-                self.connecting -= 1;
-                self.timeouts.connected(slot);
                 self.pace.connected();
-                let state = &mut self.slots[slot as usize];
-                state.step(Event::Established);
-                let (started, wanted) = (state.connect_started, state.request.is_some());
-                if matches!(self.source, Source::Opening) {
-                    // Before traffic, an established connection is all the success there can be.
-                    state.failures = 0;
-                    self.pace.proved();
-                }
-                self.recorder.opened(started, now);
-                if wanted {
-                    self.send(io, slot, now);
-                } else if !self.starting.contains(&slot) {
-                    self.freed(io, slot, now);
+                self.recorder.opened(self.slots[slot as usize].connect_started, now);
+                match self.tls {
+                    None => self.established(io, slot, now),
+                    Some(_) => self.shake_hands(io, slot, now),
                 }
             }
             Err(error) => self.connect_failed(io, slot, now, &error),
@@ -426,40 +424,83 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
             return;
         };
         let now = clock::now();
+        match self.tls {
+            None => self.read(io, slot, now, bytes),
+            Some(_) => self.decrypt(io, slot, now, bytes),
+        }
+    }
+
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        let (slot, present) = self.slot_of(token);
+        // Whatever becomes of it, its socket is of no use any more.
+        io.close(token);
+        if present {
+            self.ended(io, slot, clock::now(), result);
+        } else {
+            self.left(slot);
+        }
+        AfterEnd::Close
+    }
+}
+
+impl Worker<'_> {
+    /// A connection stands and may carry requests.
+    fn established<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        self.connecting -= 1;
+        self.timeouts.connected(slot);
+        let state = &mut self.slots[slot as usize];
+        state.step(Event::Established);
+        let wanted = state.request.is_some();
+        if matches!(self.source, Source::Opening) {
+            // Before traffic, an established connection is all the success there can be.
+            state.failures = 0;
+            self.pace.proved();
+        }
+        if wanted {
+            self.send(io, slot, now);
+        } else if !self.starting.contains(&slot) {
+            self.freed(io, slot, now);
+        }
+    }
+
+    /// Bytes of HTTP came.
+    fn read<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
+        let token = self.token(slot);
         let state = &mut self.slots[slot as usize];
         if state.state() != State::Busy {
             // A server that speaks unasked (a 408 to an idle connection) is about to close it.
             io.close(token);
             return self.lost(slot, now);
         }
-        if let Some(times) = state.request.as_mut()
-            && times.first_byte.is_none()
-        {
+        let times = state.request.as_mut().expect("a busy slot has a request");
+        if times.first_byte.is_none() {
             times.first_byte = Some(now);
             self.timeouts.responding(slot);
         }
-        match state.read(&mut self.cache, bytes) {
+        let target = self.setup.mix.target(times.target);
+        match state.read(&mut self.scratch, target, bytes) {
             Ok(Read::More) => {}
             Ok(Read::Whole { response, keep_alive }) => self.complete(io, slot, now, response, keep_alive),
             Err(malformed) => self.fail(io, slot, now, Cause::MalformedResponse, &malformed.to_string()),
         }
     }
 
-    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
-        let now = clock::now();
-        let (slot, present) = self.slot_of(token);
-        // Whatever becomes of it, its socket is of no use any more.
-        io.close(token);
-        if !present {
-            self.left(slot);
-            return AfterEnd::Close;
-        }
+    /// The other side ended a connection, or it broke.
+    fn ended<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, result: io::Result<()>) {
         let state = &mut self.slots[slot as usize];
-        if state.state() != State::Busy {
-            self.lost(slot, now);
-            return AfterEnd::Close;
+        match state.state() {
+            State::Busy => {}
+            State::Handshaking => return self.broke_off(io, slot, now, result),
+            _ => {
+                io.close(self.token(slot));
+                return self.lost(slot, now);
+            }
         }
-        match result.as_ref().ok().and_then(|()| state.read_end()) {
+        // Under TLS only a close_notify is an end: anybody on the way can end a connection of TCP.
+        let whole = state.session.as_ref().is_none_or(|session| session.peer_closed());
+        let times = state.request.expect("a busy slot has a request");
+        let target = self.setup.mix.target(times.target);
+        match result.as_ref().ok().filter(|()| whole).and_then(|()| state.read_end(target)) {
             Some(response) => self.complete(io, slot, now, response, false),
             None => {
                 let begun = state.request.is_some_and(|times| times.first_byte.is_some());
@@ -468,11 +509,8 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
                 self.fail(io, slot, now, cause, &text);
             }
         }
-        AfterEnd::Close
     }
-}
 
-impl Worker<'_> {
     /// An idle connection is gone. Nothing failed, as nothing was asked: the slot connects again when it gets a request.
     fn lost(&mut self, slot: u32, now: u64) {
         self.slots[slot as usize].step(Event::Closed);
@@ -482,5 +520,7 @@ impl Worker<'_> {
 
 mod connects;
 mod parting;
+mod tls;
+
 #[cfg(test)]
 mod tests;

@@ -85,7 +85,7 @@ impl Uring {
         Ok(Self {
             ring: Ring::new(sizes)?,
             slots: Vec::new(),
-            completions: Vec::new(),
+            completions: Vec::with_capacity(sizes.completions as usize),
             connected: Vec::new(),
             resumed: Vec::new(),
             resting: Vec::new(),

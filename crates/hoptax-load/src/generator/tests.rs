@@ -1,11 +1,17 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
+mod lateness;
+mod mix;
+mod stages;
+mod windows;
+
 use super::*;
 use crate::address::Address;
+use crate::clock::SECOND;
 use crate::event_loop::Choice;
 use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
-use crate::spec::{HttpVersion, TargetSpec, Timeouts};
+use crate::spec::{HttpVersion, Rate, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -14,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 mod connections;
 mod namespace;
+mod tls;
 mod trouble;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
@@ -61,7 +68,7 @@ impl Drop for Server {
 }
 
 /// Reads one request without a body; `false` when there are no more.
-fn request(connection: &mut TcpStream) -> bool {
+fn request(connection: &mut impl io::Read) -> bool {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
     while !seen.ends_with(b"\r\n\r\n") {
@@ -154,6 +161,11 @@ fn until_done(requests: u64, spec: LoadSpec) -> LoadSpec {
     LoadSpec { requests: Some(requests), duration_ns: 60_000 * MILLISECOND, ..spec }
 }
 
+fn staged(stages: &[(f64, f64, u64)]) -> Shape {
+    let stage = |&(from, to, for_ns)| Stage { from, to, for_ns };
+    Shape::Open { rate: Rate::Stages(stages.iter().map(stage).collect()), arrivals: Arrivals::Constant }
+}
+
 /// Carries out `spec` and checks what must hold of every record.
 fn load(spec: &LoadSpec) -> LoadRecord {
     let record = run(spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect("a load that can be made");
@@ -188,6 +200,7 @@ fn adds_up(record: &LoadRecord) {
         assert_eq!(record.windows.len() as u64, record.measured_ns.div_ceil(crate::record::WINDOW_NS));
     }
     assert!(record.lifetime.completed >= counts.completed);
+    mix::adds_up(record);
 }
 
 fn quantile(encoded: &Encoded, quantile: f64) -> u64 {
@@ -498,9 +511,9 @@ fn a_large_request_and_a_large_response_pass_whole() {
     });
     let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
     spec.targets[0].body = vec![b'y'; LARGE];
-    let encoding = Encoding { version: spec.http, closing: false };
     // The head's length is taken off, so that the server's count is exact.
-    let head = Target::new(&spec.targets[0], encoding).expect("fit to be sent").bytes.len() - LARGE;
+    let request = crate::target::first_request(&spec.targets[0], &spec.files, 0).expect("fit to be sent");
+    let head = request.len() - LARGE;
     spec.targets[0].body.truncate(LARGE + 1 - head);
     spec.duration_ns = 60_000 * MILLISECOND;
     let record = load(&spec);
@@ -522,6 +535,7 @@ fn what_cannot_be_carried_out_is_refused() {
         (LoadSpec { shape: open(0.0, Arrivals::Constant), ..good.clone() }, "rate is 0"),
         (LoadSpec { shape: open(f64::NAN, Arrivals::Constant), ..good.clone() }, "rate is NaN"),
         (LoadSpec { shape: open(9.0, Arrivals::Jitter(1.5)), ..good.clone() }, "jitter is 1.5"),
+        (LoadSpec { shape: staged(&[(9.0, 9.0, 5)]), ..good.clone() }, "but the stages take 5"),
     ] {
         let error = run(&bad, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err(part);
         assert!(matches!(&error, LoadError::Spec(text) if text.contains(part)), "{error}");

@@ -8,16 +8,17 @@ const END: u64 = 1_250 * MILLISECOND;
 const REQUEST: u64 = 40;
 
 fn recorder() -> Recorder {
-    let mut recorder = Recorder::new(true);
+    let mut recorder = Recorder::new(true, 1);
     recorder.measure(START, END);
     recorder
 }
 
 fn respond(recorder: &mut Recorder, scheduled: u64, sent: u64, now: u64) {
-    recorder.scheduled(scheduled);
+    recorder.scheduled(scheduled, 0);
     recorder.sent(scheduled, sent, true);
-    let times = Times { scheduled, sent: Some(sent), first_byte: Some(now), length: REQUEST };
-    recorder.completed(times, now, Response { status: 200, bytes: 100, body: 64 });
+    let times =
+        Times { sent: Some(sent), first_byte: Some(now), length: REQUEST, ..Times::new(scheduled, 0) };
+    recorder.completed(times, now, Response { status: 200, bytes: 100, body: 64, failed: None });
 }
 
 #[test]
@@ -85,16 +86,16 @@ fn the_three_latencies_differ_where_they_should() {
 #[test]
 fn timeouts_are_recorded_and_other_failures_counted() {
     let mut recorder = recorder();
-    let times = Times { scheduled: START, sent: Some(START), first_byte: None, length: REQUEST };
+    let times = Times { sent: Some(START), length: REQUEST, ..Times::new(START, 0) };
     for failure in
         [Cause::ReadTimeout, Cause::ResetInResponse, Cause::MalformedResponse, Cause::ConnectRefused]
     {
-        recorder.scheduled(START);
+        recorder.scheduled(START, 0);
         recorder.failed(times, START + 30 * MILLISECOND, failure, "gone");
     }
-    recorder.scheduled(START);
+    recorder.scheduled(START, 0);
     recorder.left_over(times);
-    recorder.scheduled(START);
+    recorder.scheduled(START, 0);
     recorder.left_over(Times { sent: None, ..times });
     recorder.left_in_line(3);
     let tally = recorder.finish(END);
@@ -115,13 +116,8 @@ fn timeouts_are_recorded_and_other_failures_counted() {
 fn error_texts_are_bounded() {
     let mut recorder = recorder();
     for text in 0..100 {
-        recorder.scheduled(START);
-        recorder.failed(
-            Times { scheduled: START, ..Times::default() },
-            START,
-            Cause::ResetInResponse,
-            &text.to_string(),
-        );
+        recorder.scheduled(START, 0);
+        recorder.failed(Times::new(START, 0), START, Cause::ResetInResponse, &text.to_string());
     }
     let errors = recorder.finish(END).counts.errors;
     assert_eq!(errors.len(), ERROR_TEXTS + 1);
