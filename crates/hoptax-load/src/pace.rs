@@ -74,6 +74,11 @@ impl Pace {
         }
     }
 
+    /// Whether connects are held back because nothing comes of them.
+    pub(crate) fn is_troubled(&self) -> bool {
+        self.trouble.is_some()
+    }
+
     /// A connect succeeded: there was a port and a descriptor for it. Whether it is of use remains to be seen.
     pub(crate) fn connected(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.exhausted) {

@@ -245,6 +245,7 @@ fn drain<L: EventLoop>(
     let give_up = ended.saturating_add(patience);
     loop {
         let now = clock::now();
+        worker.leave_unsent();
         if worker.under_way() == 0 || shared.is_interrupted() {
             return Ok(());
         }

@@ -21,6 +21,19 @@ impl Worker<'_> {
         self.connecting < CONNECTS_AT_ONCE && !self.queued.is_empty()
     }
 
+    /// Leaves requests unsent that wait for a connect which is held back: once no more are due, there is nothing to wait for.
+    pub(crate) fn leave_unsent(&mut self) {
+        if self.pace.is_troubled() {
+            for index in 0..self.queued.len() {
+                if let Some(times) = self.slots[self.queued[index] as usize].request.take() {
+                    self.under_way -= 1;
+                    self.recorder.left_over(times);
+                }
+            }
+            self.want_none();
+        }
+    }
+
     /// No slot wants a connection any longer.
     pub(super) fn want_none(&mut self) {
         for slot in self.queued.drain(..) {

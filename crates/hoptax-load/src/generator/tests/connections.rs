@@ -75,11 +75,9 @@ fn a_connection_carries_as_many_requests_as_it_may() {
                 shape,
                 workers,
                 requests_per_connection: Some(limit),
-                requests: Some(200),
-                duration_ns: 60_000 * MILLISECOND,
                 ..spec(&[server.address])
             };
-            let record = load(&spec);
+            let record = load(&until_done(200, spec));
             assert_eq!((record.counts.completed, record.counts.ok), (200, 200), "{:?}", record.counts);
             let Connections { opened, reused, closed_by_peer, .. } = record.connections;
             assert_eq!(closed_by_peer, 0, "they were asked to");
@@ -108,10 +106,10 @@ fn nobody_waits_for_a_server_that_does_not_close() {
     let heads = Heads::default();
     let server = Server::new(keeper(&heads, false));
     let spec = LoadSpec { requests_per_connection: Some(1), ..spec(&[server.address]) };
-    let record = load(&LoadSpec { requests: Some(300), duration_ns: 60_000 * MILLISECOND, ..spec });
+    let record = load(&until_done(300, spec));
     assert_eq!(record.counts.completed, 300);
-    // With a wait of 1 ms each, on four connections, it would be 75 ms of waiting alone in most response times.
-    assert!(quantile(&record.histograms.response_time, 0.1) < MILLISECOND, "no wait is in them");
+    // A wait would be in all but those of the four connections that are opened first.
+    assert!(quantile(&record.histograms.response_time, 0.05) < 20 * MILLISECOND, "no wait is in them");
     assert_eq!(per_connection(&heads, record.lifetime.opened).len() as u64, record.lifetime.opened);
 }
 
@@ -121,7 +119,7 @@ fn a_fresh_connection_is_part_of_the_response_time() {
     let server = Server::new(keeper(&heads, true));
     for shape in [Shape::Closed, open(500.0, Arrivals::Constant)] {
         let spec = LoadSpec { shape, requests_per_connection: Some(1), ..spec(&[server.address]) };
-        let record = load(&LoadSpec { warmup_ns: 30 * MILLISECOND, ..spec });
+        let record = load(&until_done(100, LoadSpec { warmup_ns: 30 * MILLISECOND, ..spec }));
         // Scheduled, connected, sent: the connect lies in the send lag, and the lag in the response time.
         let connect = quantile(&record.histograms.connect, 0.1);
         assert!(quantile(&record.histograms.send_lag, 0.5) >= connect, "{connect}");
@@ -134,14 +132,9 @@ fn a_fresh_connection_is_part_of_the_response_time() {
 fn responses_of_http_1_0_end_with_their_connection() {
     let server = Server::new(answer_once(b"HTTP/1.0 200 OK\r\n\r\nhello, hello"));
     for (limit, told) in [(Some(1), false), (None, true)] {
-        let spec = LoadSpec {
-            http: HttpVersion::Http10,
-            requests_per_connection: limit,
-            requests: Some(50),
-            duration_ns: 60_000 * MILLISECOND,
-            ..spec(&[server.address])
-        };
-        let record = load(&spec);
+        let spec =
+            LoadSpec { http: HttpVersion::Http10, requests_per_connection: limit, ..spec(&[server.address]) };
+        let record = load(&until_done(50, spec));
         assert_eq!((record.counts.completed, record.connections.reused), (50, 0));
         assert_eq!(record.bytes.body, 50 * 12);
         // With keep-alive asked for, it is the server that ends each.
@@ -178,11 +171,9 @@ fn a_unix_socket_carries_load_like_any_other() {
                 addresses: vec![Address::Unix(path.clone())],
                 requests_per_connection: limit,
                 event_loop: choice,
-                requests: Some(200),
-                duration_ns: 60_000 * MILLISECOND,
                 ..spec(&[])
             };
-            let record = load(&spec);
+            let record = load(&until_done(200, spec));
             assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
             assert_eq!(record.connections.established, 4);
             let carried = limit.map_or(200, u64::from).min(200);
@@ -213,7 +204,7 @@ fn a_unix_socket_that_stays_full_is_a_connect_timeout() {
     let timeouts = Timeouts { connect_ns: 40 * MILLISECOND, ..Timeouts::all(100 * MILLISECOND) };
     let spec = LoadSpec { addresses: vec![Address::Unix(path)], timeouts, ..spec(&[]) };
     // One connection fits into the backlog, where it stays.
-    let record = load(&spec);
+    let record = load(&until_done(8, spec));
     assert_eq!(record.connections.established, 1);
     assert!(record.counts.causes[&Cause::ConnectTimeout] > 0, "{:?}", record.counts);
 }
@@ -236,7 +227,7 @@ fn connections_leave_from_their_sources_in_turn() {
     for workers in [1, 2, 3] {
         peers.lock().expect("not poisoned").clear();
         let spec = LoadSpec { sources: sources.clone(), workers, ..spec(&[first.address, second.address]) };
-        let record = load(&LoadSpec { connections: 12, requests: Some(100), ..spec });
+        let record = load(&until_done(100, LoadSpec { connections: 12, ..spec }));
         assert_eq!((record.counts.completed, record.lifetime.opened), (100, 12));
         let peers = peers.lock().expect("not poisoned").clone();
         let expected = [first.address.port(), second.address.port()]
@@ -263,20 +254,16 @@ fn each_time_is_that_of_its_own_part() {
     });
     for limit in [None, Some(1)] {
         let spec = LoadSpec { requests_per_connection: limit, ..spec(&[server.address]) };
-        let histograms = load(&LoadSpec { duration_ns: 400 * MILLISECOND, ..spec }).histograms;
+        let histograms = load(&until_done(20, spec)).histograms;
         let least = |ms: u64| ms * MILLISECOND - ms * MILLISECOND / 500;
-        // Low quantiles: a machine that does much else holds some of them up, but not all.
-        let lowest = |encoded| (quantile(encoded, 0.0), quantile(encoded, 0.2));
-        let (least_first, first) = lowest(&histograms.first_byte);
-        assert!(least_first >= least(FIRST) && first < least(FIRST + REST), "{least_first} {first}");
-        let (least_whole, whole) = lowest(&histograms.service_time);
-        assert!(
-            least_whole >= least(FIRST + REST) && whole < least(2 * (FIRST + REST)),
-            "{least_whole} {whole}"
-        );
+        // The shortest: a machine that does much else holds some of them up, but not all.
+        let first = quantile(&histograms.first_byte, 0.0);
+        assert!(first >= least(FIRST) && first < least(FIRST + REST), "{first}");
+        let whole = quantile(&histograms.service_time, 0.0);
+        assert!(whole >= least(FIRST + REST) && whole < least(2 * (FIRST + REST)), "{whole}");
         assert!(quantile(&histograms.response_time, 0.0) >= least(FIRST + REST));
         // The server's delays come after the connect, which is the kernel's alone.
-        assert!(quantile(&histograms.connect, 0.2) < least(FIRST));
+        assert!(quantile(&histograms.connect, 0.0) < least(FIRST));
     }
 }
 
@@ -290,23 +277,21 @@ fn each_part_has_its_own_timeout() {
         )
     };
     let (silent, slow) = (stalling(b""), stalling(b"HTTP/1.1 200 OK\r\n"));
-    let (short, long) = (40 * MILLISECOND, 90 * MILLISECOND);
+    let (short, long) = (40 * MILLISECOND, 600 * MILLISECOND);
     for (server, first_byte_ns, total_ns, cause, after) in [
         (&silent, short, long, Cause::FirstByteTimeout, short),
         (&silent, long, short, Cause::ResponseTimeout, short),
         (&silent, short, short, Cause::ResponseTimeout, short),
-        (&slow, short, long, Cause::ReadTimeout, long),
-        (&slow, long, short, Cause::ReadTimeout, short),
+        // The server has this long to begin.
+        (&slow, long, long + short, Cause::ReadTimeout, long + short),
+        (&slow, long, long, Cause::ReadTimeout, long),
     ] {
         for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
             let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
-            let record = load(&LoadSpec { shape, timeouts, ..spec(&[server.address]) });
-            let counts = &record.counts;
-            assert!(counts.timeouts >= 4, "{counts:?}");
-            assert_eq!(counts.causes, [(cause, counts.timeouts)].into());
+            let record = load(&until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) }));
+            assert_eq!(record.counts.causes, [(cause, 4)].into(), "{:?}", record.counts);
             let given_up = quantile(&record.histograms.service_time, 0.0);
             assert!(given_up >= after - after / 500, "{given_up} for {cause:?}");
-            assert!(quantile(&record.histograms.service_time, 0.1) < after + short, "{cause:?}");
         }
     }
 }

@@ -40,11 +40,8 @@ fn every_failure_has_its_cause() {
     ] {
         let server = Server::new(breaks_off(part, by_reset));
         for shape in [Shape::Closed, open(200.0, Arrivals::Constant)] {
-            let record = load(&LoadSpec { shape, ..spec(&[server.address]) });
-            let counts = &record.counts;
-            let failed = counts.scheduled - counts.unsent;
-            assert!(failed >= 4, "{counts:?}");
-            assert_eq!(counts.causes, [(cause, failed)].into(), "{counts:?}");
+            let counts = load(&until_done(12, LoadSpec { shape, ..spec(&[server.address]) })).counts;
+            assert_eq!(counts.causes, [(cause, 12)].into(), "{counts:?}");
             assert_eq!(counts.errors.len(), 1, "{counts:?}");
         }
     }
@@ -65,7 +62,7 @@ fn connects_that_fail_have_theirs() {
         (Address::Unix(file), Cause::ConnectRefused, "refused"),
     ] {
         let spec = LoadSpec { addresses: vec![server.address.into(), address.clone()], ..spec(&[]) };
-        let counts = load(&spec).counts;
+        let counts = load(&until_done(60, spec)).counts;
         assert!(counts.completed > 10);
         assert_eq!(counts.causes.keys().collect::<Vec<_>>(), [&cause], "{address}");
         assert!(counts.errors.keys().all(|text| text.contains(words)), "{:?}", counts.errors);
@@ -125,7 +122,7 @@ fn a_server_that_is_gone_is_looked_for_in_moderation_and_found_again() {
         send.send(clock::now()).expect("waited for");
         Server::on(listener, answer(OK, Duration::ZERO))
     });
-    let spec = LoadSpec { connections: MANY, duration_ns: 3000 * MILLISECOND, ..spec(&[address]) };
+    let spec = LoadSpec { connections: MANY, duration_ns: 5000 * MILLISECOND, ..spec(&[address]) };
     let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |told| {
         if phase(told).phase == Phase::Measuring {
             measuring.send(()).expect("waited for");
@@ -154,6 +151,6 @@ fn nobody_there_is_told_at_once_for_many_connections_too() {
     let started = Instant::now();
     let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("nobody listens");
     assert!(matches!(error, LoadError::NoConnection { asked: 5000, .. }), "{error}");
-    // 5,000 connections, one per millisecond, five times each, would take seconds.
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    // 5,000 connections, one per millisecond and worker, five times each, would take longer.
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
