@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome. A connect for which the
-//! other side has no room just now is put off: back to Queued. Its timeout goes on, and takes it from there to Resting.
+//! other side has no room just now is put off: back to Queued. Its timeout goes on, and takes it from there to Resting. If
+//! connects are without hope before traffic begins, Queued slots go Down.
 //!
 //! A slot has two tokens. A connection that has carried its last response is left to the other side to close (see
 //! `Worker::part`), and the slot goes on under its other token.
@@ -54,7 +55,7 @@ pub(crate) enum Event {
     Sent,
     /// The response ended, and the connection lives on.
     Ended,
-    /// The connection is over, and nothing failed.
+    /// The connection is over, or no longer wanted, and nothing failed.
     Closed,
     /// A connect or a request failed.
     Failed,
@@ -72,7 +73,7 @@ impl State {
             (State::Connecting, Event::Established) => State::Idle,
             (State::Idle, Event::Sent) => State::Busy,
             (State::Busy, Event::Ended) => State::Idle,
-            (State::Idle | State::Busy, Event::Closed) => State::Down,
+            (State::Queued | State::Idle | State::Busy, Event::Closed) => State::Down,
             (State::Queued | State::Connecting | State::Idle | State::Busy, Event::Failed) => State::Resting,
             (State::Resting, Event::Rested) => State::Down,
             _ => return None,
@@ -285,9 +286,9 @@ mod tests {
     }
 
     #[test]
-    fn only_thirteen_things_can_happen() {
+    fn only_fourteen_things_can_happen() {
         let legal = STATES.iter().flat_map(|state| EVENTS.iter().filter_map(|event| state.after(*event)));
-        assert_eq!(legal.count(), 13);
+        assert_eq!(legal.count(), 14);
     }
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {

@@ -127,10 +127,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether every slot has its connection or has tried often enough, or trying on is of no use.
-    pub(crate) fn is_settled(&self, now: u64) -> bool {
-        self.queued.is_empty() && self.connecting == 0 && self.resting.is_empty()
-            || self.pace.is_hopeless(now)
+    /// Whether every slot has its connection, or has tried often enough. Where trying on is of no use, none tries on.
+    pub(crate) fn is_settled(&mut self, now: u64) -> bool {
+        if self.pace.is_hopeless(now) {
+            self.source = Source::Quiet;
+            self.want_none();
+        }
+        let resting = matches!(self.source, Source::Opening) && !self.resting.is_empty();
+        self.queued.is_empty() && self.connecting == 0 && !resting
     }
 
     /// Connections that stand.
@@ -176,12 +180,12 @@ impl<'a> Worker<'a> {
 
     /// Does what is due, then waits for events, at most until `until`.
     pub(crate) fn turn<L: EventLoop>(&mut self, io: &mut L, now: u64, until: u64) -> io::Result<()> {
-        if self.timeouts.next().is_some_and(|deadline| deadline <= now) {
+        if self.timeouts.next() <= now {
             // What is there already is no timeout, however late this thread is to look.
             io.turn(self, Some(now))?;
-        }
-        while let Some((slot, kind)) = self.timeouts.expire(now) {
-            self.time_out(io, slot, kind, now);
+            while let Some((slot, kind)) = self.timeouts.expire(now) {
+                self.time_out(io, slot, kind, now);
+            }
         }
         while let Some(Reverse((at, slot))) = self.resting.peek().copied()
             && at <= now
@@ -207,9 +211,7 @@ impl<'a> Worker<'a> {
         if self.may_connect() {
             deadline = deadline.min(self.pace.not_before().max(now));
         }
-        if let Some(timeout) = self.timeouts.next() {
-            deadline = deadline.min(timeout);
-        }
+        deadline = deadline.min(self.timeouts.next());
         if let Some(Reverse((at, _))) = self.resting.peek() {
             deadline = deadline.min(*at);
         }

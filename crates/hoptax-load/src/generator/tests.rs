@@ -6,16 +6,21 @@ mod stages;
 mod windows;
 
 use super::*;
+use crate::address::Address;
 use crate::clock::SECOND;
 use crate::event_loop::Choice;
-use crate::record::FailureKind;
+use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
 use crate::spec::{HttpVersion, Rate, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+mod connections;
+mod namespace;
+mod trouble;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
