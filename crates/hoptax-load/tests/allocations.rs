@@ -207,7 +207,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         tls: None,
         http: HttpVersion::Http11,
         requests_per_connection: None,
-        files: BTreeMap::from([("tokens".to_owned(), "a\nsomewhat longer\nb\n".to_owned())]),
+        files: BTreeMap::from([("tokens".to_owned(), "a\nsomewhat-longer\nb\n".to_owned())]),
         targets: (case.targets)(),
         shape: case.shape.clone(),
         connections: CONNECTIONS,
