@@ -9,8 +9,8 @@
 use hoptax_load::event_loop::Choice;
 use hoptax_load::record::{LoadRecord, Phase, Progress};
 use hoptax_load::spec::{
-    Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts, TlsSpec, TlsVersion,
-    Verify,
+    Arrivals, Check, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts, TlsSpec,
+    TlsVersion, Verify,
 };
 use hoptax_load::{Watch, clock};
 use rustls::crypto::ring;
@@ -70,10 +70,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const WHOLE: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"];
+const WHOLE: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nx-kind: test\r\ncontent-length: 5\r\n\r\nhello"];
 /// Cut within the head, within a chunk's length, and within a chunk.
 const IN_PIECES: &[&[u8]] = &[
-    b"HTTP/1.1 200 OK\r\ntransfer-",
+    b"HTTP/1.1 200 OK\r\nx-kind: test\r\ntransfer-",
     b"encoding: chunked\r\n\r\n1",
     b"0\r\n01234567",
     b"89abcdef\r\n0\r\n\r\n",
@@ -89,6 +89,7 @@ struct Case {
     response: &'static [&'static [u8]],
     /// Version of TLS; absent: plain.
     tls: Option<TlsVersion>,
+    targets: fn() -> Vec<TargetSpec>,
     /// What may come at any time, but not once per request.
     once: u64,
 }
@@ -137,6 +138,7 @@ fn cases(event_loop: Choice) -> Vec<Case> {
         watch: Watch::Phases,
         response,
         tls: None,
+        targets: || vec![plain()],
         once: BY_CHANCE,
     };
     let open = |arrivals| Shape::Open { rate: Rate::Fixed(10_000.0), arrivals };
@@ -146,6 +148,16 @@ fn cases(event_loop: Choice) -> Vec<Case> {
         case("open loop, constant", open(Arrivals::Constant), WHOLE),
         case("open loop, jitter", open(Arrivals::Jitter(0.5)), WHOLE),
         case("open loop, Poisson", open(Arrivals::Poisson), WHOLE),
+        Case { targets: mix, ..case("closed loop, a mix with templates and checks", Shape::Closed, WHOLE) },
+        Case {
+            targets: mix,
+            once: PIECES,
+            ..case(
+                "open loop, a mix with templates and checks, in pieces",
+                open(Arrivals::Poisson),
+                IN_PIECES,
+            )
+        },
         Case { windows: true, ..case("closed loop with windows", Shape::Closed, WHOLE) },
         Case {
             windows: true,
@@ -165,6 +177,32 @@ fn cases(event_loop: Choice) -> Vec<Case> {
             ..case("TLS 1.3, large responses", Shape::Closed, large())
         },
     ]
+}
+
+fn plain() -> TargetSpec {
+    TargetSpec::only("GET", "/", vec![("host".into(), "test".into())], Vec::new())
+}
+
+/// Every template, and every check of what both kinds of response have.
+fn mix() -> Vec<TargetSpec> {
+    let checks = vec![
+        Check::Status(vec![(200, 200), (204, 299)]),
+        Check::BodyLength { least: 5, most: 16 },
+        Check::Header { name: "X-Kind".into(), value: Some("test".into()) },
+        Check::BodyContains("e".into()),
+    ];
+    let mut made = TargetSpec {
+        name: "made".into(),
+        method: "POST".into(),
+        path: "/{{seq}}/{{uuid}}?n={{random -5 100000}}&t={{line tokens}}".into(),
+        body: b"{\"user\":\"{{base64 user-{{seq}}:{{line tokens}}}}\"}".to_vec(),
+        body_is_template: true,
+        ..plain()
+    };
+    made.headers
+        .push(("authorization".into(), "Basic {{base64 {{line tokens}}:{{base64 {{uuid}}}}}}".into()));
+    let checked = TargetSpec { name: "checked".into(), weight: 3, checks, ..plain() };
+    vec![plain(), made, checked]
 }
 
 /// Makes the load for its shorter and its longer time, and compares.
@@ -203,8 +241,8 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         }),
         http: HttpVersion::Http11,
         requests_per_connection: None,
-        files: BTreeMap::new(),
-        targets: vec![TargetSpec::only("GET", "/", vec![("host".into(), "test".into())], Vec::new())],
+        files: BTreeMap::from([("tokens".to_owned(), "a\nsomewhat-longer\nb\n".to_owned())]),
+        targets: (case.targets)(),
         shape: case.shape.clone(),
         connections: CONNECTIONS,
         warmup_ns: 20 * clock::MILLISECOND,
