@@ -288,7 +288,7 @@ impl Conductor<'_, '_> {
     fn look(&self, now: u64) -> u64 {
         match (&self.windows, self.shared.times.get()) {
             (Some(_), Some(Some(times))) => {
-                let phase = (times.start + AFTER_WINDOW) % LOOK;
+                let phase = times.start.saturating_add(AFTER_WINDOW) % LOOK;
                 LOOK - (now + LOOK - phase) % LOOK
             }
             _ => LOOK,

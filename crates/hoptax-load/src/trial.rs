@@ -199,7 +199,8 @@ fn measure<L: EventLoop>(
     worker.set_source(shared.source(times, index));
     let mut cpu_at_start = None;
     let keep = shared.spec.windows;
-    let mut window_ends = if reports.windows.is_some() { times.start + WINDOW_NS } else { u64::MAX };
+    let mut window_ends =
+        if reports.windows.is_some() { times.start.saturating_add(WINDOW_NS) } else { u64::MAX };
     let (ended, interrupted) = loop {
         let now = clock::now();
         if now >= times.start && cpu_at_start.is_none() {
