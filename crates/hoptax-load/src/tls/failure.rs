@@ -40,7 +40,7 @@ impl Failure {
             Error::AlertReceived(alert) => Self::alert(*alert),
             Error::PeerIncompatible(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig) => {
                 Self::Refused(
-                    "TLS: the server wants a version that was not offered; offer both 1.2 and 1.3".to_owned(),
+                    "TLS: the server wants a version that was not offered; offer both 1.2 and 1.3 (`--tls 1.2,1.3`)".to_owned(),
                 )
             }
             Error::PeerIncompatible(_) => {
@@ -64,7 +64,7 @@ fn unacceptable(error: &CertificateError) -> String {
         E::Expired | E::ExpiredContext { .. } => ("has expired", "renew it"),
         E::NotValidYet | E::NotValidYetContext { .. } => ("is not valid yet", "look at this machine's clock"),
         E::NotValidForName | E::NotValidForNameContext { .. } => {
-            ("is for another name", "ask for the name that it is for")
+            ("is for another name", "ask for the name that it is for (`--server-name NAME`)")
         }
         E::BadSignature => ("has a bad signature", "have it signed anew"),
         E::BadEncoding => ("cannot be read", "make it anew (X.509 version 3)"),
@@ -83,20 +83,22 @@ fn unacceptable(error: &CertificateError) -> String {
 fn refusal(alert: AlertDescription) -> String {
     use AlertDescription as A;
     let remedy = match alert {
-        A::CertificateRequired => "it wants a client's certificate",
+        A::CertificateRequired => "it wants a client's certificate (`--cert FILE --key FILE`)",
         A::BadCertificate
         | A::UnsupportedCertificate
         | A::CertificateRevoked
         | A::CertificateExpired
         | A::CertificateUnknown
         | A::UnknownCA
-        | A::AccessDenied => "it does not accept the client's certificate, or the want of one",
-        A::ProtocolVersion => "it speaks none of the versions that were offered",
-        A::HandshakeFailure | A::InsufficientSecurity => {
-            "it shares no version, cipher or certificate type, or wants a client's certificate"
+        | A::AccessDenied => {
+            "it does not accept the client's certificate (`--cert FILE`), or the want of one"
         }
-        A::UnrecognisedName => "it does not know the name that was asked for",
-        A::NoApplicationProtocol => "it speaks none of the protocols that ALPN offered",
+        A::ProtocolVersion => "it speaks none of the versions that were offered (`--tls`)",
+        A::HandshakeFailure | A::InsufficientSecurity => {
+            "it shares no cipher or version (`--tls`), or wants a client's certificate (`--cert FILE --key FILE`)"
+        }
+        A::UnrecognisedName => "it does not know the name that was asked for (`--server-name NAME`)",
+        A::NoApplicationProtocol => "it speaks none of the protocols that ALPN offered (`--alpn`)",
         _ => return format!("TLS: the server ended the connection with the alert {alert:?}"),
     };
     format!("TLS: the server refused with the alert {alert:?}: {remedy}")

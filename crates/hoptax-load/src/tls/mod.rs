@@ -1,7 +1,7 @@
 //! TLS as a client, without I/O: bytes from the socket go in, bytes for the socket and plaintext come out.
 //!
 //! [`Client`] is what a spec says, [`Session`] one connection's TLS. rustls shakes hands; from then on `records` encrypts
-//! and decrypts by the keys agreed on, so that a request allocates nothing and a connection keeps about 2 KiB.
+//! and decrypts by the keys agreed on, so that a request allocates nothing and a connection keeps little more than its keys.
 
 mod config;
 mod established;
