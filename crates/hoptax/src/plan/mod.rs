@@ -9,6 +9,7 @@ mod meaning;
 pub(crate) mod node;
 mod parse;
 mod raw;
+pub mod stages;
 pub mod units;
 
 pub use error::{PlanError, PlanErrors};
