@@ -4,6 +4,7 @@
 //! Depends on `hoptax-wire` alone. Knows no gateways, plans or reports.
 
 mod address;
+pub mod checks;
 pub mod clock;
 mod connection;
 pub mod event_loop;
@@ -16,6 +17,7 @@ pub mod record;
 mod recorder;
 pub mod spec;
 mod target;
+pub mod template;
 mod timeouts;
 mod trial;
 mod worker;
