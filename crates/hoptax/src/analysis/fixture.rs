@@ -3,7 +3,7 @@
 
 use hoptax::analysis::{Analysis, analyse};
 use hoptax::plan::{
-    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, Plan, Profile, Target, Upstream,
+    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, Plan, Profile, Target, Timeouts, Upstream,
 };
 use hoptax::record::{
     Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage,
@@ -29,12 +29,12 @@ pub(crate) struct Run {
 }
 
 pub(crate) fn closed_point(connections: u32, seconds: u64) -> LoadPoint {
-    LoadPoint { shape: Shape::Closed, connections, duration: Duration::from_secs(seconds), requests: None }
+    LoadPoint::closed(connections, Duration::from_secs(seconds))
 }
 
 pub(crate) fn open_point(rate: f64, connections: u32, seconds: u64) -> LoadPoint {
     let shape = Shape::Open { rate: Rate::Fixed(rate), arrivals: Arrivals::Jitter(0.1) };
-    LoadPoint { shape, connections, duration: Duration::from_secs(seconds), requests: None }
+    LoadPoint { shape, ..closed_point(connections, seconds) }
 }
 
 pub(crate) fn failure(stage: Stage, message: &str) -> Failure {
@@ -350,12 +350,14 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         name: "made-up".into(),
         upstream: Upstream::BuiltIn(upstream),
         gateways: Vec::new(),
-        target: Target { method: "GET".into(), path: "/".into(), headers: Vec::new(), body: None },
+        targets: vec![Target::get("/")],
+        files: BTreeMap::new(),
         load: load.clone(),
         trials: 5,
         warmup: Duration::from_secs(1),
         pause: Duration::ZERO,
-        timeout: Duration::from_secs(3),
+        timeout: Timeouts::all(Duration::from_secs(3)),
+        sources: Vec::new(),
         profile: Profile::Equalised,
         access_log: AccessLog::Off,
         cpus: CpuPlan::Auto,

@@ -1,10 +1,14 @@
 //! Before anything is timed: does a gateway answer as direct does?
 //!
-//! One real request goes to both. Status, body and the headers that matter must be the same; a gateway may add
-//! headers, but not content encodings. What a hop is free to change is not compared: see [`HOP_BY_HOP`].
+//! One real request of each target goes to both, templates expanded once for the two. Status, body and the headers that
+//! matter must be the same; a gateway may add headers, but not content encodings. What a hop is free to change is not
+//! compared: see [`HOP_BY_HOP`]. Both must be as the target expects, where it says what.
+
+mod expected;
 
 use crate::record::{Failure, Stage};
 use hoptax_load::spec::TargetSpec;
+use hoptax_load::template;
 use hoptax_wire::http1::{ResponseDecoder, Step, fields, request_head};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,6 +36,9 @@ pub const HOP_BY_HOP: [&str; 12] = [
 /// A difference must be seen this often: an upstream with a share of failures answers differently from itself.
 const ATTEMPTS: u32 = 3;
 
+/// Of what is random in the templates: both sides are asked the same.
+const SEED: u64 = 1;
+
 /// How much of a body is shown.
 const SHOWN: usize = 300;
 
@@ -46,35 +53,105 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Sends `request` to both and compares; `timeout` is for each answer.
+/// What is asked of both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Requests {
+    /// The targets, one request of each.
+    pub targets: Vec<TargetSpec>,
+    /// Files that their templates take lines from, by name.
+    pub files: BTreeMap<String, String>,
+}
+
+impl From<TargetSpec> for Requests {
+    fn from(target: TargetSpec) -> Self {
+        Self { targets: vec![target], files: BTreeMap::new() }
+    }
+}
+
+/// Sends one request of each target to both and compares; `timeout` is for each answer.
 ///
 /// # Errors
-/// If either cannot be asked, or they answer differently; with both answers.
+/// If either cannot be asked, they answer differently, or not as the target expects; with both answers.
 pub fn verify(
+    direct: SocketAddr,
+    gateway: SocketAddr,
+    requests: &Requests,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    for target in &requests.targets {
+        let failed = match expanded(target, &requests.files) {
+            Ok(request) => compare(direct, gateway, &request, timeout),
+            Err(message) => Err(Failure { stage: Stage::Verify, message, detail: String::new() }),
+        };
+        failed.map_err(|failure| match requests.targets.len() {
+            1 => failure,
+            _ => Failure { message: format!("target {}: {}", target.name, failure.message), ..failure },
+        })?;
+    }
+    Ok(())
+}
+
+fn compare(
     direct: SocketAddr,
     gateway: SocketAddr,
     request: &TargetSpec,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    let fail = |message: String, detail: String| Failure { stage: Stage::Verify, message, detail };
     let mut attempts_left = ATTEMPTS;
     loop {
         attempts_left -= 1;
-        let expected = ask(direct, request, timeout)
-            .map_err(|error| fail(format!("direct could not be asked: {error:#}"), String::new()))?;
-        let failure = match ask(gateway, request, timeout) {
-            Err(error) => fail(format!("it gave no answer: {error:#}"), both(&expected, None)),
-            Ok(answer) => match difference(&expected, &answer) {
-                None => return Ok(()),
-                Some(what) => {
-                    fail(format!("it answers otherwise than direct: {what}"), both(&expected, Some(&answer)))
-                }
-            },
-        };
-        if attempts_left == 0 {
-            return Err(failure);
+        let compared = once(direct, gateway, request, timeout);
+        if compared.is_ok() || attempts_left == 0 {
+            return compared;
         }
     }
+}
+
+fn once(
+    direct: SocketAddr,
+    gateway: SocketAddr,
+    request: &TargetSpec,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
+    let there = match ask(direct, request, timeout) {
+        Ok(answer) => answer,
+        Err(error) => return fail(format!("direct could not be asked: {error:#}"), String::new()),
+    };
+    if let Some(what) = expected::unmet(&request.checks, &there) {
+        return fail(format!("direct itself does not answer as `expect` says: {what}"), both(&there, None));
+    }
+    let here = match ask(gateway, request, timeout) {
+        Ok(answer) => answer,
+        Err(error) => return fail(format!("it gave no answer: {error:#}"), both(&there, None)),
+    };
+    if let Some(what) = difference(&there, &here) {
+        return fail(format!("it answers otherwise than direct: {what}"), both(&there, Some(&here)));
+    }
+    match expected::unmet(&request.checks, &here) {
+        None => Ok(()),
+        Some(what) => fail(format!("it does not answer as `expect` says: {what}"), both(&there, Some(&here))),
+    }
+}
+
+/// The request that a target's templates make once.
+fn expanded(target: &TargetSpec, files: &BTreeMap<String, String>) -> Result<TargetSpec, String> {
+    let bytes = |text: &str, place| {
+        template::first(text, place, files, SEED).map_err(|error| format!("its template is wrong: {error}"))
+    };
+    let text =
+        |text: &str, place| Ok::<_, String>(String::from_utf8_lossy(&bytes(text, place)?).into_owned());
+    let header = |(name, value): &(String, String)| Ok((name.clone(), text(value, template::Place::Header)?));
+    let body = match std::str::from_utf8(&target.body) {
+        Ok(body) if target.body_is_template => bytes(body, template::Place::Body)?,
+        _ => target.body.clone(),
+    };
+    Ok(TargetSpec {
+        path: text(&target.path, template::Place::Path)?,
+        headers: target.headers.iter().map(header).collect::<Result<_, String>>()?,
+        body,
+        ..target.clone()
+    })
 }
 
 /// Sends `request` once and reads the whole answer.
@@ -194,94 +271,4 @@ fn show(answer: &Answer) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::TcpListener;
-
-    fn request() -> TargetSpec {
-        TargetSpec::only("GET", "/", vec![("host".into(), "echo.com".into())], vec![])
-    }
-
-    /// Answers connection after connection with `answers` in turn, then closes.
-    fn serve(answers: &[&str]) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
-        let answers: Vec<String> = answers.iter().map(ToString::to_string).collect();
-        std::thread::spawn(move || {
-            for (stream, answer) in listener.incoming().zip(answers.iter().cycle()) {
-                let mut stream = stream.expect("accepted");
-                let _ = stream.read(&mut [0; 1024]);
-                let _ = stream.write_all(answer.as_bytes());
-            }
-        });
-        address
-    }
-
-    const TIMEOUT: Duration = Duration::from_secs(20);
-    const DIRECT: &str =
-        "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\ncontent-length: 5\r\n\r\nhello";
-
-    fn against_direct(answer: &str) -> Result<(), Failure> {
-        verify(serve(&[DIRECT]), serve(&[answer]), &request(), TIMEOUT)
-    }
-
-    #[test]
-    fn what_a_hop_may_change_is_not_a_difference() {
-        let chunked = "HTTP/1.1 200 OK\r\nServer: gateway\r\nVia: 1.1 gateway\r\nDate: today\r\nContent-Type: \
-                       text/plain\r\nX-Own: 1\r\nx-added: yes\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
-        assert_eq!(against_direct(chunked), Ok(()));
-        let until_close = "HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\n\r\nhello";
-        assert_eq!(against_direct(until_close), Ok(()));
-    }
-
-    #[test]
-    fn each_difference_is_told_with_both_answers() {
-        let table = [
-            (DIRECT.replace("200 OK", "404 Not Found"), "status 404 instead of 200"),
-            (
-                DIRECT.replace("text/plain", "text/html"),
-                "header `content-type` is `text/html` instead of `text/plain`",
-            ),
-            (DIRECT.replace("x-own: 1\r\n", ""), "header `x-own` is nothing instead of `1`"),
-            (
-                DIRECT.replace("x-own: 1", "x-own: 1\r\ncontent-encoding: gzip"),
-                "header `content-encoding` is `gzip` instead of nothing",
-            ),
-            (
-                DIRECT.replace("5\r\n\r\nhello", "4\r\n\r\nhelp"),
-                "the body has 4 bytes instead of 5, and differs from byte 3 on",
-            ),
-        ];
-        for (answer, difference) in table {
-            let failure = against_direct(&answer).expect_err("they differ");
-            assert_eq!(failure.stage, Stage::Verify);
-            assert_eq!(failure.message, format!("it answers otherwise than direct: {difference}"));
-            let (direct, gateway) = failure.detail.split_once("gateway:\n").expect("both");
-            assert!(direct.starts_with("direct:\n  200\n  content-length: 5\n"), "{}", failure.detail);
-            assert!(gateway.contains("  | hel"), "{}", failure.detail);
-        }
-    }
-
-    #[test]
-    fn no_answer_and_half_an_answer_are_failures() {
-        let failure = against_direct("").expect_err("it closes");
-        assert_eq!(failure.message, "it gave no answer: the connection ended before the message did");
-        assert!(failure.detail.ends_with("gateway:\nno answer\n"), "{}", failure.detail);
-        let failure = against_direct(&DIRECT.replace("hello", "he")).expect_err("cut short");
-        assert!(failure.message.starts_with("it gave no answer: "), "{failure:?}");
-    }
-
-    #[test]
-    fn silence_is_bounded() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let silent = listener.local_addr().expect("told");
-        let error = ask(silent, &request(), Duration::from_millis(50)).expect_err("nothing comes");
-        assert_eq!(error.to_string(), "no whole answer within 50ms");
-    }
-
-    #[test]
-    fn an_upstream_that_sometimes_fails_is_given_further_chances() {
-        let failing = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(verify(serve(&[DIRECT]), serve(&[failing, DIRECT]), &request(), TIMEOUT), Ok(()));
-    }
-}
+mod tests;
