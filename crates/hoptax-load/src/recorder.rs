@@ -4,9 +4,15 @@
 //! measured time, whenever they ended. *Throughput* (`completed_in_time`, bytes, windows) speaks of what happened inside
 //! the measured time, whenever it was scheduled: a request that straddles an edge is work done there all the same.
 
+mod targets;
+mod windows;
+
+use crate::checks::{Failed, FailedChecks};
 use crate::histogram::{self, Encoded, TRIAL_DIGITS, WINDOW_DIGITS};
 use crate::record::{Bytes, Cause, Connections, Counts, FailureKind, Lifetime, WINDOW_NS, Window};
 use hdrhistogram::Histogram;
+use targets::Targets;
+use windows::Windows;
 
 /// Distinct error texts kept; any more are counted under [`OTHER_ERRORS`].
 const ERROR_TEXTS: usize = 16;
@@ -23,6 +29,17 @@ pub(crate) struct Times {
     pub(crate) sent: Option<u64>,
     /// When the first byte of its response was seen.
     pub(crate) first_byte: Option<u64>,
+    /// Its length, bytes, head included; 0 while it waits for its connection.
+    pub(crate) length: u64,
+    /// Which target it goes to.
+    pub(crate) target: u32,
+}
+
+impl Times {
+    /// A request to `target` that is due at `scheduled`.
+    pub(crate) fn new(scheduled: u64, target: u32) -> Self {
+        Self { scheduled, target, ..Self::default() }
+    }
 }
 
 /// A whole response.
@@ -34,6 +51,8 @@ pub(crate) struct Response {
     pub(crate) bytes: u64,
     /// Bytes of its body.
     pub(crate) body: u64,
+    /// The first check that it failed; absent: it is a success.
+    pub(crate) failed: Option<Failed>,
 }
 
 /// One worker's books.
@@ -62,6 +81,8 @@ pub(crate) struct Tally {
     pub(crate) bytes: Bytes,
     pub(crate) histograms: Latencies,
     pub(crate) windows: Vec<Window>,
+    pub(crate) failed_checks: FailedChecks,
+    pub(crate) targets: Targets,
     /// When the last request of the measured time had its outcome.
     pub(crate) last_outcome: u64,
 }
@@ -76,28 +97,17 @@ pub(crate) struct Latencies {
     pub(crate) connect: Histogram<u64>,
 }
 
-/// The windows that have ended, and the one that runs.
-#[derive(Debug)]
-struct Windows {
-    ended: Vec<Window>,
-    running: Window,
-    response_time: Histogram<u64>,
-}
-
 impl Recorder {
-    pub(crate) fn new(windows: bool) -> Self {
+    /// For so many targets.
+    pub(crate) fn new(windows: bool, targets: usize) -> Self {
         Self {
             start: u64::MAX,
             end: u64::MAX,
-            tally: Tally::new(),
+            tally: Tally { targets: Targets::new(targets), ..Tally::new() },
             status: Box::new([0; STATUSES]),
             on_time: 0,
             alike: histogram::empty(TRIAL_DIGITS),
-            windows: windows.then(|| Windows {
-                ended: Vec::new(),
-                running: Window::default(),
-                response_time: histogram::empty(WINDOW_DIGITS),
-            }),
+            windows: windows.then(Windows::new),
         }
     }
 
@@ -126,9 +136,20 @@ impl Recorder {
         Some(windows)
     }
 
-    /// A request was due at `scheduled`.
-    pub(crate) fn scheduled(&mut self, scheduled: u64) {
-        self.tally.counts.scheduled += u64::from(self.counts(scheduled));
+    /// Tells the windows before number `index` that were not told yet, with their numbers; `keep`: the tally shall have them
+    /// too.
+    pub(crate) fn tell_windows(&mut self, index: u64, keep: bool, tell: impl FnMut(u64, Window)) {
+        if let Some(windows) = &mut self.windows {
+            windows.tell_until(index, keep, tell);
+        }
+    }
+
+    /// A request to `target` was due at `scheduled`.
+    pub(crate) fn scheduled(&mut self, scheduled: u64, target: u32) {
+        if self.counts(scheduled) {
+            self.tally.counts.scheduled += 1;
+            self.tally.targets.scheduled(target);
+        }
     }
 
     /// Requests that were due in the measured time but stood in line when it ended.
@@ -157,9 +178,10 @@ impl Recorder {
     /// A whole response was there at `now`.
     pub(crate) fn completed(&mut self, times: Times, now: u64, response: Response) {
         self.tally.lifetime.completed += 1;
-        let ok = (200..400).contains(&response.status);
+        let ok = response.failed.is_none();
         if now >= self.start && now < self.end {
             self.tally.completed_in_time += 1;
+            self.tally.bytes.sent += times.length;
             self.tally.bytes.received += response.bytes;
             self.tally.bytes.body += response.body;
         }
@@ -175,6 +197,10 @@ impl Recorder {
         self.tally.last_outcome = now;
         self.tally.counts.completed += 1;
         self.tally.counts.ok += u64::from(ok);
+        if let Some(failed) = response.failed {
+            self.tally.failed_checks.add(times.target, failed, 1);
+        }
+        self.tally.targets.completed(times, now, ok);
         self.status[usize::from(response.status).min(STATUSES - 1)] += 1;
         if times.sent == Some(times.scheduled) && times.first_byte == Some(now) {
             self.alike.saturating_record(response_time);
@@ -212,6 +238,7 @@ impl Recorder {
         }
         *counts.causes.entry(cause).or_default() += 1;
         add_error(&mut counts.errors, text, 1);
+        self.tally.targets.failed(times, now, timeout);
         if timeout {
             self.record_apart(times, now);
         }
@@ -260,7 +287,7 @@ impl Recorder {
         self.tally.connections.opened += u64::from(self.start <= now && now < self.end);
     }
 
-    /// The other side ended a connection, or announced that it would.
+    /// The other side ended a connection, or announced that it would, and had not been asked to.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }
@@ -271,7 +298,7 @@ impl Recorder {
     }
 
     /// Closes the books on a measured time that ended at `ended`.
-    pub(crate) fn finish(mut self, ended: u64, request_length: u64) -> Tally {
+    pub(crate) fn finish(mut self, ended: u64) -> Tally {
         let histograms = &mut self.tally.histograms;
         histograms.send_lag.saturating_record_n(0, self.on_time);
         for histogram in
@@ -279,13 +306,12 @@ impl Recorder {
         {
             histogram.add(&self.alike).expect("all have the same bounds");
         }
-        self.tally.bytes.sent = self.tally.completed_in_time * request_length;
         for (status, count) in (0..).zip(self.status.iter()).filter(|(_, count)| **count > 0) {
             self.tally.counts.status.insert(status, *count);
         }
         if let Some(mut windows) = self.windows {
             windows.run_until(ended.saturating_sub(self.start).div_ceil(WINDOW_NS));
-            self.tally.windows = windows.ended;
+            self.tally.windows = windows.into_ended();
         }
         self.tally
     }
@@ -312,20 +338,6 @@ fn add_error(errors: &mut std::collections::BTreeMap<String, u64>, text: &str, t
     }
 }
 
-impl Windows {
-    /// Ends windows until number `index` runs.
-    fn run_until(&mut self, index: u64) {
-        while (self.ended.len() as u64) < index {
-            let mut window = std::mem::take(&mut self.running);
-            if !self.response_time.is_empty() {
-                window.response_time = Some(Encoded::new(&self.response_time));
-                self.response_time.reset();
-            }
-            self.ended.push(window);
-        }
-    }
-}
-
 impl Tally {
     /// Nothing yet.
     pub(crate) fn new() -> Self {
@@ -344,6 +356,8 @@ impl Tally {
                 connect: empty(),
             },
             windows: Vec::new(),
+            failed_checks: FailedChecks::default(),
+            targets: Targets::default(),
             last_outcome: 0,
         }
     }
@@ -365,6 +379,8 @@ impl Tally {
         self.bytes.received += other.bytes.received;
         self.bytes.body += other.bytes.body;
         self.histograms.add(&other.histograms);
+        self.failed_checks.add_all(&other.failed_checks);
+        self.targets.add(other.targets);
         self.last_outcome = self.last_outcome.max(other.last_outcome);
         if self.windows.len() < other.windows.len() {
             self.windows.resize_with(other.windows.len(), Window::default);

@@ -1,9 +1,16 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
+mod lateness;
+mod mix;
+mod stages;
+mod windows;
+
 use super::*;
+use crate::clock::SECOND;
 use crate::event_loop::Choice;
+use crate::record::FailureKind;
 use crate::recorder::outcomes;
-use crate::spec::{TargetSpec, Timeouts};
+use crate::spec::{HttpVersion, Rate, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -140,6 +147,11 @@ fn open(rate: f64, arrivals: Arrivals) -> Shape {
     Shape::Open { rate: Rate::Fixed(rate), arrivals }
 }
 
+fn staged(stages: &[(f64, f64, u64)]) -> Shape {
+    let stage = |&(from, to, for_ns)| Stage { from, to, for_ns };
+    Shape::Open { rate: Rate::Stages(stages.iter().map(stage).collect()), arrivals: Arrivals::Constant }
+}
+
 /// Carries out `spec` and checks what must hold of every record.
 fn load(spec: &LoadSpec) -> LoadRecord {
     let record = run(spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect("a load that can be made");
@@ -154,6 +166,15 @@ fn adds_up(record: &LoadRecord) {
     assert_eq!(counts.status.values().sum::<u64>(), counts.completed);
     let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
     assert_eq!(counts.errors.values().sum::<u64>(), failed);
+    for (kind, failed) in [
+        (FailureKind::Timeout, counts.timeouts),
+        (FailureKind::Connect, counts.connect_errors),
+        (FailureKind::Reset, counts.resets),
+        (FailureKind::BadResponse, counts.bad_responses),
+    ] {
+        let of_kind = counts.causes.iter().filter(|(cause, _)| cause.kind() == kind);
+        assert_eq!(of_kind.map(|(_, count)| count).sum::<u64>(), failed, "{kind:?}: {counts:?}");
+    }
     let histograms = &record.histograms;
     let length = |encoded: &Encoded| encoded.decode().expect("our own").len();
     assert_eq!(length(&histograms.response_time), counts.completed + counts.timeouts);
@@ -165,6 +186,7 @@ fn adds_up(record: &LoadRecord) {
         assert_eq!(record.windows.len() as u64, record.measured_ns.div_ceil(crate::record::WINDOW_NS));
     }
     assert!(record.lifetime.completed >= counts.completed);
+    mix::adds_up(record);
 }
 
 fn quantile(encoded: &Encoded, quantile: f64) -> u64 {
@@ -477,7 +499,8 @@ fn a_large_request_and_a_large_response_pass_whole() {
     let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
     spec.targets[0].body = vec![b'y'; LARGE];
     // The head's length is taken off, so that the server's count is exact.
-    let head = Target::new(&spec.targets[0]).expect("fit to be sent").bytes.len() - LARGE;
+    let request = crate::target::first_request(&spec.targets[0], &spec.files, 0).expect("fit to be sent");
+    let head = request.len() - LARGE;
     spec.targets[0].body.truncate(LARGE + 1 - head);
     spec.duration_ns = 60_000 * MILLISECOND;
     let record = load(&spec);
@@ -499,6 +522,7 @@ fn what_cannot_be_carried_out_is_refused() {
         (LoadSpec { shape: open(0.0, Arrivals::Constant), ..good.clone() }, "rate is 0"),
         (LoadSpec { shape: open(f64::NAN, Arrivals::Constant), ..good.clone() }, "rate is NaN"),
         (LoadSpec { shape: open(9.0, Arrivals::Jitter(1.5)), ..good.clone() }, "jitter is 1.5"),
+        (LoadSpec { shape: staged(&[(9.0, 9.0, 5)]), ..good.clone() }, "but the stages take 5"),
     ] {
         let error = run(&bad, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err(part);
         assert!(matches!(&error, LoadError::Spec(text) if text.contains(part)), "{error}");

@@ -10,6 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Tells this stream of randomness apart from the others that hang on the same seed.
 const TEMPLATES: u64 = 0x7465_6d70_6c61_7465;
 
+/// Digits of the largest number of 64 bits, and of the lowest with its sign.
+const LONGEST_NUMBER: usize = 20;
+/// Length of a UUID.
+const UUID: usize = 36;
+
 /// The lines of the files that templates name, in alphabetical order of the names.
 #[derive(Debug, Default)]
 pub(crate) struct Files<'a> {
@@ -124,6 +129,18 @@ impl Program {
         }
     }
 
+    /// The longest that it can be, bytes.
+    pub(crate) fn longest(&self, files: &Files<'_>) -> usize {
+        let longest = |step: &Step| match step {
+            Step::Bytes(bytes) => bytes.len(),
+            Step::Seq | Step::Random(..) => LONGEST_NUMBER,
+            Step::Uuid => UUID,
+            Step::Line(file) => files.named[*file].1.iter().map(|line| line.len()).max().unwrap_or(0),
+            Step::Base64(inner) => in_base64(inner.longest(files)),
+        };
+        self.steps.iter().map(longest).sum()
+    }
+
     /// What a request that is made of this takes of a worker's [`Values`].
     fn takes(&self, takes: &mut Takes) {
         for step in &self.steps {
@@ -173,9 +190,9 @@ pub(crate) struct Takes {
 
 impl Takes {
     /// Of a request that is made of all of `programs`.
-    pub(crate) fn of(programs: &[&Program]) -> Self {
+    pub(crate) fn of<'p>(programs: impl IntoIterator<Item = &'p Program>) -> Self {
         let mut takes = Self::default();
-        programs.iter().for_each(|program| program.takes(&mut takes));
+        programs.into_iter().for_each(|program| program.takes(&mut takes));
         takes
     }
 }
@@ -195,14 +212,15 @@ pub(crate) struct Values<'a> {
 
 impl<'a> Values<'a> {
     /// Those of worker `index` of `workers` at the beginning.
-    pub(crate) fn new(files: &'a Files<'a>, (index, workers): (u32, u32), seed: u64) -> Self {
+    /// `longest` is the most that is put into base64 at once.
+    pub(crate) fn new(files: &'a Files<'a>, (index, workers): (u32, u32), seed: u64, longest: usize) -> Self {
         Self {
             files,
             seq: u64::from(index),
             step: u64::from(workers),
             next_line: files.named.iter().map(|(_, lines)| index as usize % lines.len().max(1)).collect(),
             random: Random::stream(seed ^ TEMPLATES, u64::from(index)),
-            plain: Vec::new(),
+            plain: Vec::with_capacity(longest),
         }
     }
 
@@ -219,7 +237,7 @@ impl<'a> Values<'a> {
 }
 
 /// Names of the files that `text` takes lines from; none if it cannot be read.
-pub(crate) fn names(text: &str) -> BTreeSet<&str> {
+pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
     let mut names = BTreeSet::new();
     if let Ok(pieces) = parse::pieces(text) {
         collect_files(&pieces, &mut names);
@@ -227,11 +245,16 @@ pub(crate) fn names(text: &str) -> BTreeSet<&str> {
     names
 }
 
+/// Length of so many bytes in base64, with padding.
+fn in_base64(bytes: usize) -> usize {
+    bytes.div_ceil(3) * 4
+}
+
 /// Puts what stands from `start` on into base64. `plain` is room to work in.
 fn encode_tail(out: &mut Vec<u8>, start: usize, plain: &mut Vec<u8>) {
     plain.clear();
     plain.extend_from_slice(&out[start..]);
-    let length = plain.len().div_ceil(3) * 4;
+    let length = in_base64(plain.len());
     out.resize(start + length, 0);
     let written = STANDARD.encode_slice(&plain, &mut out[start..]).expect("there is room for all of it");
     debug_assert_eq!(written, length);
@@ -239,7 +262,7 @@ fn encode_tail(out: &mut Vec<u8>, start: usize, plain: &mut Vec<u8>) {
 
 /// Appends `number` in decimal.
 pub(crate) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
+    let mut digits = [0; LONGEST_NUMBER];
     let mut at = digits.len();
     loop {
         at -= 1;
@@ -264,7 +287,7 @@ fn push_uuid(out: &mut Vec<u8>, random: &mut Random) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let bits = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
     let bits = bits & !(0xf << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;
-    let mut text = [b'-'; 36];
+    let mut text = [b'-'; UUID];
     let mut at = 0;
     for (index, byte) in bits.to_be_bytes().into_iter().enumerate() {
         at += usize::from(matches!(index, 4 | 6 | 8 | 10));

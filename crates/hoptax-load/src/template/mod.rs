@@ -21,14 +21,12 @@
 //! other templates have no character that any place would not take.
 
 mod expand;
-mod first;
 mod parse;
 mod place;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use expand::{Files, Program, Values};
-pub use first::first;
+pub(crate) use expand::{Files, Program, Takes, Values, names_in, push_decimal};
 pub use place::Place;
 
 use std::collections::{BTreeMap, BTreeSet};

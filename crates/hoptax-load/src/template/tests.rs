@@ -19,11 +19,11 @@ fn files() -> BTreeMap<String, String> {
 /// The first `count` texts that worker `index` of `workers` makes of `text`.
 fn expanded(text: &str, place: Place, (index, workers): (u32, u32), count: usize) -> Vec<String> {
     let files = files();
-    let files = Files::new(&files, &expand::names(text));
+    let files = Files::new(&files, &names_in(text));
     let mut program = Program::default();
     program.push_template(text, place, &files).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-    let takes = expand::Takes::of(&[&program]);
-    let mut values = Values::new(&files, (index, workers), 7);
+    let takes = Takes::of([&program]);
+    let mut values = Values::new(&files, (index, workers), 7, 0);
     let mut texts = Vec::new();
     for _ in 0..count {
         let mut out = Vec::new();

@@ -8,8 +8,8 @@ mod expected;
 
 use crate::record::{Failure, Stage};
 use hoptax_load::spec::TargetSpec;
-use hoptax_load::template;
-use hoptax_wire::http1::{ResponseDecoder, Step, fields, request_head};
+use hoptax_load::target;
+use hoptax_wire::http1::{ResponseDecoder, Step, fields};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -79,9 +79,13 @@ pub fn verify(
     timeout: Duration,
 ) -> Result<(), Failure> {
     for target in &requests.targets {
-        let failed = match expanded(target, &requests.files) {
-            Ok(request) => compare(direct, gateway, &request, timeout),
-            Err(message) => Err(Failure { stage: Stage::Verify, message, detail: String::new() }),
+        let failed = match target::first_request(target, &requests.files, SEED) {
+            Ok(bytes) => compare(direct, gateway, &Asked { target, bytes }, timeout),
+            Err(error) => Err(Failure {
+                stage: Stage::Verify,
+                message: format!("it cannot be asked for: {error}"),
+                detail: String::new(),
+            }),
         };
         failed.map_err(|failure| match requests.targets.len() {
             1 => failure,
@@ -94,13 +98,13 @@ pub fn verify(
 fn compare(
     direct: SocketAddr,
     gateway: SocketAddr,
-    request: &TargetSpec,
+    asked: &Asked<'_>,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let mut attempts_left = ATTEMPTS;
     loop {
         attempts_left -= 1;
-        let compared = once(direct, gateway, request, timeout);
+        let compared = once(direct, gateway, asked, timeout);
         if compared.is_ok() || attempts_left == 0 {
             return compared;
         }
@@ -110,77 +114,67 @@ fn compare(
 fn once(
     direct: SocketAddr,
     gateway: SocketAddr,
-    request: &TargetSpec,
+    asked: &Asked<'_>,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
-    let there = match ask(direct, request, timeout) {
+    let there = match asked.of(direct, timeout) {
         Ok(answer) => answer,
         Err(error) => return fail(format!("direct could not be asked: {error:#}"), String::new()),
     };
-    if let Some(what) = expected::unmet(&request.checks, &there) {
+    if let Some(what) = expected::unmet(&asked.target.checks, &there) {
         return fail(format!("direct itself does not answer as `expect` says: {what}"), both(&there, None));
     }
-    let here = match ask(gateway, request, timeout) {
+    let here = match asked.of(gateway, timeout) {
         Ok(answer) => answer,
         Err(error) => return fail(format!("it gave no answer: {error:#}"), both(&there, None)),
     };
     if let Some(what) = difference(&there, &here) {
         return fail(format!("it answers otherwise than direct: {what}"), both(&there, Some(&here)));
     }
-    match expected::unmet(&request.checks, &here) {
+    match expected::unmet(&asked.target.checks, &here) {
         None => Ok(()),
         Some(what) => fail(format!("it does not answer as `expect` says: {what}"), both(&there, Some(&here))),
     }
 }
 
-/// The request that a target's templates make once.
-fn expanded(target: &TargetSpec, files: &BTreeMap<String, String>) -> Result<TargetSpec, String> {
-    let bytes = |text: &str, place| {
-        template::first(text, place, files, SEED).map_err(|error| format!("its template is wrong: {error}"))
-    };
-    let text =
-        |text: &str, place| Ok::<_, String>(String::from_utf8_lossy(&bytes(text, place)?).into_owned());
-    let header = |(name, value): &(String, String)| Ok((name.clone(), text(value, template::Place::Header)?));
-    let body = match std::str::from_utf8(&target.body) {
-        Ok(body) if target.body_is_template => bytes(body, template::Place::Body)?,
-        _ => target.body.clone(),
-    };
-    Ok(TargetSpec {
-        path: text(&target.path, template::Place::Path)?,
-        headers: target.headers.iter().map(header).collect::<Result<_, String>>()?,
-        body,
-        ..target.clone()
-    })
+/// A request of a target, its templates expanded.
+struct Asked<'a> {
+    target: &'a TargetSpec,
+    bytes: Vec<u8>,
 }
 
-/// Sends `request` once and reads the whole answer.
+impl Asked<'_> {
+    /// Sends it once and reads the whole answer.
+    fn of(&self, address: SocketAddr, timeout: Duration) -> anyhow::Result<Answer> {
+        let deadline = Instant::now() + timeout;
+        let left = || {
+            let left = deadline.saturating_duration_since(Instant::now());
+            anyhow::ensure!(!left.is_zero(), "no whole answer within {timeout:?}");
+            Ok(left)
+        };
+        let mut stream = TcpStream::connect_timeout(&address, left()?)?;
+        stream.set_write_timeout(Some(left()?))?;
+        stream.write_all(&self.bytes)?;
+        read_answer(self.target.method == "HEAD", |piece| {
+            stream.set_read_timeout(Some(left()?))?;
+            match stream.read(piece) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    anyhow::bail!("no whole answer within {timeout:?}")
+                }
+                read => Ok(read?),
+            }
+        })
+    }
+}
+
+/// Sends one request of `target`, which takes no lines from files, and reads the whole answer.
 ///
 /// # Errors
 /// If there is no connection, no whole answer within `timeout`, or what comes is not HTTP/1.x.
-pub fn ask(address: SocketAddr, request: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
-    let deadline = Instant::now() + timeout;
-    let left = || {
-        let left = deadline.saturating_duration_since(Instant::now());
-        anyhow::ensure!(!left.is_zero(), "no whole answer within {timeout:?}");
-        Ok(left)
-    };
-    let mut stream = TcpStream::connect_timeout(&address, left()?)?;
-    stream.set_write_timeout(Some(left()?))?;
-    let headers = request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let length = (!request.body.is_empty()).then_some(request.body.len() as u64);
-    let mut bytes = request_head(&request.method, &request.path, headers, length)?;
-    bytes.extend_from_slice(&request.body);
-    stream.write_all(&bytes)?;
-    read_answer(request.method == "HEAD", |piece| {
-        stream.set_read_timeout(Some(left()?))?;
-        match stream.read(piece) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                anyhow::bail!("no whole answer within {timeout:?}")
-            }
-            read => Ok(read?),
-        }
-    })
+pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
+    let bytes = target::first_request(target, &BTreeMap::new(), SEED)?;
+    Asked { target, bytes }.of(address, timeout)
 }
 
 /// Puts an answer together from what `read` fills in.

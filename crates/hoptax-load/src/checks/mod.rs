@@ -1,4 +1,14 @@
-//! Checks of responses: whether they can be carried out, and what they are in words.
+//! Checks of responses: whether they can be carried out, how, and how often they failed.
+//!
+//! A response to HEAD, and one with status 204 or 304, has no body, whatever its head announces: for a check of the body it
+//! is empty, zero bytes long. Bodies are checked as they were sent, before any content coding is undone.
+
+mod compiled;
+mod contains;
+mod tally;
+
+pub(crate) use compiled::{Checks, Failed};
+pub(crate) use tally::FailedChecks;
 
 use crate::spec::Check;
 use hoptax_wire::http1::{is_field_value, is_token};
@@ -62,6 +72,15 @@ pub fn check(check: &Check) -> Result<(), CheckError> {
         Check::BodyContains(_) | Check::BodyEquals(_) | Check::BodyLength { .. } | Check::Header { .. } => {
             Ok(())
         }
+    }
+}
+
+/// Whether a response without a body can pass.
+pub(crate) fn passes_without_body(check: &Check) -> bool {
+    match check {
+        Check::Status(_) | Check::Header { .. } => true,
+        Check::BodyContains(text) | Check::BodyEquals(text) => text.is_empty(),
+        Check::BodyLength { least, .. } => *least == 0,
     }
 }
 
