@@ -4,24 +4,28 @@ use crate::clock::{self, MILLISECOND};
 use crate::event_loop::{Chosen, Epoll, EventLoop, Uring};
 use crate::histogram::Encoded;
 use crate::limits;
-use crate::pacer::{HIGHEST_RATE, LARGEST_JITTER, LOWEST_RATE};
-use crate::record::{GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA};
+use crate::pacer::{self, LARGEST_JITTER};
+use crate::record::{
+    GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA, Window,
+};
 use crate::recorder::{Recorder, Tally};
-use crate::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape};
+use crate::spec::{Arrivals, HttpVersion, LoadSpec, SPEC_SCHEMA, Shape};
 use crate::target::Target;
-use crate::trial::{self, News, Outcome, Shared, TrialTimes};
+use crate::trial::{self, News, Outcome, Reports, Shared, TrialTimes};
 use crate::worker::{Setup, Worker};
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 /// Between the agreement on the times and the first request: enough for every worker to learn of it.
 const LEAD: u64 = 5 * MILLISECOND;
 /// How often the starting thread looks whether its workers still live.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: u64 = 50 * MILLISECOND;
+/// How long after the end of a window it looks for what the workers tell of it.
+const AFTER_WINDOW: u64 = 10 * MILLISECOND;
 
 /// Why no load could be made. Requests that fail are outcomes, not errors.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +78,9 @@ pub enum LoadError {
 pub enum Watch {
     /// Each phase as it begins.
     Phases,
-    /// Phases, and each worker's windows as they end, where the spec records windows.
+    /// Phases, and each worker's windows as they end: every one of each worker once, in order, between
+    /// [`Phase::Measuring`] and [`Phase::Draining`], also the last, which may be short. They come some 10 ms after their
+    /// end, or 60 where a worker is late. Where the spec records no windows they are told all the same, and then forgotten.
     Windows,
 }
 
@@ -116,15 +122,15 @@ fn run_on<L: EventLoop>(
         timeout: spec.timeouts.total_ns,
         spin: !spec.cpus.is_empty(),
     };
-    let _ = watch;
     let (send, news) = mpsc::channel();
-    let mut observe = |phase, at_ns| observe(Progress::Phase(PhaseLine { phase, at_ns }));
-    observe(Phase::Connecting, clock::now());
+    let (send_windows, windows) = (watch == Watch::Windows).then(mpsc::channel).unzip();
+    let reports = Reports { news: send, windows: send_windows };
+    observe(phase(Phase::Connecting, clock::now()));
     thread::scope(|scope| {
         let mut handles = Vec::new();
         for index in 0..workers {
-            let (shared, setup, send) = (&shared, &setup, send.clone());
-            let body = move || work(make_loop, index, setup, shared, &send);
+            let (shared, setup, reports) = (&shared, &setup, reports.clone());
+            let body = move || work(make_loop, index, setup, shared, &reports);
             match thread::Builder::new().name(format!("worker-{index}")).spawn_scoped(scope, body) {
                 Ok(handle) => handles.push(handle),
                 Err(error) => {
@@ -133,7 +139,7 @@ fn run_on<L: EventLoop>(
                 }
             }
         }
-        let conducted = Conductor { shared: &shared, news, handles: &handles }.conduct(&mut observe);
+        let conducted = Conductor { shared: &shared, news, windows, handles: &handles }.conduct(&mut observe);
         // Workers still waiting for the times must not wait for ever.
         let _ = shared.times.set(None);
         let mut outcomes = Vec::new();
@@ -150,18 +156,18 @@ fn work<L: EventLoop>(
     index: u32,
     setup: &Setup<'_>,
     shared: &Shared<'_>,
-    news: &Sender<News>,
+    reports: &Reports,
 ) -> Result<Outcome, LoadError> {
     let outcome = prepare(index, shared.spec).and_then(|()| {
         let mut io = make_loop().map_err(LoadError::EventLoop)?;
         let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
-        let recorder = Recorder::new(shared.spec.windows);
+        let recorder = Recorder::new(shared.spec.windows || reports.windows.is_some());
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
-        trial::run(worker, &mut io, index, shared, news).map_err(LoadError::EventLoop)
+        trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop)
     });
     if outcome.is_err() {
         // Nobody listens any longer only if another worker failed first.
-        let _ = news.send(News::Failed);
+        let _ = reports.news.send(News::Failed);
     }
     outcome
 }
@@ -181,6 +187,8 @@ fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
 struct Conductor<'a, 'scope> {
     shared: &'a Shared<'a>,
     news: Receiver<News>,
+    /// Windows that have ended, where they are asked for.
+    windows: Option<Receiver<(u64, Window)>>,
     handles: &'a [ScopedJoinHandle<'scope, Result<Outcome, LoadError>>],
 }
 
@@ -194,11 +202,13 @@ struct Conducted {
 }
 
 impl Conductor<'_, '_> {
-    fn conduct(&self, observe: &mut impl FnMut(Phase, u64)) -> Result<Conducted, LoadError> {
+    fn conduct(&self, observe: &mut impl FnMut(Progress)) -> Result<Conducted, LoadError> {
         let spec = self.shared.spec;
         let (mut standing, mut cause) = (0, None);
         for _ in self.handles {
-            let Some(News::Opened { standing: more, error }) = self.wait(u64::MAX, 0) else { break };
+            let Some(News::Opened { standing: more, error }) = self.wait(u64::MAX, 0, &mut *observe) else {
+                break;
+            };
             standing += more;
             cause = cause.or(error);
         }
@@ -217,11 +227,11 @@ impl Conductor<'_, '_> {
         // It can be set already only by a failure, which the workers' results then tell.
         let _ = self.shared.times.set(Some(times));
         if spec.warmup_ns > 0 {
-            observe(Phase::Warmup, traffic);
+            observe(phase(Phase::Warmup, traffic));
         }
         let mut over = Vec::new();
         while over.len() < self.handles.len() && clock::now() < start {
-            match self.wait(start, over.len()) {
+            match self.wait(start, over.len(), &mut *observe) {
                 Some(News::Measured { ended }) => over.push(ended),
                 Some(_) => return Ok(Conducted { times, started_unix, cpu: 0 }),
                 None => {}
@@ -229,24 +239,29 @@ impl Conductor<'_, '_> {
         }
         let cpu = clock::thread_cpu();
         if over.is_empty() {
-            observe(Phase::Measuring, start);
+            observe(phase(Phase::Measuring, start));
         }
         while over.len() < self.handles.len() {
-            match self.wait(u64::MAX, over.len()) {
+            match self.wait(u64::MAX, over.len(), &mut *observe) {
                 Some(News::Measured { ended }) => over.push(ended),
                 _ => break,
             }
         }
         let cpu = clock::thread_cpu() - cpu;
-        observe(Phase::Draining, over.into_iter().max().unwrap_or(start));
+        self.tell_windows(&mut *observe);
+        observe(phase(Phase::Draining, over.into_iter().max().unwrap_or(start)));
         Ok(Conducted { times, started_unix, cpu })
     }
 
-    /// The next news; `None` at `until`, or when more workers have ended than the `over` that may have.
-    fn wait(&self, until: u64, over: usize) -> Option<News> {
+    /// The next news; `None` at `until`, or when more workers have ended than the `over` that may have. Meanwhile windows are
+    /// told.
+    fn wait(&self, until: u64, over: usize, mut observe: impl FnMut(Progress)) -> Option<News> {
         loop {
-            let left = Duration::from_nanos(until.saturating_sub(clock::now()));
-            match self.news.recv_timeout(left.min(LOOK)) {
+            let now = clock::now();
+            let news =
+                self.news.recv_timeout(Duration::from_nanos(self.look(now).min(until.saturating_sub(now))));
+            self.tell_windows(&mut observe);
+            match news {
                 Ok(news) => return Some(news),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
@@ -259,6 +274,28 @@ impl Conductor<'_, '_> {
             }
         }
     }
+
+    /// How long to sleep: where windows are told, until shortly after the end of one or halfway to the next, which is no
+    /// more often than without.
+    fn look(&self, now: u64) -> u64 {
+        match (&self.windows, self.shared.times.get()) {
+            (Some(_), Some(Some(times))) => {
+                let phase = (times.start + AFTER_WINDOW) % LOOK;
+                LOOK - (now + LOOK - phase) % LOOK
+            }
+            _ => LOOK,
+        }
+    }
+
+    fn tell_windows(&self, mut observe: impl FnMut(Progress)) {
+        for (index, window) in self.windows.iter().flat_map(Receiver::try_iter) {
+            observe(Progress::Window { index, window });
+        }
+    }
+}
+
+fn phase(phase: Phase, at_ns: u64) -> Progress {
+    Progress::Phase(PhaseLine { phase, at_ns })
 }
 
 /// Refuses what the engine could not carry out.
@@ -288,11 +325,8 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         return wrong("this cannot be carried out yet".into());
     }
     if let Shape::Open { rate, arrivals } = &spec.shape {
-        let Rate::Fixed(rate) = rate else { return wrong("stages cannot be carried out yet".into()) };
-        if !(LOWEST_RATE..=HIGHEST_RATE).contains(rate) {
-            return wrong(format!(
-                "rate is {rate}; {LOWEST_RATE} to {HIGHEST_RATE} requests per second can be made"
-            ));
+        if let Some(refusal) = pacer::refusal(rate, spec.duration_ns) {
+            return wrong(refusal);
         }
         if let Arrivals::Jitter(share) = arrivals
             && !(0.0..=LARGEST_JITTER).contains(share)

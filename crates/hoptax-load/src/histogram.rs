@@ -38,14 +38,36 @@ pub enum DecodeError {
     Histogram(#[from] hdrhistogram::serialization::DeserializeError),
 }
 
+/// Encodes histograms one after the other. Only what comes out is allocated anew each time.
+pub(crate) struct Encoder {
+    serializer: V2Serializer,
+    bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoder").finish_non_exhaustive()
+    }
+}
+
+impl Encoder {
+    pub(crate) fn new() -> Self {
+        Self { serializer: V2Serializer::new(), bytes: Vec::new() }
+    }
+
+    pub(crate) fn encode(&mut self, histogram: &Histogram<u64>) -> Encoded {
+        self.bytes.clear();
+        self.serializer
+            .serialize(histogram, &mut self.bytes)
+            .expect("writing to a vector does not fail and our ranges fit the encoding");
+        Encoded(STANDARD.encode(&self.bytes))
+    }
+}
+
 impl Encoded {
     /// Encodes `histogram`.
     pub fn new(histogram: &Histogram<u64>) -> Self {
-        let mut bytes = Vec::new();
-        V2Serializer::new()
-            .serialize(histogram, &mut bytes)
-            .expect("writing to a vector does not fail and our ranges fit the encoding");
-        Self(STANDARD.encode(bytes))
+        Encoder::new().encode(histogram)
     }
 
     /// Decodes the histogram.

@@ -4,9 +4,12 @@
 //! measured time, whenever they ended. *Throughput* (`completed_in_time`, bytes, windows) speaks of what happened inside
 //! the measured time, whenever it was scheduled: a request that straddles an edge is work done there all the same.
 
+mod windows;
+
 use crate::histogram::{self, Encoded, TRIAL_DIGITS, WINDOW_DIGITS};
 use crate::record::{Bytes, Cause, Connections, Counts, FailureKind, Lifetime, WINDOW_NS, Window};
 use hdrhistogram::Histogram;
+use windows::Windows;
 
 /// Distinct error texts kept; any more are counted under [`OTHER_ERRORS`].
 const ERROR_TEXTS: usize = 16;
@@ -76,14 +79,6 @@ pub(crate) struct Latencies {
     pub(crate) connect: Histogram<u64>,
 }
 
-/// The windows that have ended, and the one that runs.
-#[derive(Debug)]
-struct Windows {
-    ended: Vec<Window>,
-    running: Window,
-    response_time: Histogram<u64>,
-}
-
 impl Recorder {
     pub(crate) fn new(windows: bool) -> Self {
         Self {
@@ -93,11 +88,7 @@ impl Recorder {
             status: Box::new([0; STATUSES]),
             on_time: 0,
             alike: histogram::empty(TRIAL_DIGITS),
-            windows: windows.then(|| Windows {
-                ended: Vec::new(),
-                running: Window::default(),
-                response_time: histogram::empty(WINDOW_DIGITS),
-            }),
+            windows: windows.then(Windows::new),
         }
     }
 
@@ -124,6 +115,14 @@ impl Recorder {
         let windows = self.windows.as_mut()?;
         windows.run_until((now - self.start) / WINDOW_NS);
         Some(windows)
+    }
+
+    /// Tells the windows before number `index` that were not told yet, with their numbers; `keep`: the tally shall have them
+    /// too.
+    pub(crate) fn tell_windows(&mut self, index: u64, keep: bool, tell: impl FnMut(u64, Window)) {
+        if let Some(windows) = &mut self.windows {
+            windows.tell_until(index, keep, tell);
+        }
     }
 
     /// A request was due at `scheduled`.
@@ -285,7 +284,7 @@ impl Recorder {
         }
         if let Some(mut windows) = self.windows {
             windows.run_until(ended.saturating_sub(self.start).div_ceil(WINDOW_NS));
-            self.tally.windows = windows.ended;
+            self.tally.windows = windows.into_ended();
         }
         self.tally
     }
@@ -308,20 +307,6 @@ fn add_error(errors: &mut std::collections::BTreeMap<String, u64>, text: &str, t
         Some(count) => *count += times,
         None => {
             errors.insert(text.to_owned(), times);
-        }
-    }
-}
-
-impl Windows {
-    /// Ends windows until number `index` runs.
-    fn run_until(&mut self, index: u64) {
-        while (self.ended.len() as u64) < index {
-            let mut window = std::mem::take(&mut self.running);
-            if !self.response_time.is_empty() {
-                window.response_time = Some(Encoded::new(&self.response_time));
-                self.response_time.reset();
-            }
-            self.ended.push(window);
         }
     }
 }

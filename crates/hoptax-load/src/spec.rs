@@ -171,7 +171,8 @@ pub enum Shape {
 pub enum Rate {
     /// The same all the time; above zero.
     Fixed(f64),
-    /// One stage after the other; at least one. The warm-up has the mean rate of the first.
+    /// One stage after the other; at least one, and one of them above zero. A stage of rate zero is a pause. The warm-up
+    /// has the mean rate of the first, so that before a pause nothing is sent.
     Stages(Vec<Stage>),
 }
 
@@ -198,6 +199,14 @@ impl Rate {
                     stages.iter().map(|stage| (stage.from + stage.to) / 2.0 * stage.for_ns as f64).sum();
                 if time > 0.0 { due / time } else { 0.0 }
             }
+        }
+    }
+
+    /// The rate of the warm-up: the only one, or the mean of the first stage.
+    pub fn of_warmup(&self) -> f64 {
+        match self {
+            Self::Fixed(rate) => *rate,
+            Self::Stages(stages) => stages.first().map_or(0.0, |first| (first.from + first.to) / 2.0),
         }
     }
 

@@ -3,8 +3,9 @@
 use crate::clock::{self, MILLISECOND, SECOND};
 use crate::event_loop::EventLoop;
 use crate::pacer::{Pacer, Share};
+use crate::record::{WINDOW_NS, Window};
 use crate::recorder::Tally;
-use crate::spec::{LoadSpec, Shape};
+use crate::spec::{LoadSpec, Rate, Shape};
 use crate::worker::{Source, Worker};
 use std::io;
 use std::sync::OnceLock;
@@ -51,6 +52,28 @@ pub(crate) enum News {
     Failed,
 }
 
+/// How a worker tells what it does while it goes on.
+#[derive(Debug, Clone)]
+pub(crate) struct Reports {
+    /// Whoever listens is woken.
+    pub(crate) news: Sender<News>,
+    /// Windows that have ended, with their numbers, where they are asked for. Whoever listens comes by itself, as waking
+    /// it costs the worker a system call, and where they share a CPU the CPU.
+    pub(crate) windows: Option<Sender<(u64, Window)>>,
+}
+
+impl Reports {
+    /// Tells the windows before number `index`, where that is asked for. The receiver outlives all workers; if it does not,
+    /// nobody is left to care.
+    fn tell_windows(&self, worker: &mut Worker<'_>, index: u64, keep: bool) {
+        if let Some(windows) = &self.windows {
+            worker.recorder.tell_windows(index, keep, |number, window| {
+                let _ = windows.send((number, window));
+            });
+        }
+    }
+}
+
 /// What a worker leaves behind.
 #[derive(Debug)]
 pub(crate) struct Outcome {
@@ -82,15 +105,16 @@ impl Shared<'_> {
                 limit: spec.requests.map_or(u64::MAX, |requests| self.share(requests, index)),
             },
             Shape::Open { rate, arrivals } => {
-                let (rate, arrivals) = (rate.mean(), *arrivals);
                 let share = Share { worker: index, workers: self.workers };
+                let warmup = Rate::Fixed(rate.of_warmup());
                 // The measured time has a pacer of its own, so that its requests do not hang on the warm-up's length;
                 // what the warm-up leaves in line still goes first.
-                let pacer =
-                    |seed, times, limit| Box::new(Pacer::new((rate, arrivals), share, seed, times, limit));
+                let pacer = |rate, seed, times, limit| {
+                    Box::new(Pacer::new((rate, *arrivals), share, seed, times, limit))
+                };
                 Source::Open {
-                    warmup: pacer(!spec.seed, (times.traffic, times.start), None),
-                    measured: pacer(spec.seed, (times.start, times.end), spec.requests),
+                    warmup: pacer(&warmup, !spec.seed, (times.traffic, times.start), None),
+                    measured: pacer(rate, spec.seed, (times.start, times.end), spec.requests),
                 }
             }
         }
@@ -106,19 +130,19 @@ pub(crate) fn run<L: EventLoop>(
     io: &mut L,
     index: u32,
     shared: &Shared<'_>,
-    news: &Sender<News>,
+    reports: &Reports,
 ) -> io::Result<Outcome> {
     open(&mut worker, io, shared)?;
     let error = worker.connect_error.clone();
     // The receiver outlives all workers; if it does not, nobody is left to care.
-    let _ = news.send(News::Opened { standing: worker.standing(), error });
+    let _ = reports.news.send(News::Opened { standing: worker.standing(), error });
     let Some(times) = agreed(&mut worker, io, shared)? else {
         let now = clock::now();
         worker.recorder.measure(now, now);
         return Ok(Outcome { tally: worker.recorder.finish(now, 0), ended: now, cpu: 0, interrupted: true });
     };
-    let (ended, cpu, interrupted) = measure(&mut worker, io, index, shared, times)?;
-    let _ = news.send(News::Measured { ended });
+    let (ended, cpu, interrupted) = measure(&mut worker, io, (index, shared, reports), times)?;
+    let _ = reports.news.send(News::Measured { ended });
     worker.set_source(Source::Quiet);
     if !interrupted {
         drain(&mut worker, io, shared, ended)?;
@@ -165,8 +189,7 @@ fn agreed<L: EventLoop>(
 fn measure<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
-    index: u32,
-    shared: &Shared<'_>,
+    (index, shared, reports): (u32, &Shared<'_>, &Reports),
     times: TrialTimes,
 ) -> io::Result<(u64, u64, bool)> {
     let limit = shared.spec.requests.map(|requests| shared.share(requests, index));
@@ -175,6 +198,8 @@ fn measure<L: EventLoop>(
     worker.recorder.measure(times.start, times.end);
     worker.set_source(shared.source(times, index));
     let mut cpu_at_start = None;
+    let keep = shared.spec.windows;
+    let mut window_ends = if reports.windows.is_some() { times.start + WINDOW_NS } else { u64::MAX };
     let (ended, interrupted) = loop {
         let now = clock::now();
         if now >= times.start && cpu_at_start.is_none() {
@@ -182,6 +207,11 @@ fn measure<L: EventLoop>(
         }
         if now >= times.end {
             break (times.end, false);
+        }
+        if now >= window_ends {
+            let index = (now - times.start) / WINDOW_NS;
+            reports.tell_windows(worker, index, keep);
+            window_ends = times.start + (index + 1) * WINDOW_NS;
         }
         if shared.is_interrupted() {
             break (if now < times.start { times.start } else { now + 1 }, true);
@@ -192,10 +222,11 @@ fn measure<L: EventLoop>(
             break ((worker.recorder.last_outcome() + 1).max(times.start), false);
         }
         let edge = if now < times.start { times.start } else { times.end };
-        worker.turn(io, now, edge.min(now + LONGEST_SLEEP))?;
+        worker.turn(io, now, edge.min(window_ends).min(now + LONGEST_SLEEP))?;
     };
     let cpu = cpu_at_start.map_or(0, |start| clock::thread_cpu() - start);
     worker.recorder.measured_until(ended);
+    reports.tell_windows(worker, (ended - times.start).div_ceil(WINDOW_NS), keep);
     // Due before the end, but no connection was free to take it.
     let in_line = worker.in_line(ended);
     worker.recorder.left_in_line(in_line);

@@ -1,9 +1,14 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
+mod lateness;
+mod stages;
+mod windows;
+
 use super::*;
+use crate::clock::SECOND;
 use crate::event_loop::Choice;
 use crate::recorder::outcomes;
-use crate::spec::{TargetSpec, Timeouts};
+use crate::spec::{Rate, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -138,6 +143,11 @@ fn phase(told: Progress) -> PhaseLine {
 
 fn open(rate: f64, arrivals: Arrivals) -> Shape {
     Shape::Open { rate: Rate::Fixed(rate), arrivals }
+}
+
+fn staged(stages: &[(f64, f64, u64)]) -> Shape {
+    let stage = |&(from, to, for_ns)| Stage { from, to, for_ns };
+    Shape::Open { rate: Rate::Stages(stages.iter().map(stage).collect()), arrivals: Arrivals::Constant }
 }
 
 /// Carries out `spec` and checks what must hold of every record.
@@ -499,6 +509,7 @@ fn what_cannot_be_carried_out_is_refused() {
         (LoadSpec { shape: open(0.0, Arrivals::Constant), ..good.clone() }, "rate is 0"),
         (LoadSpec { shape: open(f64::NAN, Arrivals::Constant), ..good.clone() }, "rate is NaN"),
         (LoadSpec { shape: open(9.0, Arrivals::Jitter(1.5)), ..good.clone() }, "jitter is 1.5"),
+        (LoadSpec { shape: staged(&[(9.0, 9.0, 5)]), ..good.clone() }, "but the stages take 5"),
     ] {
         let error = run(&bad, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err(part);
         assert!(matches!(&error, LoadError::Spec(text) if text.contains(part)), "{error}");

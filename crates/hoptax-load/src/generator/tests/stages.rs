@@ -1,0 +1,30 @@
+//! A rate that changes.
+
+use super::*;
+
+#[test]
+fn stages_are_carried_out_one_after_the_other() {
+    let server = Server::new(answer(OK, Duration::ZERO));
+    // 100 on the way up, 100 steady, nothing, 50 on the way down.
+    let part = 200 * MILLISECOND;
+    let course = [(0.0, 1000.0, part), (500.0, 500.0, part), (0.0, 0.0, part), (500.0, 0.0, part)];
+    for workers in [1, 3] {
+        let spec = LoadSpec {
+            shape: staged(&course),
+            workers,
+            connections: 12,
+            warmup_ns: part,
+            duration_ns: 4 * part,
+            ..spec(&[server.address])
+        };
+        let record = load(&spec);
+        assert_eq!(record.counts.scheduled, 250);
+        assert_eq!(record.counts.completed + record.counts.unsent, 250, "{:?}", record.counts);
+        assert!(record.lifetime.sent >= 340, "the warm-up has the first stage's mean: {:?}", record.lifetime);
+    }
+    let idle_first =
+        LoadSpec { shape: staged(&[(0.0, 0.0, part), (500.0, 500.0, part)]), ..spec(&[server.address]) };
+    let record = load(&LoadSpec { warmup_ns: part, duration_ns: 2 * part, ..idle_first });
+    assert_eq!((record.counts.scheduled, record.lifetime.sent), (100, record.counts.sent));
+    assert_eq!((record.windows[0].sent, record.windows[1].sent), (0, 0), "a pause is one");
+}

@@ -1,0 +1,241 @@
+//! How many requests are due up to a moment, and the inverse of that: the moment at which so many are due.
+//!
+//! The number due is the area under the rate. It is kept as a whole number of [`REQUEST`]ths, which is exact: rates are whole
+//! requests per million seconds, times are whole nanoseconds, and a ramp's area is half of a whole product. So nothing adds
+//! up over a trial, however many stages it has: each moment is worked out from the beginning of its own stage.
+
+use crate::clock::SECOND;
+use crate::spec::Rate;
+
+/// Rates are kept as whole requests per this many seconds.
+const RATE_UNIT: f64 = 1e6;
+/// Units of one request: two (for the half in a ramp's area) × nanoseconds per second × [`RATE_UNIT`].
+pub(super) const REQUEST: u128 = 2 * SECOND as u128 * RATE_UNIT as u128;
+
+/// A stage: its rate goes from one value to another in a straight line.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    /// Units due before it.
+    before: u128,
+    /// When it begins, and how long it takes, nanoseconds.
+    begins: u64,
+    length: u64,
+    /// Requests per million seconds at its beginning and at its end.
+    from: u64,
+    to: u64,
+}
+
+/// The number of requests due as a function of time, from 0 on.
+#[derive(Debug, Clone)]
+pub(super) struct Schedule {
+    segments: Box<[Segment]>,
+    /// Units due over all.
+    total: u128,
+}
+
+impl Schedule {
+    /// Of `rate`, which where it is fixed holds for `length` nanoseconds. Stages know their own lengths.
+    pub(super) fn new(rate: &Rate, length: u64) -> Self {
+        let mut schedule = Self { segments: Box::default(), total: 0 };
+        let whole = |rate: f64| (rate * RATE_UNIT).round() as u64;
+        let mut begins = 0;
+        let mut segment = |from, to, length| {
+            let segment =
+                Segment { before: schedule.total, begins, length, from: whole(from), to: whole(to) };
+            schedule.total += segment.area();
+            begins = begins.saturating_add(length);
+            segment
+        };
+        schedule.segments = match rate {
+            Rate::Fixed(rate) => [segment(*rate, *rate, length)].into(),
+            Rate::Stages(stages) => {
+                stages.iter().map(|stage| segment(stage.from, stage.to, stage.for_ns)).collect()
+            }
+        };
+        schedule
+    }
+
+    /// Units due over all: a request is due if its position lies below.
+    pub(super) fn total(&self) -> u128 {
+        self.total
+    }
+
+    /// The moment up to which no more than `position` units are due: the last such moment, so that what falls on a pause is
+    /// due at its end, with the traffic that follows. `None` if no moment is.
+    pub(super) fn moment(&self, position: u128) -> Option<u64> {
+        if position >= self.total {
+            return None;
+        }
+        let next = self.segments.partition_point(|segment| segment.before <= position);
+        let segment = &self.segments[next - 1];
+        Some(segment.begins.saturating_add(segment.moment(position - segment.before)))
+    }
+}
+
+impl Segment {
+    /// Units due within it.
+    fn area(&self) -> u128 {
+        u128::from(self.from + self.to) * u128::from(self.length)
+    }
+
+    /// When `due` units of it are due, from its beginning; `due` lies below its area.
+    ///
+    /// Steady: an exact quotient, rounded down. A ramp: right to a nanosecond while it lasts less than fifty days, which is
+    /// where doubles of its roots end. It is looked at from its slower end, where the root has no difference of large numbers.
+    fn moment(&self, due: u128) -> u64 {
+        if self.from == self.to {
+            return (due / (2 * u128::from(self.from))) as u64;
+        }
+        if self.from < self.to {
+            return (self.from_slow_end(due) as u64).min(self.length - 1);
+        }
+        let left = self.from_slow_end(self.area() - due).ceil() as u64;
+        self.length - left.clamp(1, self.length)
+    }
+
+    /// How far from its slower end a ramp has `units` between: with `s` the slower rate, `d` what the other has more and
+    /// `l` the length, `2·s·t + d·t²/l = units`, solved for `t` in the form that adds only.
+    fn from_slow_end(&self, units: u128) -> f64 {
+        let (slow, more) = (self.from.min(self.to) as f64, self.from.abs_diff(self.to) as f64);
+        let units = units as f64;
+        units / (slow + (slow * slow + more * (units / self.length as f64)).sqrt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::spec::Stage;
+
+    fn stages(stages: &[(f64, f64, u64)]) -> Schedule {
+        let stage = |&(from, to, for_ns)| Stage { from, to, for_ns };
+        Schedule::new(&Rate::Stages(stages.iter().map(stage).collect()), 0)
+    }
+
+    /// Units due up to `moment`, rounded up, by sums of whole numbers alone; `None` where they do not fit.
+    fn due(segments: &[Segment], moment: u64) -> Option<u128> {
+        let mut sum = 0;
+        for segment in segments {
+            let time = u128::from(moment.saturating_sub(segment.begins).min(segment.length));
+            let (from, to) = (u128::from(segment.from), u128::from(segment.to));
+            let (bend, length) = (from.abs_diff(to).checked_mul(time * time)?, u128::from(segment.length));
+            sum += if to >= from {
+                2 * from * time + bend.div_ceil(length)
+            } else {
+                2 * from * time - bend / length
+            };
+        }
+        Some(sum)
+    }
+
+    /// The last moment up to which no more than `position` is due, found by halving.
+    fn slowly(schedule: &Schedule, position: u128) -> Option<u64> {
+        let last = schedule.segments.last().expect("a segment");
+        let (mut low, mut high) = (0, last.begins + last.length);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if due(&schedule.segments, middle)? <= position { low = middle } else { high = middle }
+        }
+        Some(low)
+    }
+
+    #[test]
+    fn a_steady_stage_is_an_exact_quotient_wherever_it_stands() {
+        let alone = Schedule::new(&Rate::Fixed(3.0), 2000 * SECOND);
+        let later = stages(&[(7.0, 7.0, 10 * SECOND), (0.0, 0.0, SECOND), (3.0, 3.0, 2000 * SECOND)]);
+        for index in 0..6000_u64 {
+            let exact = index * SECOND / 3;
+            assert_eq!(alone.moment(u128::from(index) * REQUEST), Some(exact));
+            assert_eq!(later.moment(u128::from(70 + index) * REQUEST), Some(11 * SECOND + exact));
+        }
+        assert_eq!(alone.moment(6000 * REQUEST), None);
+    }
+
+    #[test]
+    fn what_falls_on_a_pause_is_due_at_its_end() {
+        let schedule = stages(&[(10.0, 10.0, SECOND), (0.0, 0.0, 5 * SECOND), (10.0, 10.0, SECOND)]);
+        assert_eq!(schedule.moment(9 * REQUEST), Some(9 * SECOND / 10));
+        assert_eq!(schedule.moment(10 * REQUEST), Some(6 * SECOND));
+        let ends_idle = stages(&[(10.0, 10.0, SECOND), (0.0, 0.0, 5 * SECOND)]);
+        assert_eq!(ends_idle.moment(9 * REQUEST), Some(9 * SECOND / 10));
+        assert_eq!(ends_idle.moment(10 * REQUEST), None);
+        let begins_idle = stages(&[(0.0, 0.0, SECOND), (10.0, 10.0, SECOND)]);
+        assert_eq!(begins_idle.moment(0), Some(SECOND));
+    }
+
+    #[test]
+    fn a_ramp_follows_the_root() {
+        // 0 to 1000/s over 10 s: after t seconds 50·t² are due.
+        let up = stages(&[(0.0, 1000.0, 10 * SECOND)]);
+        assert_eq!(up.total(), 5000 * REQUEST);
+        for (index, moment) in [(0, 0), (50, SECOND), (200, 2 * SECOND), (1250, 5 * SECOND)] {
+            let found = up.moment(index * REQUEST).expect("due");
+            assert!(found.abs_diff(moment) <= 1, "{index} at {found}");
+        }
+        // Downwards it is the mirror image: what is left is what was due.
+        let down = stages(&[(1000.0, 0.0, 10 * SECOND)]);
+        for (left, moment) in [(50, 9 * SECOND), (200, 8 * SECOND), (5000, 0)] {
+            let found = down.moment((5000 - left) * REQUEST).expect("due");
+            assert!(found.abs_diff(moment) <= 1, "{left} left at {found}");
+        }
+    }
+
+    #[test]
+    fn random_stages_agree_with_a_slow_reference_and_never_go_back() {
+        let mut random = Random::new(23);
+        let mut looked_at = 0;
+        for _ in 0..300 {
+            let mut parts = Vec::new();
+            for _ in 0..=random.below(4) {
+                let highest = [0.5, 30.0, 5000.0, 1e6][random.below(4) as usize];
+                let from = if random.below(3) == 0 { 0.0 } else { random.unit() * highest };
+                let to = match random.below(3) {
+                    0 => from,
+                    1 => from + 1e-6 * random.below(50) as f64,
+                    _ => random.unit() * highest,
+                };
+                let longest = [1000, SECOND, 600 * SECOND][random.below(3) as usize];
+                parts.push((from, to, 1 + random.below(longest)));
+            }
+            let schedule = stages(&parts);
+            if schedule.total() == 0 {
+                continue;
+            }
+            let scale = schedule.total() >> 20;
+            let mut positions: Vec<u128> = (0..40)
+                .map(|_| u128::from(random.below(1 << 20)) * scale + u128::from(random.below(1000)))
+                .collect();
+            // The ends are where ramps from and to zero are steep.
+            positions.extend([0, 1, REQUEST, schedule.total() - 1, schedule.total() / 2]);
+            positions.retain(|position| *position < schedule.total());
+            positions.sort_unstable();
+            let mut before = 0;
+            for position in positions {
+                let moment = schedule.moment(position).expect("below the total");
+                let Some(expected) = slowly(&schedule, position) else { continue };
+                assert!(moment.abs_diff(expected) <= 1, "{parts:?}: {position} at {moment}, not {expected}");
+                assert!(moment >= before, "{parts:?}: {moment} after {before}");
+                before = moment;
+                looked_at += 1;
+            }
+        }
+        assert!(looked_at > 5000, "only {looked_at}");
+    }
+
+    #[test]
+    fn the_longest_and_the_fastest_fit() {
+        let day = 86_400 * SECOND;
+        let schedule = stages(&[(0.0, 1e7, 30 * day), (1e7, 1e7, 300 * day), (1e7, 0.0, 30 * day)]);
+        let mut before = 0;
+        for part in 0..1000 {
+            let moment = schedule.moment(schedule.total() / 1000 * part).expect("due");
+            assert!(moment >= before);
+            before = moment;
+        }
+        // A thousandth is left: of 30 days' ramp down, the last √(2 · 30 · 0.33) days.
+        assert!((before as f64 / day as f64 - (360.0 - 19.8_f64.sqrt())).abs() < 1e-6, "{before}");
+        let endless = Schedule::new(&Rate::Fixed(1e7), u64::MAX);
+        assert_eq!(endless.moment(u128::from(u64::MAX / 200) * REQUEST), Some(u64::MAX / 200 * 100));
+    }
+}
