@@ -8,7 +8,6 @@ use hoptax_load::record::{LoadRecord, PhaseLine, Progress};
 use hoptax_load::spec::{LoadSpec, Rate, Shape};
 use hoptax_load::{LoadError, Watch};
 use std::io::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 mod args;
@@ -19,7 +18,9 @@ mod doubts;
 mod figures;
 mod fortio;
 mod hgrm;
+mod interrupts;
 mod json;
+mod live;
 mod output;
 mod paint;
 mod progress;
@@ -34,16 +35,23 @@ impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         if let Some(file) = &self.spec {
             let spec = ask::read_spec(file)?;
-            let interrupt = watch_for_interrupts()?;
+            let interrupt = interrupts::watch()?;
             return carry_out(&spec, &interrupt);
         }
         let mut spec = ask::spec(&self)?;
         let files = output::Files::open(&self.output)?;
         // A summary of stages is made from their windows.
         spec.windows |= matches!(spec.shape, Shape::Open { rate: Rate::Stages(_), .. });
-        let interrupt = watch_for_interrupts()?;
-        let record = generate(&spec, &interrupt, Watch::Phases, progress::line(&spec))?;
         let url = self.url.as_deref().unwrap_or_default();
+        let record = if live::is_wanted(&self.output) {
+            spec.windows = true;
+            let interrupt = interrupts::watch_beside_a_view()?;
+            let view = live::View::start(url, &spec).context("cannot start the live view")?;
+            // The view is gone when the record is there: what is written next belongs onto the normal screen.
+            generate(&spec, &interrupt, Watch::Windows, view.observer())?
+        } else {
+            generate(&spec, &*interrupts::watch()?, Watch::Phases, progress::line(&spec))?
+        };
         files.write(&output::Made { url, spec: &spec, record: &record })?;
         Ok(verdict(&record))
     }
@@ -58,19 +66,6 @@ fn verdict(record: &LoadRecord) -> Exit {
     let cause = cause.map_or("no request was due in the measured time", |(text, _)| text.as_str());
     eprintln!("error: no request completed: {cause}");
     Exit::Failed
-}
-
-/// The first signal ends the trial early; a second one ends the process at once.
-fn watch_for_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let interrupt = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the shutdown looks at the flag before the same signal raises it.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupt))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt)))
-            .context("cannot watch for signals")?;
-    }
-    Ok(interrupt)
 }
 
 fn generate(

@@ -13,6 +13,17 @@ pub(super) fn time(nanoseconds: f64) -> String {
     }
 }
 
+/// A round time, without decimals that say nothing.
+pub(super) fn round(nanoseconds: f64) -> String {
+    let (value, unit) = match nanoseconds {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "µs"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    format!("{} {unit}", (value * 1000.0).round() / 1000.0)
+}
+
 /// Bytes in the unit that suits them.
 pub(super) fn size(bytes: f64) -> String {
     match bytes {
@@ -88,6 +99,14 @@ mod tests {
         assert_eq!(
             [0.0, 999.4, 999.6, 9_996.0, 123_456.0, 999_999.0, 2e9].map(short),
             ["0", "999", "1.00k", "10.0k", "123k", "1.00M", "2.00G"].map(str::to_owned)
+        );
+    }
+
+    #[test]
+    fn round_times_have_no_idle_decimals() {
+        assert_eq!(
+            [500.0, 1_250.0, 3.15e6, 1e9, 2e10].map(round),
+            ["500 ns", "1.25 µs", "3.15 ms", "1 s", "20 s"].map(str::to_owned)
         );
     }
 

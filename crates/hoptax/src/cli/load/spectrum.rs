@@ -26,21 +26,26 @@ const SERIES: [&[f64]; 6] = [
     &[1.0],
 ];
 
-/// The bars of `histogram`: the finest that are at most `rows`; none of an empty histogram or in no rows.
+/// Up to where bars are as fine as fits: above it, a few samples that took very much longer would leave all others in one.
+const BODY: f64 = 0.99;
+
+/// The bars of `histogram`, at most `rows`: the finest for 99 % of the samples, and one for what lies above; none of an
+/// empty histogram or in no rows.
 pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     if histogram.is_empty() || rows == 0 {
         return Vec::new();
     }
     let (least, most) = (histogram.min().max(1) as f64, histogram.max().max(1) as f64);
-    let edges = SERIES.iter().map(|series| edges(series, least, most)).find(|edges| edges.len() <= rows + 1);
-    // Even decades may be too many: then everything above the last row's beginning is one.
-    let edges = edges.unwrap_or_else(|| {
-        let mut edges = edges_by_decade(least, most);
-        let last = edges.last().copied().unwrap_or(most);
-        edges.truncate(rows);
-        edges.push(last);
-        edges
-    });
+    let body = (histogram.value_at_quantile(BODY) as f64).clamp(least, most);
+    let mut edges = SERIES
+        .iter()
+        .map(|series| edges(series, least, body))
+        .find(|edges| edges.len() <= rows)
+        .unwrap_or_else(|| vec![*edges(SERIES[SERIES.len() - 1], least, least).first().unwrap_or(&least)]);
+    if edges.last().is_some_and(|last| *last <= most) {
+        let above = SERIES[2];
+        edges.push(*self::edges(above, most, most).last().unwrap_or(&most));
+    }
     let mut bars: Vec<Bar> =
         edges.windows(2).map(|edge| Bar { from: edge[0], to: edge[1], count: 0 }).collect();
     let mut at = 0;
@@ -52,10 +57,6 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
         bars[at].count += step.count_at_value();
     }
     bars
-}
-
-fn edges_by_decade(least: f64, most: f64) -> Vec<f64> {
-    edges(SERIES[SERIES.len() - 1], least, most)
 }
 
 /// Round numbers from the last at or below `least` to the first above `most`.
@@ -104,8 +105,9 @@ mod tests {
             &[20_000, 2_000_000, 10_000_000_000],
             &[1_000_000, 999_999, 1_000_001],
         ] {
-            for rows in [1, 2, 5, 10, 30] {
+            for rows in [1, 2, 3, 5, 10, 30] {
                 let bars = bars(&of(values), rows);
+                assert!(!bars.is_empty());
                 assert!(bars.len() <= rows, "{values:?} in {rows}: {bars:?}");
                 assert_eq!(bars.iter().map(|bar| bar.count).sum::<u64>(), values.len() as u64);
                 assert!(bars.windows(2).all(|pair| pair[0].to == pair[1].from), "{bars:?}");
@@ -120,6 +122,16 @@ mod tests {
     fn bars_are_as_fine_as_fits() {
         let counts = |rows| bars(&of(&[1_100_000, 1_700_000, 4_000_000]), rows).len();
         assert_eq!((counts(3), counts(20)), (2, 13));
+    }
+
+    #[test]
+    fn one_that_took_very_long_does_not_hide_the_others() {
+        let mut values: Vec<u64> = (100..300).map(|microsecond| microsecond * 1000).collect();
+        values.push(10_000_000_000);
+        let bars = bars(&of(&values), 10);
+        assert!(bars.len() > 5, "{bars:?}");
+        let last = bars.last().expect("some");
+        assert!(last.count <= 3 && last.from <= 320_000.0 && last.to > 10e9, "{last:?}");
     }
 
     #[test]

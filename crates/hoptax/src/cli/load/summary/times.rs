@@ -1,6 +1,6 @@
 //! Of times: the table, and the spectrum of the response time.
 
-use super::super::figures::{percent, thousands, time};
+use super::super::figures::{percent, round, thousands, time};
 use super::super::paint::Ink;
 use super::super::spectrum::{bars, drawn};
 use super::Summary;
@@ -100,17 +100,6 @@ impl Summary<'_> {
     }
 }
 
-/// A round time, without decimals that say nothing.
-fn round(nanoseconds: f64) -> String {
-    let (value, unit) = match nanoseconds {
-        ns if ns < 1e3 => (ns, "ns"),
-        ns if ns < 1e6 => (ns / 1e3, "µs"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    format!("{} {unit}", (value * 1000.0).round() / 1000.0)
-}
-
 impl Row {
     fn of(self, histogram: &Histogram<u64>) -> String {
         if let Row::Samples = self {
@@ -126,18 +115,5 @@ impl Row {
             Row::Quantile(quantile) => histogram.value_at_quantile(quantile) as f64,
             Row::Longest | Row::Samples => histogram.max() as f64,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn round_times_have_no_idle_decimals() {
-        assert_eq!(
-            [500.0, 1_250.0, 3.15e6, 1e9, 2e10].map(round),
-            ["500 ns", "1.25 µs", "3.15 ms", "1 s", "20 s"].map(str::to_owned)
-        );
     }
 }
