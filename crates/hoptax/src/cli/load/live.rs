@@ -130,3 +130,6 @@ fn keep_off(workers: &[u32]) {
         let _ = sched_setaffinity(None, &rest);
     }
 }
+
+#[cfg(test)]
+pub(super) use model::tests::spec as model_spec;

@@ -35,16 +35,14 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     if histogram.is_empty() || rows == 0 {
         return Vec::new();
     }
-    let (least, most) = (histogram.min().max(1) as f64, histogram.max().max(1) as f64);
+    // Samples are told by the highest value that they could have been.
+    let least = histogram.highest_equivalent(histogram.min().max(1)) as f64;
+    let most = (histogram.max() as f64).max(least);
     let body = (histogram.value_at_quantile(BODY) as f64).clamp(least, most);
-    let mut edges = SERIES
-        .iter()
-        .map(|series| edges(series, least, body))
-        .find(|edges| edges.len() <= rows)
-        .unwrap_or_else(|| vec![*edges(SERIES[SERIES.len() - 1], least, least).first().unwrap_or(&least)]);
+    let fitting = SERIES.iter().map(|series| edges(series, least, body)).find(|edges| edges.len() <= rows);
+    let mut edges = fitting.unwrap_or_else(|| coarse(&edges(SERIES[SERIES.len() - 1], least, body), rows));
     if edges.last().is_some_and(|last| *last <= most) {
-        let above = SERIES[2];
-        edges.push(*self::edges(above, most, most).last().unwrap_or(&most));
+        edges.extend(self::edges(SERIES[2], most, most).last());
     }
     let mut bars: Vec<Bar> =
         edges.windows(2).map(|edge| Bar { from: edge[0], to: edge[1], count: 0 }).collect();
@@ -57,6 +55,20 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
         bars[at].count += step.count_at_value();
     }
     bars
+}
+
+/// Every second, third, … of `decades`, and the last: so many that there are `rows` at most.
+fn coarse(decades: &[f64], rows: usize) -> Vec<f64> {
+    if rows < 2 {
+        return decades[..1].to_vec();
+    }
+    let every = |step| {
+        let mut edges: Vec<f64> = decades[..decades.len() - 1].iter().step_by(step).copied().collect();
+        edges.extend(decades.last());
+        edges
+    };
+    let steps = 2..=decades.len();
+    steps.map(every).find(|edges| edges.len() <= rows).unwrap_or_else(|| decades[..1].to_vec())
 }
 
 /// Round numbers from the last at or below `least` to the first above `most`.
@@ -111,7 +123,10 @@ mod tests {
                 assert!(bars.len() <= rows, "{values:?} in {rows}: {bars:?}");
                 assert_eq!(bars.iter().map(|bar| bar.count).sum::<u64>(), values.len() as u64);
                 assert!(bars.windows(2).all(|pair| pair[0].to == pair[1].from), "{bars:?}");
-                assert!(bars[0].from <= values.iter().copied().min().expect("some") as f64, "{bars:?}");
+                assert!(
+                    bars[0].from <= 1.001 * values.iter().copied().min().expect("some") as f64,
+                    "{bars:?}"
+                );
             }
         }
         assert!(bars(&empty(3), 10).is_empty());
@@ -122,6 +137,14 @@ mod tests {
     fn bars_are_as_fine_as_fits() {
         let counts = |rows| bars(&of(&[1_100_000, 1_700_000, 4_000_000]), rows).len();
         assert_eq!((counts(3), counts(20)), (2, 13));
+    }
+
+    #[test]
+    fn few_rows_are_all_used() {
+        let values = [20_000, 50_000, 400_000, 3_000_000, 70_000_000, 2_000_000_000];
+        for (rows, expected) in [(1, 1), (2, 1), (3, 2), (4, 3)] {
+            assert_eq!(bars(&of(&values), rows).len(), expected, "{rows}");
+        }
     }
 
     #[test]

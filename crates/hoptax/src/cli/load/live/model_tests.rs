@@ -9,7 +9,12 @@ const S: u64 = 1_000_000_000;
 const START: u64 = 1_000 * S;
 
 /// A load of `connections` on `workers`.
-pub(in super::super) fn spec(shape: Shape, workers: u32, seconds: u64, requests: Option<u64>) -> LoadSpec {
+pub(in super::super::super) fn spec(
+    shape: Shape,
+    workers: u32,
+    seconds: u64,
+    requests: Option<u64>,
+) -> LoadSpec {
     LoadSpec {
         schema: SPEC_SCHEMA,
         addresses: Vec::new(),
