@@ -24,6 +24,7 @@ pub(super) enum Ink {
 
 impl Paint {
     /// Never paints.
+    #[cfg(test)]
     pub(super) const OFF: Self = Self { on: false };
 
     /// Paints if `out` is a terminal, and neither `NO_COLOR` (no-color.org) nor `TERM=dumb` is set.
