@@ -353,6 +353,7 @@ fn load_record() -> LoadRecord {
         ok: 95 + index,
         timeouts: 0,
         errors: 0,
+        causes: BTreeMap::new(),
         response_time: None,
     };
     LoadRecord {

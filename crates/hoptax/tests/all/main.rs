@@ -5,6 +5,8 @@ mod driver;
 mod hop;
 mod lab;
 mod load;
+mod load_live;
+mod load_output;
 mod origin;
 mod pack_docs;
 mod packs;
