@@ -3,20 +3,24 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test check bench clean setup-demo setup-test build
+.PHONY: demo test check bench bench-quick clean setup-demo setup-test setup-bench build
 
 demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and show it
 	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
 
 test: setup-test ## Set-up and all tests
 	$(CARGO) test --workspace --locked
+	benches/tests.py
 
 check: ## Format, lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-bench: setup-test build ## Every benchmark; prints ratios against named peers
-	benches/run
+bench: setup-bench build ## Every benchmark, about 85 minutes; prints ratios against named peers, kept under records/
+	benches/run full
+
+bench-quick: setup-bench build ## The same with few and short turns, about 15 minutes; kept under target/
+	benches/run quick
 
 build:
 	$(CARGO) build --release --locked
@@ -26,6 +30,9 @@ setup-demo:
 
 setup-test:
 	@scripts/setup.sh test
+
+setup-bench:
+	@scripts/setup.sh bench
 
 clean:
 	$(CARGO) clean

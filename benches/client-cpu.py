@@ -1,78 +1,160 @@
 #!/usr/bin/env python3
-"""Client CPU per request: `hoptax load` on epoll and on io_uring against wrk, in turns, on the same server, one core each.
+"""Requests per client CPU second and throughput: `hoptax load` on each event loop and its peers, in turns, on one nginx.
 
-One nginx worker answers `return 200` with 64 bytes, and `hoptax upstream` 64 KiB; the clients take turns on the other CPU,
-in an order that is swapped from turn to turn. The figure of a turn is requests per client CPU second, one over the
-other: above 1, the first does more with the same CPU. CPU time is user + system as the kernel tells it when the process
-is waited for, start and connecting included.
+Client and server have one CPU each. In each round every tool has one turn, in an order shuffled anew, and hoptax is set
+against each peer within the round; a figure is the median over the rounds, with the whole range.
 
-Beside it stand throughput and p50, as two clients that disagree on those do not measure the same thing. They agree while
-neither client nor server is the limit. With many connections on one saturated CPU they cannot agree on p50: wrk sends its
-next request only in its loop's next pass and starts its clock then, so that part of the cycle is in nobody's latency.
-Requests in flight by Little's law (throughput × mean latency) tell: hoptax keeps as many as there are connections.
+Requests are those that nginx counted, not those that a tool claims. The headline is the steady stretch of a turn: from the
+moment all connections stand and requests flow to the moment they cease, told from nginx's counters and the client's CPU clock,
+both read every 50 ms. So neither a virtual machine that starts (k6), nor handshakes, nor a report made from a million
+stored results (hey) is held against a tool. `whole life` is the same over all of the tool's life, by wait4.
 
-usage: benches/client-cpu.py [PAIRS] [SECONDS]
+Beside it stand the requests in flight, by Little's law: throughput × the mean latency that the tool says. In a closed loop of N
+connections that is N, unless a part of each cycle is in no latency.
 """
 
-import json
-import re
-import sys
+import itertools
+import statistics
+import time
 
-from common import HOPTAX, Steal, client, header, nginx, spread, tool, upstream
+from common import OTHERS, Disturbance, Failed, Record, client, cpu_clock, options, spread, summary, table
+from peers import CLOSED, HOPTAXES, present, understood
+from servers import nginx
 
-PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-SECONDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-MICROSECONDS = {"us": 1, "ms": 1e3, "s": 1e6}
-
-
-LOOPS = ("epoll", "io_uring")
-# Body and connections: the first is answered by nginx, the large one by our upstream (nginx has no `return` that long).
-POINTS = (("64B", 1), ("64B", 8), ("64B", 100), ("64KiB", 100))
-
-
-def wrk(url, connections):
-    text, cpu, _ = client([tool("wrk"), "-t1", f"-c{connections}", f"-d{SECONDS}s", "--latency", url])
-    requests = int(re.search(r"(\d+) requests in", text).group(1))
-    value, unit = re.search(r"50%\s+([\d.]+)(us|ms|s)", text).groups()
-    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1))
-    mean, mean_unit = re.search(r"Latency\s+([\d.]+)(us|ms|s)", text).groups()
-    in_flight = rate * float(mean) * MICROSECONDS[mean_unit] / 1e6
-    return cpu / requests * 1e6, rate, float(value) * MICROSECONDS[unit], in_flight
+BODIES = {"64B": 64, "1KiB": 1024, "64KiB": 65536}
+CONNECTIONS = (1, 100, 1000)
+SCHEMES = ("http", "https")
+# A tool's own claim may differ this much from the server's count before it is said.
+CLAIM = 0.01
 
 
-def hoptax(loop):
-    def run(url, connections):
-        text, cpu, _ = client([HOPTAX, "load", url, "-c", connections, "-d", f"{SECONDS}s", "--json",
-                               "--event-loop", loop])
-        case = json.loads(text)
-        rate, service = case["throughput"]["estimate"], case["service_time"]
-        in_flight = rate * service["mean"]["estimate"] / 1e6
-        return cpu / case["counts"]["completed"] * 1e6, rate, service["p50"]["estimate"], in_flight
-    return run
+def steady(samples, connections):
+    """(CPU seconds, requests, seconds) while all connections stood and requests flowed; None where that was under 0.3 s."""
+    most = max((opened for *_, opened in samples), default=0)
+    standing = [sample for sample in samples if sample[3] >= min(connections, 0.9 * most)]
+    spans = [(b[2] - a[2]) / (b[0] - a[0]) for a, b in itertools.pairwise(standing)]
+    flowing = [index for index, rate in enumerate(spans) if rate > statistics.median(spans) / 2]
+    if not flowing:
+        return None
+    first, last = standing[flowing[0]], standing[flowing[-1] + 1]
+    seconds, cpu, requests, _ = (b - a for a, b in zip(first, last))
+    return (cpu, requests, seconds) if seconds >= 0.3 and requests and cpu > 0 else None
 
 
-def server(body):
-    return nginx("x" * 64) if body == "64B" else upstream("--body", body)
+def turn(tool, server, scheme, connections, seconds):
+    """One turn of a tool."""
+    before = server.count()
+    command, environment = tool.closed(server.url(scheme), connections, seconds)
+
+    def watch(pid):
+        requests, _, opened = server.count()
+        return time.monotonic(), cpu_clock(pid), requests, opened
+
+    disturbance = Disturbance()
+    ran = client(command, environment, limit=30 + 5 * seconds, watch=watch)
+    disturbed = disturbance.told(ran.cpu)
+    settle(server)
+    after = server.count()
+    requests, opened = after[0] - before[0], after[1] - before[1]
+    if requests == 0:
+        raise Failed("made no requests")
+    claimed, stretch = understood(tool.claimed, ran), steady(ran.samples, connections)
+    mean = understood(tool.mean, ran)
+    cpu, done, lasted = stretch or (ran.cpu, requests, ran.wall)
+    return {"tool": tool.name, "per_cpu_second": done / cpu, "cpu_us": cpu / done * 1e6, "rate": done / lasted,
+            "steady_s": lasted if stretch else None, "utilisation": cpu / lasted,
+            "mean_us": mean, "in_flight": None if mean is None else done / lasted * mean / 1e6,
+            "whole_per_cpu_second": requests / ran.cpu, "whole_cpu_s": ran.cpu, "whole_s": ran.wall,
+            "requests": requests, "claimed": claimed, "opened": opened, **disturbed}
 
 
-header("Client CPU per request, throughput and p50: hoptax load on each event loop against wrk on the same server")
-RUNS = {"wrk": wrk, **{loop: hoptax(loop) for loop in LOOPS}}
-CPU, RATE, P50, IN_FLIGHT = range(4)
-for body, connections in POINTS:
-    with server(body) as (url, _):
-        stolen, results = Steal(), {name: [] for name in RUNS}
-        for turn in range(PAIRS):
-            for name in list(RUNS)[::1 if turn % 2 else -1]:
-                results[name].append(RUNS[name](url, connections))
-        figures = lambda which, name: [result[which] for result in results[name]]
-        ratios = lambda which, over, under: [a / b for a, b in zip(figures(which, over), figures(which, under))]
-        each = lambda which, digits: ", ".join(f"{name} {spread(figures(which, name), digits)}" for name in RUNS)
-        print(f"{body}, {connections} connections: requests per client CPU second: "
-              f"epoll over wrk {spread(ratios(CPU, 'wrk', 'epoll'))}, "
-              f"io_uring over wrk {spread(ratios(CPU, 'wrk', 'io_uring'))}, "
-              f"io_uring over epoll {spread(ratios(CPU, 'epoll', 'io_uring'))}\n"
-              f"    client CPU µs/request: {each(CPU, 2)}\n"
-              f"    requests/s: {each(RATE, 0)}; epoll over wrk {spread(ratios(RATE, 'epoll', 'wrk'))}\n"
-              f"    p50 µs: {each(P50, 1)}\n"
-              f"    in flight (throughput × mean): {each(IN_FLIGHT, 1)}\n"
-              f"    steal {stolen}", flush=True)
+def settle(server):
+    """Waits until nginx has seen the client's connections close."""
+    deadline = time.monotonic() + 5
+    while server.count()[2] > 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def remarks(turns, connections):
+    """What a reader of a tool's row should know."""
+    if any(turn["steady_s"] is None for turn in turns):
+        yield "no steady stretch in some turns: whole life instead"
+    off = statistics.median(turn["claimed"] / turn["requests"] - 1 for turn in turns)
+    if abs(off) > CLAIM:
+        yield f"claims {100 * off:+.1f} % requests"
+    opened = statistics.median(turn["opened"] for turn in turns)
+    if opened > 1.5 * connections + 5:
+        yield f"opened {opened:,.0f} connections"
+    others = statistics.median(turn["others"] for turn in turns)
+    if others > OTHERS:
+        yield f"{others:.0f} % of its CPU went to others"
+    busy = statistics.median(turn["utilisation"] for turn in turns)
+    if busy < 0.9:
+        yield f"CPU {100 * busy:.0f} % busy"
+
+
+def ratios(rounds, over, under):
+    """Requests per client CPU second of one over the other's, round by round, where both had their turn."""
+    return [turns[over]["per_cpu_second"] / turns[under]["per_cpu_second"]
+            for turns in rounds if over in turns and under in turns]
+
+
+def point(record, tools, server, scheme, body, connections, arguments):
+    # A thousand connections take their time to be made, and with TLS to shake hands.
+    seconds = arguments.seconds + (0 if connections < 1000 else 2 if scheme == "https" else 1)
+    rounds, failures, begun = [], {}, time.monotonic()
+    for _ in range(arguments.rounds):
+        turns = {}
+        for tool in record.shuffled(tools):
+            # One failure is noise; a tool that failed twice is not waited for again.
+            if len(failures.get(tool.name, ())) >= 2:
+                continue
+            try:
+                turns[tool.name] = turn(tool, server, scheme, connections, seconds)
+            except Failed as failure:
+                failures.setdefault(tool.name, []).append(str(failure))
+                settle(server)
+        rounds.append(turns)
+    names = [tool.name for tool in tools if any(tool.name in turns for turns in rounds)]
+    ours = [tool.name for tool in HOPTAXES if tool.name in names]
+    rows = [["tool", "requests per client CPU s", *(f"{name} over it" for name in ours), "CPU µs/request", "requests/s",
+             "in flight", "whole life", "steal %", "remarks"]]
+    for name in names:
+        turns = [turns[name] for turns in rounds if name in turns]
+        of = lambda figure, digits: spread([turn[figure] for turn in turns], digits)
+        over = [spread(ratios(rounds, our, name)) if our != name else "" for our in ours]
+        rows.append([name, of("per_cpu_second", 0), *over, of("cpu_us", 2), of("rate", 0),
+                     "not told" if None in (turn["mean_us"] for turn in turns) else of("in_flight", 1),
+                     of("whole_per_cpu_second", 0), of("steal", 1), "; ".join(remarks(turns, connections))])
+    record.say(f"\n{body}, {connections} connections, {'TLS 1.3' if scheme == 'https' else 'plain'}, {len(rounds)} rounds of "
+               f"{seconds} s each ({time.monotonic() - begun:.0f} s)\n{table(rows)}")
+    for name, said in failures.items():
+        record.say(f"  {name} failed {len(said)} times: {said[0]}")
+    record.add({"scheme": scheme, "body": body, "connections": connections, "seconds": seconds, "failures": failures,
+                "ratios": {our: {name: summary(ratios(rounds, our, name)) for name in names if name != our}
+                           for our in ours},
+                "rounds": rounds})
+
+
+def main():
+    parser = options(__doc__, rounds=7, seconds=1)
+    parser.add_argument("--bodies", default=",".join(BODIES), help="of %(default)s")
+    parser.add_argument("--connections", default=",".join(map(str, CONNECTIONS)), help="numbers, with commas")
+    parser.add_argument("--schemes", default=",".join(SCHEMES), help="of %(default)s")
+    arguments = parser.parse_args()
+    everything = (*HOPTAXES, *CLOSED)
+    record = Record("client-cpu", "Requests per client CPU second: hoptax load and its peers on one nginx, one CPU each",
+                    arguments, [tool for tool in CLOSED if tool.path])
+    tools = present(everything, arguments.tools, record.say)
+    for body in arguments.bodies.split(","):
+        with nginx(BODIES[body]) as server:
+            for scheme in arguments.schemes.split(","):
+                able = [tool for tool in tools if tool.speaks(scheme)]
+                if len(able) < len(tools):
+                    record.say(f"\nno {scheme}: {', '.join(tool.name for tool in tools if tool not in able)}")
+                for connections in map(int, arguments.connections.split(",")):
+                    point(record, able, server, scheme, body, connections, arguments)
+
+
+if __name__ == "__main__":
+    main()

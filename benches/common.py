@@ -1,16 +1,19 @@
-"""What the benchmarks share: real servers pinned to one CPU, clients pinned to another, CPU time counted by the kernel.
+"""What the benchmarks share: CPUs, clients watched while they run, CPU time as the kernel counts it, steal, and records.
 
 Python's standard library alone, so that a benchmark runs wherever hoptax does.
 """
 
+import argparse
 import contextlib
+import ctypes
 import json
 import os
 import platform
+import random
 import resource
+import select
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,98 +23,43 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HOPTAX = ROOT / "target" / "release" / "hoptax"
+HOPTAX = Path(os.environ.get("HOPTAX", ROOT / "target" / "release" / "hoptax"))
 CPUS = sorted(os.sched_getaffinity(0))
 CLIENT_CPU, SERVER_CPU = CPUS[0], CPUS[-1]
+# Other work on the client's CPU above this, in %, is said.
+OTHERS = 5
+PLACES = ("/usr/sbin", "/sbin", os.environ.get("GOBIN"), str(Path.home() / "go/bin"), str(Path.home() / ".cargo/bin"))
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def find(program):
+    """The path of a program, also where only root, Go and Cargo look; None where there is none."""
+    return shutil.which(program, path=os.pathsep.join([os.environ["PATH"], *filter(None, PLACES)]))
 
 
-def tool(name):
-    """The path of a program, also where only root usually looks."""
-    return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-
-
-def version(command):
-    answer = subprocess.run(command, capture_output=True, text=True)
-    return (answer.stdout + answer.stderr).strip().splitlines()[0]
-
-
-def header(what):
-    """Says what is measured, when, on what, and by which versions."""
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-    print(f"# {what}")
-    print(f"# {datetime.now(timezone.utc):%Y-%m-%dT%H:%MZ} · {platform.system()} {platform.release()} · "
-          f"{len(CPUS)} × {cpu} · client on CPU {CLIENT_CPU}, server on CPU {SERVER_CPU}")
-    print(f"# command: {' '.join([Path(sys.argv[0]).name] + sys.argv[1:])}")
-    print(f"# {version([HOPTAX, '--version'])} · {version([tool('nginx'), '-v'])}", flush=True)
+def first_line(command):
+    """First line of what a command prints, or a dash."""
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except OSError:
+        return "-"
+    return ((answer.stdout + answer.stderr).strip().splitlines() or ["-"])[0].strip()
 
 
 def pinned(cpu):
+    """What a child does before it becomes its program: one CPU, all descriptors, and no life after ours."""
     def pin():
         os.sched_setaffinity(0, {cpu})
-        # Dies with us, whatever happens to us.
-        import ctypes
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         with contextlib.suppress(ValueError):
-            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return pin
 
 
-@contextlib.contextmanager
-def nginx(body, location=None, cpu=SERVER_CPU):
-    """One nginx worker that answers `body` by `return 200`; gives (url, pid of the worker)."""
-    directory = Path(tempfile.mkdtemp(prefix="hoptax-bench-"))
-    port = free_port()
-    location = location or f'return 200 "{body}";'
-    user = "user root;" if os.getuid() == 0 else ""
-    (directory / "nginx.conf").write_text(f"""
-{user} daemon off; master_process off; worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/error.log;
-events {{ worker_connections 18000; }}
-http {{
-    access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; default_type text/plain;
-    client_body_temp_path {directory}/b; proxy_temp_path {directory}/p; fastcgi_temp_path {directory}/f;
-    uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;
-    server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ {location} }} }}
-}}
-""")
-    server = subprocess.Popen([tool("nginx"), "-p", str(directory), "-c", str(directory / "nginx.conf")],
-                              preexec_fn=pinned(cpu), stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port)
-        yield f"http://127.0.0.1:{port}/", server.pid
-    finally:
-        stop(server)
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def upstream(*arguments, cpu=SERVER_CPU):
-    """`hoptax upstream`; gives (url, pid)."""
-    server = subprocess.Popen([HOPTAX, "upstream", *arguments], preexec_fn=pinned(cpu), stdout=subprocess.PIPE)
-    try:
-        ready = json.loads(server.stdout.readline())
-        yield f"http://{ready['instances'][0]}/", server.pid
-    finally:
-        stop(server)
-
-
-def wait_for(port):
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
-            return
-        time.sleep(0.02)
-    raise SystemExit(f"nothing listens on {port}")
-
-
 def stop(process):
-    process.terminate()
+    """Ends a process that we started."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
     try:
         process.wait(5)
     except subprocess.TimeoutExpired:
@@ -119,43 +67,154 @@ def stop(process):
         process.wait()
 
 
-def cpu_of(pid):
-    """CPU seconds of a process so far: to the nanosecond, threads added up."""
-    return sum(int(Path(task, "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir()) / 1e9
+def cpu_clock(pid):
+    """CPU seconds of a process so far, all threads, to the nanosecond: its clock as clock_getcpuclockid(3) makes it."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
-def client(command, cpu=CLIENT_CPU, limit=120):
-    """Runs a client to its end: (what it printed, CPU seconds by the kernel's count, wall seconds)."""
-    begun = time.monotonic()
-    process = subprocess.Popen([str(part) for part in command], preexec_fn=pinned(cpu), stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, text=True)
-    signal.alarm(limit)
-    text = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    signal.alarm(0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+class Failed(Exception):
+    """A client that did not do its work: a line in the results, never the end of a benchmark."""
+
+
+class Ran:
+    """What a client did: `text`, `errors`, `cpu` seconds by wait4, `wall` seconds, and the `samples` of its watcher."""
+
+    def __init__(self, text, errors, cpu, wall, samples):
+        self.text, self.errors, self.cpu, self.wall, self.samples = text, errors, cpu, wall, samples
+
+
+def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLIENT_CPU):
+    """Runs a client to its end on its CPU, and meanwhile keeps what `watch(pid)` returns, every so many seconds."""
+    samples, command = [], [str(part) for part in command]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        begun = time.monotonic()
+        process = subprocess.Popen(command, preexec_fn=pinned(cpu), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                   env={**os.environ, **(environment or {})})
+        ended = select.poll()
+        descriptor = os.pidfd_open(process.pid)
+        ended.register(descriptor, select.POLLIN)
+        late = False
+        try:
+            while not ended.poll(1000 * every):
+                late = time.monotonic() - begun > limit
+                if late:
+                    process.kill()
+                    break
+                if watch:
+                    # It may end while it is looked at; a server may be too busy to answer.
+                    with contextlib.suppress(OSError, Failed):
+                        samples.append(watch(process.pid))
+        finally:
+            if not late and not ended.poll(0):
+                process.kill()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            os.close(descriptor)
+        wall = time.monotonic() - begun
+        out.seek(0), err.seek(0)
+        text, errors = out.read(), err.read()
+    if late:
+        raise Failed(f"had not ended after {limit} s")
     if process.returncode != 0:
-        raise SystemExit(f"{command} ended with {process.returncode}\n{text}")
-    return text, usage.ru_utime + usage.ru_stime, time.monotonic() - begun
+        raise Failed(f"ended with {process.returncode}: {(errors or text).strip()[-200:]}")
+    return Ran(text, errors, usage.ru_utime + usage.ru_stime, wall, samples)
 
 
-def steal():
-    """(steal, all) ticks of all CPUs so far."""
-    ticks = [int(field) for field in open("/proc/stat").readline().split()[1:9]]
-    return ticks[7], sum(ticks)
-
-
-class Steal:
-    """Share of the machine that the hypervisor took since this was made."""
+class Disturbance:
+    """What disturbed a turn since this was made: the hypervisor, and other work on the client's CPU."""
 
     def __init__(self):
-        self.begun = steal()
+        self.begun = self.ticks()
 
-    def __str__(self):
-        (stolen, total), (stolen_then, total_then) = steal(), self.begun
-        return f"{100 * (stolen - stolen_then) / max(1, total - total_then):.0f} %"
+    @staticmethod
+    def ticks():
+        """(steal of all CPUs, all of all CPUs, work of the client's CPU, all of it), in ticks so far, by /proc/stat."""
+        lines = {line.split()[0]: [int(field) for field in line.split()[1:9]] for line in open("/proc/stat")
+                 if line.startswith("cpu")}
+        ours = lines[f"cpu{CLIENT_CPU}"]
+        # user, nice, system, idle, iowait, irq, softirq, steal
+        return lines["cpu"][7], sum(lines["cpu"]), sum(ours) - ours[3] - ours[4] - ours[7], sum(ours)
+
+    def told(self, cpu):
+        """{steal: % of all CPUs' time; others: % of the client's CPU that went to others than the client's `cpu` seconds}."""
+        steal, everything, work, ours = (now - then for now, then in zip(self.ticks(), self.begun))
+        others = work - cpu * os.sysconf("SC_CLK_TCK")
+        return {"steal": round(100 * steal / max(1, everything), 2), "others": round(max(0, 100 * others / max(1, ours)), 1)}
 
 
 def spread(values, digits=2):
-    """Median with the whole range: `1.31 (1.22–1.40)`."""
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+    """Median with the whole range: `1.31 (1.22–1.40)`; a dash for nothing."""
+    if not values:
+        return "-"
+    return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f}–{max(values):,.{digits}f})"
+
+
+def summary(values):
+    """The same for JSON."""
+    if not values:
+        return None
+    return {"median": statistics.median(values), "low": min(values), "high": max(values), "n": len(values)}
+
+
+def table(rows):
+    """Rows of texts as lines with aligned columns; the first row is the head."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  " + "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def options(description, rounds, seconds):
+    """The options that all benchmarks have; the caller adds its own and parses."""
+    parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=rounds, help="turns of each contender (default %(default)s)")
+    parser.add_argument("--seconds", type=int, default=seconds, help="load of one turn (default %(default)s)")
+    parser.add_argument("--tools", help="only these contenders, by name, with commas")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the order of turns (default: the time)")
+    parser.add_argument("--out", type=Path, help="directory to keep what is printed in, as text and as JSON")
+    return parser
+
+
+class Record:
+    """What a benchmark found: printed as it goes, and kept as `<bench>.txt` and `<bench>.json`, whole after each point."""
+
+    def __init__(self, bench, title, arguments, tools=()):
+        self.path = arguments.out / bench if arguments.out else None
+        seed = int(time.time()) if arguments.seed is None else arguments.seed
+        self.order = random.Random(seed)
+        cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+        versions = {"hoptax": first_line([HOPTAX, "--version"]), **{tool.name: tool.version() for tool in tools}}
+        nginx, openssl = find("nginx"), find("openssl")
+        versions |= {name: first_line([path, flag]) for name, path, flag in
+                     (("nginx", nginx, "-v"), ("openssl", openssl, "version")) if path}
+        self.data = {
+            "bench": bench, "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]), "seed": seed,
+            "when": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%MZ}",
+            "machine": {"system": f"{platform.system()} {platform.release()}", "cpu": cpu, "cpus": len(CPUS),
+                        "client_cpu": CLIENT_CPU, "server_cpu": SERVER_CPU},
+            "versions": versions, "points": []}
+        if self.path:
+            arguments.out.mkdir(parents=True, exist_ok=True)
+            self.path.with_suffix(".txt").write_text("")
+        machine = self.data["machine"]
+        self.say(f"# {title}\n# {self.data['when']} · {machine['system']} · {len(CPUS)} × {cpu} · client on CPU {CLIENT_CPU}, "
+                 f"server on CPU {SERVER_CPU}\n# command: {self.data['command']} · order of turns from seed {seed}\n# "
+                 + " · ".join(f"{name} {text}" if name not in text else text for name, text in versions.items()))
+        # We watch from where the client is not.
+        os.sched_setaffinity(0, set(CPUS) - {CLIENT_CPU} or set(CPUS))
+
+    def say(self, text):
+        print(text, flush=True)
+        if self.path:
+            with self.path.with_suffix(".txt").open("a") as kept:
+                kept.write(text + "\n")
+
+    def add(self, point):
+        """Keeps a point's figures; what was kept before stays whole if we are killed meanwhile."""
+        self.data["points"].append(point)
+        if self.path:
+            draft = self.path.with_suffix(".json.new")
+            draft.write_text(json.dumps(self.data, indent=1) + "\n")
+            draft.replace(self.path.with_suffix(".json"))
+
+    def shuffled(self, contenders):
+        """The contenders in the order of the next round."""
+        return self.order.sample(list(contenders), len(contenders))

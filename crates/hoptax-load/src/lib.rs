@@ -22,6 +22,7 @@ pub mod spec;
 pub mod target;
 pub mod template;
 mod timeouts;
+mod tls;
 mod trial;
 mod worker;
 

@@ -2,7 +2,7 @@
 //!
 //! Each slot rests after a failure of its own, longer and longer ([`crate::worker`]); but a thousand slots that rest are
 //! still a thousand attempts at once. So as long as nothing comes of connections (they are refused, closed at once, reset
-//! instead of answered), the worker as a whole connects at a steady pace, and no attempt may take more than a tenth of
+//! instead of answered), or there are no ports for more of them, the worker as a whole connects at a steady pace, and no attempt may take more than a tenth of
 //! its time: one that looks in vain for a free port takes the kernel milliseconds, in which no response is read.
 
 use crate::clock::MILLISECOND;
@@ -74,12 +74,24 @@ impl Pace {
         }
     }
 
-    /// Something came of a connection.
+    /// A connect succeeded: there was a port and a descriptor for it. Whether it is of use remains to be seen.
+    pub(crate) fn connected(&mut self) {
+        if self.trouble.is_some_and(|trouble| trouble.exhausted) {
+            self.end();
+        }
+    }
+
+    /// Something came of a connection. That other connections are of use does not mean that there are ports for more.
     pub(crate) fn proved(&mut self) {
         self.proven = true;
-        if self.trouble.take().is_some() {
-            self.not_before = 0;
+        if self.trouble.is_some_and(|trouble| !trouble.exhausted) {
+            self.end();
         }
+    }
+
+    fn end(&mut self) {
+        self.trouble = None;
+        self.not_before = 0;
     }
 
     /// Whether no more connections can be expected, now that all are opened for the first time: several in a row failed,
@@ -131,6 +143,19 @@ mod tests {
         assert_eq!(pace.not_before(), 8 * MILLISECOND);
         pace.proved();
         assert_eq!(pace.not_before(), 0);
+    }
+
+    #[test]
+    fn ports_have_run_out_until_a_connect_succeeds() {
+        let mut pace = Pace::default();
+        pace.failed(10, true);
+        pace.proved();
+        assert_eq!(pace.not_before(), 10 + LEAST_GAP, "others have their ports still");
+        pace.connected();
+        assert_eq!(pace.not_before(), 0);
+        pace.failed(20, false);
+        pace.connected();
+        assert_eq!(pace.not_before(), 20 + LEAST_GAP, "a connection that is closed at once is of no use");
     }
 
     #[test]

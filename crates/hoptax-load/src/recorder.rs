@@ -9,7 +9,8 @@ mod windows;
 
 use crate::checks::{Failed, FailedChecks};
 use crate::histogram::{self, Encoded, TRIAL_DIGITS, WINDOW_DIGITS};
-use crate::record::{Bytes, Cause, Connections, Counts, FailureKind, Lifetime, WINDOW_NS, Window};
+use crate::record::{Bytes, Cause, Connections, Counts, FailureKind, Lifetime, TlsTally, WINDOW_NS, Window};
+use crate::tls::Agreed;
 use hdrhistogram::Histogram;
 use targets::Targets;
 use windows::Windows;
@@ -83,6 +84,8 @@ pub(crate) struct Tally {
     pub(crate) windows: Vec<Window>,
     pub(crate) failed_checks: FailedChecks,
     pub(crate) targets: Targets,
+    /// Absent until a handshake is done.
+    pub(crate) tls: Option<Box<Handshakes>>,
     /// When the last request of the measured time had its outcome.
     pub(crate) last_outcome: u64,
 }
@@ -95,6 +98,14 @@ pub(crate) struct Latencies {
     pub(crate) send_lag: Histogram<u64>,
     pub(crate) first_byte: Histogram<u64>,
     pub(crate) connect: Histogram<u64>,
+}
+
+/// TLS handshakes of a worker's whole life.
+#[derive(Debug)]
+pub(crate) struct Handshakes {
+    pub(crate) tally: TlsTally,
+    /// How long they took, nanoseconds.
+    pub(crate) took: Histogram<u64>,
 }
 
 impl Recorder {
@@ -288,6 +299,23 @@ impl Recorder {
         self.tally.connections.opened += u64::from(self.start <= now && now < self.end);
     }
 
+    /// A TLS handshake that began at `began` was done at `now`.
+    pub(crate) fn shaken(&mut self, began: u64, now: u64, agreed: Agreed<'_>) {
+        let handshakes = self.tally.tls.get_or_insert_with(|| Box::new(Handshakes::new()));
+        handshakes.took.saturating_record(now.saturating_sub(began));
+        let tally = &mut handshakes.tally;
+        tally.handshakes += 1;
+        tally.resumed += u64::from(agreed.resumed);
+        let alpn = String::from_utf8_lossy(agreed.alpn.unwrap_or(b"none"));
+        for (counts, name) in [
+            (&mut tally.versions, agreed.version),
+            (&mut tally.cipher_suites, agreed.suite),
+            (&mut tally.alpn, &alpn),
+        ] {
+            count(counts, name, 1);
+        }
+    }
+
     /// The other side ended a connection, or announced that it would, and had not been asked to.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
@@ -331,10 +359,38 @@ pub(crate) fn outcomes(counts: &Counts) -> u64 {
 
 fn add_error(errors: &mut std::collections::BTreeMap<String, u64>, text: &str, times: u64) {
     let text = if errors.len() < ERROR_TEXTS || errors.contains_key(text) { text } else { OTHER_ERRORS };
-    match errors.get_mut(text) {
+    count(errors, text, times);
+}
+
+/// Allocates only where `name` is new.
+fn count(counts: &mut std::collections::BTreeMap<String, u64>, name: &str, times: u64) {
+    match counts.get_mut(name) {
         Some(count) => *count += times,
         None => {
-            errors.insert(text.to_owned(), times);
+            counts.insert(name.to_owned(), times);
+        }
+    }
+}
+
+impl Handshakes {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { tally: TlsTally::default(), took: histogram::empty(TRIAL_DIGITS) }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.took.add(&other.took).expect("all have the same bounds");
+        let (mine, theirs) = (&mut self.tally, &other.tally);
+        mine.handshakes += theirs.handshakes;
+        mine.resumed += theirs.resumed;
+        for (mine, theirs) in [
+            (&mut mine.versions, &theirs.versions),
+            (&mut mine.cipher_suites, &theirs.cipher_suites),
+            (&mut mine.alpn, &theirs.alpn),
+        ] {
+            for (name, times) in theirs {
+                count(mine, name, *times);
+            }
         }
     }
 }
@@ -359,6 +415,7 @@ impl Tally {
             windows: Vec::new(),
             failed_checks: FailedChecks::default(),
             targets: Targets::default(),
+            tls: None,
             last_outcome: 0,
         }
     }
@@ -382,6 +439,9 @@ impl Tally {
         self.histograms.add(&other.histograms);
         self.failed_checks.add_all(&other.failed_checks);
         self.targets.add(other.targets);
+        if let Some(theirs) = other.tls {
+            self.tls.get_or_insert_with(|| Box::new(Handshakes::new())).add(&theirs);
+        }
         self.last_outcome = self.last_outcome.max(other.last_outcome);
         if self.windows.len() < other.windows.len() {
             self.windows.resize_with(other.windows.len(), Window::default);

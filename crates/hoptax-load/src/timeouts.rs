@@ -30,8 +30,9 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Timeouts {
     connect: Line,
-    /// Absent where the total timeout comes first anyway.
-    first_byte: Option<Line>,
+    first_byte: Line,
+    /// Not where the total timeout comes first anyway.
+    watches_first_byte: bool,
     total: Line,
     leaving: Line,
 }
@@ -41,7 +42,8 @@ impl Timeouts {
     pub(crate) fn new(asked: spec::Timeouts) -> Self {
         Self {
             connect: Line::new(asked.connect_ns),
-            first_byte: (asked.first_byte_ns < asked.total_ns).then(|| Line::new(asked.first_byte_ns)),
+            first_byte: Line::new(asked.first_byte_ns),
+            watches_first_byte: asked.first_byte_ns < asked.total_ns,
             total: Line::new(asked.total_ns),
             leaving: Line::new(LEAVING),
         }
@@ -65,15 +67,15 @@ impl Timeouts {
     /// A request was sent at `now`.
     pub(crate) fn sent(&mut self, slot: u32, now: u64) {
         self.total.arm(slot, now);
-        if let Some(first_byte) = &mut self.first_byte {
-            first_byte.arm(slot, now);
+        if self.watches_first_byte {
+            self.first_byte.arm(slot, now);
         }
     }
 
     /// The response began.
     pub(crate) fn responding(&mut self, slot: u32) {
-        if let Some(first_byte) = &mut self.first_byte {
-            first_byte.disarm(slot);
+        if self.watches_first_byte {
+            self.first_byte.disarm(slot);
         }
     }
 
@@ -99,22 +101,21 @@ impl Timeouts {
         self.leaving.disarm(slot);
     }
 
-    /// When the next timeout runs out.
-    pub(crate) fn next(&self) -> Option<u64> {
-        let first_byte = self.first_byte.as_ref().and_then(Line::next);
-        [self.connect.next(), first_byte, self.total.next(), self.leaving.next()].into_iter().flatten().min()
+    /// When the next timeout runs out; `u64::MAX` while none is armed.
+    pub(crate) fn next(&self) -> u64 {
+        let requests = self.total.next().min(self.first_byte.next());
+        requests.min(self.connect.next()).min(self.leaving.next())
     }
 
     /// Disarms and names a slot whose timeout has run out at `now`, and which.
     pub(crate) fn expire(&mut self, now: u64) -> Option<(u32, Kind)> {
-        let first_byte = self.first_byte.as_mut().map(|line| (line, Kind::FirstByte));
         let lines = [
-            Some((&mut self.connect, Kind::Connect)),
-            first_byte,
-            Some((&mut self.total, Kind::Total)),
-            Some((&mut self.leaving, Kind::Leaving)),
+            (&mut self.connect, Kind::Connect),
+            (&mut self.first_byte, Kind::FirstByte),
+            (&mut self.total, Kind::Total),
+            (&mut self.leaving, Kind::Leaving),
         ];
-        lines.into_iter().flatten().find_map(|(line, kind)| Some((line.expire(now)?, kind)))
+        lines.into_iter().find_map(|(line, kind)| Some((line.expire(now)?, kind)))
     }
 }
 
@@ -180,17 +181,19 @@ impl Line {
         self.links[slot as usize].before = DISARMED;
     }
 
-    /// When the next timeout runs out.
-    fn next(&self) -> Option<u64> {
-        (self.first != NONE).then(|| self.links[self.first as usize].armed_at.saturating_add(self.timeout))
+    /// When the next timeout runs out; `u64::MAX` while none is armed.
+    fn next(&self) -> u64 {
+        // No slot has the number NONE.
+        self.links
+            .get(self.first as usize)
+            .map_or(u64::MAX, |link| link.armed_at.saturating_add(self.timeout))
     }
 
     /// Disarms and names a slot whose timeout has run out at `now`.
     fn expire(&mut self, now: u64) -> Option<u32> {
         let slot = self.first;
-        self.next().filter(|deadline| *deadline <= now)?;
-        self.disarm(slot);
-        Some(slot)
+        let due = slot != NONE && self.next() <= now;
+        due.then(|| self.disarm(slot)).map(|()| slot)
     }
 }
 
@@ -208,12 +211,12 @@ mod tests {
         for (slot, now) in [(2, 10), (0, 20), (3, 20), (1, 30)] {
             line.arm(slot, now);
         }
-        assert_eq!(line.next(), Some(110));
+        assert_eq!(line.next(), 110);
         assert!(expired(&mut line, 109).is_empty());
         assert_eq!(expired(&mut line, 120), [2, 0, 3]);
-        assert_eq!(line.next(), Some(130));
+        assert_eq!(line.next(), 130);
         assert_eq!(expired(&mut line, u64::MAX), [1]);
-        assert_eq!(line.next(), None);
+        assert_eq!(line.next(), u64::MAX);
     }
 
     #[test]
@@ -243,7 +246,7 @@ mod tests {
                 line.arm(slot, now);
                 model.push((now, slot));
             }
-            assert_eq!(line.next(), model.first().map(|(at, _)| at + 50));
+            assert_eq!(line.next(), model.first().map_or(u64::MAX, |(at, _)| at + 50));
             while let Some(slot) = line.expire(now) {
                 assert_eq!(model.remove(0).1, slot);
             }
@@ -262,16 +265,16 @@ mod tests {
         timeouts.sent(2, 100);
         timeouts.leaving(1, 100);
         assert!(timeouts.is_connecting(0) && !timeouts.is_connecting(1) && !timeouts.is_connecting(9));
-        assert_eq!(timeouts.next(), Some(110));
+        assert_eq!(timeouts.next(), 110);
         assert_eq!(timeouts.expire(109), None);
         assert_eq!(timeouts.expire(110), Some((0, Kind::Connect)));
         timeouts.responding(1);
         assert_eq!(timeouts.expire(120), Some((2, Kind::FirstByte)));
         timeouts.failed(2);
         assert_eq!(timeouts.expire(130), Some((1, Kind::Total)));
-        assert_eq!(timeouts.next(), Some(100 + LEAVING));
+        assert_eq!(timeouts.next(), 100 + LEAVING);
         assert_eq!(timeouts.expire(100 + LEAVING), Some((1, Kind::Leaving)));
-        assert_eq!((timeouts.next(), timeouts.expire(u64::MAX)), (None, None));
+        assert_eq!((timeouts.next(), timeouts.expire(u64::MAX)), (u64::MAX, None));
     }
 
     #[test]
@@ -284,7 +287,7 @@ mod tests {
         timeouts.completed(0);
         timeouts.leaving(0, 110);
         timeouts.left(0);
-        assert_eq!(timeouts.next(), None);
+        assert_eq!(timeouts.next(), u64::MAX);
     }
 
     #[test]
@@ -293,7 +296,7 @@ mod tests {
             let mut timeouts = timeouts(10, first_byte, 30);
             timeouts.sent(0, 0);
             assert_eq!(timeouts.expire(1000), Some((0, Kind::Total)));
-            assert_eq!(timeouts.next(), None);
+            assert_eq!(timeouts.next(), u64::MAX);
         }
     }
 }

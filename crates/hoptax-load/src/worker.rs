@@ -15,6 +15,7 @@ use crate::scratch::Scratch;
 use crate::spec;
 use crate::target::{Mix, Requests};
 use crate::timeouts::{Kind, Timeouts};
+use crate::tls::Client;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -38,6 +39,8 @@ pub(crate) struct Setup<'a> {
     /// Local addresses; empty: the kernel chooses.
     pub(crate) sources: &'a [IpAddr],
     pub(crate) mix: &'a Mix<'a>,
+    /// TLS on every connection.
+    pub(crate) tls: Option<&'a Client>,
     /// Former connections that may be open beside those asked for, per worker.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
@@ -73,6 +76,7 @@ pub(crate) struct Worker<'a> {
     resting: BinaryHeap<Reverse<(u64, u32)>>,
     /// Slots that want a connection, first come first served.
     queued: VecDeque<u32>,
+    /// Slots that connect or shake hands.
     connecting: usize,
     pace: Pace,
     /// Former connections that the other side has not closed yet.
@@ -86,6 +90,7 @@ pub(crate) struct Worker<'a> {
     /// What it requests.
     requests: Requests<'a>,
     scratch: Scratch,
+    tls: Option<Box<tls::Side>>,
     /// Why the last connect failed.
     pub(crate) connect_error: Option<String>,
 }
@@ -116,6 +121,7 @@ impl<'a> Worker<'a> {
             under_way: 0,
             requests: Requests::new(setup.mix, (index, workers)),
             scratch: Scratch::new(setup.mix.len()),
+            tls: setup.tls.map(tls::Side::new),
             connect_error: None,
         }
     }
@@ -127,10 +133,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether every slot has its connection or has tried often enough, or trying on is of no use.
-    pub(crate) fn is_settled(&self, now: u64) -> bool {
-        self.queued.is_empty() && self.connecting == 0 && self.resting.is_empty()
-            || self.pace.is_hopeless(now)
+    /// Whether every slot has its connection, or has tried often enough. Where trying on is of no use, none tries on.
+    pub(crate) fn is_settled(&mut self, now: u64) -> bool {
+        if self.pace.is_hopeless(now) {
+            self.source = Source::Quiet;
+            self.want_none();
+        }
+        let resting = matches!(self.source, Source::Opening) && !self.resting.is_empty();
+        self.queued.is_empty() && self.connecting == 0 && !resting
     }
 
     /// Connections that stand.
@@ -176,12 +186,12 @@ impl<'a> Worker<'a> {
 
     /// Does what is due, then waits for events, at most until `until`.
     pub(crate) fn turn<L: EventLoop>(&mut self, io: &mut L, now: u64, until: u64) -> io::Result<()> {
-        if self.timeouts.next().is_some_and(|deadline| deadline <= now) {
+        if self.timeouts.next() <= now {
             // What is there already is no timeout, however late this thread is to look.
             io.turn(self, Some(now))?;
-        }
-        while let Some((slot, kind)) = self.timeouts.expire(now) {
-            self.time_out(io, slot, kind, now);
+            while let Some((slot, kind)) = self.timeouts.expire(now) {
+                self.time_out(io, slot, kind, now);
+            }
         }
         while let Some(Reverse((at, slot))) = self.resting.peek().copied()
             && at <= now
@@ -207,9 +217,7 @@ impl<'a> Worker<'a> {
         if self.may_connect() {
             deadline = deadline.min(self.pace.not_before().max(now));
         }
-        if let Some(timeout) = self.timeouts.next() {
-            deadline = deadline.min(timeout);
-        }
+        deadline = deadline.min(self.timeouts.next());
         if let Some(Reverse((at, _))) = self.resting.peek() {
             deadline = deadline.min(*at);
         }
@@ -277,12 +285,16 @@ impl<'a> Worker<'a> {
         let reused = state.carried > 0;
         state.carried = state.carried.saturating_add(1);
         let bytes = self.requests.next(times.target, state.carried);
-        if let Err(error) = io.send(token, bytes) {
+        times.length = bytes.len() as u64;
+        let given = match &mut self.tls {
+            None => io.send(token, bytes),
+            Some(tls) => tls.send(io, token, state.session.as_deref_mut(), bytes),
+        };
+        if let Err(error) = given {
             let (cause, text) = cause::of_end(Err(error), false);
             return self.fail(io, slot, now, cause, &text);
         }
         times.sent = Some(now);
-        times.length = bytes.len() as u64;
         let scheduled = times.scheduled;
         let target = self.setup.mix.target(times.target);
         state.expect_response(target);
@@ -303,7 +315,7 @@ impl<'a> Worker<'a> {
         self.timeouts.failed(slot);
         let state = &mut self.slots[slot as usize];
         match state.state() {
-            State::Connecting => self.connecting -= 1,
+            State::Connecting | State::Handshaking => self.connecting -= 1,
             State::Queued => self.queued.retain(|queued| *queued != slot),
             _ => {}
         }
@@ -321,8 +333,12 @@ impl<'a> Worker<'a> {
     }
 
     fn time_out<L: EventLoop>(&mut self, io: &mut L, slot: u32, kind: Kind, now: u64) {
-        let begun = self.slots[slot as usize].request.is_some_and(|times| times.first_byte.is_some());
+        let state = &self.slots[slot as usize];
+        let begun = state.request.is_some_and(|times| times.first_byte.is_some());
         let (cause, text) = match (kind, begun) {
+            (Kind::Connect, _) if state.state() == State::Handshaking => {
+                (Cause::TlsTimeout, "timeout in the TLS handshake")
+            }
             (Kind::Connect, _) => (Cause::ConnectTimeout, "timeout while connecting"),
             (Kind::FirstByte, _) => {
                 (Cause::FirstByteTimeout, "timeout while waiting for the first byte of the response")
@@ -370,6 +386,7 @@ impl<'a> Worker<'a> {
         if !keep_alive && !closing {
             self.recorder.closed_by_peer(now);
         }
+        let keep_alive = keep_alive && !state.session.as_ref().is_some_and(|session| session.is_spent());
         // An answer to half a request leaves the other half in the way of the next one.
         let unsent = io.unsent(token) > 0;
         if keep_alive && !closing && !unsent {
@@ -390,21 +407,11 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
         let (slot, _) = self.slot_of(token);
         match result {
             Ok(()) => {
-                self.connecting -= 1;
-                self.timeouts.connected(slot);
-                let state = &mut self.slots[slot as usize];
-                state.step(Event::Established);
-                let (started, wanted) = (state.connect_started, state.request.is_some());
-                if matches!(self.source, Source::Opening) {
-                    // Before traffic, an established connection is all the success there can be.
-                    state.failures = 0;
-                    self.pace.proved();
-                }
-                self.recorder.opened(started, now);
-                if wanted {
-                    self.send(io, slot, now);
-                } else if !self.starting.contains(&slot) {
-                    self.freed(io, slot, now);
+                self.pace.connected();
+                self.recorder.opened(self.slots[slot as usize].connect_started, now);
+                match self.tls {
+                    None => self.established(io, slot, now),
+                    Some(_) => self.shake_hands(io, slot, now),
                 }
             }
             Err(error) => self.connect_failed(io, slot, now, &error),
@@ -417,6 +424,48 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
             return;
         };
         let now = clock::now();
+        match self.tls {
+            None => self.read(io, slot, now, bytes),
+            Some(_) => self.decrypt(io, slot, now, bytes),
+        }
+    }
+
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        let (slot, present) = self.slot_of(token);
+        // Whatever becomes of it, its socket is of no use any more.
+        io.close(token);
+        if present {
+            self.ended(io, slot, clock::now(), result);
+        } else {
+            self.left(slot);
+        }
+        AfterEnd::Close
+    }
+}
+
+impl Worker<'_> {
+    /// A connection stands and may carry requests.
+    fn established<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        self.connecting -= 1;
+        self.timeouts.connected(slot);
+        let state = &mut self.slots[slot as usize];
+        state.step(Event::Established);
+        let wanted = state.request.is_some();
+        if matches!(self.source, Source::Opening) {
+            // Before traffic, an established connection is all the success there can be.
+            state.failures = 0;
+            self.pace.proved();
+        }
+        if wanted {
+            self.send(io, slot, now);
+        } else if !self.starting.contains(&slot) {
+            self.freed(io, slot, now);
+        }
+    }
+
+    /// Bytes of HTTP came.
+    fn read<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
+        let token = self.token(slot);
         let state = &mut self.slots[slot as usize];
         if state.state() != State::Busy {
             // A server that speaks unasked (a 408 to an idle connection) is about to close it.
@@ -436,23 +485,22 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
         }
     }
 
-    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
-        let now = clock::now();
-        let (slot, present) = self.slot_of(token);
-        // Whatever becomes of it, its socket is of no use any more.
-        io.close(token);
-        if !present {
-            self.left(slot);
-            return AfterEnd::Close;
-        }
+    /// The other side ended a connection, or it broke.
+    fn ended<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, result: io::Result<()>) {
         let state = &mut self.slots[slot as usize];
-        if state.state() != State::Busy {
-            self.lost(slot, now);
-            return AfterEnd::Close;
+        match state.state() {
+            State::Busy => {}
+            State::Handshaking => return self.broke_off(io, slot, now, result),
+            _ => {
+                io.close(self.token(slot));
+                return self.lost(slot, now);
+            }
         }
+        // Under TLS only a close_notify is an end: anybody on the way can end a connection of TCP.
+        let whole = state.session.as_ref().is_none_or(|session| session.peer_closed());
         let times = state.request.expect("a busy slot has a request");
         let target = self.setup.mix.target(times.target);
-        match result.as_ref().ok().and_then(|()| state.read_end(target)) {
+        match result.as_ref().ok().filter(|()| whole).and_then(|()| state.read_end(target)) {
             Some(response) => self.complete(io, slot, now, response, false),
             None => {
                 let begun = state.request.is_some_and(|times| times.first_byte.is_some());
@@ -461,11 +509,8 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
                 self.fail(io, slot, now, cause, &text);
             }
         }
-        AfterEnd::Close
     }
-}
 
-impl Worker<'_> {
     /// An idle connection is gone. Nothing failed, as nothing was asked: the slot connects again when it gets a request.
     fn lost(&mut self, slot: u32, now: u64) {
         self.slots[slot as usize].step(Event::Closed);
@@ -475,5 +520,7 @@ impl Worker<'_> {
 
 mod connects;
 mod parting;
+mod tls;
+
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,8 @@ pub(crate) struct Checks {
     pub(crate) room: usize,
     looks_at_head: bool,
     looks_at_body: bool,
+    /// Where the only check is that the status lies in one range: that, so that most loads need no look at the list.
+    only_statuses: Option<(u16, u16)>,
 }
 
 /// A check; `at` is where its number is kept.
@@ -87,12 +89,19 @@ impl Checks {
                 }
             });
         }
-        Self { list, room, looks_at_head, looks_at_body }
+        let only_statuses = match list.as_slice() {
+            [Compiled::Status(ranges)] if ranges.len() == 1 => Some(ranges[0]),
+            _ => None,
+        };
+        Self { list, room, looks_at_head, looks_at_body, only_statuses }
     }
 
     /// Before a response.
+    #[inline]
     pub(crate) fn begin(&self, progress: &mut [u32]) {
-        progress[..self.room].fill(0);
+        if self.room > 0 {
+            progress[..self.room].fill(0);
+        }
     }
 
     /// The head of the response, whole.
@@ -144,6 +153,13 @@ impl Checks {
     /// Once the response is whole, with `length` bytes of body: the first check that it failed.
     #[inline]
     pub(crate) fn verdict(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
+        match self.only_statuses {
+            Some((low, high)) if low <= status && status <= high => None,
+            _ => self.look_at_all(status, length, progress),
+        }
+    }
+
+    fn look_at_all(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
         let failed = self.list.iter().position(|check| !check.passes(status, length, progress))?;
         let saw = match self.list[failed] {
             Compiled::Status(_) => u64::from(status),

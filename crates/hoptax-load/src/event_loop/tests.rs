@@ -6,6 +6,7 @@ use crate::clock;
 use rustix::net::sockopt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixListener;
 
 /// Runs each of these on each loop.
 macro_rules! on_both {
@@ -46,6 +47,8 @@ on_both! {
     a_listener_that_is_closed_accepts_no_more
     free_tokens_are_left_alone
     binds_to_the_address_asked_for
+    a_unix_socket_is_a_connection_like_any_other
+    a_unix_socket_without_room_says_so_at_once
 }
 
 /// Remembers what it was told; echoes when asked to.
@@ -346,6 +349,50 @@ fn binds_to_the_address_asked_for<L: EventLoop>(mut io: L) {
     io.connect(Token(0), &address.into(), Some(from)).expect("connect starts");
     turn_until(&mut io, &mut witness, |witness| witness.connected == [(Token(0), true)]);
     assert_eq!(listener.accept().expect("accepts").1.ip(), from);
+}
+
+fn a_unix_socket_is_a_connection_like_any_other<L: EventLoop>(mut io: L) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let address = Address::Unix(path.clone());
+    let refused = io.connect(Token(0), &address, None).expect_err("there is no such file");
+    assert_eq!(refused.kind(), io::ErrorKind::NotFound);
+    let listener = UnixListener::bind(&path).expect("binds");
+    let mut witness = Witness::default();
+    // A connect that is given up before it was told is not told.
+    io.connect(Token(0), &address, None).expect("the token is free");
+    io.close(Token(0));
+    io.connect(Token(0), &address, None).expect("the token is free again");
+    turn_until(&mut io, &mut witness, |witness| !witness.connected.is_empty());
+    assert_eq!(witness.connected, [(Token(0), true)]);
+    drop(listener.accept().expect("the one given up"));
+    let mut peer = listener.accept().expect("accepts").0;
+    io.send(Token(0), b"question").expect("sends");
+    let mut question = [0; 8];
+    peer.read_exact(&mut question).expect("arrives");
+    peer.write_all(b"answer").expect("writes");
+    turn_until(&mut io, &mut witness, |witness| witness.received == b"answer");
+    drop(peer);
+    turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
+    drop(listener);
+    let refused = io.connect(Token(0), &address, None).expect_err("nobody listens");
+    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+}
+
+fn a_unix_socket_without_room_says_so_at_once<L: EventLoop>(mut io: L) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("binds");
+    rustix::net::listen(&listener, 2).expect("the backlog can be changed");
+    let mut witness = Witness::default();
+    let address = Address::Unix(path);
+    let mut connects = (0..100).map(|token| (token, io.connect(Token(token), &address, None)));
+    let (full, error) = connects.find_map(|(token, result)| Some((token, result.err()?))).expect("it fills");
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    turn_until(&mut io, &mut witness, |witness| witness.connected.len() == full as usize);
+    let _room = listener.accept().expect("accepts");
+    io.connect(Token(full), &address, None).expect("there is room, and the token is free");
+    turn_until(&mut io, &mut witness, |witness| witness.connected.last() == Some(&(Token(full), true)));
 }
 
 fn a_connection_that_breaks_after_its_peer_ended_is_told<L: EventLoop>(mut io: L) {

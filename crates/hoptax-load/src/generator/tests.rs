@@ -1,21 +1,26 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
-mod lateness;
-mod mix;
-mod stages;
-mod windows;
-
 use super::*;
+use crate::address::Address;
 use crate::clock::SECOND;
 use crate::event_loop::Choice;
-use crate::record::FailureKind;
+use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
 use crate::spec::{HttpVersion, Rate, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+mod connections;
+mod lateness;
+mod mix;
+mod namespace;
+mod stages;
+mod tls;
+mod trouble;
+mod windows;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
@@ -29,7 +34,10 @@ struct Server {
 
 impl Server {
     fn new(behave: impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::on(TcpListener::bind("127.0.0.1:0").expect("a port"), behave)
+    }
+
+    fn on(listener: TcpListener, behave: impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static) -> Self {
         let server = Self {
             address: listener.local_addr().expect("bound"),
             requests: Arc::default(),
@@ -59,7 +67,7 @@ impl Drop for Server {
 }
 
 /// Reads one request without a body; `false` when there are no more.
-fn request(connection: &mut TcpStream) -> bool {
+fn request(connection: &mut impl io::Read) -> bool {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
     while !seen.ends_with(b"\r\n\r\n") {

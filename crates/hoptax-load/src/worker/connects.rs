@@ -21,6 +21,15 @@ impl Worker<'_> {
         self.connecting < CONNECTS_AT_ONCE && !self.queued.is_empty()
     }
 
+    /// No slot wants a connection any longer.
+    pub(super) fn want_none(&mut self) {
+        for slot in self.queued.drain(..) {
+            // One that was put off has a timeout.
+            self.timeouts.failed(slot);
+            self.slots[slot as usize].step(Event::Closed);
+        }
+    }
+
     /// Starts the next few connects, if more may be under way.
     pub(super) fn connect_queued<L: EventLoop>(&mut self, io: &mut L) {
         for _ in 0..CONNECTS_IN_A_ROW {

@@ -88,6 +88,7 @@ fn targets() -> [TargetSpec; 1] {
 
 fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
     Setup {
+        tls: None,
         addresses,
         sources: &[],
         mix,

@@ -1,5 +1,6 @@
 //! The one integration binary: the real `hoptax` binary against real gateways.
 
+mod connections;
 mod docs;
 mod driver;
 mod hop;
@@ -12,8 +13,10 @@ mod pack_docs;
 mod packs;
 mod plan;
 mod report;
+mod requests;
 mod run;
 mod support;
+mod tls;
 mod upstream;
 mod wire;
 mod world;

@@ -284,7 +284,7 @@ fn wait_for_trials(directory: &Path, enough: impl Fn(&[Json]) -> bool) {
 }
 
 /// An upstream that holds each answer back for exactly 2 ms: service time is 2 ms and the bare round trip. To within half
-/// a millisecond here, where tests run side by side; `benches/known-delay.py` says how exact it is on its own.
+/// a millisecond here, where tests run side by side; `benches/rate-accuracy.py` says how exact it is on its own.
 #[test]
 fn a_known_delay_shows_as_what_it_is() {
     let p50 = |delay: &str| {

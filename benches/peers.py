@@ -1,0 +1,267 @@
+"""The load generators that are compared: how each is asked for the same thing, and how its answer is read.
+
+Each is given the settings that suit it best: one thread for its one CPU, response bodies thrown away, no live view, no
+certificate checks. What a tool cannot do it does not define, and is then no contender.
+"""
+
+import functools
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+from common import CLIENT_CPU, HOPTAX, Failed, find, first_line
+
+PERCENTILES = ("p50", "p90", "p99", "p99.9")
+
+
+def microseconds(text):
+    """12us, 1.57ms and 2.00s in µs."""
+    value, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()
+    return float(value) * {"us": 1, "ms": 1e3, "s": 1e6}[unit]
+
+
+class Tool:
+    """A load generator: `name`, the `program` looked for, how to `get` it, and the arguments that print its version."""
+
+    name = program = get = ""
+    version_arguments = ("--version",)
+
+    @property
+    def path(self):
+        return find(self.program)
+
+    def version(self):
+        """Its version alone: the first word with a digit and a dot in it."""
+        line = first_line([self.path, *self.version_arguments]) if self.path else "-"
+        return next((word.rstrip(",") for word in line.split() if re.search(r"\d\.\d", word)), line)
+
+    def speaks(self, scheme):
+        """Whether it can load such URLs."""
+        return scheme in ("http", "https")
+
+    # closed(url, connections, seconds) -> (command, environment): closed loop, as fast as it goes.
+    # claimed(ran) -> requests that it says it made.
+    # mean(ran) -> mean response time that it says, µs; None where it says none of its own.
+    # open(url, rate, connections, seconds) -> (command, environment): open loop.
+    # times(ran) -> {"rate": achieved per second, "p50": µs, …, "mean": µs, "count": n}
+
+
+class Hoptax(Tool):
+    program, get = str(HOPTAX), "make build"
+
+    def __init__(self, loop="auto"):
+        self.loop, self.name = loop, "hoptax" if loop == "auto" else f"hoptax {loop}"
+
+    @property
+    def path(self):
+        return self.program if os.access(self.program, os.X_OK) else None
+
+    @functools.cached_property
+    def help(self):
+        return subprocess.run([self.path, "load", "--help"], capture_output=True, text=True).stdout
+
+    def speaks(self, scheme):
+        return scheme == "http" or "--insecure" in self.help
+
+    def closed(self, url, connections, seconds):
+        insecure = ["-k"] if url.startswith("https") else []
+        return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "--json", "--event-loop", self.loop,
+                *insecure], {}
+
+    def open(self, url, rate, connections, seconds):
+        # Its CPU is its own, as every contender's is, and it is told so.
+        return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "-r", f"{rate}/s", "--json",
+                "--cpus", CLIENT_CPU, "--event-loop", self.loop], {}
+
+    def claimed(self, ran):
+        return json.loads(ran.text)["counts"]["completed"]
+
+    def mean(self, ran):
+        return json.loads(ran.text)["service_time"]["mean"]["estimate"]
+
+    def times(self, ran):
+        case = json.loads(ran.text)
+        of = lambda member: {name: case[member][name]["estimate"] for name in (*PERCENTILES, "mean", "max")}
+        return {"rate": case["throughput"]["estimate"], "count": case["counts"]["completed"], **of("response_time"),
+                "send_lag": of("send_lag")}
+
+
+class Wrk(Tool):
+    name, program, get, version_arguments = "wrk", "wrk", "apt install wrk", ("-v",)
+
+    def closed(self, url, connections, seconds):
+        return [self.path, "-t1", f"-c{connections}", f"-d{seconds}s", url], {}
+
+    def claimed(self, ran):
+        return int(re.search(r"(\d+) requests in", ran.text).group(1))
+
+    def mean(self, ran):
+        return microseconds(re.search(r"Latency\s+([\d.]+(?:us|ms|s))", ran.text).group(1))
+
+
+class H2load(Tool):
+    name, program, get = "h2load", "h2load", "apt install nghttp2-client"
+
+    def closed(self, url, connections, seconds):
+        return [self.path, "--h1", "-t1", "-c", connections, "-D", seconds, url], {}
+
+    def claimed(self, ran):
+        return int(re.search(r"requests: (\d+) total", ran.text).group(1))
+
+    def mean(self, ran):
+        return microseconds(re.search(r"time for request:\s+\S+\s+\S+\s+(\S+)", ran.text).group(1))
+
+
+class Ab(Tool):
+    name, program, get, version_arguments = "ab", "ab", "apt install apache2-utils", ("-V",)
+
+    def closed(self, url, connections, seconds):
+        # -t alone means at most 50,000 requests. -d and -S leave out statistics.
+        return [self.path, "-k", "-q", "-d", "-S", "-r", "-t", seconds, "-n", 5_000_000, "-c", connections, url], {}
+
+    def claimed(self, ran):
+        return int(re.search(r"Complete requests:\s+(\d+)", ran.text).group(1))
+
+    def mean(self, ran):
+        # Without -S and -d it would print one, in whole milliseconds; "Time per request" is connections over throughput.
+        return None
+
+
+class Hey(Tool):
+    name, program, get = "hey", "hey", "apt install hey"
+
+    def version(self):
+        # It has no option that says.
+        return first_line(["dpkg-query", "-W", "-f", "${Version}", "hey"]) if self.path else "-"
+
+    def closed(self, url, connections, seconds):
+        return [self.path, "-cpus", 1, "-disable-compression", "-z", f"{seconds}s", "-c", connections, url], {}
+
+    def claimed(self, ran):
+        return sum(int(count) for count in re.findall(r"\[\d+\]\s+(\d+) responses", ran.text))
+
+    def mean(self, ran):
+        return float(re.search(r"Average:\s+([\d.]+) secs", ran.text).group(1)) * 1e6
+
+
+class Fortio(Tool):
+    name, program, get, version_arguments = "fortio", "fortio", "go install fortio.org/fortio@latest", ("version",)
+
+    def __init__(self, resolution="0.00001"):
+        """`resolution` is the width of its histogram's narrowest buckets, seconds; they widen to 100,000 times that."""
+        self.resolution = resolution
+
+    def common(self, connections, seconds):
+        return [self.path, "load", "-quiet", "-k", "-c", connections, "-t", f"{seconds}s", "-json", "-"]
+
+    def closed(self, url, connections, seconds):
+        return [*self.common(connections, seconds), "-qps", 0, url], {}
+
+    def open(self, url, rate, connections, seconds):
+        # Connections set off evenly spread instead of all at once.
+        return [*self.common(connections, seconds), "-qps", rate, "-uniform", "-r", self.resolution,
+                "-p", "50,90,99,99.9", url], {}
+
+    def claimed(self, ran):
+        return json.loads(ran.text)["DurationHistogram"]["Count"]
+
+    def mean(self, ran):
+        return json.loads(ran.text)["DurationHistogram"]["Avg"] * 1e6
+
+    def times(self, ran):
+        answer = json.loads(ran.text)
+        histogram = answer["DurationHistogram"]
+        found = {f"p{entry['Percentile']:g}": entry["Value"] * 1e6 for entry in histogram["Percentiles"]}
+        return {"rate": answer["ActualQPS"], "count": histogram["Count"], "mean": histogram["Avg"] * 1e6,
+                "max": histogram["Max"] * 1e6, **{name: found[name] for name in PERCENTILES}}
+
+
+class Oha(Tool):
+    name, program, get = "oha", "oha", "cargo install oha"
+
+    def common(self, connections, seconds):
+        return [self.path, "--no-tui", "--output-format", "json", "--worker-threads", 1, "--disable-compression",
+                "-c", connections, "-z", f"{seconds}s"]
+
+    def closed(self, url, connections, seconds):
+        return [*self.common(connections, seconds), "--insecure", url], {}
+
+    def open(self, url, rate, connections, seconds):
+        # -w: what is under way at the end is waited for, instead of counting as an error.
+        return [*self.common(connections, seconds), "-w", "-q", rate, "--latency-correction", url], {}
+
+    def claimed(self, ran):
+        return sum(json.loads(ran.text)["statusCodeDistribution"].values())
+
+    def mean(self, ran):
+        return json.loads(ran.text)["summary"]["average"] * 1e6
+
+    def times(self, ran):
+        answer = json.loads(ran.text)
+        return {"rate": answer["summary"]["requestsPerSec"], "count": self.claimed(ran),
+                "mean": answer["summary"]["average"] * 1e6, "max": answer["summary"]["slowest"] * 1e6,
+                **{name: answer["latencyPercentiles"][name] * 1e6 for name in PERCENTILES}}
+
+
+class K6(Tool):
+    name, program, get, version_arguments = "k6", "k6", "go install go.k6.io/k6@latest", ("version",)
+    SCRIPT = """
+import http from 'k6/http';
+export const options = { discardResponseBodies: true, insecureSkipTLSVerify: true, systemTags: [], scenarios: { load: %s },
+    summaryTrendStats: ['avg', 'max', 'count', 'p(50)', 'p(90)', 'p(99)', 'p(99.9)'] };
+export default function () { http.get('%s'); }
+export function handleSummary(data) { return { stdout: JSON.stringify(data.metrics) }; }
+"""
+
+    def command(self, url, scenario):
+        self.script = tempfile.NamedTemporaryFile("w", suffix=".js")
+        self.script.write(self.SCRIPT % (json.dumps(scenario), url))
+        self.script.flush()
+        return [self.path, "run", "-q", "--no-usage-report", "--address", "", self.script.name], {"GOMAXPROCS": "1"}
+
+    def closed(self, url, connections, seconds):
+        return self.command(url, {"executor": "constant-vus", "vus": connections, "duration": f"{seconds}s"})
+
+    def open(self, url, rate, connections, seconds):
+        return self.command(url, {"executor": "constant-arrival-rate", "rate": rate, "timeUnit": "1s",
+                                  "duration": f"{seconds}s", "preAllocatedVUs": connections})
+
+    def claimed(self, ran):
+        return json.loads(ran.text)["http_reqs"]["values"]["count"]
+
+    def mean(self, ran):
+        return json.loads(ran.text)["http_req_duration"]["values"]["avg"] * 1e3
+
+    def times(self, ran):
+        metrics = json.loads(ran.text)
+        values = metrics["http_req_duration"]["values"]
+        return {"rate": metrics["http_reqs"]["values"]["rate"], "count": values["count"], "mean": values["avg"] * 1e3,
+                "max": values["max"] * 1e3, **{name: values[f"p({name[1:]})"] * 1e3 for name in PERCENTILES}}
+
+
+HOPTAXES = (Hoptax("epoll"), Hoptax("io_uring"))
+CLOSED = (Wrk(), H2load(), Ab(), Hey(), Fortio(), Oha(), K6())
+OPEN = (Fortio(), Oha(), K6())
+
+
+def understood(reader, ran):
+    """What a tool's answer says by `claimed` or `times`."""
+    try:
+        return reader(ran)
+    except (ValueError, KeyError, AttributeError, TypeError, IndexError) as wrong:
+        raise Failed(f"printed something else than expected ({wrong!r}): {(ran.text or ran.errors).strip()[:200]}") from wrong
+
+
+def present(tools, wanted, say):
+    """Those of the tools that are asked for and installed; says of the others how to get them."""
+    wanted = wanted.split(",") if wanted else None
+    unknown = set(wanted or ()) - {tool.name for tool in tools}
+    if unknown:
+        raise SystemExit(f"--tools: no {', '.join(sorted(unknown))}; there are {', '.join(tool.name for tool in tools)}")
+    asked = [tool for tool in tools if wanted is None or tool.name in wanted]
+    for tool in asked:
+        if not tool.path:
+            say(f"{tool.name} is not installed and left out; to have it: {tool.get}")
+    return [tool for tool in asked if tool.path]

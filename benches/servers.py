@@ -1,0 +1,123 @@
+"""The servers that benchmarks load: nginx with one worker, plain and with TLS, and `hoptax upstream`; each counts by itself."""
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from common import HOPTAX, SERVER_CPU, Failed, find, pinned, stop
+
+# One version, one cipher, one group, no tickets: all clients then do the same cryptography, whatever they prefer.
+TLS = """ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem; ssl_protocols TLSv1.3; ssl_ecdh_curve X25519;
+        ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; ssl_session_tickets off; ssl_session_cache off;"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port):
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
+            return
+        time.sleep(0.02)
+    raise SystemExit(f"nothing listens on 127.0.0.1:{port}")
+
+
+def ask(connection, path):
+    """What a server answers on a connection of ours that is kept; after a failure the next question has a new one."""
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read()
+    except (OSError, http.client.HTTPException) as failure:
+        connection.close()
+        raise Failed(f"the server did not tell its count: {failure!r}") from failure
+
+
+class Nginx:
+    """A running nginx: `url("http")`, `url("https")`, `pid`, and what it has counted."""
+
+    def __init__(self, plain, tls, status, pid):
+        self.ports = {"http": plain, "https": tls}
+        self.status, self.pid, self.asked = http.client.HTTPConnection("127.0.0.1", status, timeout=20), pid, 0
+
+    def url(self, scheme):
+        return f"{scheme}://127.0.0.1:{self.ports[scheme]}/b"
+
+    def count(self):
+        """(requests, connections accepted, connections open), our own questions left out: what stub_status counts."""
+        self.asked += 1
+        fields = ask(self.status, "/").split()
+        # Active connections: A / server accepts handled requests / ACCEPTS HANDLED REQUESTS / …; one connection is ours.
+        return int(fields[9]) - self.asked, int(fields[7]) - 1, int(fields[2]) - 1
+
+
+@contextlib.contextmanager
+def nginx(size, cpu=SERVER_CPU):
+    """One nginx worker that answers /b with `size` bytes: by `return` up to 1 KiB, a file from memory above."""
+    directory = Path(tempfile.mkdtemp(prefix="hoptax-bench-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    plain, tls, status = free_port(), free_port(), free_port()
+    (directory / "body").write_text("x" * size)
+    answer = f'return 200 "{"x" * size}";' if size <= 1024 else f"alias {directory}/body;"
+    subprocess.run([find("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", directory / "key.pem", "-out", directory / "cert.pem"], check=True, capture_output=True)
+    temporary = " ".join(f"{kind}_temp_path {directory}/{kind};" for kind in
+                         ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    (directory / "nginx.conf").write_text(f"""
+{"user root;" if os.getuid() == 0 else ""} daemon off; master_process off; worker_processes 1;
+pid {directory}/nginx.pid; error_log {directory}/error.log;
+events {{ worker_connections 18000; }}
+http {{
+    access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; default_type text/plain; {temporary}
+    sendfile on; tcp_nopush on; open_file_cache max=16; etag off;
+    server {{
+        listen 127.0.0.1:{plain} backlog=4096; listen 127.0.0.1:{tls} ssl backlog=4096;
+        {TLS.format(directory)}
+        location = /b {{ {answer} }}
+    }}
+    server {{ listen 127.0.0.1:{status}; location / {{ stub_status; }} }}
+}}
+""")
+    with (directory / "startup.log").open("w") as log:
+        server = subprocess.Popen([find("nginx"), "-p", directory, "-c", directory / "nginx.conf",
+                                   "-e", directory / "error.log"], preexec_fn=pinned(cpu), stderr=log)
+    try:
+        wait_for(plain)
+        yield Nginx(plain, tls, status, server.pid)
+    finally:
+        stop(server)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+class Upstream:
+    """A running `hoptax upstream`: `url`, `pid`, and its ledger."""
+
+    def __init__(self, ready, pid):
+        self.address, self.pid = ready["instances"][0], pid
+        self.url = f"http://{self.address}/"
+        self.control = http.client.HTTPConnection(ready["control"], timeout=20)
+
+    def count(self):
+        """(requests, connections accepted, connections open) by its ledger."""
+        instance = json.loads(ask(self.control, "/ledger"))["instances"][0]
+        return instance["requests"], instance["connections"], instance["open"]
+
+
+@contextlib.contextmanager
+def upstream(*arguments, cpu=SERVER_CPU):
+    """`hoptax upstream` with these options."""
+    server = subprocess.Popen([HOPTAX, "upstream", *arguments], preexec_fn=pinned(cpu), stdout=subprocess.PIPE)
+    try:
+        yield Upstream(json.loads(server.stdout.readline()), server.pid)
+    finally:
+        stop(server)

@@ -1,0 +1,312 @@
+//! How connections are made, kept and given up.
+
+use super::*;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Mutex;
+
+/// Heads of the requests that a server saw, connection by connection.
+type Heads = Arc<Mutex<Vec<Vec<String>>>>;
+
+/// The head of the next request; none when there are no more.
+pub(super) fn head(connection: &mut impl std::io::Read) -> Option<String> {
+    let mut seen = Vec::new();
+    let mut buffer = [0; 1024];
+    while !seen.ends_with(b"\r\n\r\n") {
+        match connection.read(&mut buffer) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => seen.extend_from_slice(&buffer[..count]),
+        }
+    }
+    Some(String::from_utf8(seen).expect("our own requests are text"))
+}
+
+/// Whether the server is to close after its answer (RFC 9112, section 9.3).
+pub(super) fn asks_to_close(head: &str) -> bool {
+    match head.contains(" HTTP/1.0\r\n") {
+        true => !head.contains("\r\nconnection: keep-alive\r\n"),
+        false => head.contains("\r\nconnection: close\r\n"),
+    }
+}
+
+/// Answers as asked, and closes when asked to and only then, where it is `obedient`.
+fn keeper(heads: &Heads, obedient: bool) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
+    let heads = Arc::clone(heads);
+    move |mut connection, _| {
+        let mut mine = Vec::new();
+        while let Some(head) = head(&mut connection) {
+            let closing = asks_to_close(&head);
+            let version = if head.contains(" HTTP/1.0\r\n") { "HTTP/1.0" } else { "HTTP/1.1" };
+            let words = if closing { "close" } else { "keep-alive" };
+            mine.push(head);
+            let answer = format!("{version} 200 OK\r\nconnection: {words}\r\ncontent-length: 5\r\n\r\nhello");
+            if connection.write_all(answer.as_bytes()).is_err() || closing && obedient {
+                break;
+            }
+        }
+        heads.lock().expect("not poisoned").push(mine);
+    }
+}
+
+/// Requests per connection as the server saw them, once it has seen the end of `connections`.
+fn per_connection(heads: &Heads, connections: u64) -> Vec<Vec<String>> {
+    loop {
+        let seen = heads.lock().expect("not poisoned");
+        if seen.len() as u64 >= connections {
+            return seen.clone();
+        }
+        drop(seen);
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_connection_carries_as_many_requests_as_it_may() {
+    for (http, limit, workers) in [
+        (HttpVersion::Http11, 1, 1),
+        (HttpVersion::Http10, 1, 1),
+        (HttpVersion::Http11, 3, 2),
+        (HttpVersion::Http10, 3, 1),
+    ] {
+        for shape in [Shape::Closed, open(2000.0, Arrivals::Constant)] {
+            let heads = Heads::default();
+            let server = Server::new(keeper(&heads, true));
+            let spec = LoadSpec {
+                http,
+                shape,
+                workers,
+                requests_per_connection: Some(limit),
+                requests: Some(200),
+                duration_ns: 60_000 * MILLISECOND,
+                ..spec(&[server.address])
+            };
+            let record = load(&spec);
+            assert_eq!((record.counts.completed, record.counts.ok), (200, 200), "{:?}", record.counts);
+            let Connections { opened, reused, closed_by_peer, .. } = record.connections;
+            assert_eq!(closed_by_peer, 0, "they were asked to");
+            let mut whole = 0;
+            let seen = per_connection(&heads, record.lifetime.opened);
+            for requests in &seen {
+                assert!(requests.len() <= limit as usize);
+                let closing: Vec<bool> = requests.iter().map(|head| asks_to_close(head)).collect();
+                let expected: Vec<bool> = (1..=requests.len()).map(|nth| nth == limit as usize).collect();
+                assert_eq!(closing, expected);
+                whole += u64::from(requests.len() == limit as usize);
+                let version = if http == HttpVersion::Http10 { " HTTP/1.0\r\n" } else { " HTTP/1.1\r\n" };
+                assert!(requests.iter().all(|head| head.contains(version)));
+            }
+            let used = seen.iter().filter(|requests| !requests.is_empty()).count() as u64;
+            assert_eq!(reused, 200 - used);
+            assert!(opened >= whole - 4 && record.lifetime.opened <= 4 + whole, "{opened} of {whole}");
+            let bytes: usize = seen.iter().flatten().map(String::len).sum();
+            assert_eq!(record.bytes.sent, bytes as u64);
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_server_that_does_not_close() {
+    let heads = Heads::default();
+    let server = Server::new(keeper(&heads, false));
+    let spec = LoadSpec { requests_per_connection: Some(1), ..spec(&[server.address]) };
+    let record = load(&LoadSpec { requests: Some(300), duration_ns: 60_000 * MILLISECOND, ..spec });
+    assert_eq!(record.counts.completed, 300);
+    // With a wait of 1 ms each, on four connections, it would be 75 ms of waiting alone in most response times.
+    assert!(quantile(&record.histograms.response_time, 0.1) < MILLISECOND, "no wait is in them");
+    assert_eq!(per_connection(&heads, record.lifetime.opened).len() as u64, record.lifetime.opened);
+}
+
+#[test]
+fn a_fresh_connection_is_part_of_the_response_time() {
+    let heads = Heads::default();
+    let server = Server::new(keeper(&heads, true));
+    for shape in [Shape::Closed, open(500.0, Arrivals::Constant)] {
+        let spec = LoadSpec { shape, requests_per_connection: Some(1), ..spec(&[server.address]) };
+        let record = load(&LoadSpec { warmup_ns: 30 * MILLISECOND, ..spec });
+        // Scheduled, connected, sent: the connect lies in the send lag, and the lag in the response time.
+        let connect = quantile(&record.histograms.connect, 0.1);
+        assert!(quantile(&record.histograms.send_lag, 0.5) >= connect, "{connect}");
+        let service = quantile(&record.histograms.service_time, 0.1);
+        assert!(quantile(&record.histograms.response_time, 0.5) >= connect + service);
+    }
+}
+
+#[test]
+fn responses_of_http_1_0_end_with_their_connection() {
+    let server = Server::new(answer_once(b"HTTP/1.0 200 OK\r\n\r\nhello, hello"));
+    for (limit, told) in [(Some(1), false), (None, true)] {
+        let spec = LoadSpec {
+            http: HttpVersion::Http10,
+            requests_per_connection: limit,
+            requests: Some(50),
+            duration_ns: 60_000 * MILLISECOND,
+            ..spec(&[server.address])
+        };
+        let record = load(&spec);
+        assert_eq!((record.counts.completed, record.connections.reused), (50, 0));
+        assert_eq!(record.bytes.body, 50 * 12);
+        // With keep-alive asked for, it is the server that ends each.
+        assert_eq!(record.connections.closed_by_peer, if told { 50 } else { 0 });
+    }
+}
+
+/// A server on a Unix socket, which answers every request on every connection.
+fn unix_server(listener: UnixListener) {
+    thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || while serve(&mut connection) {});
+        }
+    });
+}
+
+/// Answers one request; `false` when the connection is over.
+fn serve(connection: &mut UnixStream) -> bool {
+    head(connection).is_some_and(|head| connection.write_all(OK).is_ok() && !asks_to_close(&head))
+}
+
+#[test]
+fn a_unix_socket_carries_load_like_any_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    unix_server(UnixListener::bind(&path).expect("binds"));
+    for choice in [Choice::Epoll, Choice::IoUring] {
+        if choice.choose().is_err() {
+            eprintln!("{choice:?} left out, as it cannot be had");
+            continue;
+        }
+        for limit in [None, Some(1), Some(5)] {
+            let spec = LoadSpec {
+                addresses: vec![Address::Unix(path.clone())],
+                requests_per_connection: limit,
+                event_loop: choice,
+                requests: Some(200),
+                duration_ns: 60_000 * MILLISECOND,
+                ..spec(&[])
+            };
+            let record = load(&spec);
+            assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
+            assert_eq!(record.connections.established, 4);
+            let carried = limit.map_or(200, u64::from).min(200);
+            assert!((200 / carried..=200 / carried + 8).contains(&record.lifetime.opened), "{limit:?}");
+        }
+    }
+}
+
+#[test]
+fn a_unix_socket_without_room_is_waited_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("binds");
+    rustix::net::listen(&listener, 1).expect("the backlog can be changed");
+    unix_server(listener);
+    let spec = LoadSpec { addresses: vec![Address::Unix(path)], connections: 60, ..spec(&[]) };
+    let record = load(&LoadSpec { requests_per_connection: Some(10), ..spec });
+    assert_eq!(record.connections.established, 60);
+    assert_eq!(record.counts.completed, record.counts.scheduled, "{:?}", record.counts);
+}
+
+#[test]
+fn a_unix_socket_that_stays_full_is_a_connect_timeout() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("binds");
+    rustix::net::listen(&listener, 0).expect("the backlog can be changed");
+    let timeouts = Timeouts { connect_ns: 40 * MILLISECOND, ..Timeouts::all(100 * MILLISECOND) };
+    let spec = LoadSpec { addresses: vec![Address::Unix(path)], timeouts, ..spec(&[]) };
+    // One connection fits into the backlog, where it stays.
+    let record = load(&spec);
+    assert_eq!(record.connections.established, 1);
+    assert!(record.counts.causes[&Cause::ConnectTimeout] > 0, "{:?}", record.counts);
+}
+
+#[test]
+fn connections_leave_from_their_sources_in_turn() {
+    let peers = Arc::new(Mutex::new(BTreeMap::new()));
+    let server = || {
+        let peers = Arc::clone(&peers);
+        Server::new(move |mut connection: TcpStream, _: &AtomicU64| {
+            let way =
+                (connection.local_addr().expect("ours").port(), connection.peer_addr().expect("theirs").ip());
+            *peers.lock().expect("not poisoned").entry(way).or_insert(0) += 1;
+            while request(&mut connection) && connection.write_all(OK).is_ok() {}
+        })
+    };
+    let (first, second) = (server(), server());
+    let sources =
+        vec![IpAddr::from([127, 0, 0, 2]), IpAddr::from([127, 0, 0, 3]), IpAddr::from([127, 0, 0, 4])];
+    for workers in [1, 2, 3] {
+        peers.lock().expect("not poisoned").clear();
+        let spec = LoadSpec { sources: sources.clone(), workers, ..spec(&[first.address, second.address]) };
+        let record = load(&LoadSpec { connections: 12, requests: Some(100), ..spec });
+        assert_eq!((record.counts.completed, record.lifetime.opened), (100, 12));
+        let peers = peers.lock().expect("not poisoned").clone();
+        let expected = [first.address.port(), second.address.port()]
+            .into_iter()
+            .flat_map(|port| sources.iter().map(move |source| ((port, *source), 2)))
+            .collect::<BTreeMap<_, _>>();
+        assert_eq!(peers, expected, "{workers} workers");
+    }
+}
+
+#[test]
+fn each_time_is_that_of_its_own_part() {
+    const FIRST: u64 = 30;
+    const REST: u64 = 50;
+    let server = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
+        while request(&mut connection) {
+            thread::sleep(Duration::from_millis(FIRST));
+            let _ = connection.write_all(&OK[..30]);
+            thread::sleep(Duration::from_millis(REST));
+            if connection.write_all(&OK[30..]).is_err() {
+                return;
+            }
+        }
+    });
+    for limit in [None, Some(1)] {
+        let spec = LoadSpec { requests_per_connection: limit, ..spec(&[server.address]) };
+        let histograms = load(&LoadSpec { duration_ns: 400 * MILLISECOND, ..spec }).histograms;
+        let least = |ms: u64| ms * MILLISECOND - ms * MILLISECOND / 500;
+        // Low quantiles: a machine that does much else holds some of them up, but not all.
+        let lowest = |encoded| (quantile(encoded, 0.0), quantile(encoded, 0.2));
+        let (least_first, first) = lowest(&histograms.first_byte);
+        assert!(least_first >= least(FIRST) && first < least(FIRST + REST), "{least_first} {first}");
+        let (least_whole, whole) = lowest(&histograms.service_time);
+        assert!(
+            least_whole >= least(FIRST + REST) && whole < least(2 * (FIRST + REST)),
+            "{least_whole} {whole}"
+        );
+        assert!(quantile(&histograms.response_time, 0.0) >= least(FIRST + REST));
+        // The server's delays come after the connect, which is the kernel's alone.
+        assert!(quantile(&histograms.connect, 0.2) < least(FIRST));
+    }
+}
+
+#[test]
+fn each_part_has_its_own_timeout() {
+    let stalling = |sent: &'static [u8]| {
+        Server::new(
+            move |mut connection: TcpStream, _: &AtomicU64| {
+                while request(&mut connection) && connection.write_all(sent).is_ok() {}
+            },
+        )
+    };
+    let (silent, slow) = (stalling(b""), stalling(b"HTTP/1.1 200 OK\r\n"));
+    let (short, long) = (40 * MILLISECOND, 90 * MILLISECOND);
+    for (server, first_byte_ns, total_ns, cause, after) in [
+        (&silent, short, long, Cause::FirstByteTimeout, short),
+        (&silent, long, short, Cause::ResponseTimeout, short),
+        (&silent, short, short, Cause::ResponseTimeout, short),
+        (&slow, short, long, Cause::ReadTimeout, long),
+        (&slow, long, short, Cause::ReadTimeout, short),
+    ] {
+        for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
+            let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
+            let record = load(&LoadSpec { shape, timeouts, ..spec(&[server.address]) });
+            let counts = &record.counts;
+            assert!(counts.timeouts >= 4, "{counts:?}");
+            assert_eq!(counts.causes, [(cause, counts.timeouts)].into());
+            let given_up = quantile(&record.histograms.service_time, 0.0);
+            assert!(given_up >= after - after / 500, "{given_up} for {cause:?}");
+            assert!(quantile(&record.histograms.service_time, 0.1) < after + short, "{cause:?}");
+        }
+    }
+}

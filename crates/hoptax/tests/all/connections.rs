@@ -1,0 +1,218 @@
+//! `hoptax load --spec -` against the real nginx: how connections are made, kept and ended, as the server saw it.
+
+use crate::support::{Scratch, hoptax};
+use crate::world::is_missing;
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const REQUESTS: u64 = 400;
+
+/// nginx on a Unix socket and on a port, in one process, with a line per request: address, HTTP version, number of the
+/// connection, number of the request on it.
+struct Nginx {
+    process: Child,
+    scratch: Scratch,
+    port: u16,
+}
+
+impl Nginx {
+    fn start() -> Self {
+        let scratch = Scratch::new();
+        // An address that nothing else on this machine listens on, so that the port stays free.
+        let port = TcpListener::bind("127.86.75.30:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a port")
+            .port();
+        let path = scratch.path().display();
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|part| format!("  {part}_temp_path {path}/{part};\n"))
+            .concat();
+        let config = scratch.file(
+            "nginx.conf",
+            &format!(
+                "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
+                 events {{ worker_connections 1024; }}\n\
+                 http {{\n{temporary}  \
+                 log_format seen '$remote_addr $server_protocol $connection $connection_requests';\n  \
+                 access_log {path}/access.log seen;\n  \
+                 server {{ listen 127.86.75.30:{port}; listen unix:{path}/socket; location / {{ return 200 hello; }} }}\n\
+                 }}\n"
+            ),
+        );
+        let log = std::fs::File::create(scratch.path().join("stderr")).expect("a file");
+        let process = Command::new("nginx").arg("-c").arg(&config).stderr(log).spawn().expect("starts");
+        let nginx = Self { process, scratch, port };
+        let start = Instant::now();
+        while UnixStream::connect(nginx.socket()).is_err() || TcpStream::connect(nginx.address()).is_err() {
+            let words = std::fs::read_to_string(nginx.scratch.path().join("stderr")).unwrap_or_default();
+            assert!(start.elapsed() < PATIENCE, "nginx does not listen: {words}");
+            std::thread::yield_now();
+        }
+        nginx
+    }
+
+    fn address(&self) -> String {
+        format!("127.86.75.30:{}", self.port)
+    }
+
+    fn socket(&self) -> String {
+        self.scratch.path().join("socket").display().to_string()
+    }
+
+    /// The lines written since this was asked last, once there are `requests` of them.
+    fn seen(&self, requests: u64) -> Vec<Vec<String>> {
+        let path = self.scratch.path().join("access.log");
+        let start = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(&path).expect("a log");
+            let lines: Vec<Vec<String>> =
+                text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
+            if lines.len() as u64 >= requests && text.ends_with('\n') {
+                // It is opened for appending, so that it goes on at the beginning.
+                std::fs::File::create(&path).expect("emptied");
+                return lines;
+            }
+            assert!(start.elapsed() < PATIENCE, "{} of {requests} requests were seen", lines.len());
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A spec for [`REQUESTS`] on four connections to `address`, with `more` members.
+fn spec(address: &str, more: Value) -> Value {
+    let mut spec = json!({
+        "schema": 2,
+        "addresses": [address],
+        "targets": [
+            {"name": "root", "weight": 1, "method": "GET", "path": "/", "headers": [["host", "test"]], "body": ""}
+        ],
+        "shape": {"loop": "closed"},
+        "connections": 4,
+        "warmup_ns": 0,
+        "duration_ns": 60_000_000_000_u64,
+        "requests": REQUESTS,
+        "timeouts": {
+            "connect_ns": 5_000_000_000_u64,
+            "first_byte_ns": 5_000_000_000_u64,
+            "total_ns": 5_000_000_000_u64
+        },
+        "workers": 1,
+        "cpus": [],
+        "seed": 1,
+        "windows": false
+    });
+    let members = more.as_object().expect("members").clone();
+    spec.as_object_mut().expect("an object").extend(members);
+    spec
+}
+
+/// Carries out `spec` and gives its record, all of whose requests must have been answered.
+fn carried_out(spec: &Value) -> Value {
+    let mut command = hoptax();
+    command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("starts");
+    // Gone when this returns: the generator ends when the process that started it does.
+    process
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(spec.to_string().as_bytes())
+        .expect("read by the generator");
+    let output = process.wait_with_output().expect("ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let record: Value = serde_json::from_slice(&output.stdout).expect("a record");
+    assert_eq!(record["counts"]["ok"], REQUESTS, "{}", record["counts"]);
+    record
+}
+
+/// Sockets of this machine in TIME_WAIT: with `port` on their own side, and on the other.
+fn time_wait(port: u16) -> (usize, usize) {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("procfs");
+    let (mut ours, mut theirs) = (0, 0);
+    for line in table.lines().skip(1) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let port_of = |address: &str| u16::from_str_radix(&address[address.len() - 4..], 16).expect("a port");
+        // State 06 (include/net/tcp_states.h).
+        if fields[3] == "06" {
+            ours += usize::from(port_of(fields[1]) == port);
+            theirs += usize::from(port_of(fields[2]) == port);
+        }
+    }
+    (ours, theirs)
+}
+
+#[test]
+fn nginx_on_a_unix_socket_is_loaded_by_each_event_loop() {
+    if is_missing("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    for event_loop in ["epoll", "io_uring"] {
+        if event_loop == "io_uring" && hoptax_load::event_loop::Uring::new().is_err() {
+            eprintln!("io_uring left out, as it cannot be had");
+            continue;
+        }
+        for (limit, opened) in [(Value::Null, 4..=4), (json!(1), REQUESTS..=REQUESTS + 4)] {
+            let more = json!({"event_loop": event_loop, "requests_per_connection": limit});
+            let record = carried_out(&spec(&format!("unix:{}", nginx.socket()), more));
+            assert!(opened.contains(&record["lifetime"]["opened"].as_u64().expect("a count")), "{record}");
+            let seen = nginx.seen(REQUESTS);
+            assert!(seen.iter().all(|line| line[0] == "unix:" && line[1] == "HTTP/1.1"), "{:?}", seen[0]);
+        }
+    }
+}
+
+#[test]
+fn nginx_closes_and_keeps_what_is_asked_of_it() {
+    if is_missing("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    for (http, limit) in [("1.1", 1), ("1.0", 1), ("1.1", 8), ("1.0", 8)] {
+        let before = time_wait(nginx.port);
+        let more = json!({"http": http, "requests_per_connection": limit});
+        let record = carried_out(&spec(&nginx.address(), more));
+        let seen = nginx.seen(REQUESTS);
+        assert!(seen.iter().all(|line| line[1] == format!("HTTP/{http}")), "{:?}", seen[0]);
+        let longest = seen.iter().map(|line| line[3].parse::<u64>().expect("a number")).max();
+        assert_eq!(longest, Some(limit));
+        let firsts = seen.iter().filter(|line| line[3] == "1").count() as u64;
+        let connections = &record["connections"];
+        assert_eq!(connections["reused"], REQUESTS - firsts, "{connections}");
+        assert_eq!(connections["closed_by_peer"], 0, "it was asked to: {connections}");
+        // Who closes first keeps the port in TIME_WAIT: that shall be nginx, but for what stood at the end.
+        let after = time_wait(nginx.port);
+        let (by_nginx, by_us) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+        assert!(by_us <= 8, "{by_us} ports of ours are in TIME_WAIT, and {by_nginx} of nginx's");
+    }
+}
+
+#[test]
+fn nginx_sees_each_connection_come_from_its_source() {
+    if is_missing("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let sources = ["127.86.75.31", "127.86.75.32"];
+    let record = carried_out(&spec(&nginx.address(), json!({"sources": sources})));
+    assert_eq!(record["connections"]["established"], 4);
+    let mut seen: Vec<(String, String)> =
+        nginx.seen(REQUESTS).into_iter().map(|line| (line[0].clone(), line[2].clone())).collect();
+    seen.sort();
+    seen.dedup();
+    let from = |source: &str| seen.iter().filter(|(address, _)| address == source).count();
+    assert_eq!(sources.map(from), [2, 2], "{seen:?}");
+}
