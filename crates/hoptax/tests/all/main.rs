@@ -3,6 +3,7 @@
 mod connections;
 mod docs;
 mod driver;
+mod examples;
 mod hop;
 mod lab;
 mod load;

@@ -21,9 +21,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .measured()
         .filter_map(|(case, _)| {
             let counts = case.counts.as_ref()?;
-            let rejected = rejected(counts, &asked_for);
+            let rejected = rejected(counts, asked_for);
             let share = share(rejected as f64, counts.completed as f64).filter(|share| *share > DOUBTFUL)?;
-            let commonest = counts.status.iter().filter(|(status, _)| is_rejection(**status, &asked_for));
+            let commonest = counts.status.iter().filter(|(status, _)| is_rejection(**status, asked_for));
             let commonest = commonest.max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;
             Some(Finding {
                 code: CODE,

@@ -44,7 +44,7 @@ fn twice(reader: &mut Reader<'_>, named: Option<Place>, place: Place, target: &T
     let name = &target.name;
     match named {
         Some(place) => {
-            reader.fault(place, format!("two targets are called `{name}`"), "give each its own name")
+            reader.fault(place, format!("two targets are called `{name}`"), "give each its own name");
         }
         None => reader.fault(
             place,

@@ -23,8 +23,8 @@ fn stage(from: f64, to: f64, seconds: u64) -> Stage {
 fn a_list_of_stages_is_one_rate_and_a_list_of_rates_a_sweep() {
     let ramp = Rate::Stages(vec![stage(100.0, 100.0, 10), stage(100.0, 5000.0, 60)]);
     let typed = "100/s for 10s, ramp to 5000/s over 60s";
-    assert_eq!(rates(&format!("rate: [{typed}]")), [ramp.clone()]);
-    assert_eq!(rates(&format!("rate: \"{typed}\"")), [ramp.clone()]);
+    assert_eq!(rates(&format!("rate: [{typed}]")), std::slice::from_ref(&ramp));
+    assert_eq!(rates(&format!("rate: \"{typed}\"")), std::slice::from_ref(&ramp));
     assert_eq!(
         rates(&format!("rate: [[{typed}], 50/s, [5/s for 1s]]")),
         [ramp.clone(), Rate::Fixed(50.0), Rate::Stages(vec![stage(5.0, 5.0, 1)])]
