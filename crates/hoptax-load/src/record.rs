@@ -288,6 +288,9 @@ pub struct Window {
     pub timeouts: u64,
     /// Errors of every other kind.
     pub errors: u64,
+    /// Why: each of `timeouts` and `errors` has one cause.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub causes: BTreeMap<Cause, u64>,
     /// Response times of what completed or timed out in the window (two significant digits); absent where nothing
     /// did.
     pub response_time: Option<Encoded>,

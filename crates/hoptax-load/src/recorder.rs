@@ -229,6 +229,7 @@ impl Recorder {
         let timeout = cause.kind() == FailureKind::Timeout;
         let response_time = now.saturating_sub(times.scheduled);
         if let Some(windows) = self.window(now) {
+            *windows.running.causes.entry(cause).or_default() += 1;
             if timeout {
                 windows.running.timeouts += 1;
                 windows.response_time.saturating_record(response_time);
@@ -496,6 +497,9 @@ fn add_window(mine: &mut Window, theirs: Window) {
     mine.ok += theirs.ok;
     mine.timeouts += theirs.timeouts;
     mine.errors += theirs.errors;
+    for (cause, count) in theirs.causes {
+        *mine.causes.entry(cause).or_default() += count;
+    }
     mine.response_time = match (mine.response_time.take(), theirs.response_time) {
         (Some(mine), Some(theirs)) => {
             let mut sum = histogram::empty(WINDOW_DIGITS);

@@ -3,15 +3,18 @@
 //! Knows the world only by the traits [`Driver`] and [`Traffic`], so that its tests state what happens, in which order,
 //! when something is missing, wrong, killed or interrupted.
 
+mod contents;
 mod generator;
 mod trial;
 
 #[cfg(test)]
 mod tests;
 
+pub use contents::Contents;
 pub use generator::LocalTraffic;
 pub use trial::{Usage, WatchedRoles, load_spec};
 
+use crate::lab::verify::Requests;
 use crate::lab::{Driver, Facts, Service, Watched};
 use crate::plan::{Gateway, GatewayKind, HopKind, Plan};
 use crate::record::dir::{DirError, RunDir};
@@ -21,20 +24,20 @@ use crate::record::{
 use crate::schedule::{self, Contender, Slot};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase};
-use hoptax_load::spec::{LoadSpec, TargetSpec};
+use hoptax_load::spec::LoadSpec;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Sends traffic and watches what it costs.
 pub trait Traffic {
-    /// One request to direct and one through the gateway, before anything is timed.
+    /// One request of each target to direct and one through the gateway, before anything is timed.
     ///
     /// # Errors
-    /// If the gateway answers otherwise than direct does.
+    /// If the gateway answers otherwise than direct does, or either not as a target expects.
     fn verify(
         &mut self,
-        request: &TargetSpec,
+        requests: &Requests,
         timeout: Duration,
         direct: SocketAddr,
         gateway: SocketAddr,
@@ -99,8 +102,8 @@ pub struct Run<'a> {
     pub plan_text: String,
     /// The command line.
     pub command: Vec<String>,
-    /// The target's body.
-    pub body: Vec<u8>,
+    /// What the plan's files hold.
+    pub contents: Contents,
     /// Order and arrivals.
     pub seed: u64,
     /// CPUs for the generator's workers; empty: one worker, not pinned.
@@ -277,8 +280,11 @@ impl Flow<'_> {
     fn verify(&mut self, mut service: Box<dyn Service>, label: &str) -> Result<Box<dyn Service>, Failure> {
         self.progress.preparing(&format!("{label}: same answer as direct?"));
         let (direct, via) = (self.upstream.addresses()[0], service.addresses()[0]);
-        let request = trial::request(self.run.plan, self.run.body.clone(), direct);
-        match self.traffic.verify(&request, self.run.plan.timeout, direct, via) {
+        let requests = Requests {
+            targets: trial::targets(self.run.plan, &self.run.contents, direct),
+            files: self.run.contents.files.clone(),
+        };
+        match self.traffic.verify(&requests, self.run.plan.timeout.total, direct, via) {
             Ok(()) => Ok(service),
             Err(failure) => {
                 service.stop();

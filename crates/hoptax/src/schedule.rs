@@ -8,8 +8,9 @@
 
 use crate::plan::{LoadPoint, Plan};
 use crate::record::DirectTrial;
+use hoptax_load::clock;
 use hoptax_load::random::Random;
-use hoptax_load::spec::Shape;
+use hoptax_load::spec::{Rate, Shape};
 use std::time::Duration;
 
 /// One trial to come.
@@ -89,14 +90,38 @@ fn measured(load: &LoadPoint) -> Duration {
     match (&load.shape, load.requests) {
         (Shape::Open { rate, .. }, Some(requests)) => load
             .duration
-            .min(Duration::try_from_secs_f64(requests as f64 / rate.mean()).unwrap_or(Duration::MAX)),
+            .min(Duration::try_from_secs_f64(time_until(rate, requests as f64)).unwrap_or(Duration::MAX)),
         _ => load.duration,
     }
+}
+
+/// Seconds until this many requests were due; infinite if there are not that many.
+fn time_until(rate: &Rate, requests: f64) -> f64 {
+    let stages = match rate {
+        Rate::Fixed(rate) => return requests / rate,
+        Rate::Stages(stages) => stages,
+    };
+    let (mut passed, mut left) = (0.0, requests);
+    for stage in stages {
+        let length = stage.for_ns as f64 / clock::SECOND as f64;
+        let due = (stage.from + stage.to) / 2.0 * length;
+        if due < left {
+            passed += length;
+            left -= due;
+            continue;
+        }
+        // `from·t + slope·t²/2 = left`, solved in the form that is right for a slope of zero too.
+        let slope = (stage.to - stage.from) / length;
+        let root = (stage.from * stage.from + 2.0 * slope * left).max(0.0).sqrt();
+        return passed + 2.0 * left / (stage.from + root);
+    }
+    f64::INFINITY
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_load::spec::Stage;
     use std::collections::BTreeSet;
 
     fn told(gateways: usize, load_points: usize, trials: u32, seed: u64) -> String {
@@ -170,6 +195,25 @@ mod tests {
         assert!((seconds("") - (trials + 3.0 * 0.7)).abs() < 1e-6, "{}", seconds(""));
         assert!((seconds("pause: 1s\n") - (trials + 23.0 + 3.0 * 0.7)).abs() < 1e-6);
         assert!((seconds("isolate: true\n") - (trials + 13.0 * 0.7)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_number_of_requests_ends_stages_when_that_many_were_due() {
+        let stage = |from: f64, to: f64| Stage { from, to, for_ns: 2 * clock::SECOND };
+        let rate =
+            Rate::Stages(vec![stage(10.0, 10.0), stage(10.0, 30.0), stage(0.0, 0.0), stage(20.0, 0.0)]);
+        // 20 due after 2 s, 60 after 4 s, 60 after 6 s, 80 after 8 s. In the ramp: 10·t + 5·t² after t seconds.
+        for (requests, seconds) in [(10.0, 1.0), (20.0, 2.0), (35.0, 3.0), (60.0, 4.0), (80.0, 8.0)] {
+            assert!(
+                (time_until(&rate, requests) - seconds).abs() < 1e-9,
+                "{requests}: {}",
+                time_until(&rate, requests)
+            );
+        }
+        // Of the last stage 15 of 20: 20·t − 5·t² = 15.
+        assert!((time_until(&rate, 75.0) - 7.0).abs() < 1e-9);
+        assert_eq!(time_until(&rate, 81.0), f64::INFINITY);
+        assert_eq!(time_until(&Rate::Fixed(5.0), 10.0), 2.0);
     }
 
     #[test]

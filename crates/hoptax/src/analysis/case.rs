@@ -1,115 +1,15 @@
 //! One case: a contender at a load point, all its good trials together.
 
+use super::load::Load;
 use super::stats::{Estimate, Statistic, around, merge, of_mean, share};
+use super::targets::TargetFigures;
 use super::tax::Tax;
 use super::trial::Trial;
-use crate::plan::LoadPoint;
 use crate::record::{DIRECT, Failure};
 use hdrhistogram::Histogram;
-use hoptax_load::record::Counts;
-use hoptax_load::spec::{Arrivals, Shape};
+use hoptax_load::record::{Counts, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// A load point, as reports tell it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Load {
-    /// Index in the plan's expanded list.
-    pub index: usize,
-    /// In words; distinct within a run.
-    pub label: String,
-    /// `closed` or `open`.
-    #[serde(rename = "loop")]
-    pub kind: &'static str,
-    /// Connections.
-    pub connections: u32,
-    /// Requests per second asked for; absent in a closed loop.
-    pub rate: Option<f64>,
-    /// `constant`, `jitter` or `poisson`; absent in a closed loop.
-    pub arrivals: Option<&'static str>,
-    /// Measured time of one trial asked for, s.
-    pub duration_s: f64,
-    /// Requests after which a trial ends early; absent where only time ends it.
-    pub requests: Option<u64>,
-}
-
-impl Load {
-    /// Every load point of a run. Labels hold what tells the points apart, and no more.
-    pub fn all(points: &[LoadPoint]) -> Vec<Self> {
-        let mut loads: Vec<Self> =
-            points.iter().enumerate().map(|(index, point)| Self::new(index, point)).collect();
-        let alike = |loads: &[Self], label: &str| loads.iter().filter(|load| load.label == label).count() > 1;
-        let with_duration: Vec<String> = loads
-            .iter()
-            .map(|load| match alike(&loads, &load.label) {
-                true => format!("{}, {} s", load.label, load.duration_s),
-                false => load.label.clone(),
-            })
-            .collect();
-        for (load, label) in loads.iter_mut().zip(with_duration) {
-            load.label = label;
-        }
-        let numbered: Vec<String> = loads
-            .iter()
-            .map(|load| match alike(&loads, &load.label) {
-                true => format!("{} (load point {})", load.label, load.index + 1),
-                false => load.label.clone(),
-            })
-            .collect();
-        for (load, label) in loads.iter_mut().zip(numbered) {
-            load.label = label;
-        }
-        loads
-    }
-
-    fn new(index: usize, point: &LoadPoint) -> Self {
-        let connections =
-            format!("{} connection{}", point.connections, if point.connections == 1 { "" } else { "s" });
-        let (kind, rate, arrivals, label) = match &point.shape {
-            Shape::Closed => ("closed", None, None, format!("closed loop, {connections}")),
-            Shape::Open { rate, arrivals } => {
-                let rate = rate.mean();
-                let (name, manner) = match arrivals {
-                    Arrivals::Constant => ("constant", "constant".to_string()),
-                    Arrivals::Jitter(share) => ("jitter", format!("jitter ±{} %", share * 100.0)),
-                    Arrivals::Poisson => ("poisson", "poisson".to_string()),
-                };
-                let label = format!("open loop, {}/s, {manner}, {connections}", grouped(rate));
-                ("open", Some(rate), Some(name), label)
-            }
-        };
-        let duration_s = point.duration.as_secs_f64();
-        Self {
-            index,
-            label,
-            kind,
-            connections: point.connections,
-            rate,
-            arrivals,
-            duration_s,
-            requests: point.requests,
-        }
-    }
-
-    /// Whether requests are due whatever the responses do.
-    pub fn is_open(&self) -> bool {
-        self.rate.is_some()
-    }
-}
-
-/// A rate with its thousands apart; with its fraction where it has one.
-fn grouped(rate: f64) -> String {
-    let text = rate.to_string();
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let mut grouped = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
-}
 
 /// Throughput with its unit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -146,11 +46,11 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The figures of the merged histograms; their intervals from the spread of the trials' own figures.
-    fn new<'a>(trials: &[Trial<'a>], of_trial: for<'t> fn(&'t Trial<'a>) -> &'t Histogram<u64>) -> Self {
-        let merged = merge(trials.iter().map(of_trial));
+    /// The figures of the merged histograms, one per trial; their intervals from the spread of the trials' own figures.
+    pub(super) fn of(trials: &[&Histogram<u64>]) -> Self {
+        let merged = merge(trials.iter().copied());
         let of = |statistic: Statistic| {
-            let each: Vec<f64> = trials.iter().filter_map(|trial| statistic.of(of_trial(trial))).collect();
+            let each: Vec<f64> = trials.iter().filter_map(|trial| statistic.of(trial)).collect();
             around(statistic.of(&merged)?, &each).map(|estimate| estimate.at_least(0.0))
         };
         Self {
@@ -206,6 +106,36 @@ pub struct Bytes {
     pub received: u64,
     /// Of a response, head included.
     pub per_response: Option<f64>,
+}
+
+/// TLS handshakes, over the generator's whole life and all trials.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tls {
+    /// How often which kind.
+    #[serde(flatten)]
+    pub tally: TlsTally,
+    /// Connection established − handshake done.
+    pub handshake: Latency,
+}
+
+impl Tls {
+    fn of(trials: &[Trial<'_>]) -> Option<Self> {
+        fn add(sum: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+            for (name, count) in more {
+                *sum.entry(name.clone()).or_default() += count;
+            }
+        }
+        let mut tally: Option<TlsTally> = None;
+        for one in trials.iter().filter_map(|trial| trial.load.tls.as_ref()) {
+            let sum = tally.get_or_insert_default();
+            sum.handshakes += one.handshakes;
+            sum.resumed += one.resumed;
+            add(&mut sum.versions, &one.versions);
+            add(&mut sum.cipher_suites, &one.cipher_suites);
+            add(&mut sum.alpn, &one.alpn);
+        }
+        Some(Self { tally: tally?, handshake: latency(trials, |trial| trial.tls_handshake.as_ref()) })
+    }
 }
 
 /// What a request costs each role, over all trials. Absent for a role that was not watched.
@@ -280,6 +210,14 @@ pub struct Case {
     pub service_time: Option<Latency>,
     /// Sent − scheduled.
     pub send_lag: Option<Latency>,
+    /// First byte of the answer − sent.
+    pub first_byte: Option<Latency>,
+    /// Of each connect, over the generator's whole life.
+    pub connect: Option<Latency>,
+    /// TLS handshakes, over the generator's whole life; absent without TLS.
+    pub tls: Option<Tls>,
+    /// The targets of a mix, in the plan's order; empty where there is a single one.
+    pub targets: Vec<TargetFigures>,
     /// Outcomes, summed.
     pub counts: Option<Counts>,
     /// Connections.
@@ -326,6 +264,10 @@ impl Case {
             response_time: None,
             service_time: None,
             send_lag: None,
+            first_byte: None,
+            connect: None,
+            tls: None,
+            targets: Vec::new(),
             counts: None,
             connections: None,
             bytes: None,
@@ -350,9 +292,12 @@ impl Case {
         Self {
             trials: trials.len() as u32,
             throughput: throughput.map(|estimate| Throughput { estimate, unit: "requests/s" }),
-            response_time: Some(Latency::new(trials, |trial| &trial.response_time)),
-            service_time: Some(Latency::new(trials, |trial| &trial.service_time)),
-            send_lag: Some(Latency::new(trials, |trial| &trial.send_lag)),
+            response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
+            service_time: Some(latency(trials, |trial| Some(&trial.service_time))),
+            send_lag: Some(latency(trials, |trial| Some(&trial.send_lag))),
+            first_byte: Some(latency(trials, |trial| Some(&trial.first_byte))),
+            connect: Some(latency(trials, |trial| Some(&trial.connect))),
+            tls: Tls::of(trials),
             connections: Some(connections(trials, counts.sent)),
             bytes: Some(bytes(trials)),
             cpu: Some(cpu(trials)),
@@ -379,6 +324,11 @@ impl Case {
     }
 }
 
+/// The figures of one of the trials' histograms, where they have it.
+fn latency<'a>(trials: &[Trial<'a>], of: for<'t> fn(&'t Trial<'a>) -> Option<&'t Histogram<u64>>) -> Latency {
+    Latency::of(&trials.iter().filter_map(of).collect::<Vec<_>>())
+}
+
 /// Requests that ended in a timeout or an error.
 pub(super) fn failures(counts: &Counts) -> u64 {
     counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses
@@ -399,6 +349,12 @@ fn sum_counts(trials: &[Trial<'_>]) -> Counts {
         sum.in_flight += counts.in_flight;
         for (status, count) in &counts.status {
             *sum.status.entry(*status).or_default() += count;
+        }
+        for (check, count) in &counts.failed_checks {
+            *sum.failed_checks.entry(check.clone()).or_default() += count;
+        }
+        for (cause, count) in &counts.causes {
+            *sum.causes.entry(*cause).or_default() += count;
         }
         for (error, count) in &counts.errors {
             *sum.errors.entry(error.clone()).or_default() += count;
@@ -485,7 +441,7 @@ fn ledger(trials: &[Trial<'_>]) -> Option<LedgerFigures> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::{Run, closed_point, open_point, via};
+    use crate::analysis::fixture::{Run, via};
 
     #[test]
     fn percentiles_come_from_merged_histograms() {
@@ -517,24 +473,26 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_distinct() {
-        let points = [
-            closed_point(1, 5),
-            closed_point(32, 5),
-            closed_point(32, 10),
-            closed_point(32, 10),
-            open_point(1000.0, 8, 10),
-        ];
-        let labels: Vec<String> = Load::all(&points).into_iter().map(|load| load.label).collect();
-        assert_eq!(
-            labels,
-            [
-                "closed loop, 1 connection",
-                "closed loop, 32 connections, 5 s",
-                "closed loop, 32 connections, 10 s (load point 3)",
-                "closed loop, 32 connections, 10 s (load point 4)",
-                "open loop, 1,000/s, jitter ±10 %, 8 connections",
-            ]
-        );
+    fn handshakes_are_told_where_there_are_any() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        run.push(via("nginx", 0).tls(30, 10, 900)).push(via("nginx", 1).tls(10, 0, 900));
+        let analysis = run.analyse();
+        let tls = analysis.case("nginx", 0).expect("measured").tls.clone().expect("there were handshakes");
+        assert_eq!((tls.tally.handshakes, tls.tally.resumed), (40, 10));
+        assert_eq!(tls.tally.versions, BTreeMap::from([("TLSv1.3".into(), 40)]));
+        assert!((tls.handshake.p50.expect("samples").estimate - 900.0).abs() < 1.0);
+        assert_eq!(tls.handshake.samples, 40);
+        assert_eq!(analysis.case("direct", 0).expect("measured").tls, None);
+    }
+
+    #[test]
+    fn causes_and_failed_checks_are_summed() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).errors(3).failed_check("status 503", 2)).push(via("nginx", 1).errors(4));
+        let analysis = run.analyse();
+        let counts = analysis.case("nginx", 0).expect("measured").counts.clone().expect("measured");
+        assert_eq!(counts.causes.values().sum::<u64>(), 7);
+        assert_eq!(counts.failed_checks["status 503"], 2);
     }
 }

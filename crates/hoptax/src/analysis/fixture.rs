@@ -3,7 +3,7 @@
 
 use hoptax::analysis::{Analysis, analyse};
 use hoptax::plan::{
-    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, Plan, Profile, Target, Upstream,
+    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, Plan, Profile, Target, Timeouts, Upstream,
 };
 use hoptax::record::{
     Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage,
@@ -13,7 +13,8 @@ use hoptax::report::Model;
 use hoptax_load::clock::SECOND;
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
 use hoptax_load::record::{
-    Bytes, Connections, Counts, GeneratorCpu, Histograms, Lifetime, LoadRecord, RECORD_SCHEMA, Window,
+    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, LoadRecord, RECORD_SCHEMA,
+    TargetRecord, TlsTally, Window,
 };
 use hoptax_load::spec::{Arrivals, Rate, Shape};
 use std::collections::BTreeMap;
@@ -29,12 +30,23 @@ pub(crate) struct Run {
 }
 
 pub(crate) fn closed_point(connections: u32, seconds: u64) -> LoadPoint {
-    LoadPoint { shape: Shape::Closed, connections, duration: Duration::from_secs(seconds), requests: None }
+    LoadPoint::closed(connections, Duration::from_secs(seconds))
 }
 
 pub(crate) fn open_point(rate: f64, connections: u32, seconds: u64) -> LoadPoint {
     let shape = Shape::Open { rate: Rate::Fixed(rate), arrivals: Arrivals::Jitter(0.1) };
-    LoadPoint { shape, connections, duration: Duration::from_secs(seconds), requests: None }
+    LoadPoint { shape, ..closed_point(connections, seconds) }
+}
+
+/// Stages as they are typed.
+pub(crate) fn staged_point(stages: &str, connections: u32) -> LoadPoint {
+    let rate = hoptax::plan::stages::pace(stages).expect("stages");
+    let Rate::Stages(stages) = &rate else { panic!("they change") };
+    let seconds = stages.iter().map(|stage| stage.for_ns).sum::<u64>() / SECOND;
+    LoadPoint {
+        shape: Shape::Open { rate, arrivals: Arrivals::Jitter(0.1) },
+        ..closed_point(connections, seconds)
+    }
 }
 
 pub(crate) fn failure(stage: Stage, message: &str) -> Failure {
@@ -51,6 +63,18 @@ impl Run {
     pub(crate) fn with_load(load: Vec<LoadPoint>) -> Self {
         let mut run = Self { record: record(load), trials: Vec::new() };
         run.contender(DIRECT, None);
+        run
+    }
+
+    /// One closed-loop load point of several targets, by name and weight.
+    pub(crate) fn mix(targets: &[(&str, u32)]) -> Self {
+        let mut run = Self::closed(8);
+        let target = |(name, weight): &(&str, u32)| Target {
+            name: (*name).into(),
+            weight: *weight,
+            ..Target::get(&format!("/{name}"))
+        };
+        run.record.plan.targets = targets.iter().map(target).collect();
         run
     }
 
@@ -173,6 +197,42 @@ impl MadeTrial {
         self
     }
 
+    /// One more target of a mix: this many requests, all of which took this long.
+    pub(crate) fn target(mut self, name: &str, requests: u64, response_us: u64) -> Self {
+        let times = encode(std::iter::repeat_n(response_us, requests as usize));
+        self.load().targets.push(TargetRecord {
+            name: name.into(),
+            scheduled: requests,
+            completed: requests,
+            ok: requests,
+            failed: 0,
+            response_time: times.clone(),
+            service_time: times,
+        });
+        self
+    }
+
+    /// This many of the answers failed this check.
+    pub(crate) fn failed_check(mut self, check: &str, count: u64) -> Self {
+        let counts = &mut self.load().counts;
+        counts.ok -= count;
+        counts.failed_checks.insert(check.into(), count);
+        self
+    }
+
+    /// TLS handshakes, so many of them resumed, each of which took this long.
+    pub(crate) fn tls(mut self, handshakes: u64, resumed: u64, handshake_us: u64) -> Self {
+        let load = self.load();
+        load.histograms.tls_handshake = Some(encode(std::iter::repeat_n(handshake_us, handshakes as usize)));
+        load.tls = Some(TlsTally {
+            handshakes,
+            resumed,
+            versions: BTreeMap::from([("TLSv1.3".into(), handshakes)]),
+            ..TlsTally::default()
+        });
+        self
+    }
+
     pub(crate) fn send_lag_us(mut self, lag_us: u64) -> Self {
         self.load().histograms.send_lag = encode(std::iter::repeat_n(lag_us, REQUESTS as usize));
         self
@@ -223,6 +283,7 @@ impl MadeTrial {
         counts.sent += resets;
         counts.resets += resets;
         counts.errors.insert("connection reset by peer".into(), resets);
+        counts.causes.insert(Cause::ResetBeforeResponse, resets);
         self
     }
 
@@ -292,6 +353,7 @@ fn load_record() -> LoadRecord {
         ok: 95 + index,
         timeouts: 0,
         errors: 0,
+        causes: BTreeMap::new(),
         response_time: None,
     };
     LoadRecord {
@@ -350,12 +412,14 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         name: "made-up".into(),
         upstream: Upstream::BuiltIn(upstream),
         gateways: Vec::new(),
-        target: Target { method: "GET".into(), path: "/".into(), headers: Vec::new(), body: None },
+        targets: vec![Target::get("/")],
+        files: BTreeMap::new(),
         load: load.clone(),
         trials: 5,
         warmup: Duration::from_secs(1),
         pause: Duration::ZERO,
-        timeout: Duration::from_secs(3),
+        timeout: Timeouts::all(Duration::from_secs(3)),
+        sources: Vec::new(),
         profile: Profile::Equalised,
         access_log: AccessLog::Off,
         cpus: CpuPlan::Auto,

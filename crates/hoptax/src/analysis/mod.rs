@@ -2,22 +2,27 @@
 
 mod budget;
 mod case;
+pub(crate) mod causes;
 pub mod checks;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod load;
 mod noise;
 pub mod stats;
+mod targets;
 mod tax;
 mod trial;
 
 pub use budget::{BudgetResult, Outcome};
 pub use case::{
-    Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Load, Memory, Path, Throughput,
+    Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Path, Throughput, Tls,
 };
 pub use checks::{Finding, Severity};
+pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;
+pub use targets::TargetFigures;
 pub use tax::{Difference, Tax, TaxMetric};
-pub use trial::Trial;
+pub use trial::{TargetTrial, Trial};
 
 use crate::record::{DIRECT, RunRecord, TrialRecord};
 
@@ -53,6 +58,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             let trials = good_trials(records, &contender.label, load.index);
             let mut case = Case::new(&contender.label, load, &trials);
             case.failed_trials = failed_trials(records, &contender.label, load.index);
+            case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
             if !case.is_direct() && !trials.is_empty() {
                 case.tax = Some(Tax::new(&trials, &direct, &floor));
             }

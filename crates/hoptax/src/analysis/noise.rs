@@ -1,6 +1,6 @@
 //! The noise floor: how far direct lies from itself within a round.
 
-use super::case::Load;
+use super::load::Load;
 use super::stats::root_mean_square;
 use super::tax::{TaxMetric, both_ends};
 use super::trial::Trial;

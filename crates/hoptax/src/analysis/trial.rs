@@ -5,7 +5,7 @@ use crate::record::{DirectTrial, Failure, Stage, TrialRecord};
 use hdrhistogram::Histogram;
 use hoptax_load::clock::SECOND;
 use hoptax_load::histogram::{DecodeError, Encoded};
-use hoptax_load::record::{LoadRecord, WINDOW_NS};
+use hoptax_load::record::{LoadRecord, TargetRecord, WINDOW_NS};
 
 /// A trial that did not fail, ready for arithmetic.
 #[derive(Debug)]
@@ -20,6 +20,25 @@ pub struct Trial<'a> {
     pub service_time: Histogram<u64>,
     /// Sent − scheduled, ns.
     pub send_lag: Histogram<u64>,
+    /// First byte of the answer − sent, ns.
+    pub first_byte: Histogram<u64>,
+    /// Of each connect, ns.
+    pub connect: Histogram<u64>,
+    /// Of each TLS handshake, ns; absent without TLS.
+    pub tls_handshake: Option<Histogram<u64>>,
+    /// The targets of a mix.
+    pub targets: Vec<TargetTrial<'a>>,
+}
+
+/// One target of a mix in a trial.
+#[derive(Debug)]
+pub struct TargetTrial<'a> {
+    /// The record it was read from.
+    pub record: &'a TargetRecord,
+    /// Completed − scheduled, ns.
+    pub response_time: Histogram<u64>,
+    /// Completed − sent, ns.
+    pub service_time: Histogram<u64>,
 }
 
 impl<'a> Trial<'a> {
@@ -41,13 +60,30 @@ impl<'a> Trial<'a> {
                 unreadable(&format!("its {name} histogram cannot be read"), &error.to_string())
             })
         };
+        let target = |record: &'a TargetRecord| {
+            Ok(TargetTrial {
+                record,
+                response_time: decode("response time", &record.response_time)?,
+                service_time: decode("service time", &record.service_time)?,
+            })
+        };
+        let handshake = load.histograms.tls_handshake.as_ref();
         Ok(Self {
             record,
             load,
+            first_byte: decode("first byte", &load.histograms.first_byte)?,
+            connect: decode("connect", &load.histograms.connect)?,
+            tls_handshake: handshake.map(|handshake| decode("TLS handshake", handshake)).transpose()?,
+            targets: load.targets.iter().map(target).collect::<Result<_, Failure>>()?,
             response_time: decode("response time", &load.histograms.response_time)?,
             service_time: decode("service time", &load.histograms.service_time)?,
             send_lag: decode("send lag", &load.histograms.send_lag)?,
         })
+    }
+
+    /// One target of a mix.
+    pub fn target(&self, name: &str) -> Option<&TargetTrial<'a>> {
+        self.targets.iter().find(|target| target.record.name == name)
     }
 
     /// The round, from 0.

@@ -3,10 +3,11 @@
 use super::Exit;
 use super::plan_source::{PlanSource, fits};
 use crate::lab::packs::{PackSet, binary};
-use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Upstream, units};
+use crate::plan::stages::show_pace;
+use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Target, Upstream, units};
 use crate::record::DIRECT;
 use crate::schedule::estimate;
-use hoptax_load::spec::Shape;
+use hoptax_load::spec::{HttpVersion, Rate, Shape};
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
@@ -44,6 +45,10 @@ struct Outlook {
     name: String,
     upstream: String,
     contenders: Vec<ContenderOutlook>,
+    targets: Vec<TargetOutlook>,
+    /// The targets in words.
+    #[serde(skip)]
+    requested: String,
     load: Vec<LoadOutlook>,
     /// Contenders × load points.
     cases: usize,
@@ -86,15 +91,29 @@ struct ContenderOutlook {
 }
 
 #[derive(Debug, Serialize)]
+struct TargetOutlook {
+    name: String,
+    method: String,
+    path: String,
+    /// Of the requests, 0 to 1.
+    share: f64,
+}
+
+#[derive(Debug, Serialize)]
 struct LoadOutlook {
     #[serde(rename = "loop")]
     loops: &'static str,
     connections: u32,
-    /// Requests per second.
+    /// Requests per second; of stages their mean.
     rate: Option<f64>,
+    /// The rate's stages, as they are typed; absent for a steady rate.
+    stages: Option<String>,
     arrivals: Option<String>,
     duration_s: f64,
     requests: Option<u64>,
+    /// Absent where connections are used without a limit.
+    requests_per_connection: Option<u32>,
+    http: HttpVersion,
     #[serde(skip)]
     words: String,
 }
@@ -111,6 +130,8 @@ impl Outlook {
             cases: contenders.len() * plan.load.len(),
             trials: u64::from(plan.trials) * plan.load.len() as u64 * (plan.gateways.len() as u64 + 2),
             contenders,
+            targets: plan.targets.iter().map(|target| TargetOutlook::of(target, &plan.targets)).collect(),
+            requested: Target::describe_all(&plan.targets),
             load: plan.load.iter().map(LoadOutlook::of).collect(),
             rounds: plan.trials,
             seed: plan.seed,
@@ -138,14 +159,24 @@ impl ContenderOutlook {
     }
 }
 
+impl TargetOutlook {
+    fn of(target: &Target, all: &[Target]) -> Self {
+        Self {
+            name: target.name.clone(),
+            method: target.method.clone(),
+            path: target.path.clone(),
+            share: target.share_of(all),
+        }
+    }
+}
+
 impl LoadOutlook {
     fn of(load: &LoadPoint) -> Self {
         let (loops, rate, arrivals) = match &load.shape {
             Shape::Closed => ("closed", None, None),
-            Shape::Open { rate, arrivals } => {
-                ("open", Some(rate.mean()), Some(units::show_arrivals(*arrivals)))
-            }
+            Shape::Open { rate, arrivals } => ("open", Some(rate), Some(units::show_arrivals(*arrivals))),
         };
+        let stages = rate.filter(|rate| matches!(rate, Rate::Stages(_))).map(show_pace);
         let mut words = format!("{}, {}", load.describe(), units::show_duration(load.duration));
         if let Some(requests) = load.requests {
             words += &format!(" or {requests} requests");
@@ -153,10 +184,13 @@ impl LoadOutlook {
         Self {
             loops,
             connections: load.connections,
-            rate,
+            rate: rate.map(Rate::mean),
+            stages,
             arrivals,
             duration_s: load.duration.as_secs_f64(),
             requests: load.requests,
+            requests_per_connection: load.requests_per_connection,
+            http: load.http,
             words,
         }
     }
@@ -183,6 +217,7 @@ impl fmt::Display for Outlook {
             let head = if index == 0 { "contenders" } else { "" };
             writeln!(f, "{head:<12} {label:<width$}  {what}")?;
         }
+        writeln!(f, "{:<12} {}", "target", self.requested)?;
         for (index, load) in self.load.iter().enumerate() {
             writeln!(f, "{:<12} {}", if index == 0 { "load" } else { "" }, load.words)?;
         }

@@ -7,13 +7,12 @@ use super::plan_source::{PlanSource, fits};
 use super::report::{for_terminal, model_of};
 use crate::lab::packs::{PackSet, binary};
 use crate::lab::process::ProcessDriver;
-use crate::lab::upstream::bytes;
 use crate::plan::{GatewayKind, Plan};
 use crate::probe;
 use crate::record::dir::{Run as ReadRun, RunDir};
 use crate::record::{DIRECT, TrialRecord};
 use crate::report;
-use crate::run::{LocalTraffic, Outcome, Run};
+use crate::run::{Contents, LocalTraffic, Outcome, Run};
 use anyhow::Context;
 use hoptax_load::clock;
 use hoptax_load::random::Random;
@@ -62,7 +61,7 @@ impl Args {
             plan: &plan,
             plan_text,
             command: std::env::args().collect(),
-            body: plan.target.body.as_ref().map(bytes).transpose()?.unwrap_or_default(),
+            contents: Contents::read(&plan)?,
             seed,
             generator_cpus: driver.cpus().generator.clone(),
             environment: probe::environment(),

@@ -3,7 +3,8 @@
 use super::ledger::Ledger;
 use super::{Driver, Facts, Service, Watched};
 use crate::plan::{
-    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, Plan, Profile, Target, Upstream,
+    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, Plan, Profile, Target, Timeouts,
+    Upstream,
 };
 use crate::record::{Failure, Stage};
 use std::cell::RefCell;
@@ -167,22 +168,14 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
             port: None,
         }),
         gateways,
-        target: Target {
-            method: "GET".into(),
-            path: "/".into(),
-            headers: vec![("host".into(), "echo.com".into())],
-            body: None,
-        },
-        load: vec![LoadPoint {
-            shape: hoptax_load::spec::Shape::Closed,
-            connections,
-            duration: Duration::from_secs(1),
-            requests: None,
-        }],
+        targets: vec![Target { headers: vec![("host".into(), "echo.com".into())], ..Target::get("/") }],
+        files: BTreeMap::new(),
+        load: vec![LoadPoint::closed(connections, Duration::from_secs(1))],
         trials: 1,
         warmup: Duration::ZERO,
         pause: Duration::ZERO,
-        timeout: Duration::from_secs(3),
+        timeout: Timeouts::all(Duration::from_secs(3)),
+        sources: vec![],
         profile: Profile::Equalised,
         access_log: AccessLog::Off,
         cpus: CpuPlan::Auto,

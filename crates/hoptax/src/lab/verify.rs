@@ -1,11 +1,15 @@
 //! Before anything is timed: does a gateway answer as direct does?
 //!
-//! One real request goes to both. Status, body and the headers that matter must be the same; a gateway may add
-//! headers, but not content encodings. What a hop is free to change is not compared: see [`HOP_BY_HOP`].
+//! One real request of each target goes to both, templates expanded once for the two. Status, body and the headers that
+//! matter must be the same; a gateway may add headers, but not content encodings. What a hop is free to change is not
+//! compared: see [`HOP_BY_HOP`]. Both must be as the target expects, where it says what.
+
+mod expected;
 
 use crate::record::{Failure, Stage};
 use hoptax_load::spec::TargetSpec;
-use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
+use hoptax_load::target;
+use hoptax_wire::http1::{ResponseDecoder, Step, fields};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -32,6 +36,9 @@ pub const HOP_BY_HOP: [&str; 12] = [
 /// A difference must be seen this often: an upstream with a share of failures answers differently from itself.
 const ATTEMPTS: u32 = 3;
 
+/// Of what is random in the templates: both sides are asked the same.
+const SEED: u64 = 1;
+
 /// How much of a body is shown.
 const SHOWN: usize = 300;
 
@@ -46,64 +53,128 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Sends `request` to both and compares; `timeout` is for each answer.
+/// What is asked of both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Requests {
+    /// The targets, one request of each.
+    pub targets: Vec<TargetSpec>,
+    /// Files that their templates take lines from, by name.
+    pub files: BTreeMap<String, String>,
+}
+
+impl From<TargetSpec> for Requests {
+    fn from(target: TargetSpec) -> Self {
+        Self { targets: vec![target], files: BTreeMap::new() }
+    }
+}
+
+/// Sends one request of each target to both and compares; `timeout` is for each answer.
 ///
 /// # Errors
-/// If either cannot be asked, or they answer differently; with both answers.
+/// If either cannot be asked, they answer differently, or not as the target expects; with both answers.
 pub fn verify(
     direct: SocketAddr,
     gateway: SocketAddr,
-    request: &TargetSpec,
+    requests: &Requests,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    let fail = |message: String, detail: String| Failure { stage: Stage::Verify, message, detail };
+    for target in &requests.targets {
+        let failed = match target::first_request(target, &requests.files, SEED) {
+            Ok(bytes) => compare(direct, gateway, &Asked { target, bytes }, timeout),
+            Err(error) => Err(Failure {
+                stage: Stage::Verify,
+                message: format!("it cannot be asked for: {error}"),
+                detail: String::new(),
+            }),
+        };
+        failed.map_err(|failure| match requests.targets.len() {
+            1 => failure,
+            _ => Failure { message: format!("target {}: {}", target.name, failure.message), ..failure },
+        })?;
+    }
+    Ok(())
+}
+
+fn compare(
+    direct: SocketAddr,
+    gateway: SocketAddr,
+    asked: &Asked<'_>,
+    timeout: Duration,
+) -> Result<(), Failure> {
     let mut attempts_left = ATTEMPTS;
     loop {
         attempts_left -= 1;
-        let expected = ask(direct, request, timeout)
-            .map_err(|error| fail(format!("direct could not be asked: {error:#}"), String::new()))?;
-        let failure = match ask(gateway, request, timeout) {
-            Err(error) => fail(format!("it gave no answer: {error:#}"), both(&expected, None)),
-            Ok(answer) => match difference(&expected, &answer) {
-                None => return Ok(()),
-                Some(what) => {
-                    fail(format!("it answers otherwise than direct: {what}"), both(&expected, Some(&answer)))
-                }
-            },
-        };
-        if attempts_left == 0 {
-            return Err(failure);
+        let compared = once(direct, gateway, asked, timeout);
+        if compared.is_ok() || attempts_left == 0 {
+            return compared;
         }
     }
 }
 
-/// Sends `request` once and reads the whole answer.
+fn once(
+    direct: SocketAddr,
+    gateway: SocketAddr,
+    asked: &Asked<'_>,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
+    let there = match asked.of(direct, timeout) {
+        Ok(answer) => answer,
+        Err(error) => return fail(format!("direct could not be asked: {error:#}"), String::new()),
+    };
+    if let Some(what) = expected::unmet(&asked.target.checks, &there) {
+        return fail(format!("direct itself does not answer as `expect` says: {what}"), both(&there, None));
+    }
+    let here = match asked.of(gateway, timeout) {
+        Ok(answer) => answer,
+        Err(error) => return fail(format!("it gave no answer: {error:#}"), both(&there, None)),
+    };
+    if let Some(what) = difference(&there, &here) {
+        return fail(format!("it answers otherwise than direct: {what}"), both(&there, Some(&here)));
+    }
+    match expected::unmet(&asked.target.checks, &here) {
+        None => Ok(()),
+        Some(what) => fail(format!("it does not answer as `expect` says: {what}"), both(&there, Some(&here))),
+    }
+}
+
+/// A request of a target, its templates expanded.
+struct Asked<'a> {
+    target: &'a TargetSpec,
+    bytes: Vec<u8>,
+}
+
+impl Asked<'_> {
+    /// Sends it once and reads the whole answer.
+    fn of(&self, address: SocketAddr, timeout: Duration) -> anyhow::Result<Answer> {
+        let deadline = Instant::now() + timeout;
+        let left = || {
+            let left = deadline.saturating_duration_since(Instant::now());
+            anyhow::ensure!(!left.is_zero(), "no whole answer within {timeout:?}");
+            Ok(left)
+        };
+        let mut stream = TcpStream::connect_timeout(&address, left()?)?;
+        stream.set_write_timeout(Some(left()?))?;
+        stream.write_all(&self.bytes)?;
+        read_answer(self.target.method == "HEAD", |piece| {
+            stream.set_read_timeout(Some(left()?))?;
+            match stream.read(piece) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    anyhow::bail!("no whole answer within {timeout:?}")
+                }
+                read => Ok(read?),
+            }
+        })
+    }
+}
+
+/// Sends one request of `target`, which takes no lines from files, and reads the whole answer.
 ///
 /// # Errors
 /// If there is no connection, no whole answer within `timeout`, or what comes is not HTTP/1.x.
-pub fn ask(address: SocketAddr, request: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
-    let deadline = Instant::now() + timeout;
-    let left = || {
-        let left = deadline.saturating_duration_since(Instant::now());
-        anyhow::ensure!(!left.is_zero(), "no whole answer within {timeout:?}");
-        Ok(left)
-    };
-    let mut stream = TcpStream::connect_timeout(&address, left()?)?;
-    stream.set_write_timeout(Some(left()?))?;
-    let headers = request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let length = (!request.body.is_empty()).then_some(request.body.len() as u64);
-    let mut bytes = request_head(Version::Http11, &request.method, &request.path, headers, length)?;
-    bytes.extend_from_slice(&request.body);
-    stream.write_all(&bytes)?;
-    read_answer(request.method == "HEAD", |piece| {
-        stream.set_read_timeout(Some(left()?))?;
-        match stream.read(piece) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                anyhow::bail!("no whole answer within {timeout:?}")
-            }
-            read => Ok(read?),
-        }
-    })
+pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
+    let bytes = target::first_request(target, &BTreeMap::new(), SEED)?;
+    Asked { target, bytes }.of(address, timeout)
 }
 
 /// Puts an answer together from what `read` fills in.
@@ -194,94 +265,4 @@ fn show(answer: &Answer) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::TcpListener;
-
-    fn request() -> TargetSpec {
-        TargetSpec::only("GET", "/", vec![("host".into(), "echo.com".into())], vec![])
-    }
-
-    /// Answers connection after connection with `answers` in turn, then closes.
-    fn serve(answers: &[&str]) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
-        let answers: Vec<String> = answers.iter().map(ToString::to_string).collect();
-        std::thread::spawn(move || {
-            for (stream, answer) in listener.incoming().zip(answers.iter().cycle()) {
-                let mut stream = stream.expect("accepted");
-                let _ = stream.read(&mut [0; 1024]);
-                let _ = stream.write_all(answer.as_bytes());
-            }
-        });
-        address
-    }
-
-    const TIMEOUT: Duration = Duration::from_secs(20);
-    const DIRECT: &str =
-        "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\ncontent-length: 5\r\n\r\nhello";
-
-    fn against_direct(answer: &str) -> Result<(), Failure> {
-        verify(serve(&[DIRECT]), serve(&[answer]), &request(), TIMEOUT)
-    }
-
-    #[test]
-    fn what_a_hop_may_change_is_not_a_difference() {
-        let chunked = "HTTP/1.1 200 OK\r\nServer: gateway\r\nVia: 1.1 gateway\r\nDate: today\r\nContent-Type: \
-                       text/plain\r\nX-Own: 1\r\nx-added: yes\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
-        assert_eq!(against_direct(chunked), Ok(()));
-        let until_close = "HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\n\r\nhello";
-        assert_eq!(against_direct(until_close), Ok(()));
-    }
-
-    #[test]
-    fn each_difference_is_told_with_both_answers() {
-        let table = [
-            (DIRECT.replace("200 OK", "404 Not Found"), "status 404 instead of 200"),
-            (
-                DIRECT.replace("text/plain", "text/html"),
-                "header `content-type` is `text/html` instead of `text/plain`",
-            ),
-            (DIRECT.replace("x-own: 1\r\n", ""), "header `x-own` is nothing instead of `1`"),
-            (
-                DIRECT.replace("x-own: 1", "x-own: 1\r\ncontent-encoding: gzip"),
-                "header `content-encoding` is `gzip` instead of nothing",
-            ),
-            (
-                DIRECT.replace("5\r\n\r\nhello", "4\r\n\r\nhelp"),
-                "the body has 4 bytes instead of 5, and differs from byte 3 on",
-            ),
-        ];
-        for (answer, difference) in table {
-            let failure = against_direct(&answer).expect_err("they differ");
-            assert_eq!(failure.stage, Stage::Verify);
-            assert_eq!(failure.message, format!("it answers otherwise than direct: {difference}"));
-            let (direct, gateway) = failure.detail.split_once("gateway:\n").expect("both");
-            assert!(direct.starts_with("direct:\n  200\n  content-length: 5\n"), "{}", failure.detail);
-            assert!(gateway.contains("  | hel"), "{}", failure.detail);
-        }
-    }
-
-    #[test]
-    fn no_answer_and_half_an_answer_are_failures() {
-        let failure = against_direct("").expect_err("it closes");
-        assert_eq!(failure.message, "it gave no answer: the connection ended before the message did");
-        assert!(failure.detail.ends_with("gateway:\nno answer\n"), "{}", failure.detail);
-        let failure = against_direct(&DIRECT.replace("hello", "he")).expect_err("cut short");
-        assert!(failure.message.starts_with("it gave no answer: "), "{failure:?}");
-    }
-
-    #[test]
-    fn silence_is_bounded() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let silent = listener.local_addr().expect("told");
-        let error = ask(silent, &request(), Duration::from_millis(50)).expect_err("nothing comes");
-        assert_eq!(error.to_string(), "no whole answer within 50ms");
-    }
-
-    #[test]
-    fn an_upstream_that_sometimes_fails_is_given_further_chances() {
-        let failing = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(verify(serve(&[DIRECT]), serve(&[failing, DIRECT]), &request(), TIMEOUT), Ok(()));
-    }
-}
+mod tests;

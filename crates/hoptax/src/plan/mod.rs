@@ -5,18 +5,24 @@
 
 pub(crate) mod de;
 pub(crate) mod error;
+mod load_point;
 mod meaning;
 pub(crate) mod node;
 mod parse;
 mod raw;
+pub mod stages;
+mod target;
 pub mod units;
 
 pub use error::{PlanError, PlanErrors};
+pub use load_point::LoadPoint;
 pub use parse::{Context, LoadError, TEMPLATE, load, parse};
 pub use raw::schema;
+pub use target::{Target, Timeouts};
 
-use hoptax_load::spec::Shape;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,8 +44,12 @@ pub struct Plan {
     pub upstream: Upstream,
     /// The systems under test, with distinct labels. Direct is not among them: it is always measured.
     pub gateways: Vec<Gateway>,
-    /// What is requested.
-    pub target: Target,
+    /// What is requested: at least one target, with distinct names.
+    #[serde(alias = "target", deserialize_with = "target::one_or_more")]
+    pub targets: Vec<Target>,
+    /// Where the files lie that templates take lines from, by the name that templates give them.
+    #[serde(default)]
+    pub files: BTreeMap<String, PathBuf>,
     /// How it is requested: every load point, sweeps expanded, in the order typed.
     pub load: Vec<LoadPoint>,
     /// Rounds; every case is measured once in each.
@@ -49,7 +59,10 @@ pub struct Plan {
     /// Quiet between trials.
     pub pause: Duration,
     /// Given to each connect and each request.
-    pub timeout: Duration,
+    pub timeout: Timeouts,
+    /// Local addresses that the generator connects from, in turn; empty: the kernel chooses.
+    #[serde(default)]
+    pub sources: Vec<IpAddr>,
     /// Which settings gateways get.
     pub profile: Profile,
     /// Whether gateways write access logs.
@@ -199,49 +212,6 @@ pub enum HopKind {
     /// Parses HTTP/1.1, pools upstream connections, forwards.
     #[serde(rename = "hop-l7")]
     L7,
-}
-
-/// What is requested.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
-    /// Method.
-    pub method: String,
-    /// Path and query, beginning with `/`.
-    pub path: String,
-    /// Headers in order; where `host` is absent, the address connected to is sent.
-    pub headers: Vec<(String, String)>,
-    /// Request body; none for most.
-    pub body: Option<Body>,
-}
-
-/// One way of loading: one case per contender.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LoadPoint {
-    /// When requests are due.
-    pub shape: Shape,
-    /// Connections.
-    pub connections: u32,
-    /// Measured time of one trial.
-    pub duration: Duration,
-    /// Stop after this many requests, if that comes before the duration.
-    pub requests: Option<u64>,
-}
-
-impl LoadPoint {
-    /// In words, for tables and messages: `closed, 100 connections` or `1000/s jitter, 8 connections`.
-    pub fn describe(&self) -> String {
-        let connections = match self.connections {
-            1 => "1 connection".to_owned(),
-            count => format!("{count} connections"),
-        };
-        match &self.shape {
-            Shape::Closed => format!("closed, {connections}"),
-            Shape::Open { rate, arrivals } => {
-                let (rate, arrivals) = (units::show_pace(rate), units::show_arrivals(*arrivals));
-                format!("open, {rate} {arrivals}, {connections}")
-            }
-        }
-    }
 }
 
 /// Which settings gateways get.

@@ -10,6 +10,9 @@ const DEEPEST: usize = 32;
 /// More than any plan; keeps aliases of aliases from filling the memory.
 const MOST_NODES: usize = 100_000;
 
+/// Braces are YAML's own, too.
+const TEMPLATE_HELP: &str = "keys are words, and a value that holds `{{…}}` needs quotes: \"/items/{{seq}}\"";
+
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
@@ -123,6 +126,8 @@ impl<'a> Reader<'a> {
             "indent with blanks; YAML forbids tabs there"
         } else if error.info().contains("anchor") {
             "define it first with `&name`"
+        } else if line.contains("{{") {
+            TEMPLATE_HELP
         } else {
             "look for a missing quote, bracket or colon here or on the line before"
         };
@@ -222,7 +227,12 @@ impl<'a> Reader<'a> {
 fn key(node: &Node) -> Result<Key, Fault> {
     match &node.value {
         Value::Scalar { text, .. } => Ok(Key { place: node.place, text: text.clone() }),
-        _ => Err(Fault::new(node.place, format!("{} cannot be a key", node.describe()), "keys are words")),
+        Value::Mapping(_) => {
+            Err(Fault::new(node.place, format!("{} cannot be a key", node.describe()), TEMPLATE_HELP))
+        }
+        Value::Sequence(_) => {
+            Err(Fault::new(node.place, format!("{} cannot be a key", node.describe()), "keys are words"))
+        }
     }
 }
 

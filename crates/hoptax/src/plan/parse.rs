@@ -31,7 +31,7 @@ pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) ->
     }
     let raw = de::from_node(&root).map_err(|faults| sources.errors(faults))?;
     let stem = Path::new(file_name).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    meaning::understand(raw, stem, context).map_err(|faults| sources.errors(faults))
+    meaning::understand(raw, stem, context, &sources).map_err(|faults| sources.errors(faults))
 }
 
 /// Why no plan came of a file.

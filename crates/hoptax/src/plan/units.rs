@@ -3,8 +3,9 @@
 //! A number without a unit is refused wherever a unit is meant, because `timeout: 3` has been read as seconds by one
 //! person and as milliseconds by the next. Every function here also serves as a value parser of the command line.
 
+pub use super::stages::{pace, show_pace, stages};
 use super::{Delay, Metric};
-use hoptax_load::spec::{Arrivals, Rate};
+use hoptax_load::spec::Arrivals;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -90,23 +91,35 @@ pub fn show_duration(duration: Duration) -> String {
     format!("{}ns", duration.as_nanos())
 }
 
+const RATE_EXAMPLES: &str = "write requests per second, minute or hour: 1000/s, 60/m, 100/h";
+
 /// Parses a rate into requests per second: a number, `/`, and `s`, `m` or `h`, as in `1000/s` or `60/m`.
 ///
 /// # Errors
 /// If it has no such form, or is not above zero.
 pub fn rate(text: &str) -> Result<f64, UnitError> {
-    const EXAMPLES: &str = "write requests per second, minute or hour: 1000/s, 60/m, 100/h";
+    match rate_or_zero(text)? {
+        0.0 => Err(UnitError::new("a rate of zero sends nothing", RATE_EXAMPLES)),
+        rate => Ok(rate),
+    }
+}
+
+/// As [`rate`], where a rate of zero has a meaning.
+///
+/// # Errors
+/// If it has no such form.
+pub(crate) fn rate_or_zero(text: &str) -> Result<f64, UnitError> {
     let Some((count, per)) = text.split_once('/') else {
         return Err(match text.trim().parse::<f64>() {
             Ok(_) => UnitError::new(
                 format!("the rate `{text}` does not say per what"),
                 format!("add it: {}/s for requests per second", text.trim()),
             ),
-            Err(_) => UnitError::new(format!("`{text}` is not a rate"), EXAMPLES),
+            Err(_) => UnitError::new(format!("`{text}` is not a rate"), RATE_EXAMPLES),
         });
     };
     let Some((number, "")) = split(count) else {
-        return Err(UnitError::new(format!("`{text}` is not a rate"), EXAMPLES));
+        return Err(UnitError::new(format!("`{text}` is not a rate"), RATE_EXAMPLES));
     };
     let seconds = match per.trim() {
         "s" => 1.0,
@@ -119,27 +132,7 @@ pub fn rate(text: &str) -> Result<f64, UnitError> {
             ));
         }
     };
-    if number == 0.0 {
-        return Err(UnitError::new("a rate of zero sends nothing", EXAMPLES));
-    }
     Ok(number / seconds)
-}
-
-/// Shows a rate, or its stages.
-pub fn show_pace(rate: &Rate) -> String {
-    let stages = match rate {
-        Rate::Fixed(rate) => return show_rate(*rate),
-        Rate::Stages(stages) => stages,
-    };
-    let words = stages.iter().map(|stage| {
-        let time = show_duration(Duration::from_nanos(stage.for_ns));
-        if stage.from == stage.to {
-            format!("{} for {time}", show_rate(stage.from))
-        } else {
-            format!("ramp to {} over {time}", show_rate(stage.to))
-        }
-    });
-    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Shows a rate given in requests per second.

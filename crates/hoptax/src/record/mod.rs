@@ -10,8 +10,8 @@ use hoptax_load::record::LoadRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the run directory.
-pub const SCHEMA: u32 = 1;
+/// Version of the run directory. 2: plans have targets and three timeouts. Version 1 still reads.
+pub const SCHEMA: u32 = 2;
 
 /// The label of the baseline, which no gateway may take.
 pub const DIRECT: &str = "direct";

@@ -3,6 +3,7 @@
 use super::Model;
 use crate::analysis::stats::{Estimate, Statistic};
 use crate::analysis::{Case, TaxMetric};
+use serde::Serialize;
 
 /// The cases as CSV, with a line of headings. Cells of figures that were not measured are empty.
 pub fn csv(model: &Model) -> String {
@@ -15,8 +16,19 @@ pub fn csv(model: &Model) -> String {
 }
 
 fn headings() -> Vec<String> {
-    let mut names: Vec<String> =
-        ["gateway", "load", "loop", "connections", "rate", "trials", "failed"].map(String::from).into();
+    let mut names: Vec<String> = [
+        "gateway",
+        "load",
+        "loop",
+        "connections",
+        "rate",
+        "http",
+        "requests_per_connection",
+        "trials",
+        "failed",
+    ]
+    .map(String::from)
+    .into();
     let mut figure = |name: &str| {
         names.extend([name.to_string(), format!("{name}_low"), format!("{name}_high")]);
     };
@@ -30,7 +42,9 @@ fn headings() -> Vec<String> {
     for metric in TaxMetric::ALL {
         names.push(format!("{}_distinguishable", metric.name()));
     }
-    names.extend(["error_share", "gateway_rss_bytes_max", "findings"].map(String::from));
+    names.extend(
+        ["error_share", "causes", "failed_checks", "gateway_rss_bytes_max", "findings"].map(String::from),
+    );
     names
 }
 
@@ -41,6 +55,8 @@ fn cells(case: &Case) -> Vec<String> {
         case.load.kind.to_string(),
         case.load.connections.to_string(),
         optional(case.load.rate),
+        name(&case.load.http),
+        optional(case.load.requests_per_connection),
         case.trials.to_string(),
         case.failed.as_ref().map(|failure| failure.message.clone()).unwrap_or_default(),
     ];
@@ -61,9 +77,17 @@ fn cells(case: &Case) -> Vec<String> {
         cells.push(tax(metric).map(|difference| difference.distinguishable.to_string()).unwrap_or_default());
     }
     cells.push(optional(case.error_share()));
+    let causes = case.counts.iter().flat_map(|counts| &counts.causes);
+    cells.push(causes.map(|(cause, count)| format!("{}={count}", name(cause))).collect::<Vec<_>>().join(" "));
+    cells.push(optional(case.counts.as_ref().map(|counts| counts.failed_checks.values().sum::<u64>())));
     cells.push(optional(case.memory.as_ref().and_then(|memory| memory.gateway_rss_bytes_max)));
     cells.push(case.findings.join(" "));
     cells
+}
+
+/// A word as it is written in JSON.
+fn name(word: &impl Serialize) -> String {
+    serde_json::to_value(word).ok().and_then(|name| Some(name.as_str()?.to_string())).unwrap_or_default()
 }
 
 fn optional<T: ToString>(value: Option<T>) -> String {
@@ -82,7 +106,7 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::analysis::fixture::Run;
+    use crate::analysis::fixture::{Run, via};
 
     #[test]
     fn every_line_has_the_cells_of_the_headings() {
@@ -98,6 +122,9 @@ mod tests {
         // Quoted cells of this run hold one comma each: the load's label, and the failure of envoy.
         let commas: Vec<usize> = lines.iter().map(|line| line.matches(',').count()).collect();
         assert_eq!(commas, [commas[0], commas[0] + 1, commas[0] + 1, commas[0] + 2]);
+        let mut failing = Run::closed(1);
+        failing.push(via("nginx", 0).errors(7).failed_check("status 503", 2));
+        assert!(super::csv(&failing.model()).contains(",reset-before-response=7,2,"));
         assert!(!text.contains("NaN") && !text.contains("inf"));
     }
 }

@@ -6,7 +6,9 @@ use super::model::{Belief, Model};
 use super::sentence::with_interval;
 use super::table::{self, Cell};
 use super::terminal::{metric_name, stage_name};
-use crate::analysis::{BudgetResult, Case, Load, Outcome};
+use crate::analysis::causes;
+use crate::analysis::stats::{Estimate, Statistic};
+use crate::analysis::{BudgetResult, Case, Latency, Load, Outcome, TargetFigures};
 use minijinja::{Environment, HtmlEscape, Value, context};
 
 /// Why the page could not be made.
@@ -88,6 +90,8 @@ fn of_load(model: &Model, load: &Load) -> Result<Value, HtmlError> {
         latency => both(charts::latency)?,
         throughput => both(charts::throughput)?,
         cpu => both(charts::cpu)?,
+        mix => model.at(load).any(|case| !case.targets.is_empty()),
+        failed => model.at(load).any(|case| !of_failures(case).is_empty()),
         rows => model.at(load).map(|case| of_case(model, case)).collect::<Vec<_>>(),
     })
 }
@@ -101,7 +105,7 @@ fn of_case(model: &Model, case: &Case) -> Value {
         cells(&row)
     });
     let percentiles = case.response_time.as_ref().map(|latency| {
-        let row = crate::analysis::stats::Statistic::ALL.map(|one| table::time(latency.get(one)));
+        let row = Statistic::ALL.map(|one| table::time(latency.get(one)));
         cells(&row)
     });
     context! {
@@ -112,11 +116,53 @@ fn of_case(model: &Model, case: &Case) -> Value {
         failed_trials => case.failed_trials.len(),
         main,
         percentiles,
+        targets => case.targets.iter().map(of_target).collect::<Vec<_>>(),
+        failures => of_failures(case),
         added => tax.map(|tax| cells(&[&tax.added_p50, &tax.added_p90, &tax.added_p95, &tax.added_p99]
             .map(|one| table::added(one.as_ref())))),
         counts => case.counts.as_ref().map(of_counts),
         work => of_work(case),
+        connects => of_connects(case),
     }
+}
+
+fn of_target(target: &TargetFigures) -> Value {
+    let (_, row) = table::target_row(target);
+    context! {
+        name => &target.name,
+        share => Scale::percent().value(target.share),
+        cells => row[1..5].iter().map(of_cell).collect::<Vec<_>>(),
+        counts => [target.scheduled, target.completed, target.ok, target.failed]
+            .map(|count| grouped(count as f64)),
+    }
+}
+
+/// Why requests failed and which checks answers did not pass, each with how often.
+fn of_failures(case: &Case) -> Vec<(String, String)> {
+    let Some(counts) = &case.counts else { return Vec::new() };
+    let causes = counts.causes.iter().map(|(cause, count)| (causes::words(*cause).to_string(), *count));
+    let checks = counts.failed_checks.iter().map(|(check, count)| (format!("check failed: {check}"), *count));
+    causes.chain(checks).map(|(why, count)| (why, grouped(count as f64))).collect()
+}
+
+/// Connects and TLS handshakes at the median and p99, handshakes and those resumed; a dash where there were none.
+fn of_connects(case: &Case) -> Vec<String> {
+    let time = |estimate: Option<&Estimate>| table::time(estimate).value;
+    let latency = |latency: Option<&Latency>, statistic| time(latency.and_then(|one| one.get(statistic)));
+    let connections = case.connections.as_ref();
+    let tls = case.tls.as_ref();
+    let handshake = tls.map(|tls| &tls.handshake);
+    vec![
+        connections.map_or("–".into(), |one| grouped(one.opened as f64)),
+        latency(case.connect.as_ref(), Statistic::P50),
+        latency(case.connect.as_ref(), Statistic::P99),
+        latency(case.first_byte.as_ref(), Statistic::P50),
+        latency(case.first_byte.as_ref(), Statistic::P99),
+        tls.map_or("–".into(), |tls| grouped(tls.tally.handshakes as f64)),
+        tls.map_or("–".into(), |tls| grouped(tls.tally.resumed as f64)),
+        latency(handshake, Statistic::P50),
+        latency(handshake, Statistic::P99),
+    ]
 }
 
 fn of_cell(cell: &Cell) -> Value {
@@ -204,6 +250,24 @@ mod tests {
             assert!(page.contains(part), "the page lacks `{part}`");
         }
         assert!(!page.contains("NaN") && page.len() < 2 << 20, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn targets_causes_checks_and_handshakes_are_shown() {
+        let mut run = Run::mix(&[("read", 1), ("<b>", 1)]);
+        let trial = via("nginx", 0).target("read", 500, 100).target("<b>", 500, 4000).errors(7);
+        run.push(trial.failed_check("status 503", 3).tls(30, 10, 900));
+        let page = html(&run.model()).expect("drawn");
+        for part in [
+            "nginx · read",
+            "nginx · &lt;b&gt;",
+            "were reset before the answer",
+            "check failed: status 503",
+            "900 µs",
+        ] {
+            assert!(page.contains(part), "the page lacks `{part}`");
+        }
+        assert!(!page.contains("<b>"));
     }
 
     #[test]

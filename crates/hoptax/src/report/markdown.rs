@@ -5,7 +5,7 @@ use super::model::Model;
 use super::sentence::with_interval;
 use super::table::{self, Cell, HEADINGS};
 use super::terminal::{belief, metric_name, stage_name};
-use crate::analysis::{Case, Load, Outcome};
+use crate::analysis::{Case, Load, Outcome, TargetFigures};
 use std::fmt::Write;
 
 /// The report as Markdown.
@@ -49,6 +49,9 @@ fn load_table(model: &Model, load: &Load) -> String {
     text.push('\n');
     for case in model.at(load) {
         line(&mut text, &row(case));
+        for target in &case.targets {
+            line(&mut text, &target_row(target));
+        }
     }
     text
 }
@@ -69,6 +72,12 @@ fn row(case: &Case) -> String {
         }
     }
     text
+}
+
+fn target_row(target: &TargetFigures) -> String {
+    let (name, cells) = table::target_row(target);
+    let cells: String = cells.iter().map(|cell| format!(" {} |", in_one_line(cell))).collect();
+    format!("| {} |{cells} – |", inline(&name))
 }
 
 fn in_one_line(cell: &Cell) -> String {
@@ -207,6 +216,14 @@ mod tests {
         assert!(expected > 0);
         assert!(text.contains("- nginx adds"), "{text}");
         assert!(text.contains("**envoy** (not installed)"), "{text}");
+    }
+
+    #[test]
+    fn a_mix_has_a_row_for_each_target() {
+        let mut run = Run::mix(&[("read|x", 1), ("write", 1)]);
+        run.push(via("direct", 0).first().target("read|x", 500, 100).target("write", 500, 400));
+        let text = markdown(&run.model());
+        assert!(text.contains("\n| · read\\|x | – | 100 µs (one trial) |"), "{text}");
     }
 
     #[test]

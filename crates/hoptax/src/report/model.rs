@@ -2,7 +2,7 @@
 
 use super::sentence;
 use crate::analysis::{Analysis, BudgetResult, Case, Finding, Load, NoiseFloor, Outcome, Severity};
-use crate::plan::Upstream;
+use crate::plan::{Target, Upstream};
 use crate::record::{Contender, Environment, RunRecord};
 use serde::Serialize;
 use std::time::{Duration, UNIX_EPOCH};
@@ -33,7 +33,7 @@ pub struct Model {
     pub plan_text: String,
     /// Rounds asked for.
     pub rounds: u32,
-    /// Method and path requested.
+    /// Method and path requested; of several targets each with its share.
     pub target: String,
     /// Settings of gateways: `equalised` or `stock`.
     pub profile: crate::plan::Profile,
@@ -107,7 +107,7 @@ impl Model {
             command: run.command.clone(),
             plan_text: run.plan_text.clone(),
             rounds: run.plan.trials,
-            target: format!("{} {}", run.plan.target.method, run.plan.target.path),
+            target: Target::describe_all(&run.plan.targets),
             profile: run.plan.profile,
             trials_planned: run.trials_planned,
             trials_recorded,

@@ -29,7 +29,8 @@ fn about(gateway: &str, analysis: &Analysis) -> String {
     let Some(latency) = latency_case(&measured) else { return nothing(gateway, &cases) };
     let mut sentence = format!("{gateway} {}.", latency_part(latency, analysis));
     if let Some(throughput) = throughput_case(&measured) {
-        sentence.push_str(&throughput_part(throughput, latency));
+        let limit = generator_limit(throughput, analysis);
+        sentence.push_str(&throughput_part(throughput, latency, limit));
     }
     if let Some(extra) = latency.tax.as_ref().and_then(|tax| tax.extra_upstream_requests.as_ref())
         && extra.distinguishable
@@ -91,12 +92,12 @@ fn nothing(gateway: &str, cases: &[&Case]) -> String {
     }
 }
 
-/// Where added latency says most: at a fixed rate; without one, at the fewest connections, as under saturation
-/// response time only mirrors throughput.
+/// Where added latency says most: at a steady rate; without one, in a closed loop at the fewest connections, as under
+/// saturation response time only mirrors throughput; else over stages, whose percentiles are of all their rates together.
 fn latency_case<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
-    let open = cases.iter().find(|case| case.load.is_open());
+    let steady = cases.iter().find(|case| case.load.is_steady());
     let closed = cases.iter().filter(|case| !case.load.is_open());
-    open.or_else(|| closed.min_by_key(|case| case.load.connections)).copied()
+    steady.or_else(|| closed.min_by_key(|case| case.load.connections)).or(cases.first()).copied()
 }
 
 /// Where lost throughput says most: in a closed loop with the most connections.
@@ -158,13 +159,23 @@ fn interval(tax: &Difference) -> String {
     with_interval(&tax.estimate, Scale::of_us(tax.estimate.estimate))
 }
 
-fn throughput_part(case: &Case, told_before: &Case) -> String {
+/// That the generator may have held this case or direct back, which makes their ratio another than the gateway's.
+fn generator_limit(case: &Case, analysis: &Analysis) -> &'static str {
+    let limited = |case: &Case| case.findings.contains(&"generator-saturated");
+    match (limited(case), analysis.case(DIRECT, case.load.index).is_some_and(limited)) {
+        (true, _) => " (the generator was the limit)",
+        (false, true) => " (the generator was the limit of direct: more may be taken)",
+        (false, false) => "",
+    }
+}
+
+fn throughput_part(case: &Case, told_before: &Case, limit: &str) -> String {
     let Some(tax) = &case.tax else { return String::new() };
     let at =
         if case.load.index == told_before.load.index { "There".into() } else { capital(&place(&case.load)) };
     let mut parts = Vec::new();
     if let Some(ratio) = &tax.throughput_ratio {
-        parts.push(taken(ratio));
+        parts.push(format!("{}{limit}", taken(ratio)));
     }
     if let Some(cpu) = &tax.cpu_us_per_request {
         parts.push(format!(
@@ -222,11 +233,17 @@ pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
 
 fn place(load: &Load) -> String {
     let plural = if load.connections == 1 { "" } else { "s" };
-    match load.rate {
-        Some(rate) => {
-            format!("at {}/s over {} connection{plural}", super::format::number(rate), load.connections)
+    let rate = load.rate.map(|rate| format!("{}/s", super::format::number(rate)));
+    match (rate, &load.stages) {
+        (Some(rate), None) => format!("at {rate} over {} connection{plural}", load.connections),
+        (Some(rate), Some(stages)) => {
+            format!(
+                "over {} stages at {rate} on average over {} connection{plural}",
+                stages.len(),
+                load.connections
+            )
         }
-        None => format!("at {} connection{plural}", load.connections),
+        (None, _) => format!("at {} connection{plural}", load.connections),
     }
 }
 
@@ -242,7 +259,7 @@ fn stop(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::analysis::fixture::{Run, closed_point, failure, open_point, via};
+    use crate::analysis::fixture::{Run, closed_point, failure, open_point, staged_point, via};
     use crate::record::Stage;
 
     fn sentence(run: &Run, gateway: &str) -> String {
@@ -325,6 +342,43 @@ mod tests {
         let told = sentence(&run, "nginx");
         assert!(told.contains("at 1,000/s over 8 connections. At 64 connections it"), "{told}");
         assert!(told.starts_with("nginx adds 298 µs"), "{told}");
+    }
+
+    #[test]
+    fn a_steady_rate_says_more_than_stages_and_stages_are_named() {
+        let stages = || staged_point("100/s for 1s, ramp to 300/s over 3s", 8);
+        let told = |load: Vec<crate::plan::LoadPoint>| {
+            let mut run = Run::with_load(load);
+            for round in 0..3 {
+                for load in 0..run.record.load.len() as u32 {
+                    run.push(via("direct", round).first().at_load(load).all_at_us(100));
+                    run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                    run.push(via("nginx", round).at_load(load).all_at_us(200 + u64::from(round % 2)));
+                }
+            }
+            sentence(&run, "nginx")
+        };
+        let alone = told(vec![stages()]);
+        assert!(alone.contains("over 2 stages at 175/s on average over 8 connections"), "{alone}");
+        let beside = told(vec![stages(), open_point(1000.0, 8, 1)]);
+        assert!(beside.contains("at 1,000/s over 8 connections"), "{beside}");
+    }
+
+    #[test]
+    fn throughput_that_the_generator_held_back_says_so() {
+        let told = |direct_busy: u64, via_busy: u64| {
+            let mut run = Run::closed(32);
+            for round in 0..4 {
+                let direct = || via("direct", round).throughput(1000).generator_busy(direct_busy);
+                run.push(direct().first()).push(direct().last());
+                let busy = via("nginx", round).throughput(330 + u64::from(round)).generator_busy(via_busy);
+                run.push(busy);
+            }
+            sentence(&run, "nginx")
+        };
+        assert!(told(30, 95).contains("of the throughput (the generator was the limit)"), "{}", told(30, 95));
+        assert!(told(95, 30).contains("(the generator was the limit of direct: more may be taken)"));
+        assert!(!told(30, 30).contains("generator"), "{}", told(30, 30));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::format::{Scale, bytes};
 use crate::analysis::stats::Estimate;
-use crate::analysis::{Case, Difference};
+use crate::analysis::{Case, Difference, TargetFigures};
 
 /// A figure with the interval that it is never shown without.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,20 @@ pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
             .map_or_else(none, |cpu| time(Some(&cpu.estimate))),
         memory.map_or_else(none, |memory| Cell { value: bytes(memory as f64), ..none() }),
     ])
+}
+
+/// The row of one target of a mix: what is its own. Its name is set off, so that it is not taken for a gateway.
+pub(super) fn target_row(target: &TargetFigures) -> (String, [Cell; 7]) {
+    let cells = [
+        none(),
+        time(target.response_time.p50.as_ref()),
+        time(target.response_time.p99.as_ref()),
+        added(target.added_p50.as_ref()),
+        added(target.added_p99.as_ref()),
+        none(),
+        none(),
+    ];
+    (format!("· {}", target.name), cells)
 }
 
 /// A missing figure.

@@ -90,9 +90,10 @@ impl Page {
     fn load(&self, model: &Model, load: &Load) -> String {
         let lines: Vec<layout::Line> = model
             .at(load)
-            .map(|case| {
+            .flat_map(|case| {
                 let reason = if case.failed.is_some() { "failed" } else { "not reached" };
-                (case.gateway.clone(), table::row(case).ok_or(reason))
+                let targets = case.targets.iter().map(table::target_row).map(|(name, row)| (name, Ok(row)));
+                std::iter::once((case.gateway.clone(), table::row(case).ok_or(reason))).chain(targets)
             })
             .collect();
         let mut text = self.style(BOLD, &capital(&load.label));
@@ -271,6 +272,20 @@ mod tests {
         }
         assert!(!text.contains('\u{1b}'), "no colours were asked for");
         assert!(!text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn a_mix_has_a_row_for_each_target() {
+        let mut run = Run::mix(&[("read", 3), ("write", 1)]);
+        for round in 0..3 {
+            let trial = |who: &str| via(who, round).target("read", 750, 100).target("write", 250, 400);
+            run.push(trial("direct").first()).push(trial("direct").last()).push(trial("nginx"));
+        }
+        let text = terminal(&run.model(), 100, false);
+        assert_eq!(text.matches("\n· read").count(), 2, "{text}");
+        let write = text.lines().rfind(|line| line.starts_with("· write")).expect("a row");
+        assert!(write.contains("400 µs"), "{text}");
+        assert!(text.contains("75 % read (GET /read), 25 % write (GET /write)"), "{text}");
     }
 
     #[test]

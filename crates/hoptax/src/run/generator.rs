@@ -2,12 +2,13 @@
 
 use super::trial::{Usage, WatchedRoles};
 use super::{Loaded, Traffic};
-use crate::lab::{Watched, verify};
+use crate::lab::Watched;
+use crate::lab::verify::{self, Requests};
 use crate::probe::{Sampler, Timeline};
 use crate::record::{Failure, Stage};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine};
-use hoptax_load::spec::{LoadSpec, TargetSpec, Timeouts};
+use hoptax_load::spec::{LoadSpec, Timeouts};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -54,12 +55,12 @@ impl LocalTraffic {
 impl Traffic for LocalTraffic {
     fn verify(
         &mut self,
-        request: &TargetSpec,
+        requests: &Requests,
         timeout: Duration,
         direct: SocketAddr,
         gateway: SocketAddr,
     ) -> Result<(), Failure> {
-        verify::verify(direct, gateway, request, timeout)
+        verify::verify(direct, gateway, requests, timeout)
     }
 
     fn load(

@@ -35,7 +35,7 @@ fn port(address: &Address) -> u16 {
 impl Traffic for FakeTraffic {
     fn verify(
         &mut self,
-        _: &TargetSpec,
+        _: &Requests,
         _: Duration,
         _: SocketAddr,
         gateway: SocketAddr,
@@ -142,7 +142,7 @@ impl Scene {
             plan,
             plan_text: String::new(),
             command: Vec::new(),
-            body: Vec::new(),
+            contents: Contents::default(),
             seed: 7,
             generator_cpus: Vec::new(),
             environment: Environment::default(),
@@ -317,6 +317,49 @@ fn a_trial_without_a_single_answer_has_failed() {
     let failure = run.trials[0].failed.as_ref().expect("failed");
     assert!(failure.message.contains("100 timeouts"), "{failure:?}");
     assert!(run.trials[0].load_record.is_some(), "its counts are kept");
+}
+
+/// Everything that a plan can say of requests and connections, as the generator is told it.
+#[test]
+fn what_the_plan_says_is_asked_of_the_generator() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("ids.txt"), "1\n2\n").expect("written");
+    std::fs::write(directory.path().join("raw.bin"), [0xff, 0]).expect("written");
+    let text = r#"
+gateways: []
+target:
+  - { name: read, weight: 3, path: "/{{line ids.txt}}", headers: { host: echo.com } }
+  - { name: write, method: POST, body: { text: "{{seq}}" }, expect: { status: 200 } }
+  - { name: raw, method: PUT, body: { file: raw.bin } }
+load:
+  - { loop: open, rate: [10/s for 1s, ramp to 30/s over 2s], connections: 2, keepalive: 5, http: 1.0 }
+timeout: { connect: 1s, first_byte: 2s, total: 3s }
+sources: [127.0.0.2]
+"#;
+    let context = crate::plan::Context { cpus: 1, known: Vec::new(), directory: directory.path().to_owned() };
+    let plan = crate::plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
+    let interrupted = AtomicBool::new(false);
+    let run = Run { contents: Contents::read(&plan).expect("readable"), ..Scene::run(&plan, &interrupted) };
+    let slot = schedule::schedule(0, 1, 1, 7)[0];
+    let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+    let names: Vec<(&str, u32)> = spec.targets.iter().map(|it| (it.name.as_str(), it.weight)).collect();
+    assert_eq!(names, [("read", 3), ("write", 1), ("raw", 1)]);
+    let host = |index: usize| spec.targets[index].headers[0].1.as_str();
+    assert_eq!((host(0), host(1)), ("echo.com", "127.0.0.1:8080"));
+    assert_eq!((&spec.targets[1].body[..], spec.targets[1].body_is_template), (&b"{{seq}}"[..], true));
+    assert_eq!((&spec.targets[2].body[..], spec.targets[2].body_is_template), (&[0xff, 0][..], false));
+    assert_eq!(spec.targets[1].checks, [hoptax_load::spec::Check::Status(vec![(200, 200)])]);
+    assert_eq!(spec.files["ids.txt"], "1\n2\n");
+    assert_eq!(spec.duration_ns, 3 * clock::SECOND);
+    assert_eq!((spec.requests_per_connection, spec.http), (Some(5), hoptax_load::spec::HttpVersion::Http10));
+    assert_eq!(spec.sources, [std::net::IpAddr::from([127, 0, 0, 2])]);
+    let timeouts = spec.timeouts;
+    assert_eq!(
+        [timeouts.connect_ns, timeouts.first_byte_ns, timeouts.total_ns],
+        [1, 2, 3].map(|seconds| seconds * clock::SECOND)
+    );
+    let hoptax_load::spec::Shape::Open { rate, .. } = &spec.shape else { panic!("an open loop") };
+    assert_eq!(rate.mean(), (10.0 + 2.0 * 20.0) / 3.0);
 }
 
 #[test]

@@ -1,16 +1,15 @@
 //! One trial: the load spec that it is made from, and the record that is made of it. Pure.
 
-use super::{Loaded, Run};
+use super::{Contents, Loaded, Run};
 use crate::lab::Watched;
 use crate::lab::ledger::Ledger;
-use crate::plan::{LoadPoint, Plan};
+use crate::plan::{LoadPoint, Plan, Target};
 use crate::record::{Failure, HostUsage, LedgerDelta, RoleUsage, SCHEMA, Stage, TrialRecord};
 use crate::schedule::{Contender, Slot};
 use hoptax_load::Address;
 use hoptax_load::event_loop::Choice;
 use hoptax_load::random::Random;
-use hoptax_load::spec::{HttpVersion, LoadSpec, SPEC_SCHEMA, TargetSpec, Timeouts};
-use std::collections::BTreeMap;
+use hoptax_load::spec::{LoadSpec, SPEC_SCHEMA, TargetSpec, Timeouts};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -40,23 +39,28 @@ pub struct Usage {
 /// What the generator is asked for in this slot. Every contender of a round and load point gets the same arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
     let (plan, cpus) = (run.plan, run.generator_cpus.clone());
-    let LoadPoint { shape, connections, duration, requests } = plan.load[slot.load].clone();
+    let LoadPoint { shape, connections, duration, requests, requests_per_connection, http } =
+        plan.load[slot.load].clone();
     let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
     LoadSpec {
         schema: SPEC_SCHEMA,
-        targets: vec![request(plan, run.body.clone(), addresses[0])],
-        files: BTreeMap::new(),
+        targets: targets(plan, &run.contents, addresses[0]),
+        files: run.contents.files.clone(),
         addresses: addresses.into_iter().map(Address::from).collect(),
-        sources: Vec::new(),
+        sources: plan.sources.clone(),
         tls: None,
-        http: HttpVersion::Http11,
-        requests_per_connection: None,
+        http,
+        requests_per_connection,
         shape,
         connections,
         warmup_ns: nanoseconds(plan.warmup),
         duration_ns: nanoseconds(duration),
         requests,
-        timeouts: Timeouts::all(nanoseconds(plan.timeout)),
+        timeouts: Timeouts {
+            connect_ns: nanoseconds(plan.timeout.connect),
+            first_byte_ns: nanoseconds(plan.timeout.first_byte),
+            total_ns: nanoseconds(plan.timeout.total),
+        },
         workers: (cpus.len() as u32).clamp(1, connections),
         cpus,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
@@ -65,13 +69,27 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
     }
 }
 
-/// The plan's request as it is sent to `address`.
-pub(super) fn request(plan: &Plan, body: Vec<u8>, address: SocketAddr) -> TargetSpec {
-    let mut headers = plan.target.headers.clone();
+/// The plan's requests as they are sent to `address`.
+pub(super) fn targets(plan: &Plan, contents: &Contents, address: SocketAddr) -> Vec<TargetSpec> {
+    let bodies = contents.bodies.iter().cloned().chain(std::iter::repeat(Vec::new()));
+    plan.targets.iter().zip(bodies).map(|(target, body)| request(target, body, address)).collect()
+}
+
+fn request(target: &Target, body: Vec<u8>, address: SocketAddr) -> TargetSpec {
+    let mut headers = target.headers.clone();
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
         headers.insert(0, ("host".to_owned(), address.to_string()));
     }
-    TargetSpec::only(&plan.target.method, &plan.target.path, headers, body)
+    TargetSpec {
+        name: target.name.clone(),
+        weight: target.weight,
+        method: target.method.clone(),
+        path: target.path.clone(),
+        headers,
+        body,
+        body_is_template: target.body_is_template,
+        checks: target.checks.clone(),
+    }
 }
 
 /// The record of a trial that was loaded.

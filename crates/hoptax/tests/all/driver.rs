@@ -83,7 +83,7 @@ fn hops_answer_as_direct_does() {
         let service = driver.start_gateway(gateway, upstream.0.addresses());
         let service = Running(service.unwrap_or_else(|failure| panic!("{}: {failure:#?}", gateway.label)));
         let (direct, hop) = (upstream.0.addresses()[0], service.0.addresses()[0]);
-        assert_eq!(verify::verify(direct, hop, &request(), Duration::from_secs(20)), Ok(()));
+        assert_eq!(verify::verify(direct, hop, &request().into(), Duration::from_secs(20)), Ok(()));
         assert_eq!(service.0.facts().version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
         assert_eq!(service.0.ledger().map(drop), None, "a gateway keeps none");
     }
@@ -105,9 +105,9 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
         let gateway = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
         let gateway = Running(gateway.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
         let (direct, via) = (upstream.0.addresses()[0], gateway.0.addresses()[0]);
-        assert_eq!(verify::verify(direct, via, &request(), Duration::from_secs(20)), Ok(()), "{pack}");
+        assert_eq!(verify::verify(direct, via, &request().into(), Duration::from_secs(20)), Ok(()), "{pack}");
         let other = http_upstream("something else");
-        let failure = verify::verify(other.address, via, &request(), Duration::from_secs(20));
+        let failure = verify::verify(other.address, via, &request().into(), Duration::from_secs(20));
         assert_eq!(failure.expect_err("another answer").stage, Stage::Verify, "{pack}");
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A child that is gone when its test is.
-struct Ending(Child);
+pub(crate) struct Ending(pub(crate) Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -22,14 +22,14 @@ impl Drop for Ending {
     }
 }
 
-struct Upstream {
+pub(crate) struct Upstream {
     _process: Ending,
     address: String,
     control: String,
 }
 
 impl Upstream {
-    fn start(args: &[&str]) -> Self {
+    pub(crate) fn start(args: &[&str]) -> Self {
         let mut command = hoptax();
         command.arg("upstream").args(args).stdout(Stdio::piped());
         let mut process = Ending(command.spawn().expect("starts"));
@@ -38,12 +38,12 @@ impl Upstream {
         Self { _process: process, address: text(&ready["instances"][0]), control: text(&ready["control"]) }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 
     /// Requests that it has answered.
-    fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         let mut control = TcpStream::connect(&self.control).expect("the control socket answers");
         control.write_all(b"GET /ledger HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
         let mut answer = String::new();
@@ -62,7 +62,7 @@ fn line(process: &mut Ending) -> String {
     line
 }
 
-fn load(args: &[&str]) -> Output {
+pub(crate) fn load(args: &[&str]) -> Output {
     hoptax().arg("load").args(args).stdin(Stdio::null()).output().expect("runs")
 }
 
@@ -121,7 +121,7 @@ fn interrupt(process: &Child) {
     kill_process(Pid::from_child(process), Signal::INT).expect("it runs");
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
@@ -291,12 +291,18 @@ fn the_reference_page_is_right() {
 #[test]
 fn what_is_typed_wrong_is_refused_with_the_way_out() {
     for (arguments, part) in [
-        (&["https://127.0.0.1/"][..], "https is not built yet"),
-        (&["127.0.0.1:80"], "did you mean http://127.0.0.1:80?"),
+        (&["127.0.0.1:80"][..], "did you mean http://127.0.0.1:80?"),
         (&["http://127.0.0.1/", "-H", "oops"], "name: value"),
         (&["http://127.0.0.1/", "-d", "5"], "5s for seconds"),
         (&["http://127.0.0.1/", "-r", "1000"], "1000/s"),
-        (&["http://127.0.0.1/", "-c", "0"], "connections is 0"),
+        (&["http://127.0.0.1/", "-c", "0"], "give at least 1"),
+        (&["http://127.0.0.1:9/", "-c", "4000000000"], "connections fit"),
+        (&["http://127.0.0.1/", "-k"], "write https://127.0.0.1/"),
+        (&["http://127.0.0.1/", "--json", "--csv"], "cannot be used with"),
+        (&["http://127.0.0.1/", "-o", "/dev/null"], "needs --json or --csv"),
+        (&["http://127.0.0.1/", "--hgrm", "/nowhere/at/all"], "--hgrm: cannot write /nowhere/at/all"),
+        (&["http://127.0.0.1/", "--hgrm", "/dev/null", "--fortio", "/dev/null"], "name two files"),
+        (&["http://127.0.0.1/", "-d", "1s", "-r", "1/s for 2s"], "leave --duration out"),
         (&["http://127.0.0.1/", "-X", "G T"], "is not a method"),
         (&["--spec", "/dev/null"], "is not a load spec"),
         (&["--spec", "/dev/null", "-c", "5"], "cannot be used with"),
@@ -316,7 +322,6 @@ fn what_cannot_be_done_fails_with_its_cause() {
     let refused = format!("http://{}/", refused.expect("a port"));
     for (arguments, part) in [
         (vec![refused.as_str(), "-d", "1s"], "refused"),
-        (vec!["http://127.0.0.1:9/", "-c", "4000000000"], "connections fit"),
         (vec![&upstream.url(), "-n", "2", "-c", "2", "--timeout", "50ms"], "no request completed: timeout"),
     ] {
         let output = load(&arguments);

@@ -3,9 +3,12 @@
 mod connections;
 mod docs;
 mod driver;
+mod examples;
 mod hop;
 mod lab;
 mod load;
+mod load_live;
+mod load_output;
 mod origin;
 mod pack_docs;
 mod packs;

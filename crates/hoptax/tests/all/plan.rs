@@ -29,7 +29,7 @@ fn every_plan_of_the_repository_checks() {
         }
     }
     let readme = fs::read_to_string(repository().join("plans/README.md")).unwrap();
-    for name in ["quickstart", "kong-notes", "round-robin-15k"] {
+    for name in ["quickstart", "mix", "kong-notes", "round-robin-15k"] {
         assert!(names.iter().any(|other| other == name), "{name} is missing");
     }
     for name in names {

@@ -46,7 +46,10 @@ fn json_holds_every_member_that_is_documented() {
     let cases = report["cases"].as_array().expect("a list");
     let case = cases.iter().find(|case| case["gateway"] == "nginx").expect("measured");
     for (member, names) in [
-        ("load", &["loop", "connections", "rate", "arrivals", "duration_s"][..]),
+        ("load", &["loop", "connections", "rate", "stages", "arrivals", "duration_s"][..]),
+        ("load", &["requests", "requests_per_connection", "http"]),
+        ("first_byte", &["p50", "p99", "max", "unit"]),
+        ("connect", &["p50", "p99", "max", "unit"]),
         ("throughput", &["estimate", "low", "high", "unit"]),
         ("response_time", &["p50", "p90", "p95", "p99", "p99.9", "max", "mean", "unit"]),
         ("service_time", &["p50", "p90", "p95", "p99", "p99.9", "max", "mean", "unit"]),
@@ -55,7 +58,7 @@ fn json_holds_every_member_that_is_documented() {
             "counts",
             &["scheduled", "sent", "completed", "ok", "status", "timeouts", "connect_errors", "resets"],
         ),
-        ("counts", &["bad_responses", "unsent", "in_flight"]),
+        ("counts", &["bad_responses", "unsent", "in_flight", "causes", "failed_checks", "errors"]),
         ("connections", &["opened", "reused", "per_request"]),
         ("bytes", &["sent", "received", "per_response"]),
         ("cpu", &["gateway_us_per_request", "generator_us_per_request", "upstream_us_per_request"]),
@@ -80,6 +83,62 @@ fn json_holds_every_member_that_is_documented() {
     let failed = cases.iter().find(|case| case["gateway"] == "envoy").expect("a row");
     for name in ["stage", "message", "detail"] {
         assert!(failed["failed"].get(name).is_some(), "`failed.{name}` is missing");
+    }
+}
+
+#[test]
+fn json_tells_targets_handshakes_and_causes() {
+    let mut run = Run::mix(&[("read", 3), ("write", 1)]);
+    for round in 0..2 {
+        let trial =
+            |who: &str| via(who, round).target("read", 750, 100).target("write", 250, 400).tls(9, 4, 800);
+        run.push(trial("direct").first()).push(trial("direct").last());
+        run.push(trial("nginx").errors(3).failed_check("status 503", 2));
+    }
+    let (_below, dir) = on_disk(&run);
+    let report = json(&dir);
+    let nginx = report["cases"].as_array().expect("a list").iter().find(|case| case["gateway"] == "nginx");
+    let nginx = nginx.expect("measured");
+    let read = &nginx["targets"][0];
+    assert_eq!(
+        (&read["name"], &read["share"], &read["scheduled"]),
+        (&"read".into(), &0.75.into(), &1500.into())
+    );
+    for name in ["completed", "ok", "failed", "response_time", "service_time", "added_p50", "added_p99"] {
+        assert!(!read[name].is_null(), "`targets[].{name}` is missing: {read}");
+    }
+    for name in ["handshakes", "resumed", "versions", "cipher_suites", "alpn"] {
+        assert!(nginx["tls"].get(name).is_some(), "`tls.{name}` is missing: {nginx}");
+    }
+    assert_eq!(
+        (&nginx["tls"]["handshakes"], &nginx["tls"]["handshake"]["samples"]),
+        (&18.into(), &18.into())
+    );
+    assert_eq!(nginx["counts"]["causes"], serde_json::json!({ "reset-before-response": 6 }));
+    assert_eq!(nginx["counts"]["failed_checks"], serde_json::json!({ "status 503": 4 }));
+}
+
+/// What the reference says of a case is all that there is.
+#[test]
+fn the_reference_names_every_member_of_a_case() {
+    let reference = include_str!("../../../../docs/reference/json.md");
+    let mut run = Run::mix(&[("read", 3), ("write", 1)]);
+    run.push(via("direct", 0).first().target("read", 5, 100).target("write", 5, 400).tls(9, 4, 800));
+    let (_below, dir) = on_disk(&run);
+    let report = json(&dir);
+    let case = &report["cases"][0];
+    for member in case.as_object().expect("a case").keys() {
+        assert!(reference.contains(&format!("| `{member}` |")), "`{member}` is not described");
+    }
+    for holder in ["load", "counts", "connections", "bytes", "cpu", "memory", "ledger", "tls"] {
+        let row = reference.lines().find(|line| line.starts_with(&format!("| `{holder}` |"))).expect(holder);
+        for member in case[holder].as_object().expect(holder).keys() {
+            assert!(row.contains(&format!("`{member}`")), "`{holder}.{member}` is not described");
+        }
+    }
+    for member in case["targets"][0].as_object().expect("a target").keys() {
+        let row = reference.lines().find(|line| line.starts_with("| `targets` |")).expect("a row");
+        assert!(row.contains(&format!("`{member}`")), "`targets[].{member}` is not described");
     }
 }
 
@@ -158,4 +217,30 @@ fn a_file_that_cannot_be_written_is_named() {
     let output = report(&dir, &["-o", file.to_str().expect("UTF-8")]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no/such"));
+}
+
+/// A run of version 1: one target, one timeout, and records without causes, failed checks, targets and TLS.
+#[test]
+fn a_run_of_an_older_version_still_reads() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/schema-1");
+    let report = json(&dir);
+    assert_eq!((&report["target"], &report["trials_recorded"]), (&"GET /".into(), &6.into()));
+    assert_eq!(report["notes"], Value::Array(vec![]));
+    let cases = report["cases"].as_array().expect("a list");
+    let nginx = cases.iter().find(|case| case["gateway"] == "nginx").expect("measured");
+    assert_eq!((&nginx["trials"], &nginx["load"]["http"]), (&2.into(), &"1.1".into()));
+    assert!(nginx["tax"]["added_p50"]["estimate"].as_f64().expect("measured") > 0.0, "{nginx}");
+    assert!(nginx["connect"]["p50"]["estimate"].as_f64().expect("measured") > 0.0, "{nginx}");
+    assert_eq!((&nginx["tls"], &nginx["targets"]), (&Value::Null, &Value::Array(vec![])));
+    assert_eq!(nginx["counts"]["causes"], serde_json::json!({}));
+    for format in ["terminal", "markdown", "html", "csv"] {
+        let output = report_of(&dir, format);
+        assert!(output.contains("nginx"), "{format}: {output}");
+    }
+}
+
+fn report_of(dir: &Path, format: &str) -> String {
+    let output = report(dir, &["--format", format]);
+    assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
 }

@@ -2,6 +2,9 @@
 
 use super::{Finding, Severity, Subject, evidence, percent};
 use crate::analysis::case::failures;
+use crate::analysis::causes;
+use hoptax_load::record::Counts;
+use std::cmp::Reverse;
 
 const CODE: &str = "errors";
 /// Above this share the slow end of the distribution is made of failures.
@@ -15,17 +18,6 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .filter_map(|(case, _)| {
             let counts = case.counts.as_ref()?;
             let share = case.error_share().filter(|share| *share > DOUBTFUL)?;
-            let kinds = [
-                ("timed out", counts.timeouts),
-                ("could not connect", counts.connect_errors),
-                ("were cut off", counts.resets),
-                ("got no valid response", counts.bad_responses),
-            ];
-            let kinds: Vec<String> = kinds
-                .iter()
-                .filter(|(_, count)| *count > 0)
-                .map(|(words, count)| format!("{count} {words}"))
-                .collect();
             Some(Finding {
                 code: CODE,
                 severity: if share > MOST { Severity::Void } else { Severity::Warning },
@@ -37,13 +29,14 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("connect_errors", counts.connect_errors.into()),
                     ("resets", counts.resets.into()),
                     ("bad_responses", counts.bad_responses.into()),
+                    ("causes", serde_json::json!(counts.causes)),
                     ("share", share.into()),
                 ]),
                 message: format!(
                     "{} of the requests failed: {}. Timeouts are in the percentiles at the moment they were given \
                      up; the other failures are not, so the percentiles are of the survivors.",
                     percent(share),
-                    kinds.join(", ")
+                    told(counts).join(", ")
                 ),
                 advice: "Read the gateway's log in the run directory; lower the connections or the rate until the \
                          errors go, or judge the gateway by them."
@@ -53,11 +46,29 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
+/// How many failed why, the commonest first. Runs from before causes were told tell the kinds alone.
+fn told(counts: &Counts) -> Vec<String> {
+    let mut causes: Vec<(&str, u64)> =
+        counts.causes.iter().map(|(cause, count)| (causes::words(*cause), *count)).collect();
+    causes.sort_by_key(|(_, count)| Reverse(*count));
+    if causes.is_empty() {
+        causes = vec![
+            ("timed out", counts.timeouts),
+            ("could not connect", counts.connect_errors),
+            ("were cut off", counts.resets),
+            ("got no valid response", counts.bad_responses),
+        ];
+    }
+    causes.retain(|(_, count)| *count > 0);
+    causes.into_iter().map(|(words, count)| format!("{count} {words}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::analysis::fixture::{Run, via};
+    use hoptax_load::record::Cause;
 
     #[test]
     fn raised_by_two_in_a_thousand() {
@@ -67,7 +78,29 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
         assert_eq!(findings[0].evidence["resets"], 2);
-        assert!(findings[0].message.contains("2 were cut off"), "{}", findings[0].message);
+        let message = &findings[0].message;
+        assert!(message.contains("failed: 2 were reset before the answer."), "{message}");
+        assert_eq!(findings[0].evidence["causes"], serde_json::json!({ "reset-before-response": 2 }));
+    }
+
+    #[test]
+    fn names_every_cause_the_commonest_first() {
+        let counts = Counts {
+            causes: [(Cause::PortsExhausted, 3), (Cause::ReadTimeout, 40), (Cause::TlsCertificate, 5)].into(),
+            timeouts: 40,
+            connect_errors: 8,
+            ..Counts::default()
+        };
+        assert_eq!(
+            told(&counts),
+            [
+                "40 got an answer that was not whole in time",
+                "5 met a certificate that is not acceptable",
+                "3 found every local port in use (`sources` gives more)",
+            ]
+        );
+        let older = Counts { timeouts: 40, connect_errors: 8, ..Counts::default() };
+        assert_eq!(told(&older), ["40 timed out", "8 could not connect"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod connections_short;
 mod errors;
+mod failed_checks;
 mod few_samples;
 mod generator_saturated;
 mod host_noisy;
@@ -83,6 +84,7 @@ pub type Check = fn(&Subject<'_>) -> Vec<Finding>;
 pub fn all() -> Vec<Check> {
     vec![
         errors::check,
+        failed_checks::check,
         rejections_counted::check,
         connections_short::check,
         rate_missed::check,

@@ -12,9 +12,10 @@ const DOUBTFUL: f64 = 0.001;
 const MOST: f64 = 0.5;
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let asked_for = match &subject.run.plan.upstream {
-        Upstream::BuiltIn(upstream) => Some(upstream.status),
-        Upstream::Running { .. } => None,
+    let plan = &subject.run.plan;
+    let asked_for = |status: u16| {
+        let answered = matches!(&plan.upstream, Upstream::BuiltIn(upstream) if upstream.status == status);
+        answered || plan.targets.iter().any(|target| target.expects_status(status))
     };
     subject
         .measured()
@@ -47,12 +48,17 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn is_rejection(status: u16, asked_for: Option<u16>) -> bool {
-    !(200..400).contains(&status) && Some(status) != asked_for
+fn is_rejection(status: u16, asked_for: impl Fn(u16) -> bool) -> bool {
+    !(200..400).contains(&status) && !asked_for(status)
 }
 
-fn rejected(counts: &Counts, asked_for: Option<u16>) -> u64 {
-    counts.status.iter().filter(|(status, _)| is_rejection(**status, asked_for)).map(|(_, count)| count).sum()
+fn rejected(counts: &Counts, asked_for: impl Fn(u16) -> bool) -> u64 {
+    counts
+        .status
+        .iter()
+        .filter(|(status, _)| is_rejection(**status, &asked_for))
+        .map(|(_, count)| count)
+        .sum()
 }
 
 #[cfg(test)]
@@ -81,6 +87,10 @@ mod tests {
         let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("made with ours") };
         upstream.status = 404;
         run.push(via("nginx", 1).status(404, 900));
+        assert_eq!(raised(&run, CODE), []);
+
+        run.record.plan.targets[0].checks = vec![hoptax_load::spec::Check::Status(vec![(404, 410)])];
+        run.push(via("nginx", 2).status(410, 900));
         assert_eq!(raised(&run, CODE), []);
     }
 }

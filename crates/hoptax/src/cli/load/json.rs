@@ -1,9 +1,10 @@
 //! `hoptax load --json`: the members of one case of `hoptax report --format json`, from one trial, so without intervals.
 
+use super::output::Made;
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{DecodeError, Encoded, LOWEST};
-use hoptax_load::record::{Counts, LoadRecord};
-use hoptax_load::spec::{LoadSpec, Shape};
+use hoptax_load::record::{Counts, LoadRecord, TargetRecord, TlsTally};
+use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Shape, Stage};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ const SECOND: f64 = 1e9;
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
     schema: u32,
+    url: String,
     interrupted: bool,
     load: Load,
     trials: u32,
@@ -28,7 +30,16 @@ pub(super) struct Case {
     send_lag: Times,
     first_byte: Times,
     connect: Times,
+    /// Absent without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_handshake: Option<Times>,
     counts: Counts,
+    /// The targets one by one, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    targets: Vec<Part>,
+    /// Absent without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<TlsTally>,
     connections: Connections,
     bytes: Bytes,
     cpu: Cpu,
@@ -39,14 +50,31 @@ pub(super) struct Case {
 struct Load {
     r#loop: &'static str,
     connections: u32,
+    /// The mean, where there are stages.
     rate: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stages: Vec<Stage>,
     arrivals: Option<String>,
     /// Absent where only a number of requests was to end it.
     duration_s: Option<f64>,
     requests: Option<u64>,
+    http: HttpVersion,
+    requests_per_connection: Option<u32>,
     workers: u32,
     /// Event loop used.
     event_loop: String,
+}
+
+/// One target of several.
+#[derive(Debug, Serialize)]
+struct Part {
+    name: String,
+    scheduled: u64,
+    completed: u64,
+    ok: u64,
+    failed: u64,
+    response_time: Times,
+    service_time: Times,
 }
 
 /// A value with its interval; one trial has none.
@@ -103,14 +131,18 @@ struct Memory {
 }
 
 impl Case {
-    /// What `record` says about `spec`.
-    pub(super) fn new(spec: &LoadSpec, record: &LoadRecord) -> Result<Self, DecodeError> {
+    /// What was measured.
+    pub(super) fn new(made: &Made<'_>) -> Result<Self, DecodeError> {
+        let (spec, record) = (made.spec, made.record);
+        let targets = record.targets.iter().map(Part::new).collect::<Result<_, _>>()?;
+        let tls_handshake = record.histograms.tls_handshake.as_ref().map(Times::new).transpose()?;
         let completed = record.completed_in_time as f64;
         let seconds = record.measured_ns as f64 / SECOND;
         let connections = record.connections;
         let bytes = record.bytes;
         Ok(Self {
             schema: SCHEMA,
+            url: made.url.to_owned(),
             interrupted: record.interrupted,
             load: Load::new(spec, record),
             trials: 1,
@@ -121,7 +153,10 @@ impl Case {
             send_lag: Times::new(&record.histograms.send_lag)?,
             first_byte: Times::new(&record.histograms.first_byte)?,
             connect: Times::new(&record.histograms.connect)?,
+            tls_handshake,
             counts: record.counts.clone(),
+            targets,
+            tls: record.tls.clone(),
             connections: Connections {
                 asked: connections.asked,
                 established: connections.established,
@@ -157,13 +192,33 @@ impl Load {
             r#loop,
             connections: spec.connections,
             rate,
+            stages: match &spec.shape {
+                Shape::Open { rate: Rate::Stages(stages), .. } => stages.clone(),
+                _ => Vec::new(),
+            },
             arrivals,
             duration_s: (spec.duration_ns < super::ask::UNBOUNDED.as_nanos() as u64)
                 .then_some(spec.duration_ns as f64 / SECOND),
             requests: spec.requests,
+            http: spec.http,
+            requests_per_connection: spec.requests_per_connection,
             workers: record.workers,
             event_loop: record.event_loop.clone(),
         }
+    }
+}
+
+impl Part {
+    fn new(target: &TargetRecord) -> Result<Self, DecodeError> {
+        Ok(Self {
+            name: target.name.clone(),
+            scheduled: target.scheduled,
+            completed: target.completed,
+            ok: target.ok,
+            failed: target.failed,
+            response_time: Times::new(&target.response_time)?,
+            service_time: Times::new(&target.service_time)?,
+        })
     }
 }
 

@@ -1,39 +1,28 @@
 //! The summary for people: the figures in which users of wrk, ab and siege find theirs, in at most 80 columns.
 
+use super::doubts;
+use super::figures::{decimals, size, thousands};
+use super::output::Made;
+use super::paint::{Ink, Paint};
 use crate::plan::units;
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{DecodeError, LOWEST};
 use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::{LoadSpec, Shape};
+use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Shape};
 use std::fmt;
 use std::time::Duration;
 
+mod outcomes;
+mod parts;
+mod times;
+
+use times::Columns;
+
 const SECOND: f64 = 1e9;
-
-/// Rows of the table of times.
-const ROWS: [(&str, Row); 11] = [
-    ("mean", Row::Mean),
-    ("sd", Row::Deviation),
-    ("shortest", Row::Shortest),
-    ("50 %", Row::Quantile(0.5)),
-    ("75 %", Row::Quantile(0.75)),
-    ("90 %", Row::Quantile(0.9)),
-    ("95 %", Row::Quantile(0.95)),
-    ("99 %", Row::Quantile(0.99)),
-    ("99.9 %", Row::Quantile(0.999)),
-    ("longest", Row::Longest),
-    ("samples", Row::Samples),
-];
-
-#[derive(Debug, Clone, Copy)]
-enum Row {
-    Mean,
-    Deviation,
-    Shortest,
-    Quantile(f64),
-    Longest,
-    Samples,
-}
+/// No line is longer.
+const WIDTH: usize = 80;
+/// What stands in front of the values.
+const LABEL: usize = 15;
 
 /// A record, ready to be written for people.
 #[derive(Debug)]
@@ -41,43 +30,79 @@ pub(super) struct Summary<'a> {
     url: &'a str,
     spec: &'a LoadSpec,
     record: &'a LoadRecord,
-    /// Columns of the table of times.
-    columns: Vec<(&'static str, Histogram<u64>)>,
+    paint: Paint,
+    response_time: Histogram<u64>,
+    columns: Columns,
+    targets: Vec<parts::Row>,
+    stages: Vec<parts::Row>,
+    doubts: Vec<doubts::Doubt>,
 }
 
 impl<'a> Summary<'a> {
     /// What `record` says about `spec`.
-    pub(super) fn new(url: &'a str, spec: &'a LoadSpec, record: &'a LoadRecord) -> Result<Self, DecodeError> {
+    pub(super) fn new(made: &Made<'a>, paint: Paint) -> Result<Self, DecodeError> {
+        let (spec, record) = (made.spec, made.record);
         let histograms = &record.histograms;
-        let mut columns = vec![("response time", histograms.response_time.decode()?)];
+        let response_time = histograms.response_time.decode()?;
+        let service_time = histograms.service_time.decode()?;
         let send_lag = histograms.send_lag.decode()?;
+        let doubts = doubts::of(spec, record, &response_time, &service_time, &send_lag);
+        let mut columns = vec![("response time", response_time.clone())];
         // In a closed loop they say the same as the response time, unless connections had to be made anew.
         if matches!(spec.shape, Shape::Open { .. }) || send_lag.max() >= LOWEST {
-            columns.push(("service time", histograms.service_time.decode()?));
+            columns.push(("service time", service_time));
             columns.push(("send lag", send_lag));
         }
         columns.push(("first byte", histograms.first_byte.decode()?));
         columns.push(("connect", histograms.connect.decode()?));
-        Ok(Self { url, spec, record, columns })
+        if let Some(handshake) = &histograms.tls_handshake {
+            columns.push(("TLS", handshake.decode()?));
+        }
+        let stages = match &spec.shape {
+            Shape::Open { rate: Rate::Stages(stages), .. } => parts::stages(stages, record)?,
+            _ => Vec::new(),
+        };
+        let (targets, columns) = (parts::targets(&record.targets)?, Columns(columns));
+        let url = made.url;
+        Ok(Self { url, spec, record, paint, response_time, columns, targets, stages, doubts })
     }
 
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = self.spec;
-        writeln!(f, "{}", self.url)?;
+        writeln!(f, "{}", self.paint.ink(Ink::Strong, self.url))?;
+        let mut words = Vec::new();
         match &spec.shape {
-            Shape::Closed => write!(f, "closed loop")?,
+            Shape::Closed => words.push("closed loop".to_owned()),
+            Shape::Open { rate: Rate::Stages(stages), arrivals } => {
+                let s = if stages.len() == 1 { "" } else { "s" };
+                words.push(format!("open loop in {} stage{s}", stages.len()));
+                words.push(format!("{} arrivals", units::show_arrivals(*arrivals)));
+            }
             Shape::Open { rate, arrivals } => {
-                let (rate, arrivals) = (units::show_pace(rate), units::show_arrivals(*arrivals));
-                write!(f, "open loop at {rate}, {arrivals} arrivals")?;
+                words.push(format!("open loop at {}", units::show_pace(rate)));
+                words.push(format!("{} arrivals", units::show_arrivals(*arrivals)));
             }
         }
+        let s = |count: u32| if count == 1 { "" } else { "s" };
+        words.push(format!("{} connection{}", spec.connections, s(spec.connections)));
         let workers = self.record.workers;
-        let (connections, s) = (spec.connections, if workers == 1 { "" } else { "s" });
-        write!(f, ", {connections} connections, {workers} worker{s} on {}", self.record.event_loop)?;
-        if spec.warmup_ns > 0 {
-            write!(f, ", warm-up {}", units::show_duration(Duration::from_nanos(spec.warmup_ns)))?;
+        words.push(format!("{workers} worker{} on {}", s(workers), self.record.event_loop));
+        if spec.http == HttpVersion::Http10 {
+            words.push("HTTP/1.0".to_owned());
         }
-        writeln!(f, "{}\n", if self.record.interrupted { "\nINTERRUPTED before its time" } else { "" })
+        match spec.requests_per_connection {
+            Some(1) => words.push("no keep-alive".to_owned()),
+            Some(most) => words.push(format!("{most} requests per connection")),
+            None => {}
+        }
+        if spec.warmup_ns > 0 {
+            words.push(format!("warm-up {}", units::show_duration(Duration::from_nanos(spec.warmup_ns))));
+        }
+        write_wrapped(f, &words.join(", "), "")?;
+        if self.record.interrupted {
+            writeln!(f, "{}", self.paint.ink(Ink::Doubt, "INTERRUPTED before its time"))?;
+        }
+        writeln!(f)
     }
 
     fn totals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,7 +119,7 @@ impl<'a> Summary<'a> {
             "Requests",
             &format!("{} completed, {} scheduled", thousands(counts.completed), thousands(counts.scheduled)),
         )?;
-        line(f, "Throughput", &format!("{} requests/s", decimals(throughput)))?;
+        line(f, "Throughput", &self.paint.ink(Ink::Strong, format!("{} requests/s", decimals(throughput))))?;
         let received = format!(
             "{}/s received, {} in all",
             size(per_second(bytes.received)),
@@ -113,7 +138,7 @@ impl<'a> Summary<'a> {
                 ),
             )?;
         }
-        let in_flight = throughput * self.columns[0].1.mean() / SECOND;
+        let in_flight = throughput * self.response_time.mean() / SECOND;
         line(f, "Concurrency", &format!("{in_flight:.2} requests under way on average"))?;
         let due = counts.scheduled - counts.in_flight;
         let available = if due > 0 { 100.0 * counts.completed as f64 / due as f64 } else { 0.0 };
@@ -133,67 +158,16 @@ impl<'a> Summary<'a> {
         )
     }
 
-    fn times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\n{:9}", "")?;
-        for (name, _) in &self.columns {
-            write!(f, "{name:>14}")?;
-        }
-        writeln!(f)?;
-        for (name, row) in ROWS {
-            write!(f, "{name:>9}")?;
-            for (_, histogram) in &self.columns {
-                write!(f, "{:>14}", row.of(histogram))?;
-            }
+    fn doubts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.doubts.is_empty() {
             writeln!(f)?;
         }
-        let timeouts = self.record.counts.timeouts;
-        if timeouts > 0 {
-            writeln!(
-                f,
-                "{} of these are timeouts, taken at the moment they were given up",
-                thousands(timeouts)
-            )?;
-        }
-        let counts = &self.record.counts;
-        let missing = counts.scheduled - counts.completed - timeouts;
-        if missing > 0 {
-            writeln!(
-                f,
-                "{} more requests failed or were not sent, and are not in these",
-                thousands(missing)
-            )?;
-        }
-        Ok(())
-    }
-
-    fn connections(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connections = self.record.connections;
-        writeln!(f)?;
-        let (asked, established) = (thousands(connections.asked), thousands(connections.established));
-        line(f, "Connections", &format!("{asked} asked, {established} established when traffic began"))?;
-        let (opened, closed) = (thousands(connections.opened), thousands(connections.closed_by_peer));
-        line(f, "", &format!("{opened} opened while measuring, {closed} closed by the other side"))
-    }
-
-    fn outcomes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = &self.record.counts;
-        let statuses = counts.status.iter().map(|(status, count)| format!("{status}: {}", thousands(*count)));
-        let statuses = statuses.collect::<Vec<_>>().join("  ");
-        line(f, "Status", if statuses.is_empty() { "none" } else { &statuses })?;
-        for (name, count) in [
-            ("Timeouts", counts.timeouts),
-            ("Connect errors", counts.connect_errors),
-            ("Resets", counts.resets),
-            ("Bad responses", counts.bad_responses),
-            ("Unsent", counts.unsent),
-            ("In flight", counts.in_flight),
-        ] {
-            if count > 0 {
-                line(f, name, &thousands(count))?;
+        for doubt in &self.doubts {
+            let mark = self.paint.ink(Ink::Doubt, "!");
+            let text = format!("{doubt} {}", doubt.advice());
+            for (index, line) in wrapped(&text, WIDTH - 2).iter().enumerate() {
+                writeln!(f, "{} {line}", if index == 0 { &mark } else { " " })?;
             }
-        }
-        for (text, count) in &counts.errors {
-            writeln!(f, "  {:>12} × {text}", thousands(*count))?;
         }
         Ok(())
     }
@@ -204,86 +178,56 @@ impl fmt::Display for Summary<'_> {
         self.head(f)?;
         self.totals(f)?;
         self.times(f)?;
+        self.spectrum(f)?;
         self.connections(f)?;
-        self.outcomes(f)
-    }
-}
-
-impl Row {
-    fn of(self, histogram: &Histogram<u64>) -> String {
-        if let Row::Samples = self {
-            return thousands(histogram.len());
-        }
-        if histogram.is_empty() {
-            return "-".to_owned();
-        }
-        time(match self {
-            Row::Mean => histogram.mean(),
-            Row::Deviation => histogram.stdev(),
-            Row::Shortest => histogram.min() as f64,
-            Row::Quantile(quantile) => histogram.value_at_quantile(quantile) as f64,
-            Row::Longest | Row::Samples => histogram.max() as f64,
-        })
+        self.tls(f)?;
+        self.outcomes(f)?;
+        parts::write(f, "target", &self.targets)?;
+        parts::write(f, "stage", &self.stages)?;
+        self.doubts(f)
     }
 }
 
 fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
-    writeln!(f, "{name:14} {text}")
+    writeln!(f, "{name:LABEL$}{text}")
 }
 
-/// Nanoseconds in the unit that suits them. Histograms do not tell what is below [`LOWEST`] from zero.
-fn time(nanoseconds: f64) -> String {
-    match nanoseconds {
-        ns if ns < LOWEST as f64 => "0".to_owned(),
-        ns if ns < 1e3 => format!("{ns:.0} ns"),
-        ns if ns < 1e6 => format!("{:.1} µs", ns / 1e3),
-        ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
-        ns => format!("{:.2} s", ns / 1e9),
+/// `text` in lines of at most [`WIDTH`], all but the first indented by `indent`.
+fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: &str) -> fmt::Result {
+    for (index, line) in wrapped(text, WIDTH - indent.len()).iter().enumerate() {
+        writeln!(f, "{}{line}", if index == 0 { "" } else { indent })?;
     }
+    Ok(())
 }
 
-fn size(bytes: f64) -> String {
-    match bytes {
-        bytes if bytes < 1024.0 => format!("{bytes:.0} B"),
-        bytes if bytes < 1024.0 * 1024.0 => format!("{:.2} KiB", bytes / 1024.0),
-        bytes if bytes < 1024.0 * 1024.0 * 1024.0 => format!("{:.2} MiB", bytes / 1024.0 / 1024.0),
-        bytes => format!("{:.2} GiB", bytes / 1024.0 / 1024.0 / 1024.0),
-    }
-}
-
-/// One decimal, and commas between thousands.
-fn decimals(value: f64) -> String {
-    let tenths = (value * 10.0).round() as u64;
-    format!("{}.{}", thousands(tenths / 10), tenths % 10)
-}
-
-fn thousands(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
+/// `text` broken at blanks into lines of at most `width` characters; a longer word has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is always one");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.chars().count() + 1 + word.chars().count() <= width {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
         }
-        text.push(digit);
     }
-    text
+    lines
+}
+
+/// `text` in at most `width` characters, an ellipsis standing for what is cut off.
+fn cut(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        None => text.to_owned(),
+        Some(_) => {
+            let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+            short.push('…');
+            short
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_readable() {
-        assert_eq!(
-            [0, 999, 1000, 1_234_567].map(thousands),
-            ["0", "999", "1,000", "1,234,567"].map(str::to_owned)
-        );
-        assert_eq!(decimals(12_345.67), "12,345.7");
-        assert_eq!(
-            [63.0, 350.0, 1_500.0, 2_340_000.0, 61e9].map(time),
-            ["0", "350 ns", "1.5 µs", "2.34 ms", "61.00 s"].map(str::to_owned)
-        );
-        assert_eq!([10.0, 2048.0, 3.5e6].map(size), ["10 B", "2.00 KiB", "3.34 MiB"].map(str::to_owned));
-    }
-}
+mod tests;

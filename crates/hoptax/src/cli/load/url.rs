@@ -1,13 +1,13 @@
 //! The few URLs that can be loaded.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
-
-/// An `http` URL, taken apart.
+/// An `http` or `https` URL, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
+    /// Whether it is `https`.
+    pub(super) tls: bool,
     /// Name or address, without brackets.
     pub(super) host: String,
-    /// Port, 80 unless given.
+    /// Port, 80 or 443 unless given.
     pub(super) port: u16,
     /// What the `host` header says: as typed, without userinfo.
     pub(super) authority: String,
@@ -16,49 +16,93 @@ pub(super) struct Url {
 }
 
 impl Url {
-    /// Takes `text` apart.
+    /// Takes `text` apart; with `templates`, its path may hold some.
     ///
     /// # Errors
     /// What is wrong and how to mend it.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let rest = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err(format!("{text}: https is not built yet; use an http:// URL"));
-            }
+    pub(super) fn parse(text: &str, templates: bool) -> Result<Self, String> {
+        let (tls, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
             Some((scheme, _)) => {
-                return Err(format!("{text}: {scheme:?} is not a scheme that can be loaded; use http://"));
+                return Err(format!(
+                    "{text}: {scheme:?} is not a scheme that can be loaded; use http:// or https://"
+                ));
             }
             None => return Err(format!("{text} has no scheme; did you mean http://{text}?")),
         };
-        let rest = rest.split('#').next().unwrap_or_default();
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
             return Err(format!(
                 "{text}: a name and password cannot stand in the URL; use -H 'authorization: …'"
             ));
         }
+        if authority.contains("{{") {
+            return Err(format!(
+                "{text}: a template cannot stand in the host; templates may stand in the path, in headers and in the body"
+            ));
+        }
         let (host, port) = split_authority(authority).ok_or_else(|| {
             format!("{text}: {authority:?} is not a host; write http://HOST:PORT/PATH, an IPv6 address in brackets")
         })?;
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { host: host.to_owned(), port, authority: authority.to_owned(), path })
-    }
-
-    /// The address of the host: of several only the first, so that all connections go the same way.
-    ///
-    /// # Errors
-    /// If the name does not resolve.
-    pub(super) fn resolve(&self) -> Result<SocketAddr, String> {
-        let mut found = (self.host.as_str(), self.port)
-            .to_socket_addrs()
-            .map_err(|error| format!("cannot resolve {:?}: {error}; is the name right?", self.host))?;
-        found.next().ok_or_else(|| format!("{:?} has no address", self.host))
+        let path = read_path(path, templates).map_err(|wrong| format!("{text}: {wrong}"))?;
+        let port = port.unwrap_or(if tls { 443 } else { 80 });
+        Ok(Self { tls, host: host.to_owned(), port, authority: authority.to_owned(), path })
     }
 }
 
-fn split_authority(authority: &str) -> Option<(&str, u16)> {
+/// Path and query, without the fragment. Only inside of templates may there be blanks, and what is not ASCII.
+fn read_path(typed: &str, templates: bool) -> Result<String, String> {
+    let mut path = String::new();
+    if !typed.starts_with('/') {
+        path.push('/');
+    }
+    let mut rest = typed;
+    while let Some(next) = rest.chars().next() {
+        if templates && rest.starts_with("{{") {
+            let end = template_end(rest).ok_or_else(|| {
+                format!("the template {rest} has no end; close it by }}}}, or give --no-templates")
+            })?;
+            let (template, after) = rest.split_at(end);
+            path.push_str(template);
+            rest = after;
+            continue;
+        }
+        match next {
+            '#' => break,
+            next if next.is_ascii_graphic() => path.push(next),
+            next => {
+                let escaped: String = next.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+                return Err(format!("a path cannot hold {next:?}; write it percent-encoded: {escaped}"));
+            }
+        }
+        rest = &rest[next.len_utf8()..];
+    }
+    Ok(path)
+}
+
+/// Where the template that `text` begins with ends; there may be one inside of it.
+fn template_end(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    let mut at = 0;
+    while at < text.len() {
+        match text.get(at..at + 2) {
+            Some("{{") => (depth, at) = (depth + 1, at + 2),
+            Some("}}") => {
+                (depth, at) = (depth - 1, at + 2);
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => at += text[at..].chars().next().map_or(1, char::len_utf8),
+        }
+    }
+    None
+}
+
+/// Host and port of `HOST[:PORT]`.
+pub(super) fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']')?;
@@ -73,8 +117,8 @@ fn split_authority(authority: &str) -> Option<(&str, u16)> {
     let is_host =
         !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte));
     let port = match port {
-        None => 80,
-        Some(port) => port.parse().ok().filter(|port| *port > 0)?,
+        None => None,
+        Some(port) => Some(port.parse().ok().filter(|port| *port > 0)?),
     };
     is_host.then_some((host, port))
 }
@@ -85,25 +129,39 @@ mod tests {
 
     #[test]
     fn takes_urls_apart() {
-        for (text, host, port, authority, path) in [
-            ("http://a.b", "a.b", 80, "a.b", "/"),
-            ("HTTP://127.0.0.1:8080/x/y?z=1#part", "127.0.0.1", 8080, "127.0.0.1:8080", "/x/y?z=1"),
-            ("http://localhost?q", "localhost", 80, "localhost", "/?q"),
-            ("http://[::1]:90/", "::1", 90, "[::1]:90", "/"),
-            ("http://[::1]", "::1", 80, "[::1]", "/"),
+        for (text, tls, host, port, authority, path) in [
+            ("http://a.b", false, "a.b", 80, "a.b", "/"),
+            ("HTTP://127.0.0.1:8080/x/y?z=1#part", false, "127.0.0.1", 8080, "127.0.0.1:8080", "/x/y?z=1"),
+            ("http://localhost?q", false, "localhost", 80, "localhost", "/?q"),
+            ("http://localhost#part", false, "localhost", 80, "localhost", "/"),
+            ("http://[::1]:90/", false, "::1", 90, "[::1]:90", "/"),
+            ("https://[::1]", true, "::1", 443, "[::1]", "/"),
+            ("https://a/x", true, "a", 443, "a", "/x"),
+            ("Https://a:8443", true, "a", 8443, "a:8443", "/"),
         ] {
-            let url = Url::parse(text).expect(text);
-            assert_eq!((url.host.as_str(), url.port), (host, port), "{text}");
+            let url = Url::parse(text, true).expect(text);
+            assert_eq!((url.tls, url.host.as_str(), url.port), (tls, host, port), "{text}");
             assert_eq!((url.authority.as_str(), url.path.as_str()), (authority, path), "{text}");
         }
     }
 
     #[test]
+    fn templates_stand_in_paths_as_they_are() {
+        let path =
+            |path: &str, templates| Url::parse(&format!("http://a{path}"), templates).map(|url| url.path);
+        for text in ["/{{seq}}", "/x?n={{random 1 1000}}&t={{base64 ü#{{line a b.txt}}}}", "/}}"] {
+            assert_eq!(path(text, true).as_deref(), Ok(text));
+        }
+        assert_eq!(path("/{{uuid}}/y#z", true).as_deref(), Ok("/{{uuid}}/y"));
+        assert_eq!(path("/{{x#y", false).as_deref(), Ok("/{{x"));
+        assert!(path("/{{random 1 2}}", false).expect_err("a blank").contains("%20"));
+    }
+
+    #[test]
     fn says_what_is_wrong_with_the_others() {
         for (text, part) in [
-            ("https://a", "https is not built yet"),
             ("localhost:80", "did you mean http://localhost:80?"),
-            ("ftp://a", "use http://"),
+            ("ftp://a", "use http:// or https://"),
             ("http://", "is not a host"),
             ("http://a:b/", "is not a host"),
             ("http://a:0/", "is not a host"),
@@ -111,15 +169,13 @@ mod tests {
             ("http://::1/", "brackets"),
             ("http://me:secret@a/", "authorization"),
             ("http://a b/", "is not a host"),
+            ("http://a/b c", "percent-encoded: %20"),
+            ("http://a/ü", "percent-encoded: %C3%BC"),
+            ("http://a/{{seq", "has no end"),
+            ("http://{{host}}/", "cannot stand in the host"),
         ] {
-            let error = Url::parse(text).expect_err(text);
+            let error = Url::parse(text, true).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn resolves_addresses_as_they_are() {
-        let url = Url::parse("http://127.0.0.9:81/").expect("a URL");
-        assert_eq!(url.resolve(), Ok("127.0.0.9:81".parse().expect("an address")));
     }
 }

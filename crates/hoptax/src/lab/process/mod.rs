@@ -48,7 +48,7 @@ impl ProcessDriver {
             packs,
             run_directory: std::path::absolute(run_directory).context("finding the run directory")?,
             upstream: plan.upstream.clone(),
-            target_path: plan.target.path.clone(),
+            target_path: plain_path(plan).to_owned(),
             profile: plan.profile,
             access_log: plan.access_log,
             cpus: cpus::resolve(&plan.cpus, &allowed),
@@ -101,6 +101,13 @@ impl Driver for ProcessDriver {
             GatewayKind::External { url, pid } => external::attach(url, *pid, &self.target_path),
         }
     }
+}
+
+/// A path of the plan that can be asked for as it stands. Any answer says that somebody is there, so where all paths are
+/// templates the root will do.
+fn plain_path(plan: &Plan) -> &str {
+    let paths = plan.targets.iter().map(|target| target.path.as_str());
+    paths.into_iter().find(|path| !path.contains("{{")).unwrap_or("/")
 }
 
 /// A failure to start, with the last log lines of what was started.

@@ -3,36 +3,47 @@
 //! A mistake does not end the reading: a stand-in takes the place of the wrong value, so that all mistakes are told at
 //! once. A plan is handed out only when there was none.
 
+mod body;
+mod connections;
+mod expect;
 mod gateways;
 mod load;
+mod rates;
 mod target;
+mod templates;
 mod upstream;
 
 use super::de::one_of;
-use super::error::{Fault, Place};
-use super::raw::{Placed, RawBudget, RawCpus, RawPlan, Short};
+use super::error::{Fault, Place, Sources};
+use super::raw::{Auto, Placed, RawBudget, RawCpus, RawPlan, Short};
 use super::units::{self, UnitError, nearest, show_budget_value};
 use super::{AccessLog, Budget, Context, CpuPlan, CpuSets, Gateway, Plan, Profile, Upstream};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Rounds beyond this would take weeks.
 const MOST_TRIALS: u32 = 10_000;
 
 /// Understands a whole plan; `stem` is its file's name without the ending.
-pub(crate) fn understand(raw: RawPlan, stem: &str, context: &Context) -> Result<Plan, Vec<Fault>> {
-    let mut reader = Reader { context, faults: Vec::new() };
+pub(crate) fn understand(
+    raw: RawPlan,
+    stem: &str,
+    context: &Context,
+    sources: &Sources<'_>,
+) -> Result<Plan, Vec<Fault>> {
+    let mut reader = Reader { context, sources, faults: Vec::new(), files: BTreeMap::new() };
     let name = reader.name(raw.name, stem);
     let upstream = upstream::read(&mut reader, raw.upstream);
     let gateways = gateways::read(&mut reader, raw.gateways);
-    let target = target::read(&mut reader, raw.target.unwrap_or_default());
+    let targets = target::read(&mut reader, raw.target, &upstream.value);
     let load = load::read(&mut reader, raw.load, &upstream);
     let trials = reader.count(raw.trials.as_ref(), "trials", 5, MOST_TRIALS);
     let warmup = reader.time(raw.warmup, Duration::from_secs(2));
     let pause = reader.time(raw.pause, Duration::ZERO);
-    let timeout_place = raw.timeout.as_ref().map(|timeout| timeout.place);
-    let timeout = reader.time(raw.timeout, Duration::from_secs(3));
-    reader.check_timeout(timeout_place, timeout, &upstream);
+    let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
+    let sources =
+        connections::sources(&mut reader, raw.sources.unwrap_or_default(), &upstream.value, &gateways);
     let cpus = reader.cpus(raw.cpus);
     let budget = reader.budget(raw.budget.unwrap_or_default(), &gateways);
     if !reader.faults.is_empty() {
@@ -42,12 +53,14 @@ pub(crate) fn understand(raw: RawPlan, stem: &str, context: &Context) -> Result<
         name,
         upstream: upstream.value,
         gateways,
-        target,
+        targets,
+        files: reader.files,
         load,
         trials,
         warmup,
         pause,
         timeout,
+        sources,
         profile: raw.profile.unwrap_or(Profile::Equalised),
         access_log: raw.access_log.unwrap_or(AccessLog::Off),
         cpus,
@@ -65,7 +78,11 @@ struct UpstreamRead {
 
 struct Reader<'a> {
     context: &'a Context,
+    /// What was typed, for places inside of values.
+    sources: &'a Sources<'a>,
     faults: Vec<Fault>,
+    /// Files that templates take lines from, by the name that they give them.
+    files: BTreeMap<String, PathBuf>,
 }
 
 impl Reader<'_> {
@@ -119,35 +136,14 @@ impl Reader<'_> {
         }
     }
 
-    fn check_timeout(&mut self, place: Option<Place>, timeout: Duration, upstream: &UpstreamRead) {
-        if timeout.is_zero() {
-            // The default is not zero: a zero was typed.
-            self.fault(place.unwrap_or_default(), "a timeout of zero gives every request up", "write 3s");
-            return;
-        }
-        let Upstream::BuiltIn(built_in) = &upstream.value else { return };
-        let least = built_in.delay.least();
-        if let Some(place) = place.or(upstream.delay_place).filter(|_| timeout <= least) {
-            self.fault(
-                place,
-                format!(
-                    "the upstream holds every answer back for at least {}, and the timeout is {}",
-                    units::show_duration(least),
-                    units::show_duration(timeout)
-                ),
-                "raise `timeout` above the delay, or every request times out",
-            );
-        }
-    }
-
-    fn cpus(&mut self, typed: Option<Placed<Short<RawCpus>>>) -> CpuPlan {
+    fn cpus(&mut self, typed: Option<Placed<Short<RawCpus, Auto>>>) -> CpuPlan {
         match typed {
             None => CpuPlan::Auto,
-            Some(Placed { value: Short::Word(word), .. }) if word == "auto" => CpuPlan::Auto,
+            Some(Placed { value: Short::Word(word), .. }) if word.0 == "auto" => CpuPlan::Auto,
             Some(Placed { value: Short::Word(word), place }) => {
                 self.fault(
                     place,
-                    format!("unknown value `{word}`"),
+                    format!("unknown value `{}`", word.0),
                     "write auto, or { generator: \"0\", gateway: \"1\", upstream: \"2-3\" }",
                 );
                 CpuPlan::Auto

@@ -1,7 +1,7 @@
 //! The upstream.
 
-use super::target::{self, read_headers};
-use super::{Reader, UpstreamRead};
+use super::target::read_headers;
+use super::{Reader, UpstreamRead, body};
 use crate::plan::raw::{Placed, RawUpstream};
 use crate::plan::units;
 use crate::plan::{Body, BuiltInUpstream, Delay, Upstream};
@@ -54,12 +54,12 @@ pub(super) fn origin(reader: &mut Reader<'_>, url: &Placed<String>) -> String {
 fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let instances = reader.count(typed.instances.as_ref(), "instances", 1, MOST_INSTANCES);
     let status = status(reader, typed.status.as_ref());
-    let headers = typed.headers.map(|headers| read_headers(reader, headers)).unwrap_or_default();
+    let headers = typed.headers.map(|headers| read_headers(reader, headers, false)).unwrap_or_default();
     let bodiless = matches!(status, 204 | 304);
     let body = match typed.body {
         Some(body) => {
             let place = body.place;
-            let body = target::read_body(reader, body);
+            let body = body::of_answer(reader, body);
             if bodiless && body != Body::Size(0) {
                 reader.fault(
                     place,

@@ -238,7 +238,7 @@ fn load_points() {
             "2:44 the rate `1000` does not say per what; add it: 1000/s",
         ),
         ("loop: open, connections: 1, rate: 1/h", "2:44 at 1/h no request is due within 10s;"),
-        ("loop: open, connections: 1, rate: 9999999999/s", "2:44 more than one request per nanosecond;"),
+        ("loop: open, connections: 1, rate: 9999999999/s", "2:44 more than 10000000/s cannot be scheduled;"),
         ("loop: open, connections: 1, rate: 5/s, arrivals: bursts", "2:59 unknown arrivals `bursts`;"),
         ("loop: closed, connections: 1, duration: 0s", "2:50 nothing can be measured in no time;"),
         ("loop: closed, connections: 1, requests: 5", "2:50 `requests` without a `duration`"),

@@ -2,7 +2,9 @@
 
 use super::*;
 
+mod load;
 mod mistakes;
+mod requests;
 mod schema;
 
 fn context() -> Context {
@@ -47,22 +49,14 @@ fn defaults_fill_what_was_left_out() {
                 label: "nginx".to_owned(),
                 kind: GatewayKind::Pack { pack: "nginx".to_owned(), workers: 1, features: Vec::new() },
             }],
-            target: Target {
-                method: "GET".to_owned(),
-                path: "/".to_owned(),
-                headers: Vec::new(),
-                body: None
-            },
-            load: vec![LoadPoint {
-                shape: Shape::Closed,
-                connections: 1,
-                duration: Duration::from_secs(10),
-                requests: None,
-            }],
+            targets: vec![Target::get("/")],
+            files: BTreeMap::new(),
+            load: vec![LoadPoint::closed(1, Duration::from_secs(10))],
             trials: 5,
             warmup: Duration::from_secs(2),
             pause: Duration::ZERO,
-            timeout: Duration::from_secs(3),
+            timeout: Timeouts::all(Duration::from_secs(3)),
+            sources: Vec::new(),
             profile: Profile::Equalised,
             access_log: AccessLog::Off,
             cpus: CpuPlan::Auto,
@@ -121,11 +115,11 @@ budget:
         GatewayKind::External { url: "http://localhost:9000".to_owned(), pid: Some(4711) }
     );
     assert_eq!(plan.gateways[1].kind, GatewayKind::Hop(HopKind::L4));
-    assert_eq!(plan.target.headers, [pair("Host", "echo.com")]);
-    assert_eq!(plan.target.body, Some(Body::Size(65_536)));
+    assert_eq!(plan.targets[0].headers, [pair("Host", "echo.com")]);
+    assert_eq!(plan.targets[0].body, Some(Body::Size(65_536)));
     assert_eq!(
         plan.load[0].shape,
-        Shape::Open {
+        hoptax_load::spec::Shape::Open {
             rate: hoptax_load::spec::Rate::Fixed(1000.0),
             arrivals: hoptax_load::spec::Arrivals::Jitter(0.25)
         }

@@ -1,0 +1,120 @@
+//! The targets of a mix, one by one.
+
+use super::case::Latency;
+use super::stats::{Statistic, mean, of_mean, root_mean_square};
+use super::tax::{Difference, both_ends};
+use super::trial::{TargetTrial, Trial};
+use crate::plan::Target;
+use serde::Serialize;
+
+/// What one target of several saw, over all good trials of a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TargetFigures {
+    /// Its name.
+    pub name: String,
+    /// Share of the requests that the plan gives it, 0 to 1.
+    pub share: f64,
+    /// Requests that were due and given to a connection.
+    pub scheduled: u64,
+    /// Whole answers.
+    pub completed: u64,
+    /// Of those, successes.
+    pub ok: u64,
+    /// Failures of every kind.
+    pub failed: u64,
+    /// Completed − scheduled.
+    pub response_time: Latency,
+    /// Completed − sent.
+    pub service_time: Latency,
+    /// Response time added to direct's of the same target at the median, µs; absent for direct.
+    pub added_p50: Option<Difference>,
+    /// At the 99th percentile, µs.
+    pub added_p99: Option<Difference>,
+}
+
+/// The targets of a case, in the plan's order; none where the plan has a single one, or no record tells of them.
+pub(super) fn figures(
+    targets: &[Target],
+    trials: &[Trial<'_>],
+    direct: &[Trial<'_>],
+    is_direct: bool,
+) -> Vec<TargetFigures> {
+    if targets.len() < 2 || trials.iter().all(|trial| trial.targets.is_empty()) {
+        return Vec::new();
+    }
+    targets.iter().map(|target| one(target, targets, trials, direct, is_direct)).collect()
+}
+
+fn one(
+    target: &Target,
+    all: &[Target],
+    trials: &[Trial<'_>],
+    direct: &[Trial<'_>],
+    is_direct: bool,
+) -> TargetFigures {
+    let of: Vec<&TargetTrial<'_>> = trials.iter().filter_map(|trial| trial.target(&target.name)).collect();
+    let sum = |count: fn(&TargetTrial<'_>) -> u64| of.iter().map(|trial| count(trial)).sum();
+    let added = |statistic| if is_direct { None } else { added(statistic, &target.name, trials, direct) };
+    TargetFigures {
+        name: target.name.clone(),
+        share: target.share_of(all),
+        scheduled: sum(|trial| trial.record.scheduled),
+        completed: sum(|trial| trial.record.completed),
+        ok: sum(|trial| trial.record.ok),
+        failed: sum(|trial| trial.record.failed),
+        response_time: Latency::of(&of.iter().map(|trial| &trial.response_time).collect::<Vec<_>>()),
+        service_time: Latency::of(&of.iter().map(|trial| &trial.service_time).collect::<Vec<_>>()),
+        added_p50: added(Statistic::P50),
+        added_p99: added(Statistic::P99),
+    }
+}
+
+/// As the tax of the whole case: paired with direct by round, and told from noise by how far direct lies from itself.
+fn added(statistic: Statistic, name: &str, via: &[Trial<'_>], direct: &[Trial<'_>]) -> Option<Difference> {
+    let of = |trial: &Trial<'_>| statistic.of(&trial.target(name)?.response_time);
+    let rounds: Vec<f64> = via
+        .iter()
+        .filter_map(|trial| {
+            let same_round = direct.iter().filter(|other| other.round() == trial.round());
+            Some(of(trial)? - mean(&same_round.filter_map(of).collect::<Vec<_>>())?)
+        })
+        .collect();
+    let drifts: Vec<f64> =
+        both_ends(direct).iter().filter_map(|(first, last)| Some(of(last)? - of(first)?)).collect();
+    let estimate = of_mean(&rounds)?;
+    let above_floor = root_mean_square(&drifts).is_some_and(|floor| estimate.estimate.abs() > floor);
+    Some(Difference { estimate, distinguishable: estimate.excludes(0.0) && above_floor })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::fixture::{Run, via};
+
+    #[test]
+    fn each_target_is_set_against_direct_by_itself() {
+        let mut run = Run::mix(&[("read", 3), ("write", 1)]);
+        for round in 0..3 {
+            let jitter = u64::from(round % 2);
+            run.push(via("direct", round).first().target("read", 750, 100).target("write", 250, 300));
+            run.push(via("direct", round).last().target("read", 750, 100 + jitter).target("write", 250, 300));
+            run.push(via("nginx", round).target("read", 750, 150 + jitter).target("write", 250, 400));
+        }
+        let analysis = run.analyse();
+        let targets = &analysis.case("nginx", 0).expect("measured").targets;
+        let [read, write] = targets.as_slice() else { panic!("two: {targets:?}") };
+        assert_eq!((read.name.as_str(), read.share, read.scheduled), ("read", 0.75, 2250));
+        assert_eq!((write.completed, write.ok, write.failed), (750, 750, 0));
+        let added = |target: &super::TargetFigures| target.added_p50.expect("paired");
+        assert!((added(read).estimate.estimate - 50.0).abs() < 1.0, "{read:?}");
+        assert!((added(write).estimate.estimate - 100.0).abs() < 1.0 && added(write).distinguishable);
+        assert_eq!(write.response_time.samples, 750);
+        let direct = &analysis.case("direct", 0).expect("measured").targets;
+        assert!(direct.len() == 2 && direct.iter().all(|target| target.added_p50.is_none()));
+    }
+
+    #[test]
+    fn a_single_target_has_no_rows() {
+        let run = Run::steady(2, 100, &[("nginx", 150)]);
+        assert!(run.analyse().cases.iter().all(|case| case.targets.is_empty()));
+    }
+}

@@ -1,0 +1,117 @@
+//! The target: method, path, headers, body, and what makes a response a success.
+
+use super::super::args::RequestArgs;
+use super::super::url::Url;
+use super::{read, read_text};
+use crate::cli::BadInput;
+use crate::plan::Body;
+use anyhow::Context as _;
+use hoptax_load::spec::{Check, TargetSpec};
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+
+/// The target, and the files that its templates take lines from.
+///
+/// # Errors
+/// [`BadInput`] for what was typed wrong; otherwise if standard input cannot be read.
+pub(super) fn target(
+    args: &RequestArgs,
+    url: &Url,
+) -> anyhow::Result<(TargetSpec, BTreeMap<String, String>)> {
+    let mut headers =
+        args.headers.iter().map(|header| split_header(header)).collect::<Result<Vec<_>, _>>()?;
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        headers.insert(0, ("host".to_owned(), url.authority.clone()));
+    }
+    let body = body(args)?;
+    let default_method = if body.is_some() { "POST" } else { "GET" };
+    let method = args.method.as_deref().unwrap_or(default_method);
+    let mut target = TargetSpec::only(method, &url.path, headers, body.unwrap_or_default());
+    target.checks = checks(args)?;
+    let mut files = BTreeMap::new();
+    if args.no_templates {
+        target.path = literally(&target.path);
+        target.headers.iter_mut().for_each(|(_, value)| *value = literally(value));
+    } else {
+        // What is not text cannot have been meant as a template.
+        let body =
+            str::from_utf8(&target.body).ok().filter(|text| args.body_size.is_none() && text.contains("{{"));
+        target.body_is_template = body.is_some();
+        let texts =
+            target.headers.iter().map(|(_, value)| value.as_str()).chain([target.path.as_str()]).chain(body);
+        for name in texts.flat_map(files_of) {
+            let lines = read_text(&format!("{{{{line {name}}}}}"), Path::new(name))?;
+            if lines.trim().is_empty() {
+                return Err(BadInput(format!(
+                    "{{{{line {name}}}}}: the file has no lines; put one value on each"
+                ))
+                .into());
+            }
+            files.insert(name.to_owned(), lines);
+        }
+    }
+    Ok((target, files))
+}
+
+/// The same text as a template that expands to it.
+fn literally(text: &str) -> String {
+    text.replace("{{", "\\{{")
+}
+
+/// Names of the files in `{{line NAME}}`, wherever it stands.
+fn files_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split("{{").skip(1).filter_map(|rest| {
+        let name = rest.split("}}").next()?.trim_start().strip_prefix("line")?;
+        name.starts_with(char::is_whitespace).then(|| name.trim()).filter(|name| !name.is_empty())
+    })
+}
+
+fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {
+    if let Some(size) = args.body_size {
+        return crate::lab::upstream::bytes(&Body::Size(size)).map(Some);
+    }
+    let Some(typed) = args.body.as_deref() else { return Ok(None) };
+    Ok(Some(match typed.strip_prefix('@') {
+        None => typed.as_bytes().to_vec(),
+        Some("") => {
+            return Err(
+                BadInput("--body @ names no file; write @FILE, or @- for standard input".into()).into()
+            );
+        }
+        Some("-") => {
+            let mut bytes = Vec::new();
+            std::io::stdin().read_to_end(&mut bytes).context("cannot read the body from standard input")?;
+            bytes
+        }
+        Some(file) => read("--body", Path::new(file))?,
+    }))
+}
+
+fn checks(args: &RequestArgs) -> Result<Vec<Check>, BadInput> {
+    let mut checks: Vec<Check> = args.expect_status.iter().cloned().collect();
+    checks.extend(args.expect_header.iter().cloned());
+    checks.extend(args.expect_length.clone());
+    if let Some(typed) = &args.expect_body_equals {
+        checks.push(Check::BodyEquals(match typed.strip_prefix('@') {
+            Some(file) => read_text("--expect-body-equals", Path::new(file))?,
+            None => typed.clone(),
+        }));
+    }
+    for text in &args.expect_body {
+        if text.is_empty() {
+            return Err(BadInput("--expect-body '' is in every body; write a text, or leave it out".into()));
+        }
+        checks.push(Check::BodyContains(text.clone()));
+    }
+    Ok(checks)
+}
+
+fn split_header(text: &str) -> Result<(String, String), BadInput> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(BadInput(format!("-H {text:?} is not a header; write -H 'name: value'"))),
+    }
+}

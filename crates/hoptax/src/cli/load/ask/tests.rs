@@ -1,0 +1,318 @@
+use super::*;
+use clap::Parser;
+use hoptax_load::event_loop::Choice;
+use hoptax_load::spec::{Check, HttpVersion, Stage, TlsVersion, Verify};
+use std::path::PathBuf;
+
+#[derive(Debug, Parser)]
+struct Typed {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// The spec of a command line; `~` stands for a blank inside of an argument.
+fn typed(line: &str) -> anyhow::Result<LoadSpec> {
+    let words = line.split_whitespace().map(|word| word.replace('~', " "));
+    spec(&Typed::try_parse_from(words)?.args)
+}
+
+/// What is said of a command line that is refused.
+#[track_caller]
+fn said(line: &str) -> String {
+    let error = typed(line).expect_err(line);
+    assert!(
+        error.is::<BadInput>() || error.is::<clap::Error>(),
+        "{line}: must end with exit code 2: {error}"
+    );
+    error.to_string()
+}
+
+#[track_caller]
+fn refused(cases: &[(&str, &str)]) {
+    for (line, part) in cases {
+        let error = said(line);
+        assert!(error.contains(part), "{line}: {error}");
+    }
+}
+
+/// A directory with PEM files: what is in them is for the engine to read, that they are PEM is looked at here.
+fn pem_files() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+    let key = "-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n";
+    let locked = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMA==\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    for (name, content) in [
+        ("cert.pem", certificate.as_bytes().to_vec()),
+        ("key.pem", key.into()),
+        ("both.pem", format!("{certificate}{key}").into_bytes()),
+        ("locked.pem", locked.into()),
+        ("cert.der", vec![0x30, 0x82, 0xff]),
+    ] {
+        std::fs::write(directory.path().join(name), content).expect("written");
+    }
+    let path = directory.path().to_owned();
+    (directory, move |name: &str| path.join(name))
+}
+
+#[test]
+fn what_is_left_out_has_a_meaning() {
+    let spec = typed("load http://127.0.0.1:99/x").expect("a URL is enough");
+    assert_eq!((&spec.shape, spec.event_loop), (&Shape::Closed, Choice::Auto));
+    assert_eq!((spec.connections, spec.workers, spec.requests), (10, 1, None));
+    assert_eq!((spec.duration_ns, spec.warmup_ns), (10_000_000_000, 0));
+    assert_eq!(spec.timeouts, Timeouts::all(10_000_000_000));
+    assert_eq!((spec.http, spec.requests_per_connection), (HttpVersion::Http11, None));
+    assert!(spec.tls.is_none() && spec.sources.is_empty() && spec.files.is_empty() && !spec.windows);
+    let target = &spec.targets[0];
+    assert_eq!(target.method, "GET");
+    assert_eq!(target.headers, [("host".to_owned(), "127.0.0.1:99".to_owned())]);
+    assert!(target.checks.is_empty() && !target.body_is_template);
+}
+
+#[test]
+fn what_is_typed_arrives() {
+    let spec = typed(
+        "load http://127.0.0.1:99/ -c 7 -d 500ms -n 4k -r 60/m --arrivals jitter(20%) -H Host:a -H b:c=d -b hi \
+         --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5 --event-loop io_uring",
+    )
+    .expect("all of it is right");
+    assert_eq!(spec.shape, Shape::Open { rate: Rate::Fixed(1.0), arrivals: Arrivals::Jitter(0.2) });
+    assert_eq!((spec.connections, spec.workers, spec.requests, spec.seed), (7, 2, Some(4000), 5));
+    assert_eq!(spec.event_loop, Choice::IoUring);
+    assert_eq!((spec.duration_ns, spec.warmup_ns), (500_000_000, 2_000_000_000));
+    assert_eq!(spec.timeouts, Timeouts::all(1_000_000_000));
+    let target = &spec.targets[0];
+    assert_eq!((target.method.as_str(), target.body.as_slice()), ("POST", b"hi".as_slice()));
+    let headers = [("Host".to_owned(), "a".to_owned()), ("b".to_owned(), "c=d".to_owned())];
+    assert_eq!(target.headers, headers);
+}
+
+#[test]
+fn a_number_of_requests_alone_sets_no_time() {
+    let spec = typed("load http://127.0.0.1:99/ -n 5").expect("right");
+    assert!(spec.duration_ns > 300 * 24 * 3600 * 1_000_000_000);
+}
+
+#[test]
+fn stages_set_the_time() {
+    let spec = typed("load http://127.0.0.1:99/ -r 10/s~for~1s,ramp~to~20/s~over~2s").expect("right");
+    let stages = vec![
+        Stage { from: 10.0, to: 10.0, for_ns: 1_000_000_000 },
+        Stage { from: 10.0, to: 20.0, for_ns: 2_000_000_000 },
+    ];
+    assert_eq!(spec.shape, Shape::Open { rate: Rate::Stages(stages), arrivals: Arrivals::Constant });
+    assert_eq!(spec.duration_ns, 3_000_000_000);
+    typed("load http://127.0.0.1:99/ -r 10/s~for~1s -d 1s").expect("it says the same");
+}
+
+#[test]
+fn loads_that_cannot_be_are_refused() {
+    refused(&[
+        ("load http://127.0.0.1/ -d 5", "5s for seconds"),
+        ("load http://127.0.0.1/ -d 0s", "at least 1ms"),
+        ("load http://127.0.0.1/ -c 0", "give at least 1"),
+        ("load http://127.0.0.1/ -n ten", "not a whole number"),
+        ("load http://127.0.0.1/ -t 0", "give at least 1"),
+        ("load http://127.0.0.1/ -r 1000", "1000/s"),
+        ("load http://127.0.0.1/ -r 10/s~for~1s -d 5s", "take 1s together; leave --duration out"),
+        ("load http://127.0.0.1/ -r 10/s~fro~1s", "did you mean `for`"),
+        ("load http://127.0.0.1/ --arrivals poisson", "--rate"),
+        ("load http://127.0.0.1/ -r 1/s --arrivals poison", "did you mean `poisson`"),
+        ("load http://127.0.0.1/ --timeout 0s", "--timeout 0s gives everything up"),
+        ("load http://127.0.0.1/ --connect-timeout 0ms", "--connect-timeout 0s gives"),
+        ("load http://127.0.0.1/ --first-byte-timeout 20s", "longer than --timeout 10s"),
+        ("load http://127.0.0.1/ --cpus x", "does not name CPUs"),
+    ]);
+}
+
+#[test]
+fn timeouts_are_told_apart() {
+    let spec = typed("load http://127.0.0.1/ --timeout 3s --connect-timeout 5s --first-byte-timeout 1s")
+        .expect("right");
+    let expected =
+        Timeouts { connect_ns: 5_000_000_000, first_byte_ns: 1_000_000_000, total_ns: 3_000_000_000 };
+    assert_eq!(spec.timeouts, expected);
+}
+
+#[test]
+fn https_asks_for_tls() {
+    let tls = |line: &str| typed(line).expect(line).tls.expect("TLS");
+    let plain = tls("load https://127.0.0.1:8443/");
+    assert_eq!((plain.server_name.as_str(), &plain.verify), ("127.0.0.1", &Verify::System));
+    assert_eq!((plain.alpn.as_slice(), plain.resumption), (["http/1.1".to_owned()].as_slice(), true));
+    assert_eq!(plain.versions, [TlsVersion::Tls12, TlsVersion::Tls13]);
+    assert!(plain.client_certificate.is_none());
+    let (_kept, path) = pem_files();
+    let (ca, cert, key) = (path("cert.pem"), path("cert.pem"), path("key.pem"));
+    let line = format!(
+        "load https://127.0.0.1/ --ca {} --cert {} --key {} --server-name api.example --alpn none --tls 1.3,1.2,1.3 \
+         --no-resumption",
+        ca.display(),
+        cert.display(),
+        key.display()
+    );
+    let full = tls(&line);
+    assert!(matches!(&full.verify, Verify::Authorities(pem) if pem.contains("CERTIFICATE")));
+    let shown = full.client_certificate.expect("a certificate");
+    assert!(shown.chain.contains("CERTIFICATE") && shown.key.contains("PRIVATE KEY"));
+    assert_eq!((full.server_name.as_str(), full.alpn.len(), full.resumption), ("api.example", 0, false));
+    assert_eq!(full.versions, [TlsVersion::Tls12, TlsVersion::Tls13]);
+    let both = tls(&format!("load https://127.0.0.1/ -k --cert {}", path("both.pem").display()));
+    assert!(both.verify == Verify::Nothing && both.client_certificate.is_some());
+    assert_eq!(tls("load https://127.0.0.1/ --http 1.0").alpn, Vec::<String>::new());
+    assert_eq!(typed("load https://127.0.0.1/").expect("right").addresses[0].to_string(), "127.0.0.1:443");
+}
+
+#[test]
+fn tls_that_cannot_be_is_refused() {
+    let (_kept, path) = pem_files();
+    let with = |flags: &str, name: &str| format!("load https://127.0.0.1/ {flags} {}", path(name).display());
+    refused(&[
+        (
+            "load http://127.0.0.1/x -k",
+            "--insecure is about TLS, which http:// has not; write https://127.0.0.1/x",
+        ),
+        ("load http://127.0.0.1/ --tls 1.3", "--tls is about TLS"),
+        ("load https://127.0.0.1/ --ca /nowhere.pem", "--ca: cannot read /nowhere.pem"),
+        ("load https://127.0.0.1/ --tls 1.1", "no longer spoken"),
+        ("load https://127.0.0.1/ --alpn h2", "not spoken yet"),
+        ("load https://127.0.0.1/ --server-name a:80", "neither a host name nor an address"),
+        ("load https://127.0.0.1/ --key /x", "--cert"),
+        (&with("-k --ca", "cert.pem"), "cannot be used with"),
+        (&with("--ca", "key.pem"), "holds no certificate; is it the key?"),
+        (&with("--ca", "cert.der"), "openssl x509 -inform der"),
+        (&with("--cert", "cert.pem"), "name its file by --key"),
+        (
+            &with(&format!("--cert {} --key", path("cert.pem").display()), "cert.pem"),
+            "is it the certificate?",
+        ),
+        (&with(&format!("--cert {} --key", path("cert.pem").display()), "locked.pem"), "openssl pkey"),
+    ]);
+}
+
+#[test]
+fn connections_go_where_they_are_sent() {
+    let addresses = |line: &str| -> Vec<String> {
+        typed(line).expect(line).addresses.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        addresses("load http://nowhere.invalid/ --connect-to 127.0.0.1:81 --connect-to [::1]:82"),
+        ["127.0.0.1:81", "[::1]:82"]
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("app.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let to = format!("unix:{}", socket.display());
+    assert_eq!(addresses(&format!("load http://nowhere.invalid/ --unix {}", socket.display())), [to.clone()]);
+    assert_eq!(addresses(&format!("load http://nowhere.invalid/ --connect-to {to}")), [to]);
+    let spec = typed("load http://127.0.0.1/ --source 127.0.0.2,127.0.0.3 --http 1.0 --no-keepalive")
+        .expect("right");
+    assert_eq!(spec.sources.len(), 2);
+    assert_eq!((spec.http, spec.requests_per_connection), (HttpVersion::Http10, Some(1)));
+    let spec = typed("load http://127.0.0.1/ --requests-per-connection 1k").expect("right");
+    assert_eq!(spec.requests_per_connection, Some(1000));
+}
+
+#[test]
+fn connections_that_cannot_be_are_refused() {
+    refused(&[
+        ("load http://127.0.0.1/ --unix /nowhere.sock", "does the server run"),
+        ("load http://127.0.0.1/ --unix /dev/null", "is not a socket"),
+        ("load http://127.0.0.1/ --unix /x --connect-to 127.0.0.1:1", "cannot be used with"),
+        ("load http://127.0.0.1/ --unix /x --source 127.0.0.1", "cannot be used with"),
+        ("load http://127.0.0.1/ --connect-to 127.0.0.1", "add the port: 127.0.0.1:80"),
+        (
+            "load http://127.0.0.1/ --connect-to a:80:127.0.0.1:81",
+            "write only where to connect: 127.0.0.1:81",
+        ),
+        ("load http://127.0.0.1/ --connect-to http://127.0.0.1:1", "without a scheme"),
+        ("load http://127.0.0.1/ --connect-to 127.0.0.1:x", "write HOST:PORT"),
+        ("load http://127.0.0.1/ --source ::1", "one is IPv4 and the other IPv6"),
+        ("load http://127.0.0.1/ --source localhost", "is not an IP address"),
+        ("load http://127.0.0.1/ --source 127.0.0.1:80", "write 127.0.0.1"),
+        ("load http://127.0.0.1/ --http 2", "HTTP/1.1 and HTTP/1.0 are"),
+        ("load http://127.0.0.1/ --requests-per-connection 0", "give at least 1"),
+        ("load http://127.0.0.1/ --no-keepalive --requests-per-connection 2", "cannot be used with"),
+        ("load http://127.0.0.1/ --no-keepalive --no-keepalive", "multiple times"),
+    ]);
+    let long = format!("load http://127.0.0.1/ --unix /{}", "x".repeat(200));
+    assert!(said(&long).contains("longer than the 107 bytes"), "{}", said(&long));
+}
+
+#[test]
+fn templates_bring_their_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let tokens = directory.path().join("tokens.txt");
+    std::fs::write(&tokens, "one\ntwo\n").expect("written");
+    let tokens = tokens.display();
+    let line = format!(
+        "load http://127.0.0.1/x?n={{{{seq}}}}&u={{{{base64~{{{{line~{tokens}}}}}}}}} -b {{{{uuid}}}} -H a:{{{{random~1~9}}}}"
+    );
+    let spec = typed(&line).expect("right");
+    let target = &spec.targets[0];
+    assert_eq!(target.path, format!("/x?n={{{{seq}}}}&u={{{{base64 {{{{line {tokens}}}}}}}}}"));
+    assert!(target.body_is_template && target.headers.contains(&("a".into(), "{{random 1 9}}".into())));
+    assert_eq!(spec.files.into_iter().collect::<Vec<_>>(), [(tokens.to_string(), "one\ntwo\n".to_owned())]);
+    let spec = typed("load http://127.0.0.1/{{x -b {{y -H a:{{z --no-templates").expect("right");
+    let target = &spec.targets[0];
+    assert_eq!((target.path.as_str(), target.body.as_slice()), ("/\\{{x", b"{{y".as_slice()));
+    assert!(!target.body_is_template && target.headers.contains(&("a".into(), "\\{{z".into())));
+}
+
+#[test]
+fn bodies_come_from_text_file_and_size() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("body");
+    std::fs::write(&file, b"\xff{{ is no template").expect("written");
+    let target = |line: &str| typed(line).expect(line).targets.remove(0);
+    let read = target(&format!("load http://127.0.0.1/ -b @{}", file.display()));
+    assert_eq!((read.method.as_str(), read.body.len(), read.body_is_template), ("POST", 18, false));
+    let sized = target("load http://127.0.0.1/ --body-size 64KiB -X PUT");
+    assert_eq!((sized.method.as_str(), sized.body.len()), ("PUT", 65536));
+}
+
+#[test]
+fn checks_arrive() {
+    let spec = typed(
+        "load http://127.0.0.1/ --expect-status 200,3xx --expect-body hello --expect-body-equals hello~you \
+         --expect-length 1B-9B --expect-header a --expect-header b:c",
+    )
+    .expect("right");
+    let header = |name: &str, value: Option<&str>| Check::Header {
+        name: name.to_owned(),
+        value: value.map(str::to_owned),
+    };
+    assert_eq!(
+        spec.targets[0].checks,
+        [
+            Check::Status(vec![(200, 200), (300, 399)]),
+            header("a", None),
+            header("b", Some("c")),
+            Check::BodyLength { least: 1, most: 9 },
+            Check::BodyEquals("hello you".to_owned()),
+            Check::BodyContains("hello".to_owned()),
+        ]
+    );
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused() {
+    refused(&[
+        ("load http://127.0.0.1/ -H nonsense", "write -H 'name: value'"),
+        ("load http://127.0.0.1/ -H :x", "write -H 'name: value'"),
+        ("load 127.0.0.1", "did you mean http://127.0.0.1?"),
+        ("load http://127.0.0.1/ -b @/nowhere/at/all", "--body: cannot read /nowhere/at/all"),
+        ("load http://127.0.0.1/ -b @", "@- for standard input"),
+        ("load http://127.0.0.1/ -b x --body-size 1B", "cannot be used with"),
+        ("load http://127.0.0.1/ --body-size 64", "64B for bytes"),
+        ("load http://127.0.0.1/ --body-size 64kib", "did you mean `KiB`"),
+        ("load http://127.0.0.1/ -b {{line~/nowhere.txt}}", "{{line /nowhere.txt}}: cannot read"),
+        ("load http://127.0.0.1/ -b {{line~/dev/null}}", "has no lines"),
+        ("load http://127.0.0.1/{{seq", "has no end"),
+        ("load http://127.0.0.1/ --expect-status ok", "200, 2xx or 200-299"),
+        ("load http://127.0.0.1/ --expect-body=", "in every body"),
+        ("load http://127.0.0.1/ --expect-body-equals @/nowhere", "cannot read /nowhere"),
+        ("load http://127.0.0.1/ --expect-length 5", "5B for bytes"),
+        ("load http://127.0.0.1/ --expect-header :x", "is not a header name"),
+    ]);
+}

@@ -1,0 +1,126 @@
+//! TLS as it is typed.
+
+use super::super::args::{Alpn, ConnectionArgs, TlsArgs};
+use super::super::url::Url;
+use crate::cli::BadInput;
+use hoptax_load::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, Verify};
+use std::path::Path;
+
+/// What TLS is asked for: none by an `http` URL.
+///
+/// # Errors
+/// If flags contradict the URL, or files are not what they should be.
+pub(super) fn spec(
+    args: &TlsArgs,
+    connection: &ConnectionArgs,
+    url: &Url,
+) -> Result<Option<TlsSpec>, BadInput> {
+    if !url.tls {
+        return match first_given(args) {
+            None => Ok(None),
+            Some(flag) => Err(BadInput(format!(
+                "{flag} is about TLS, which http:// has not; write https://{}{}, or leave {flag} out",
+                url.authority, url.path
+            ))),
+        };
+    }
+    let server_name = args.server_name.clone().unwrap_or_else(|| url.host.clone());
+    if !is_server_name(&server_name) {
+        return Err(BadInput(format!(
+            "--server-name {server_name:?} is neither a host name nor an address; write one such as api.example.org"
+        )));
+    }
+    let mut versions = args.tls.clone();
+    versions.sort_unstable();
+    versions.dedup();
+    if versions.is_empty() {
+        versions = vec![TlsVersion::Tls12, TlsVersion::Tls13];
+    }
+    Ok(Some(TlsSpec {
+        server_name,
+        verify: match (&args.ca, args.insecure) {
+            (_, true) => Verify::Nothing,
+            (Some(file), false) => Verify::Authorities(certificates("--ca", file)?),
+            (None, false) => Verify::System,
+        },
+        client_certificate: client_certificate(args)?,
+        resumption: !args.no_resumption,
+        alpn: match (&args.alpn, connection.http) {
+            (Some(Alpn(names)), _) => names.clone(),
+            (None, HttpVersion::Http11) => vec!["http/1.1".to_owned()],
+            (None, HttpVersion::Http10) => Vec::new(),
+        },
+        versions,
+    }))
+}
+
+fn first_given(args: &TlsArgs) -> Option<&'static str> {
+    let given = [
+        ("--insecure", args.insecure),
+        ("--ca", args.ca.is_some()),
+        ("--cert", args.cert.is_some()),
+        ("--key", args.key.is_some()),
+        ("--server-name", args.server_name.is_some()),
+        ("--alpn", args.alpn.is_some()),
+        ("--tls", !args.tls.is_empty()),
+        ("--no-resumption", args.no_resumption),
+    ];
+    given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+}
+
+fn is_server_name(name: &str) -> bool {
+    let is_name = !name.is_empty()
+        && name.len() <= 253
+        && name.split('.').all(|label| {
+            !label.is_empty()
+                && label.len() <= 63
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        });
+    is_name || name.parse::<std::net::IpAddr>().is_ok()
+}
+
+fn client_certificate(args: &TlsArgs) -> Result<Option<ClientCertificate>, BadInput> {
+    let Some(file) = &args.cert else { return Ok(None) };
+    let chain = certificates("--cert", file)?;
+    let key = match &args.key {
+        Some(key) => pem("--key", key)?,
+        None => chain.clone(),
+    };
+    if key.contains("ENCRYPTED PRIVATE KEY-----") || key.contains("Proc-Type: 4,ENCRYPTED") {
+        return Err(BadInput(
+            "the private key is encrypted, and nobody can be asked for its password; decrypt it: `openssl pkey -in KEY \
+             -out PLAIN`"
+                .to_owned(),
+        ));
+    }
+    match (key.contains("PRIVATE KEY-----"), &args.key) {
+        (true, _) => Ok(Some(ClientCertificate { chain, key })),
+        (false, Some(key)) => {
+            Err(BadInput(format!("--key {} holds no private key; is it the certificate?", key.display())))
+        }
+        (false, None) => {
+            Err(BadInput(format!("--cert {} holds no private key; name its file by --key", file.display())))
+        }
+    }
+}
+
+fn certificates(flag: &str, file: &Path) -> Result<String, BadInput> {
+    let text = pem(flag, file)?;
+    if text.contains("-----BEGIN CERTIFICATE-----") {
+        return Ok(text);
+    }
+    Err(BadInput(format!("{flag} {} holds no certificate; is it the key?", file.display())))
+}
+
+fn pem(flag: &str, file: &Path) -> Result<String, BadInput> {
+    let refuse = || {
+        BadInput(format!(
+            "{flag} {} is not PEM; if it is DER, convert it: `openssl x509 -inform der -in {} -out FILE.pem`",
+            file.display(),
+            file.display()
+        ))
+    };
+    let bytes = super::read(flag, file)?;
+    let text = String::from_utf8(bytes).map_err(|_| refuse())?;
+    if text.contains("-----BEGIN ") { Ok(text) } else { Err(refuse()) }
+}

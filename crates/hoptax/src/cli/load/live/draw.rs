@@ -1,0 +1,271 @@
+//! Drawing the live view: as much as fits, the most important first.
+
+use super::super::causes;
+use super::super::figures::{percent, round, short, time};
+use super::super::spectrum::{bars, drawn};
+use super::model::{Model, Times};
+use hoptax_load::record::Phase;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::terminal::Frame;
+use ratatui_core::text::{Line, Span};
+
+/// What is smaller has no room for columns side by side.
+const LEAST_WIDTH: u16 = 60;
+const LEAST_HEIGHT: u16 = 16;
+const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const BAR: Style = Style::new().fg(Color::Cyan);
+const DUE: Style = Style::new().fg(Color::Yellow);
+const BAD: Style = Style::new().fg(Color::Red);
+const GOOD: Style = Style::new().fg(Color::Green);
+
+/// Draws `model` as it is at `now`.
+pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, now: u64) {
+    let area = frame.area();
+    let mut sheet = Sheet { buffer: frame.buffer_mut(), area, y: area.y };
+    if area.width >= LEAST_WIDTH && area.height >= LEAST_HEIGHT {
+        full(&mut sheet, model, now);
+    } else {
+        compact(&mut sheet, model, now);
+    }
+}
+
+/// The screen, filled from the top.
+struct Sheet<'a> {
+    buffer: &'a mut Buffer,
+    area: Rect,
+    y: u16,
+}
+
+impl Sheet<'_> {
+    fn rows_left(&self) -> u16 {
+        self.area.bottom().saturating_sub(self.y)
+    }
+
+    fn width(&self) -> usize {
+        usize::from(self.area.width)
+    }
+
+    /// Writes a line, if there is room for one more; what is too long is cut off.
+    fn line<'l>(&mut self, line: impl Into<Line<'l>>) {
+        if self.rows_left() > 0 {
+            self.buffer.set_line(self.area.x, self.y, &line.into(), self.area.width);
+            self.y += 1;
+        }
+    }
+
+    /// Writes the first of `texts` that is no longer than the screen is wide; else the last.
+    fn fitting(&mut self, texts: &[String], style: Style) {
+        let width = self.width();
+        if let Some(text) = texts.iter().find(|text| text.chars().count() <= width).or(texts.last()) {
+            self.line(Span::styled(text.as_str(), style));
+        }
+    }
+
+    /// A graph of `rows` rows: throughput as bars, what was due as marks above them.
+    fn graph(&mut self, rows: u16, (throughput, due): &(Vec<f64>, Option<Vec<f64>>)) {
+        let rows = rows.min(self.rows_left());
+        let due = due.as_deref().unwrap_or_default();
+        let most = throughput.iter().chain(due).copied().fold(0.0, f64::max);
+        if rows == 0 || most <= 0.0 {
+            self.y += rows;
+            return;
+        }
+        const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+        let eighths = |value: f64| (value / most * f64::from(rows) * 8.0).round() as usize;
+        for (x, value) in (self.area.x..self.area.right()).zip(throughput) {
+            let column = usize::from(x - self.area.x);
+            let (high, mark) = (eighths(*value), due.get(column).map(|due| eighths(*due)));
+            for row in 0..rows {
+                let below = usize::from(row) * 8;
+                let filled = high.saturating_sub(below).min(8);
+                let y = self.y + rows - 1 - row;
+                let is_mark = mark.is_some_and(|mark| mark > below && mark <= below + 8);
+                let (symbol, style) =
+                    if filled == 0 && is_mark { ("·", DUE) } else { (EIGHTHS[filled], BAR) };
+                self.buffer.set_string(x, y, symbol, style);
+            }
+        }
+        self.y += rows;
+    }
+
+    /// The spectrum of the response times so far in at most `rows` rows.
+    fn spectrum(&mut self, rows: u16, model: &Model) {
+        let histogram = model.overall();
+        let bars = bars(histogram, usize::from(rows.min(self.rows_left())));
+        let tallest = bars.iter().map(|bar| bar.count).max().unwrap_or(0);
+        let (label, share) = (10, 9);
+        let room = self.width().saturating_sub(label + share + 1);
+        for bar in bars {
+            let from = format!("{:>9} ", round(bar.from));
+            let drawn = drawn(bar.count as f64 / tallest.max(1) as f64, room);
+            let share_text = format!("{:>share$}", percent(bar.count, histogram.len()));
+            self.line(vec![
+                Span::styled(from, DIM),
+                Span::styled(format!("{drawn:room$}"), BAR),
+                Span::raw(share_text),
+            ]);
+        }
+    }
+}
+
+fn full(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
+    let spare = sheet.area.height - LEAST_HEIGHT;
+    let gap = u16::from(spare >= 5);
+    let hint = "Ctrl-C ends it";
+    let room = sheet.width() - hint.len() - 2;
+    let url: String = model.url.chars().take(room).collect();
+    let title = format!("{url:room$}  ");
+    sheet.line(vec![Span::styled(title, BOLD), Span::styled(hint, DIM)]);
+    course(sheet, model, now);
+    sheet.y += gap;
+    throughput(sheet, model, now);
+    let history = model.history(sheet.width());
+    sheet.graph(2 + (spare / 4).min(8), &history);
+    sheet.y += gap;
+    table(sheet, model);
+    sheet.y += gap;
+    sheet.line(Span::styled("Response times so far", DIM));
+    sheet.spectrum(20, model);
+}
+
+fn compact(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
+    let height = sheet.area.height;
+    if height >= 8 {
+        sheet.line(Span::styled(model.url.as_str(), BOLD));
+    }
+    course(sheet, model, now);
+    throughput(sheet, model, now);
+    let wide = sheet.width() >= 36;
+    match model.times_now().or_else(|| model.times_overall()) {
+        None => sheet.line(Span::styled("no response yet", DIM)),
+        Some(Times { p50, p90, p99, max }) => {
+            let [p50, p90, p99, max] = [p50, p90, p99, max].map(|ns| time(ns as f64));
+            if wide {
+                sheet.line(format!("p50 {p50:>9}   p90 {p90:>9}"));
+                sheet.line(format!("p99 {p99:>9}   max {max:>9}"));
+            } else {
+                sheet.line(format!("p50 {p50:>9}"));
+                sheet.line(format!("p99 {p99:>9}"));
+            }
+        }
+    }
+    outcomes(model, 1).into_iter().for_each(|line| sheet.line(line));
+    if sheet.rows_left() >= 5 {
+        let history = model.history(sheet.width());
+        sheet.graph(1, &history);
+    }
+    if sheet.rows_left() >= 3 {
+        sheet.spectrum(20, model);
+    }
+}
+
+/// Phase, progress, time left.
+fn course(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
+    let course = model.course(now);
+    let phase = match course.phase {
+        None => "starting",
+        Some(Phase::Connecting) => "connecting",
+        Some(Phase::Warmup) => "warming up",
+        Some(Phase::Measuring) => "measuring",
+        Some(Phase::Draining) => "draining",
+    };
+    let elapsed = seconds(course.elapsed);
+    let left = course.left.map(|left| format!("{} left", seconds(left)));
+    let Some(share) = course.share else {
+        let count = model.connections;
+        let texts = [
+            format!("{phase} {count} connections, {elapsed}"),
+            format!("{phase} {elapsed}"),
+            phase.to_owned(),
+        ];
+        let texts = if course.phase == Some(Phase::Connecting) { &texts[..] } else { &texts[1..] };
+        return sheet.fitting(texts, Style::new());
+    };
+    let left = left.unwrap_or_default();
+    let texts = [
+        format!(" {:>3.0} %  {phase} {elapsed}, {left}", share * 100.0),
+        format!(" {:>3.0} % {left}", share * 100.0),
+    ];
+    let width = sheet.width();
+    let text = texts.iter().find(|text| text.chars().count() + 20 <= width).unwrap_or(&texts[1]);
+    let room = width.saturating_sub(text.chars().count());
+    let bar = drawn(share, room);
+    let rest = "░".repeat(room.saturating_sub(bar.chars().count()));
+    sheet.line(vec![Span::styled(bar, GOOD), Span::styled(rest, DIM), Span::raw(text.as_str())]);
+}
+
+fn throughput(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
+    let (now_text, mean) = (short(model.throughput_now()), short(model.throughput()));
+    let due = model.rate(now).map(short);
+    let texts = match due {
+        Some(due) => [
+            format!("Throughput {now_text}/s now, {mean}/s so far; {due}/s due"),
+            format!("{now_text}/s now, {mean}/s mean, {due}/s due"),
+            format!("{now_text}/s of {due}/s"),
+        ],
+        None => [
+            format!("Throughput {now_text} requests/s now, {mean}/s so far"),
+            format!("{now_text}/s now, {mean}/s mean"),
+            format!("{now_text}/s"),
+        ],
+    };
+    sheet.fitting(&texts, BOLD);
+}
+
+/// Times on the left, outcomes on the right.
+fn table(sheet: &mut Sheet<'_>, model: &Model) {
+    const LEFT: usize = 34;
+    let (now, overall) = (model.times_now(), model.times_overall());
+    let mut rows = vec![(format!("{:5}{:>12}{:>12}", "", "last second", "so far"), DIM)];
+    let of: [(&str, fn(&Times) -> u64); 4] =
+        [("p50", |t| t.p50), ("p90", |t| t.p90), ("p99", |t| t.p99), ("max", |t| t.max)];
+    for (name, value) in of {
+        let text = |times: &Option<Times>| {
+            times.as_ref().map_or_else(|| "-".to_owned(), |times| time(value(times) as f64))
+        };
+        rows.push((format!("{name:5}{:>12}{:>12}", text(&now), text(&overall)), Style::new()));
+    }
+    let mut right = outcomes(model, rows.len() - 1).into_iter();
+    for (left, style) in rows {
+        let mut line = Line::from(Span::styled(format!("{left:LEFT$}"), style));
+        line.spans.extend(right.next().into_iter().flat_map(|line| line.spans));
+        sheet.line(line);
+    }
+}
+
+/// What became of the requests: one line on all, and one for each of the commonest causes, at most `most`.
+fn outcomes(model: &Model, most: usize) -> Vec<Line<'static>> {
+    let totals = model.totals();
+    let bad = totals.bad();
+    let completed = format!(", {} completed", short(totals.completed as f64));
+    if bad == 0 {
+        return vec![Line::from(vec![Span::styled("none failed", GOOD), Span::raw(completed)])];
+    }
+    let failed = format!("{} failed", short(bad as f64));
+    let mut lines = vec![Line::from(vec![Span::styled(failed, BAD), Span::raw(completed)])];
+    let mut causes: Vec<(u64, &str)> =
+        totals.causes.iter().map(|(cause, count)| (*count, causes::words(*cause))).collect();
+    causes.push((totals.completed.saturating_sub(totals.ok), "not a success"));
+    causes.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let told = causes.into_iter().filter(|(count, _)| *count > 0).take(most);
+    lines.extend(told.map(|(count, text)| Line::styled(format!("{:>6} {text}", short(count as f64)), BAD)));
+    lines
+}
+
+/// Whole seconds, and tenths below ten.
+fn seconds(nanoseconds: u64) -> String {
+    let tenths = nanoseconds / 100_000_000;
+    match tenths {
+        0..100 => format!("{}.{} s", tenths / 10, tenths % 10),
+        100..6000 => format!("{} s", tenths / 10),
+        6000..36_000 => format!("{} m {} s", tenths / 600, tenths / 10 % 60),
+        _ => format!("{} h {} m", tenths / 36_000, tenths / 600 % 60),
+    }
+}
+
+#[cfg(test)]
+#[path = "draw_tests.rs"]
+mod tests;

@@ -1,0 +1,129 @@
+use super::super::model::tests::{open, phase, spec, window};
+use super::*;
+use hoptax_load::record::Cause;
+use hoptax_load::spec::{Rate, Shape};
+use ratatui_core::backend::TestBackend;
+use ratatui_core::terminal::Terminal;
+
+const S: u64 = 1_000_000_000;
+const START: u64 = 1_000 * S;
+
+/// Four seconds of a ten seconds' load of 5000/s, of which a little fails.
+fn model() -> Model {
+    let mut model =
+        Model::new("http://127.0.0.1:8080/orders?id={{seq}}", &spec(open(Rate::Fixed(1000.0)), 1, 10, None));
+    model.hear(phase(Phase::Measuring, START));
+    for index in 0..40 {
+        let times: Vec<u64> = (0..80 + index).map(|at| 80 + at * at / 3).collect();
+        model.hear(window(index, &times, (index == 7).then_some((Cause::ClosedBeforeResponse, 3))));
+    }
+    model
+}
+
+/// What stands on a screen of this size, line by line.
+fn screen(model: &Model, width: u16, height: u16, now: u64) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+    terminal.draw(|frame| draw(frame, model, now)).expect("drawn");
+    let buffer = terminal.backend().buffer();
+    let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    (0..height).map(row).collect()
+}
+
+#[track_caller]
+fn shows(lines: &[String], parts: &[&str]) {
+    let text = lines.join("\n");
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn eighty_columns_show_everything() {
+    let lines = screen(&model(), 80, 24, START + 4 * S);
+    shows(
+        &lines,
+        &[
+            "http://127.0.0.1:8080/orders?id={{seq}}",
+            "Ctrl-C ends it",
+            "40 %  measuring 4.0 s, 6.0 s left",
+            "1.15k/s now, 995/s so far; 1.00k/s due",
+            "last second",
+            "so far",
+            "p50",
+            "p90",
+            "p99",
+            "max",
+            "3 failed, 3.98k completed",
+            "closed before the response",
+            "Response times so far",
+            "\n     1 ms █",
+        ],
+    );
+    assert!(lines.iter().filter(|line| line.contains('█')).count() > 8, "{lines:#?}");
+    assert!(
+        lines.iter().any(|line| line.contains('·')),
+        "marks where less was done than was due: {lines:#?}"
+    );
+}
+
+#[test]
+fn a_little_screen_shows_what_matters_most() {
+    let lines = screen(&model(), 20, 5, START + 4 * S);
+    shows(&lines, &["40 % 6.0 s left", "1.15k/s of 1.00k/s", "p50", "p99", "3 failed, 3.98k"]);
+    let lines = screen(&model(), 40, 12, START + 4 * S);
+    shows(&lines, &["http://127.0.0.1", "now,", "p90", "max", "3 failed", "µs", "%"]);
+    let lines = screen(&model(), 200, 50, START + 4 * S);
+    shows(&lines, &["Response times so far", "3 failed", "6.0 s left"]);
+}
+
+#[test]
+fn every_size_and_state_can_be_drawn() {
+    let states = [
+        Model::new("u", &spec(Shape::Closed, 1, 10, None)),
+        {
+            let mut model = Model::new("http://[::1]/ü", &spec(Shape::Closed, 2, 10, Some(5)));
+            model.hear(phase(Phase::Connecting, START));
+            model
+        },
+        {
+            let mut model = Model::new("u", &spec(Shape::Closed, 1, 10, None));
+            model.hear(phase(Phase::Measuring, START));
+            model.hear(window(0, &[], Some((Cause::ConnectRefused, 1_000_000_000))));
+            model
+        },
+        {
+            let mut model = model();
+            model.hear(phase(Phase::Draining, START + 10 * S));
+            model
+        },
+        model(),
+    ];
+    for model in &states {
+        for (width, height) in [
+            (0, 0),
+            (1, 1),
+            (2, 3),
+            (10, 2),
+            (20, 5),
+            (59, 16),
+            (60, 15),
+            (60, 16),
+            (61, 21),
+            (300, 4),
+            (3, 80),
+        ] {
+            let lines = screen(model, width, height, START + S);
+            assert_eq!(lines.len(), usize::from(height));
+        }
+    }
+    shows(&screen(&states[1], 80, 24, START + S), &["connecting 10 connections, 1.0 s"]);
+    shows(&screen(&states[2], 80, 24, START + S), &["1.00G failed", "connect refused"]);
+    shows(&screen(&states[0], 40, 6, START), &["starting", "no response yet"]);
+    shows(&screen(&states[3], 80, 24, START + 11 * S), &["draining"]);
+}
+
+#[test]
+fn times_are_short() {
+    let texts = [0, 9_960_000_000, 10 * S, 599 * S, 61 * 60 * S, 659 * S].map(seconds);
+    assert_eq!(texts, ["0.0 s", "9.9 s", "10 s", "599 s", "1 h 1 m", "10 m 59 s"].map(str::to_owned));
+}

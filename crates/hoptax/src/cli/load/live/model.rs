@@ -1,0 +1,271 @@
+//! What the live view knows: phases and windows in, numbers out. It reads no clock and draws nothing.
+
+use hdrhistogram::Histogram;
+use hoptax_load::histogram::{WINDOW_DIGITS, empty};
+use hoptax_load::record::{Cause, Phase, Progress, WINDOW_NS, Window};
+use hoptax_load::spec::{LoadSpec, Rate, Shape};
+use std::collections::{BTreeMap, VecDeque};
+
+const SECOND: f64 = 1e9;
+/// Windows that "now" is made of: one second.
+const RECENT: usize = 10;
+
+/// Everything told so far.
+#[derive(Debug)]
+pub(super) struct Model {
+    pub(super) url: String,
+    pub(super) connections: u32,
+    rate: Option<Rate>,
+    duration: Option<u64>,
+    pub(super) requests: Option<u64>,
+    workers: u32,
+    phase: Option<(Phase, u64)>,
+    /// When the measured time began.
+    start: Option<u64>,
+    /// By number of the window, over all workers.
+    windows: Vec<Cell>,
+    /// The last few windows' response times, the newest at the back.
+    recent: VecDeque<(usize, Histogram<u64>)>,
+    overall: Histogram<u64>,
+    totals: Totals,
+}
+
+/// One window, over all workers that have told it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    told: u32,
+    completed: u64,
+}
+
+/// Sums over all windows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) sent: u64,
+    pub(super) completed: u64,
+    pub(super) ok: u64,
+    pub(super) timeouts: u64,
+    pub(super) errors: u64,
+    pub(super) causes: BTreeMap<Cause, u64>,
+}
+
+impl Totals {
+    /// Failures, and responses that were no success.
+    pub(super) fn bad(&self) -> u64 {
+        self.timeouts + self.errors + self.completed.saturating_sub(self.ok)
+    }
+}
+
+/// How far the load has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Course {
+    pub(super) phase: Option<Phase>,
+    /// Since this phase began, or since the measured time began, nanoseconds.
+    pub(super) elapsed: u64,
+    /// Until its end, nanoseconds, where that is known.
+    pub(super) left: Option<u64>,
+    /// 0 to 1, where the end is known.
+    pub(super) share: Option<f64>,
+}
+
+/// Percentiles of some response times, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) p50: u64,
+    pub(super) p90: u64,
+    pub(super) p99: u64,
+    pub(super) max: u64,
+}
+
+impl Model {
+    pub(super) fn new(url: &str, spec: &LoadSpec) -> Self {
+        Self {
+            url: url.to_owned(),
+            connections: spec.connections,
+            rate: match &spec.shape {
+                Shape::Closed => None,
+                Shape::Open { rate, .. } => Some(rate.clone()),
+            },
+            duration: (spec.duration_ns < super::super::ask::UNBOUNDED.as_nanos() as u64)
+                .then_some(spec.duration_ns),
+            requests: spec.requests,
+            workers: spec.workers.min(spec.connections).max(1),
+            phase: None,
+            start: None,
+            windows: Vec::new(),
+            recent: VecDeque::new(),
+            overall: empty(WINDOW_DIGITS),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Takes in what the generator tells.
+    pub(super) fn hear(&mut self, told: Progress) {
+        match told {
+            Progress::Phase(line) => {
+                self.phase = Some((line.phase, line.at_ns));
+                if line.phase == Phase::Measuring {
+                    self.start = Some(line.at_ns);
+                }
+            }
+            Progress::Window { index, window } => self.add(index as usize, window),
+        }
+    }
+
+    fn add(&mut self, index: usize, window: Window) {
+        if self.windows.len() <= index {
+            self.windows.resize(index + 1, Cell::default());
+        }
+        let cell = &mut self.windows[index];
+        cell.told += 1;
+        cell.completed += window.completed;
+        let totals = &mut self.totals;
+        totals.sent += window.sent;
+        totals.completed += window.completed;
+        totals.ok += window.ok;
+        totals.timeouts += window.timeouts;
+        totals.errors += window.errors;
+        for (cause, count) in window.causes {
+            *totals.causes.entry(cause).or_default() += count;
+        }
+        // What cannot be read is missing from the view, and will be told of by the record.
+        let Some(Ok(times)) = window.response_time.map(|encoded| encoded.decode()) else { return };
+        let _ = self.overall.add(&times);
+        if let Some((_, sum)) = self.recent.iter_mut().find(|(known, _)| *known == index) {
+            let _ = sum.add(&times);
+            return;
+        }
+        self.recent.push_back((index, times));
+        let newest = self.windows.len();
+        self.recent.retain(|(known, _)| known + RECENT >= newest);
+    }
+
+    /// How many windows are whole: told by every worker, as are all before them.
+    fn whole(&self) -> usize {
+        let lagging = self.windows.iter().rev().take_while(|cell| cell.told < self.workers).count();
+        self.windows.len() - lagging
+    }
+
+    pub(super) fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// The response times so far.
+    pub(super) fn overall(&self) -> &Histogram<u64> {
+        &self.overall
+    }
+
+    /// Percentiles of the response times so far.
+    pub(super) fn times_overall(&self) -> Option<Times> {
+        Times::of(&self.overall)
+    }
+
+    /// Percentiles of the last second's response times.
+    pub(super) fn times_now(&self) -> Option<Times> {
+        let mut sum = empty(WINDOW_DIGITS);
+        for (_, histogram) in &self.recent {
+            let _ = sum.add(histogram);
+        }
+        Times::of(&sum)
+    }
+
+    /// Requests per second over the last second.
+    pub(super) fn throughput_now(&self) -> f64 {
+        let whole = self.whole();
+        mean(&self.windows[whole.saturating_sub(RECENT)..whole])
+    }
+
+    /// Requests per second since the measured time began.
+    pub(super) fn throughput(&self) -> f64 {
+        mean(&self.windows[..self.whole()])
+    }
+
+    /// Requests due per second at `now`, in an open loop.
+    pub(super) fn rate(&self, now: u64) -> Option<f64> {
+        let at = now.saturating_sub(self.start.unwrap_or(now));
+        self.rate.as_ref().map(|rate| rate_at(rate, at))
+    }
+
+    /// Requests per second over time, in at most `columns` stretches of equal length; and the rates due in them, of an open
+    /// loop.
+    pub(super) fn history(&self, columns: usize) -> (Vec<f64>, Option<Vec<f64>>) {
+        let cells = &self.windows[..self.whole()];
+        if columns == 0 || cells.is_empty() {
+            return (Vec::new(), self.rate.as_ref().map(|_| Vec::new()));
+        }
+        let per_column = cells.len().div_ceil(columns);
+        let throughput: Vec<f64> = cells.chunks(per_column).map(mean).collect();
+        let due = self.rate.as_ref().map(|rate| {
+            let middle = |column: usize| ((2 * column + 1) * per_column) as u64 * WINDOW_NS / 2;
+            (0..throughput.len()).map(|column| rate_at(rate, middle(column))).collect()
+        });
+        (throughput, due)
+    }
+
+    /// How far the load has come at `now`.
+    pub(super) fn course(&self, now: u64) -> Course {
+        let Some((phase, at)) = self.phase else {
+            return Course { phase: None, elapsed: 0, left: None, share: None };
+        };
+        let elapsed = now.saturating_sub(self.start.unwrap_or(at));
+        let course = Course { phase: Some(phase), elapsed, left: None, share: None };
+        if phase != Phase::Measuring {
+            return course;
+        }
+        let by_time = self.duration.map(|duration| {
+            (duration.saturating_sub(elapsed), (elapsed as f64 / duration.max(1) as f64).min(1.0))
+        });
+        let by_count = self.requests.map(|requests| {
+            let done = self.totals.completed + self.totals.timeouts + self.totals.errors;
+            let missing = requests.saturating_sub(done) as f64;
+            let throughput = self.throughput();
+            let left = if throughput > 0.0 { missing / throughput * SECOND } else { f64::INFINITY };
+            (left as u64, (done as f64 / requests.max(1) as f64).min(1.0))
+        });
+        // Whichever ends it sooner.
+        let end = match (by_time, by_count) {
+            (Some(time), Some(count)) => Some(if count.0 < time.0 { count } else { time }),
+            (time, count) => time.or(count),
+        };
+        let left = end.map(|end| end.0).filter(|left| *left < u64::MAX);
+        Course { left, share: end.map(|end| end.1), ..course }
+    }
+}
+
+impl Times {
+    fn of(histogram: &Histogram<u64>) -> Option<Self> {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        (!histogram.is_empty()).then(|| Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            max: histogram.max(),
+        })
+    }
+}
+
+/// Completed per second.
+fn mean(cells: &[Cell]) -> f64 {
+    let completed: u64 = cells.iter().map(|cell| cell.completed).sum();
+    completed as f64 * SECOND / (cells.len().max(1) as f64 * WINDOW_NS as f64)
+}
+
+/// Requests due per second `at` nanoseconds after the measured time began.
+fn rate_at(rate: &Rate, at: u64) -> f64 {
+    let stages = match rate {
+        Rate::Fixed(rate) => return *rate,
+        Rate::Stages(stages) => stages,
+    };
+    let mut start = 0;
+    for stage in stages {
+        if at < start + stage.for_ns {
+            let share = (at - start) as f64 / stage.for_ns as f64;
+            return stage.from + (stage.to - stage.from) * share;
+        }
+        start += stage.for_ns;
+    }
+    stages.last().map_or(0.0, |stage| stage.to)
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,61 @@
+//! Colours, where there is a terminal that shows them and nobody asked for none.
+
+use std::fmt;
+use std::io::IsTerminal;
+
+/// Paints, or does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Paint {
+    on: bool,
+}
+
+/// What a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ink {
+    /// What is looked for first.
+    Strong,
+    /// What explains.
+    Faint,
+    /// A doubt.
+    Doubt,
+    /// A failure.
+    Failure,
+}
+
+impl Paint {
+    /// Never paints.
+    #[cfg(test)]
+    pub(super) const OFF: Self = Self { on: false };
+
+    /// Paints if `out` is a terminal, and neither `NO_COLOR` (no-color.org) nor `TERM=dumb` is set.
+    pub(super) fn on(out: &impl IsTerminal) -> Self {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
+        Self { on: out.is_terminal() && !set("NO_COLOR") && !dumb }
+    }
+
+    /// `text` in `ink`.
+    pub(super) fn ink<T: fmt::Display>(self, ink: Ink, text: T) -> String {
+        if !self.on {
+            return text.to_string();
+        }
+        let code = match ink {
+            Ink::Strong => "1",
+            Ink::Faint => "2",
+            Ink::Doubt => "33",
+            Ink::Failure => "31",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_off_leaves_text_alone() {
+        assert_eq!(Paint::OFF.ink(Ink::Failure, "no"), "no");
+        assert_eq!(Paint { on: true }.ink(Ink::Failure, "no"), "\x1b[31mno\x1b[0m");
+    }
+}

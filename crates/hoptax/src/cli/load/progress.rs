@@ -1,0 +1,30 @@
+//! One line on a terminal that says what is going on, where there is no live view.
+
+use crate::plan::units;
+use hoptax_load::record::{Phase, Progress};
+use hoptax_load::spec::LoadSpec;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+/// An observer that keeps the line.
+pub(super) fn line(spec: &LoadSpec) -> impl FnMut(Progress) {
+    let measuring = match spec.requests {
+        Some(requests) => format!("measuring {requests} requests"),
+        None => format!("measuring for {}", units::show_duration(Duration::from_nanos(spec.duration_ns))),
+    };
+    let shown = std::io::stderr().is_terminal();
+    move |told| {
+        let Progress::Phase(line) = told else { return };
+        if !shown {
+            return;
+        }
+        let text = match line.phase {
+            Phase::Connecting => "connecting",
+            Phase::Warmup => "warming up",
+            Phase::Measuring => &measuring,
+            Phase::Draining => "",
+        };
+        let hint = if text.is_empty() { "" } else { " (Ctrl-C ends it early)" };
+        eprint!("\r\x1b[2K{text}{hint}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Connections, TLS, and what became of the requests.
+
+use super::super::causes;
+use super::super::figures::thousands;
+use super::super::paint::Ink;
+use super::{LABEL, Summary, WIDTH, cut, line, write_wrapped};
+use hoptax_load::spec::Verify;
+use std::collections::BTreeMap;
+use std::fmt;
+
+impl Summary<'_> {
+    pub(super) fn connections(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connections = self.record.connections;
+        writeln!(f)?;
+        let (asked, established) = (thousands(connections.asked), thousands(connections.established));
+        line(f, "Connections", &format!("{asked} asked, {established} established when traffic began"))?;
+        let (opened, closed) = (thousands(connections.opened), thousands(connections.closed_by_peer));
+        line(f, "", &format!("{opened} opened while measuring, {closed} closed by the other side"))
+    }
+
+    pub(super) fn tls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(asked), Some(tls)) = (&self.spec.tls, &self.record.tls) else { return Ok(()) };
+        let agreed = [("", &tls.versions), ("", &tls.cipher_suites), ("ALPN ", &tls.alpn)];
+        let agreed = agreed.map(|(name, tally)| format!("{name}{}", names(tally)));
+        let agreed = if tls.handshakes == 0 { "no handshake was done".to_owned() } else { agreed.join(", ") };
+        write!(f, "{:LABEL$}", "TLS")?;
+        write_wrapped(f, &agreed, &" ".repeat(LABEL))?;
+        let mut done =
+            format!("{} handshakes, {} resumed", thousands(tls.handshakes), thousands(tls.resumed));
+        if asked.verify == Verify::Nothing {
+            done.push_str(", certificates not checked");
+        }
+        line(f, "", &done)
+    }
+
+    pub(super) fn outcomes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = &self.record.counts;
+        let statuses = counts.status.iter().map(|(status, count)| format!("{status}: {}", thousands(*count)));
+        let statuses = statuses.collect::<Vec<_>>().join("  ");
+        write!(f, "{:LABEL$}", "Status")?;
+        write_wrapped(f, if statuses.is_empty() { "none" } else { &statuses }, &" ".repeat(LABEL))?;
+        if counts.ok < counts.completed {
+            let failed = counts.completed - counts.ok;
+            line(f, "Not a success", &self.paint.ink(Ink::Failure, thousands(failed)))?;
+        }
+        for (text, count) in &counts.failed_checks {
+            self.counted(f, *count, text)?;
+        }
+        for (name, count) in [
+            ("Timeouts", counts.timeouts),
+            ("Connect errors", counts.connect_errors),
+            ("Resets", counts.resets),
+            ("Bad responses", counts.bad_responses),
+            ("Unsent", counts.unsent),
+            ("In flight", counts.in_flight),
+        ] {
+            if count > 0 {
+                line(f, name, &self.paint.ink(Ink::Failure, thousands(count)))?;
+            }
+        }
+        for (cause, count) in &counts.causes {
+            self.counted(f, *count, causes::words(*cause))?;
+        }
+        if !counts.errors.is_empty() && !counts.causes.is_empty() {
+            line(f, "In detail", "")?;
+        }
+        for (text, count) in &counts.errors {
+            self.counted(f, *count, text)?;
+        }
+        Ok(())
+    }
+
+    fn counted(&self, f: &mut fmt::Formatter<'_>, count: u64, text: &str) -> fmt::Result {
+        writeln!(f, "  {:>11} × {}", thousands(count), cut(text, WIDTH - 16))
+    }
+}
+
+/// The names of a tally, with their counts where there are several.
+fn names(tally: &BTreeMap<String, u64>) -> String {
+    if tally.len() == 1 {
+        return tally.keys().next().cloned().unwrap_or_default();
+    }
+    let names = tally.iter().map(|(name, count)| format!("{name} ({})", thousands(*count)));
+    names.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,257 @@
+use super::super::live::model_spec;
+use super::*;
+use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
+use hoptax_load::record::{
+    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, RECORD_SCHEMA, TargetRecord,
+    TlsTally, Window,
+};
+use hoptax_load::spec::{Arrivals, Stage, TlsSpec, TlsVersion, Verify};
+
+const S: u64 = 1_000_000_000;
+
+fn histogram(digits: u8, values: impl IntoIterator<Item = u64>) -> Encoded {
+    let mut histogram = empty(digits);
+    values.into_iter().for_each(|value| histogram.record(value).expect("in range"));
+    Encoded::new(&histogram)
+}
+
+/// A second in which 1,000 requests took 100 µs to 1.1 ms.
+fn record() -> LoadRecord {
+    let times = || histogram(TRIAL_DIGITS, (0..1000).map(|at| 100_000 + at * 1000));
+    LoadRecord {
+        schema: RECORD_SCHEMA,
+        event_loop: "epoll".into(),
+        workers: 1,
+        started_unix_ns: 0,
+        started_ns: 0,
+        measured_ns: S,
+        interrupted: false,
+        counts: Counts {
+            scheduled: 1000,
+            sent: 1000,
+            completed: 1000,
+            ok: 1000,
+            status: [(200, 1000)].into(),
+            ..Counts::default()
+        },
+        completed_in_time: 1000,
+        lifetime: Lifetime::default(),
+        connections: Connections { asked: 10, established: 10, reused: 1000, ..Connections::default() },
+        bytes: Bytes { sent: 1000, received: 100_000, body: 64_000 },
+        histograms: Histograms {
+            response_time: times(),
+            service_time: times(),
+            send_lag: histogram(TRIAL_DIGITS, [0; 1000]),
+            first_byte: times(),
+            connect: times(),
+            tls_handshake: None,
+        },
+        targets: Vec::new(),
+        tls: None,
+        cpu: GeneratorCpu { used_ns: S / 10, busiest_worker_ns: S / 10 },
+        rss_bytes_max: 0,
+        windows: Vec::new(),
+    }
+}
+
+/// The summary of `record`; none of its lines is too long.
+#[track_caller]
+fn told(spec: &LoadSpec, record: &LoadRecord) -> String {
+    let made = Made { url: "http://127.0.0.1/", spec, record };
+    let text = Summary::new(&made, Paint::OFF).expect("readable").to_string();
+    for line in text.lines() {
+        assert!(line.chars().count() <= WIDTH, "{} columns: {line:?} in\n{text}", line.chars().count());
+    }
+    text
+}
+
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+}
+
+fn closed() -> LoadSpec {
+    model_spec(Shape::Closed, 1, 1, None)
+}
+
+fn open(rate: Rate) -> LoadSpec {
+    model_spec(Shape::Open { rate, arrivals: Arrivals::Jitter(0.1) }, 1, 1, None)
+}
+
+#[test]
+fn a_load_that_went_well_raises_no_doubt() {
+    let text = told(&closed(), &record());
+    says(
+        &text,
+        &[
+            "closed loop, 10 connections, 1 worker on epoll",
+            "1,000.0 requests/s",
+            "Response times",
+            "200: 1,000",
+        ],
+    );
+    assert!(!text.contains('!') && !text.contains("TLS") && !text.contains("Not a success"), "{text}");
+    let text = told(&open(Rate::Fixed(1000.0)), &record());
+    says(&text, &["open loop at 1000/s, jitter arrivals", "send lag", "service time"]);
+    assert!(!text.contains('!'), "{text}");
+}
+
+#[test]
+fn tls_is_told() {
+    let mut spec = closed();
+    spec.tls = Some(TlsSpec {
+        server_name: "a".into(),
+        verify: Verify::Nothing,
+        client_certificate: None,
+        resumption: true,
+        alpn: Vec::new(),
+        versions: vec![TlsVersion::Tls13],
+    });
+    let mut record = record();
+    let tally = |name: &str, count| [(name.to_owned(), count)].into();
+    record.tls = Some(TlsTally {
+        handshakes: 1234,
+        resumed: 1000,
+        versions: tally("TLSv1.3", 1234),
+        cipher_suites: tally("TLS13_AES_256_GCM_SHA384", 1234),
+        alpn: tally("http/1.1", 1234),
+    });
+    record.histograms.tls_handshake = Some(record.histograms.connect.clone());
+    says(
+        &told(&spec, &record),
+        &[
+            "TLS            TLSv1.3, TLS13_AES_256_GCM_SHA384, ALPN http/1.1",
+            "1,234 handshakes, 1,000 resumed, certificates not checked",
+        ],
+    );
+    // Six columns of times fit, too.
+    spec.shape = Shape::Open { rate: Rate::Fixed(1000.0), arrivals: Arrivals::Constant };
+    says(&told(&spec, &record), &["   response    service   send lag first byte    connect        TLS"]);
+    record.tls.as_mut().expect("set").versions.insert("TLSv1.2".into(), 7);
+    says(&told(&spec, &record), &["TLSv1.2 (7) TLSv1.3 (1,234)"]);
+}
+
+#[test]
+fn failures_are_told_by_cause_and_check() {
+    let mut record = record();
+    record.counts = Counts {
+        scheduled: 1000,
+        sent: 990,
+        completed: 900,
+        ok: 800,
+        status: [(200, 800), (500, 100)].into(),
+        failed_checks: [("the body does not contain \"hello\" ".repeat(4), 100)].into(),
+        timeouts: 60,
+        connect_errors: 30,
+        resets: 10,
+        causes: [(Cause::ResponseTimeout, 60), (Cause::PortsExhausted, 30), (Cause::ResetInResponse, 10)]
+            .into(),
+        errors: [("connection reset by peer".to_owned(), 10)].into(),
+        ..Counts::default()
+    };
+    let text = told(&closed(), &record);
+    says(
+        &text,
+        &[
+            "Not a success  100",
+            "100 × the body does not contain",
+            "Timeouts       60",
+            "60 × no response within --timeout",
+            "30 × all local ports in use (see --source)",
+            "10 × connection reset by peer",
+            "60 of these are timeouts",
+            "40 more requests failed",
+            "! 100 of 1,000 requests failed",
+        ],
+    );
+}
+
+#[test]
+fn doubts_come_with_advice() {
+    let mut busy = record();
+    busy.cpu.busiest_worker_ns = S * 97 / 100;
+    says(&told(&closed(), &busy), &["! The busiest worker was on a CPU for 97 % of the time", "--workers 2"]);
+
+    let mut short = record();
+    short.connections.established = 9;
+    says(&told(&closed(), &short), &["! Only 9 of 10 connections stood"]);
+
+    let mut opened = record();
+    opened.connections.opened = 1000;
+    says(
+        &told(&closed(), &opened),
+        &["! 1,000 connections were opened for 1,000 requests", "--no-keepalive"],
+    );
+    let mut asked_for = closed();
+    asked_for.requests_per_connection = Some(1);
+    assert!(!told(&asked_for, &opened).contains('!'), "what was asked for is no doubt");
+
+    let mut missed = record();
+    missed.completed_in_time = 900;
+    let open = open(Rate::Fixed(1000.0));
+    says(&told(&open, &missed), &["! 1,000.0 requests/s were due and 900.0 completed", "Lower the rate"]);
+    missed.histograms.service_time = histogram(TRIAL_DIGITS, [11_000_000; 900]);
+    says(&told(&open, &missed), &["All connections were busy", "-c 20"]);
+    assert!(!told(&closed(), &missed).contains('!'), "a closed loop has no rate to miss");
+
+    let mut late = record();
+    late.histograms.send_lag = histogram(TRIAL_DIGITS, [2_000_000; 1000]);
+    says(
+        &told(&open, &late),
+        &["! 1 % of the requests left more than 2.00 ms after they were due", "--cpus"],
+    );
+}
+
+#[test]
+fn targets_stand_side_by_side() {
+    let mut record = record();
+    let target = |name: &str, ok| TargetRecord {
+        name: name.to_owned(),
+        scheduled: 500,
+        completed: 480,
+        ok,
+        failed: 20,
+        response_time: record.histograms.response_time.clone(),
+        service_time: record.histograms.service_time.clone(),
+    };
+    record.targets = vec![target("orders", 480), target(&"a long name ".repeat(9), 470)];
+    let text = told(&closed(), &record);
+    says(&text, &["target  ", "\norders ", "…"]);
+    let row = text.lines().find(|line| line.starts_with("a long name")).expect("a row");
+    assert!(row.ends_with("      30"), "20 failed and 10 were no success: {row}");
+}
+
+#[test]
+fn stages_have_the_windows_inside_of_them() {
+    let stages = vec![
+        Stage { from: 100.0, to: 100.0, for_ns: S / 4 },
+        Stage { from: 100.0, to: 900.0, for_ns: S / 2 },
+        Stage { from: 900.0, to: 0.0, for_ns: S },
+    ];
+    let mut record = record();
+    let window = |index: u64| Window {
+        completed: index,
+        ok: index,
+        response_time: Some(histogram(WINDOW_DIGITS, [(index + 1) * 1_000_000])),
+        ..Window::default()
+    };
+    record.windows = (0..7).map(window).collect();
+    let text = told(&open(Rate::Stages(stages)), &record);
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+    // Windows 0 and 1 lie in the first; 3 to 6 in the second; none in the third.
+    let first = row("100/s for 250ms").expect("a row");
+    assert!(first.contains(" 5.0/s") && first.contains("2.0"), "{first}");
+    let second = row("ramp from 100/s to 900/s over 500ms").expect("a row");
+    assert!(second.contains(" 45.0/s"), "{second}");
+    assert_eq!(row("ramp from 900/s"), None);
+}
+
+#[test]
+fn long_lines_are_broken_at_blanks() {
+    assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+    assert_eq!(wrapped("a verylongword b", 5), ["a", "verylongword", "b"]);
+    assert_eq!(wrapped("", 5), [""]);
+    assert_eq!(["abc", "abcd", "äöüß"].map(|text| cut(text, 3)), ["abc", "ab…", "äö…"].map(str::to_owned));
+}

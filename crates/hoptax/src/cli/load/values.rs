@@ -1,0 +1,250 @@
+//! Values of flags that no other verb has: counts, statuses, lengths, protocols.
+
+use super::args::Alpn;
+use crate::plan::units::{self, UnitError};
+use hoptax_load::spec::{Check, HttpVersion, TlsVersion};
+use hoptax_wire::http1::is_token;
+use std::net::IpAddr;
+
+fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, UnitError> {
+    Err(UnitError { message: message.into(), help: help.into() })
+}
+
+/// A number of things, at least one: `250`, `100k`, `2M`, `1_000_000`.
+pub(super) fn count(text: &str) -> Result<u64, UnitError> {
+    let (digits, factor) = match text.trim().strip_suffix(['k', 'M']) {
+        Some(digits) if text.ends_with('k') => (digits, 1_000),
+        Some(digits) => (digits, 1_000_000),
+        None => (text.trim(), 1),
+    };
+    let number = digits.replace('_', "");
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number {
+        return wrong(
+            format!("`{text}` is not a whole number"),
+            "write one such as 250, or 100k for 100 thousand",
+        );
+    }
+    match number.parse().ok().and_then(|number: u64| number.checked_mul(factor)) {
+        Some(0) => wrong(format!("`{text}` is none"), "give at least 1"),
+        Some(count) => Ok(count),
+        None => wrong(format!("`{text}` is more than can be counted"), "give less"),
+    }
+}
+
+/// As [`count`], of what there cannot be billions.
+pub(super) fn count32(text: &str) -> Result<u32, UnitError> {
+    let most = u32::MAX;
+    u32::try_from(count(text)?)
+        .or_else(|_| wrong(format!("`{text}` is more than there can be"), format!("give at most {most}")))
+}
+
+/// Statuses: `200`, `2xx`, `200-299`, with commas between them.
+pub(super) fn statuses(text: &str) -> Result<Check, UnitError> {
+    let ranges = text.split(',').map(|part| status_range(text, part.trim()));
+    Ok(Check::Status(ranges.collect::<Result<_, _>>()?))
+}
+
+fn status_range(text: &str, part: &str) -> Result<(u16, u16), UnitError> {
+    const HELP: &str = "write statuses as 200, 2xx or 200-299, with commas between them";
+    let class = part.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok());
+    let range = match (class, part.split_once('-')) {
+        (Some(class), _) => Some((class * 100, class * 100 + 99)),
+        (None, Some((from, to))) => from.trim().parse().ok().zip(to.trim().parse().ok()),
+        (None, None) => part.parse().ok().map(|status| (status, status)),
+    };
+    match range {
+        None => wrong(format!("`{part}` in `{text}` is not a status"), HELP),
+        Some((from, to)) if from > to => {
+            wrong(format!("`{part}` has its ends the wrong way round"), format!("write {to}-{from}"))
+        }
+        Some((from, to)) if from < 100 || to > 599 => {
+            wrong(format!("`{part}` lies outside the statuses that there are"), "they are 100 to 599")
+        }
+        Some(range) => Ok(range),
+    }
+}
+
+/// Lengths of a body: `1KiB`, or a range `1B-64KiB`.
+pub(super) fn lengths(text: &str) -> Result<Check, UnitError> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let (least, most) = (units::size(least)?, units::size(most)?);
+    if least > most {
+        let (least, most) = (units::show_size(least), units::show_size(most));
+        return wrong(format!("`{text}` has its ends the wrong way round"), format!("write {most}-{least}"));
+    }
+    Ok(Check::BodyLength { least, most })
+}
+
+/// A header that a response must have: `name`, or `name: value`.
+pub(super) fn expected_header(text: &str) -> Result<Check, UnitError> {
+    let (name, value) = match text.split_once(':') {
+        Some((name, value)) => (name.trim(), Some(value.trim().to_owned())),
+        None => (text.trim(), None),
+    };
+    if !is_token(name) {
+        return wrong(
+            format!("`{name}` is not a header name"),
+            "write 'content-type', or with its value 'content-type: text/plain'",
+        );
+    }
+    Ok(Check::Header { name: name.to_owned(), value })
+}
+
+/// An IP address of this machine.
+pub(super) fn address(text: &str) -> Result<IpAddr, UnitError> {
+    let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
+    bare.parse().or_else(|_| {
+        let help = "write addresses of this machine, such as 127.0.0.1,127.0.0.2; `ip addr` lists them";
+        match text.parse::<std::net::SocketAddr>() {
+            Ok(address) => wrong(
+                format!("`{text}` has a port, but each connection has its own"),
+                format!("write {}", address.ip()),
+            ),
+            Err(_) => wrong(format!("`{text}` is not an IP address"), help),
+        }
+    })
+}
+
+/// `1.0` or `1.1`.
+pub(super) fn http_version(text: &str) -> Result<HttpVersion, UnitError> {
+    match text.trim().trim_start_matches("HTTP/") {
+        "1.0" => Ok(HttpVersion::Http10),
+        "1.1" | "1" => Ok(HttpVersion::Http11),
+        "2" | "2.0" | "3" | "3.0" => {
+            wrong(format!("HTTP/{text} is not spoken yet"), "HTTP/1.1 and HTTP/1.0 are: write 1.1")
+        }
+        _ => wrong(format!("`{text}` is not a version of HTTP"), "write 1.1 or 1.0"),
+    }
+}
+
+/// Protocols offered by ALPN, or `none`.
+pub(super) fn alpn(text: &str) -> Result<Alpn, UnitError> {
+    if text == "none" {
+        return Ok(Alpn(Vec::new()));
+    }
+    let names = text.split(',').map(|name| match name.trim() {
+        name @ ("http/1.1" | "http/1.0") => Ok(name.to_owned()),
+        "" => {
+            wrong("a protocol without a name cannot be offered", "write http/1.1, or none to offer nothing")
+        }
+        "h2" | "h3" => wrong(
+            format!("{name} would be agreed on, and is not spoken yet"),
+            "offer http/1.1, or none to offer nothing",
+        ),
+        other => wrong(
+            format!("`{other}` would be agreed on, and is not spoken"),
+            "offer http/1.1, http/1.0, or none",
+        ),
+    });
+    Ok(Alpn(names.collect::<Result<_, _>>()?))
+}
+
+/// `1.2` or `1.3`.
+pub(super) fn tls_version(text: &str) -> Result<TlsVersion, UnitError> {
+    match text.trim().trim_start_matches("TLSv").trim_start_matches('v') {
+        "1.2" => Ok(TlsVersion::Tls12),
+        "1.3" => Ok(TlsVersion::Tls13),
+        "1.0" | "1.1" | "1" => {
+            wrong(format!("TLS {text} is broken and no longer spoken"), "write 1.2, 1.3 or 1.2,1.3")
+        }
+        _ => wrong(format!("`{text}` is not a version of TLS"), "write 1.2, 1.3 or 1.2,1.3"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Debug;
+
+    #[track_caller]
+    fn refused<T: Debug>(parse: impl Fn(&str) -> Result<T, UnitError>, cases: &[(&str, &str)]) {
+        for (text, part) in cases {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn counts() {
+        for (text, expected) in [("1", 1), ("100k", 100_000), ("2M", 2_000_000), ("1_000", 1000)] {
+            assert_eq!(count(text), Ok(expected));
+        }
+        refused(
+            count,
+            &[
+                ("0", "at least 1"),
+                ("0k", "at least 1"),
+                ("-5", "not a whole number"),
+                ("1.5k", "not a whole number"),
+                ("ten", "100k for 100 thousand"),
+                ("", "not a whole number"),
+                ("k", "not a whole number"),
+                ("99999999999999999999", "give less"),
+                ("99999999999999999M", "give less"),
+            ],
+        );
+        refused(count32, &[("5000M", "at most 4294967295"), ("0", "at least 1")]);
+    }
+
+    #[test]
+    fn statuses_and_classes() {
+        assert_eq!(
+            statuses("200,204, 3xx,500-503"),
+            Ok(Check::Status(vec![(200, 200), (204, 204), (300, 399), (500, 503)]))
+        );
+        refused(
+            statuses,
+            &[
+                ("ok", "200, 2xx or 200-299"),
+                ("200,", "is not a status"),
+                ("6xx", "100 to 599"),
+                ("20", "100 to 599"),
+                ("299-200", "write 200-299"),
+                ("2xxx", "is not a status"),
+                ("-", "is not a status"),
+            ],
+        );
+    }
+
+    #[test]
+    fn lengths_and_headers() {
+        assert_eq!(lengths("1KiB"), Ok(Check::BodyLength { least: 1024, most: 1024 }));
+        assert_eq!(lengths("1B-2kB"), Ok(Check::BodyLength { least: 1, most: 2000 }));
+        refused(
+            lengths,
+            &[("5", "5B for bytes"), ("2B-1B", "write 1B-2B"), ("big", "not a size"), ("-", "not a size")],
+        );
+        let header = |name: &str, value: Option<&str>| {
+            Ok(Check::Header { name: name.to_owned(), value: value.map(str::to_owned) })
+        };
+        assert_eq!(expected_header("x-a"), header("x-a", None));
+        assert_eq!(expected_header("x-a: b: c"), header("x-a", Some("b: c")));
+        refused(
+            expected_header,
+            &[(": a", "not a header name"), ("a b: c", "not a header name"), ("", "not a header")],
+        );
+    }
+
+    #[test]
+    fn addresses_and_protocols() {
+        assert_eq!(address("[::1]"), Ok("::1".parse().expect("an address")));
+        refused(
+            address,
+            &[("localhost", "is not an IP address"), ("127.0.0.1:80", "write 127.0.0.1"), ("", "ip addr")],
+        );
+        assert_eq!(http_version("1.0"), Ok(HttpVersion::Http10));
+        refused(
+            http_version,
+            &[("2", "HTTP/1.1 and HTTP/1.0 are"), ("one", "1.1 or 1.0"), ("0.9", "1.1 or 1.0")],
+        );
+        assert_eq!(alpn("none"), Ok(Alpn(Vec::new())));
+        assert_eq!(alpn("http/1.1,http/1.0"), Ok(Alpn(vec!["http/1.1".into(), "http/1.0".into()])));
+        refused(
+            alpn,
+            &[("h2", "not spoken yet"), ("http/1.1,h2", "not spoken yet"), ("", "none"), ("spdy", "offer")],
+        );
+        assert_eq!(tls_version("TLSv1.3"), Ok(TlsVersion::Tls13));
+        refused(tls_version, &[("1.1", "no longer spoken"), ("3", "1.2, 1.3"), ("ssl", "not a version")]);
+    }
+}

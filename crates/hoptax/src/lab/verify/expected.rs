@@ -1,0 +1,76 @@
+//! What a target expects, held against one answer.
+
+use super::Answer;
+use hoptax_load::spec::Check;
+
+/// The first check that `answer` does not meet, in words.
+pub(super) fn unmet(checks: &[Check], answer: &Answer) -> Option<String> {
+    checks.iter().find_map(|check| match check {
+        Check::Status(ranges) => {
+            (!ranges.iter().any(|(least, most)| (*least..=*most).contains(&answer.status)))
+                .then(|| format!("status {}", answer.status))
+        }
+        Check::BodyContains(text) => {
+            (!contains(&answer.body, text.as_bytes())).then(|| format!("the body does not contain `{text}`"))
+        }
+        Check::BodyEquals(text) => {
+            (answer.body != text.as_bytes()).then(|| format!("the body is not `{text}`"))
+        }
+        Check::BodyLength { least, most } => (!(*least..=*most).contains(&(answer.body.len() as u64)))
+            .then(|| format!("the body has {} bytes", answer.body.len())),
+        Check::Header { name, value } => header(name, value.as_deref(), answer),
+    })
+}
+
+fn header(name: &str, value: Option<&str>, answer: &Answer) -> Option<String> {
+    let found = answer.headers.get(&name.to_ascii_lowercase());
+    match (found, value) {
+        (None, _) => Some(format!("there is no header `{name}`")),
+        (Some(found), Some(value)) if found != value => {
+            Some(format!("header `{name}` is `{found}` instead of `{value}`"))
+        }
+        _ => None,
+    }
+}
+
+fn contains(body: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || body.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_check_is_met_or_told() {
+        let answer = Answer {
+            status: 404,
+            headers: [("etag".to_owned(), "\"x\"".to_owned())].into(),
+            body: b"hello".to_vec(),
+        };
+        let header = |name: &str, value: Option<&str>| Check::Header {
+            name: name.into(),
+            value: value.map(str::to_owned),
+        };
+        for met in [
+            Check::Status(vec![(200, 204), (404, 404)]),
+            Check::BodyContains("ell".into()),
+            Check::BodyEquals("hello".into()),
+            Check::BodyLength { least: 5, most: 5 },
+            header("ETag", None),
+            header("ETag", Some("\"x\"")),
+        ] {
+            assert_eq!(unmet(&[met], &answer), None);
+        }
+        for (check, told) in [
+            (Check::Status(vec![(200, 299)]), "status 404"),
+            (Check::BodyContains("help".into()), "the body does not contain `help`"),
+            (Check::BodyEquals("hell".into()), "the body is not `hell`"),
+            (Check::BodyLength { least: 6, most: 9 }, "the body has 5 bytes"),
+            (header("age", None), "there is no header `age`"),
+            (header("etag", Some("y")), "header `etag` is `\"x\"` instead of `y`"),
+        ] {
+            assert_eq!(unmet(&[Check::Status(vec![(404, 404)]), check], &answer).as_deref(), Some(told));
+        }
+    }
+}

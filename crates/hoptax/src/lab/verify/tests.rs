@@ -1,0 +1,162 @@
+use super::*;
+use hoptax_load::spec::Check;
+use std::net::TcpListener;
+
+fn get() -> TargetSpec {
+    TargetSpec::only("GET", "/", vec![("host".into(), "echo.com".into())], vec![])
+}
+
+fn requests(targets: Vec<TargetSpec>) -> Requests {
+    Requests { targets, files: BTreeMap::new() }
+}
+
+/// Answers connection after connection with `answers` in turn, then closes.
+fn serve(answers: &[&str]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("told");
+    let answers: Vec<String> = answers.iter().map(ToString::to_string).collect();
+    std::thread::spawn(move || {
+        for (stream, answer) in listener.incoming().zip(answers.iter().cycle()) {
+            let mut stream = stream.expect("accepted");
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+const DIRECT: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\ncontent-length: 5\r\n\r\nhello";
+
+fn against_direct(answer: &str) -> Result<(), Failure> {
+    verify(serve(&[DIRECT]), serve(&[answer]), &requests(vec![get()]), TIMEOUT)
+}
+
+#[test]
+fn what_a_hop_may_change_is_not_a_difference() {
+    let chunked = "HTTP/1.1 200 OK\r\nServer: gateway\r\nVia: 1.1 gateway\r\nDate: today\r\nContent-Type: \
+                   text/plain\r\nX-Own: 1\r\nx-added: yes\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+    assert_eq!(against_direct(chunked), Ok(()));
+    let until_close = "HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\n\r\nhello";
+    assert_eq!(against_direct(until_close), Ok(()));
+}
+
+#[test]
+fn each_difference_is_told_with_both_answers() {
+    let table = [
+        (DIRECT.replace("200 OK", "404 Not Found"), "status 404 instead of 200"),
+        (
+            DIRECT.replace("text/plain", "text/html"),
+            "header `content-type` is `text/html` instead of `text/plain`",
+        ),
+        (DIRECT.replace("x-own: 1\r\n", ""), "header `x-own` is nothing instead of `1`"),
+        (
+            DIRECT.replace("x-own: 1", "x-own: 1\r\ncontent-encoding: gzip"),
+            "header `content-encoding` is `gzip` instead of nothing",
+        ),
+        (
+            DIRECT.replace("5\r\n\r\nhello", "4\r\n\r\nhelp"),
+            "the body has 4 bytes instead of 5, and differs from byte 3 on",
+        ),
+    ];
+    for (answer, difference) in table {
+        let failure = against_direct(&answer).expect_err("they differ");
+        assert_eq!(failure.stage, Stage::Verify);
+        assert_eq!(failure.message, format!("it answers otherwise than direct: {difference}"));
+        let (direct, gateway) = failure.detail.split_once("gateway:\n").expect("both");
+        assert!(direct.starts_with("direct:\n  200\n  content-length: 5\n"), "{}", failure.detail);
+        assert!(gateway.contains("  | hel"), "{}", failure.detail);
+    }
+}
+
+#[test]
+fn no_answer_and_half_an_answer_are_failures() {
+    let failure = against_direct("").expect_err("it closes");
+    assert_eq!(failure.message, "it gave no answer: the connection ended before the message did");
+    assert!(failure.detail.ends_with("gateway:\nno answer\n"), "{}", failure.detail);
+    let failure = against_direct(&DIRECT.replace("hello", "he")).expect_err("cut short");
+    assert!(failure.message.starts_with("it gave no answer: "), "{failure:?}");
+}
+
+#[test]
+fn silence_is_bounded() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = listener.local_addr().expect("told");
+    let error = ask(silent, &get(), Duration::from_millis(50)).expect_err("nothing comes");
+    assert_eq!(error.to_string(), "no whole answer within 50ms");
+}
+
+#[test]
+fn an_upstream_that_sometimes_fails_is_given_further_chances() {
+    let failing = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n";
+    assert_eq!(verify(serve(&[DIRECT]), serve(&[failing, DIRECT]), &requests(vec![get()]), TIMEOUT), Ok(()));
+}
+
+#[test]
+fn what_a_target_expects_is_held_against_both() {
+    let expecting = |checks: Vec<Check>| requests(vec![TargetSpec { checks, ..get() }]);
+    let against =
+        |answer: &str, checks| verify(serve(&[DIRECT]), serve(&[answer]), &expecting(checks), TIMEOUT);
+    let length = Check::BodyLength { least: 5, most: 5 };
+    assert_eq!(against(DIRECT, vec![Check::Status(vec![(200, 200)]), length]), Ok(()));
+    let failure = against(DIRECT, vec![Check::BodyContains("bye".into())]).expect_err("not even direct");
+    assert_eq!(
+        failure.message,
+        "direct itself does not answer as `expect` says: the body does not contain `bye`"
+    );
+    // `server` is a hop's to change, so it is no difference; but it was asked for.
+    let named = |name: &str| DIRECT.replace("x-own", &format!("server: {name}\r\nx-own"));
+    let check = Check::Header { name: "Server".into(), value: Some("origin".into()) };
+    let failure =
+        verify(serve(&[&named("origin")]), serve(&[&named("proxy")]), &expecting(vec![check]), TIMEOUT);
+    let told = "it does not answer as `expect` says: header `Server` is `proxy` instead of `origin`";
+    assert_eq!(failure.expect_err("another server").message, told);
+}
+
+#[test]
+fn every_target_of_a_mix_is_verified_with_its_templates_expanded() {
+    let seen = |answer: &str| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("told");
+        let answer = answer.to_owned();
+        let asked = std::thread::spawn(move || {
+            let mut asked = Vec::new();
+            for stream in listener.incoming().take(2) {
+                let mut stream = stream.expect("accepted");
+                let mut head = [0; 1024];
+                let length = stream.read(&mut head).expect("a request");
+                asked.push(String::from_utf8_lossy(&head[..length]).into_owned());
+                stream.write_all(answer.as_bytes()).expect("answered");
+            }
+            asked
+        });
+        (address, asked)
+    };
+    let ((direct, at_direct), (gateway, at_gateway)) = (seen(DIRECT), seen(DIRECT));
+    let plain = get();
+    let made = TargetSpec {
+        name: "made".into(),
+        method: "POST".into(),
+        path: "/{{uuid}}/{{line ids.txt}}".into(),
+        body: b"{{random 1 1000000}} {{seq}}".to_vec(),
+        body_is_template: true,
+        ..get()
+    };
+    let files = BTreeMap::from([("ids.txt".to_owned(), "seven\n".to_owned())]);
+    let both = Requests { targets: vec![plain, made], files };
+    assert_eq!(verify(direct, gateway, &both, TIMEOUT), Ok(()));
+    let (there, here) = (at_direct.join().expect("no panic"), at_gateway.join().expect("no panic"));
+    assert_eq!(there, here, "both sides are asked the same");
+    assert!(there[0].starts_with("GET / "), "{}", there[0]);
+    assert!(there[1].contains("/seven HTTP/1.1") && !there[1].contains("{{"), "{}", there[1]);
+    assert!(there[1].ends_with(" 0"), "{}", there[1]);
+}
+
+#[test]
+fn of_a_mix_the_target_is_named() {
+    let failing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+    let mix = requests(vec![TargetSpec { name: "first".into(), ..get() }, get()]);
+    let failure = verify(serve(&[DIRECT]), serve(&[failing]), &mix, TIMEOUT).expect_err("they differ");
+    assert_eq!(failure.message, "target first: it answers otherwise than direct: status 404 instead of 200");
+}

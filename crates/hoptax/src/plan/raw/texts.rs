@@ -1,0 +1,151 @@
+//! Text and numbers that have a form: newtypes whose schema gives the form to editors.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// Declares text that has a form.
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident { $($schema:tt)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Deserialize)]
+        #[serde(transparent)]
+        pub(crate) struct $name(pub(crate) String);
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ $($schema)* })
+            }
+        }
+    )*};
+}
+
+texts! {
+    Time {
+        "type": "string",
+        "pattern": r"^[0-9]*\.?[0-9]+ *(ns|us|µs|ms|s|m|h)$",
+        "description": "A number and a unit: ns, us, ms, s, m or h, as in 250ms."
+    }
+    Bytes {
+        "type": "string",
+        "pattern": r"^[0-9]*\.?[0-9]+ *(B|KiB|MiB|GiB|kB|MB|GB)$",
+        "description": "A number and a unit: B, KiB, MiB, GiB (1024) or kB, MB, GB (1000)."
+    }
+    Rate {
+        "type": "string",
+        "pattern": Form::Pace.pattern(),
+        "description": "Requests per second, minute or hour: 1000/s, 60/m, 100/h; or stages with commas between them."
+    }
+    StageText {
+        "type": "string",
+        "pattern": Form::Stage.pattern(),
+        "description": "100/s for 10s, ramp to 5000/s over 60s, or ramp from 100/s to 5000/s over 60s."
+    }
+    StatusText {
+        "type": ["string", "integer"],
+        "pattern": r"^([2-5][0-9][0-9]( *- *[2-5][0-9][0-9])?|[2-5]xx)$",
+        "minimum": 200,
+        "maximum": 599,
+        "description": "A status, a class or a range: 200, 2xx, 200-204."
+    }
+    KeepAliveText {
+        "type": ["string", "integer"],
+        "pattern": r"^(on|off|[1-9][0-9]*( +requests?)?)$",
+        "minimum": 1,
+        "description": "on, off, or how many requests a connection carries: 100."
+    }
+    HttpText {
+        "enum": ["1.0", "1.1", 1.0, 1.1],
+        "description": "1.0 or 1.1."
+    }
+    AddressText {
+        "type": "string",
+        "description": "An address of this machine, such as 127.0.0.2."
+    }
+    Text {
+        "type": ["string", "number", "boolean"],
+        "description": "Text."
+    }
+    Auto {
+        "const": "auto"
+    }
+    Share {
+        "type": ["string", "number"],
+        "description": "A percentage such as 1%, or a number from 0 to 1."
+    }
+    DelayText {
+        "type": "string",
+        "description": "A duration, uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms). Quote it inside braces."
+    }
+    ArrivalsText {
+        "type": "string",
+        "pattern": r"^(constant|poisson|jitter|jitter *\(.*\))$",
+        "description": "constant, jitter (±10 %), jitter(25%) or poisson."
+    }
+    CpuList {
+        "type": ["string", "integer"],
+        "description": "CPU numbers: \"0\", \"0,2\" or \"2-3\"."
+    }
+    Limit {
+        "type": ["string", "number"],
+        "description": "In the metric's unit: 1ms, 0.9, 5%, 64MiB."
+    }
+}
+
+/// Declares whole numbers within bounds.
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident($type:ident) $least:literal)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Deserialize)]
+        #[serde(transparent)]
+        pub(crate) struct $name(pub(crate) $type);
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "integer", "minimum": $least, "maximum": $type::MAX })
+            }
+        }
+    )*};
+}
+
+counts! {
+    /// Connections.
+    ConnectionCount(u32) 1
+    /// Requests.
+    RequestCount(u64) 1
+}
+
+/// Patterns that are made of one another.
+enum Form {
+    /// One rate, or stages with commas between them.
+    Pace,
+    /// One stage.
+    Stage,
+}
+
+impl Form {
+    fn pattern(&self) -> String {
+        const RATE: &str = r"[0-9]*\.?[0-9]+ */ *[smh]";
+        const TIME: &str = r"[0-9]*\.?[0-9]+ *(ns|us|µs|ms|s|m|h)";
+        let stage = format!("({RATE} +for +{TIME}|ramp( +from +{RATE})? +to +{RATE} +over +{TIME})");
+        match self {
+            Self::Pace => format!("^ *({RATE}|{stage}( *, *{stage})*) *$"),
+            Self::Stage => format!("^ *{stage} *$"),
+        }
+    }
+}

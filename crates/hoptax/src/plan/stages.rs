@@ -1,0 +1,223 @@
+//! Rates that change: `100/s for 10s, ramp to 5000/s over 60s`.
+//!
+//! A stage is one of `RATE for TIME`, `ramp to RATE over TIME` and `ramp from RATE to RATE over TIME`. A ramp without `from`
+//! begins where the stage before it ended; the first one at zero.
+
+use super::units::{UnitError, duration, nearest, rate, rate_or_zero, show_duration, show_rate};
+use hoptax_load::spec::{Rate, Stage};
+use std::time::Duration;
+
+const FORMS: &str = "write stages as `100/s for 10s` or `ramp to 5000/s over 60s`, with commas between them";
+
+/// Parses what `--rate` takes: one rate, or stages.
+///
+/// # Errors
+/// If it is neither.
+pub fn pace(text: &str) -> Result<Rate, UnitError> {
+    if is_staged(text) { stages(text).map(Rate::Stages) } else { rate(text).map(Rate::Fixed) }
+}
+
+/// Whether `text` was meant as stages, rather than as one rate.
+pub fn is_staged(text: &str) -> bool {
+    let mut words =
+        text.split_whitespace().filter(|word| word.len() > 1 && word.chars().all(char::is_alphabetic));
+    text.contains(',') || words.any(|word| nearest(word, ["for", "over", "ramp", "to"]).is_some())
+}
+
+/// Parses stages with commas between them.
+///
+/// # Errors
+/// If one of them is not a stage, takes no time, or none of them sends anything.
+pub fn stages(text: &str) -> Result<Vec<Stage>, UnitError> {
+    let mut stages: Vec<Stage> = Vec::new();
+    for part in text.split(',') {
+        stages.push(stage(part, stages.last())?);
+    }
+    check(&stages)?;
+    Ok(stages)
+}
+
+/// Parses one stage; `before` is the one that it follows.
+///
+/// # Errors
+/// If it is not a stage, or takes no time.
+pub fn stage(text: &str, before: Option<&Stage>) -> Result<Stage, UnitError> {
+    let text = text.trim();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (from, to, time) = match words.as_slice() {
+        [] => return Err(UnitError::new("there is an empty stage", "remove the comma that is one too many")),
+        ["ramp", rest @ ..] => ramp(text, rest, before)?,
+        words => {
+            let (steady, time) = parted(words, "for")
+                .ok_or_else(|| refused(text, words, ["for", "ramp"], FORMS.to_owned()))?;
+            let steady = rate_or_zero(&steady)?;
+            (steady, steady, time)
+        }
+    };
+    let time = duration(&time)?;
+    if time.is_zero() {
+        return Err(UnitError::new(
+            format!("the stage `{text}` takes no time"),
+            "give it some, such as 10s; a rate jumps where a stage begins at another one than the last ended at",
+        ));
+    }
+    Ok(Stage { from, to, for_ns: time.as_nanos() as u64 })
+}
+
+/// What stands behind `ramp`: beginning, end and time.
+fn ramp(text: &str, words: &[&str], before: Option<&Stage>) -> Result<(f64, f64, String), UnitError> {
+    const FORM: &str = "write `ramp to 5000/s over 60s` or `ramp from 100/s to 5000/s over 60s`";
+    let refuse = || refused(text, words, ["from", "to", "over"], FORM.to_owned());
+    let (rates, time) = parted(words, "over").ok_or_else(refuse)?;
+    let rates: Vec<&str> = rates.split(' ').collect();
+    match rates.split_first() {
+        Some((&"to", to)) => {
+            let from = before.map_or(0.0, |stage| stage.to);
+            Ok((from, rate_or_zero(&to.join(" "))?, time))
+        }
+        Some((&"from", rates)) => {
+            let (from, to) = parted(rates, "to").ok_or_else(refuse)?;
+            Ok((rate_or_zero(&from)?, rate_or_zero(&to)?, time))
+        }
+        _ => Err(refuse()),
+    }
+}
+
+/// What stands on either side of the word `at`, if something does.
+fn parted(words: &[&str], at: &str) -> Option<(String, String)> {
+    let middle = words.iter().position(|word| *word == at)?;
+    let (left, right) = (&words[..middle], &words[middle + 1..]);
+    (!left.is_empty() && !right.is_empty()).then(|| (left.join(" "), right.join(" ")))
+}
+
+/// A stage that has none of the forms: maybe a word was misspelt, and nothing else.
+fn refused<const N: usize>(text: &str, words: &[&str], known: [&str; N], help: String) -> UnitError {
+    let misspelt = words.iter().find_map(|word| {
+        let is_word = word.len() > 1 && word.chars().all(char::is_alphabetic) && !known.contains(word);
+        Some((word, nearest(word, known).filter(|_| is_word)?))
+    });
+    let help = misspelt.map_or(help, |(word, meant)| format!("did you mean `{meant}` by `{word}`?"));
+    UnitError::new(format!("`{text}` is not a stage"), help)
+}
+
+/// Refuses stages that send nothing.
+///
+/// # Errors
+/// If there is none, or each has a rate of zero from beginning to end.
+pub fn check(stages: &[Stage]) -> Result<(), UnitError> {
+    if stages.is_empty() {
+        return Err(UnitError::new("there is no stage", FORMS));
+    }
+    if stages.iter().all(|stage| stage.from == 0.0 && stage.to == 0.0) {
+        return Err(UnitError::new("these stages send nothing", "give one of them a rate above zero"));
+    }
+    Ok(())
+}
+
+/// How long stages take together.
+pub fn length(stages: &[Stage]) -> Duration {
+    Duration::from_nanos(stages.iter().map(|stage| stage.for_ns).fold(0, u64::saturating_add))
+}
+
+/// Shows a rate, or its stages, as they are typed.
+pub fn show_pace(rate: &Rate) -> String {
+    let stages = match rate {
+        Rate::Fixed(rate) => return show_rate(*rate),
+        Rate::Stages(stages) => stages,
+    };
+    let mut ended = 0.0;
+    let words = stages.iter().map(|stage| {
+        let time = show_duration(Duration::from_nanos(stage.for_ns));
+        let begins_where_it_ended = stage.from == std::mem::replace(&mut ended, stage.to);
+        let to = show_rate(stage.to);
+        if stage.from == stage.to {
+            format!("{to} for {time}")
+        } else if begins_where_it_ended {
+            format!("ramp to {to} over {time}")
+        } else {
+            format!("ramp from {} to {to} over {time}", show_rate(stage.from))
+        }
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(from: f64, to: f64, seconds: u64) -> Stage {
+        Stage { from, to, for_ns: seconds * 1_000_000_000 }
+    }
+
+    #[test]
+    fn stages_follow_one_another() {
+        let text = "100/s for 10s, ramp to 5000/s over 60s, ramp from 1000/s to 0/s over 1m, 0/s for 2s,ramp to 60/m over 5s";
+        let expected = [
+            second(100.0, 100.0, 10),
+            second(100.0, 5000.0, 60),
+            second(1000.0, 0.0, 60),
+            second(0.0, 0.0, 2),
+            second(0.0, 1.0, 5),
+        ];
+        assert_eq!(stages(text).expect("stages"), expected);
+        assert_eq!(length(&expected), Duration::from_secs(137));
+    }
+
+    #[test]
+    fn a_first_ramp_begins_at_zero() {
+        assert_eq!(stages("ramp to 10/s over 1s").expect("a stage"), [second(0.0, 10.0, 1)]);
+    }
+
+    #[test]
+    fn blanks_inside_values_do_no_harm() {
+        assert_eq!(
+            stages("  10 / s for 1 s ,  ramp   to 20 /s over 2 s").expect("stages"),
+            [second(10.0, 10.0, 1), second(10.0, 20.0, 2)]
+        );
+    }
+
+    #[test]
+    fn one_rate_is_no_stage() {
+        assert_eq!(pace("1000/s"), Ok(Rate::Fixed(1000.0)));
+        assert_eq!(pace("5/s for 2s"), Ok(Rate::Stages(vec![second(5.0, 5.0, 2)])));
+        assert!(pace("1000").expect_err("no unit").to_string().contains("add it: 1000/s"));
+        assert!(pace("0/s").expect_err("nothing").to_string().contains("sends nothing"));
+    }
+
+    #[test]
+    fn what_is_shown_can_be_typed() {
+        for text in [
+            "1000/s",
+            "100/s for 10s, ramp to 5000/s over 1m",
+            "ramp from 10/s to 5/s over 1.5s, 5/s for 250ms, ramp from 9/s to 0/s over 1s",
+        ] {
+            assert_eq!(show_pace(&pace(text).expect(text)), text);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_the_way_out() {
+        for (text, part) in [
+            ("100/s for 10s,", "remove the comma"),
+            ("100/s for 10s, , 5/s for 1s", "remove the comma"),
+            ("100/s fro 10s", "did you mean `for` by `fro`?"),
+            ("rmap to 5/s over 1s", "did you mean `ramp` by `rmap`?"),
+            ("ramp too 5/s over 1s", "did you mean `to` by `too`?"),
+            ("ramp to 5/s", "ramp to 5000/s over 60s"),
+            ("ramp to 5/s in 10s", "ramp to 5000/s over 60s"),
+            ("ramp 5/s over 10s", "ramp to 5000/s over 60s"),
+            ("ramp from 5/s over 10s", "ramp from 100/s to 5000/s over 60s"),
+            ("for 10s", "write stages as"),
+            ("100/s for", "write stages as"),
+            ("100 for 10s", "add it: 100/s"),
+            ("100/s for 10", "10s for seconds"),
+            ("100/s for 0s", "takes no time"),
+            ("ramp to 5/x over 1s", "use /s, /m or /h"),
+            ("100/s, 5/s for 1s", "write stages as"),
+            ("0/s for 1s", "a rate above zero"),
+        ] {
+            let error = pace(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

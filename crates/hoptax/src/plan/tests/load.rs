@@ -1,0 +1,145 @@
+//! Rates that change, keep-alive and versions of HTTP: what they mean, and what is said of mistakes.
+
+use super::*;
+use hoptax_load::spec::{HttpVersion, Rate, Shape, Stage};
+
+fn entry(load: &str) -> String {
+    format!("gateways: []\nload:\n  - {{ {load} }}\n")
+}
+
+fn rates(load: &str) -> Vec<Rate> {
+    let rate = |point: &LoadPoint| match &point.shape {
+        Shape::Open { rate, .. } => rate.clone(),
+        Shape::Closed => panic!("an open loop"),
+    };
+    good(&entry(&format!("loop: open, connections: 8, {load}"))).load.iter().map(rate).collect()
+}
+
+fn stage(from: f64, to: f64, seconds: u64) -> Stage {
+    Stage { from, to, for_ns: seconds * 1_000_000_000 }
+}
+
+#[test]
+fn a_list_of_stages_is_one_rate_and_a_list_of_rates_a_sweep() {
+    let ramp = Rate::Stages(vec![stage(100.0, 100.0, 10), stage(100.0, 5000.0, 60)]);
+    let typed = "100/s for 10s, ramp to 5000/s over 60s";
+    assert_eq!(rates(&format!("rate: [{typed}]")), std::slice::from_ref(&ramp));
+    assert_eq!(rates(&format!("rate: \"{typed}\"")), std::slice::from_ref(&ramp));
+    assert_eq!(
+        rates(&format!("rate: [[{typed}], 50/s, [5/s for 1s]]")),
+        [ramp.clone(), Rate::Fixed(50.0), Rate::Stages(vec![stage(5.0, 5.0, 1)])]
+    );
+    assert_eq!(rates(&format!("rate: [\"{typed}\", 50/s]")), [ramp, Rate::Fixed(50.0)]);
+    assert_eq!(rates("rate: [10/s, 20/s]"), [Rate::Fixed(10.0), Rate::Fixed(20.0)]);
+    assert_eq!(rates("rate: 10/s for 1s"), [Rate::Stages(vec![stage(10.0, 10.0, 1)])]);
+}
+
+#[test]
+fn stages_say_how_long_they_take() {
+    let plan = good(&entry(
+        "loop: open, connections: 8, rate: [[5/s for 1s, 9/s for 2s], 50/s], requests: 9, duration: 3s",
+    ));
+    assert_eq!(plan.load.iter().map(|point| point.duration.as_secs()).collect::<Vec<_>>(), [3, 3]);
+    let plan = good(&entry("loop: open, connections: 8, rate: [ramp to 9/s over 7s], requests: 5"));
+    assert_eq!(plan.load[0].duration, Duration::from_secs(7));
+    assert_eq!(
+        plan.load[0].describe(),
+        "open, ramp to 9/s over 7s constant, 8 connections",
+        "stages are shown as they are typed"
+    );
+}
+
+#[test]
+fn keep_alive_and_http_are_swept_like_everything_else() {
+    let plan =
+        good(&entry("loop: closed, connections: 2, keepalive: [on, off, 100, 7 requests], http: [1.1, 1.0]"));
+    let told: Vec<String> = plan.load.iter().map(LoadPoint::describe).collect();
+    assert_eq!(
+        told,
+        [
+            "closed, 2 connections",
+            "closed, 2 connections, HTTP/1.0",
+            "closed, 2 connections, keep-alive off",
+            "closed, 2 connections, HTTP/1.0, keep-alive off",
+            "closed, 2 connections, 100 requests per connection",
+            "closed, 2 connections, HTTP/1.0, 100 requests per connection",
+            "closed, 2 connections, 7 requests per connection",
+            "closed, 2 connections, HTTP/1.0, 7 requests per connection",
+        ]
+    );
+    assert_eq!((plan.load[3].requests_per_connection, plan.load[3].http), (Some(1), HttpVersion::Http10));
+}
+
+#[test]
+fn mistakes() {
+    for (load, expected) in [
+        (
+            "loop: open, connections: 1, rate: [100/s, ramp to 5/s over 1s]",
+            "3:42 `100/s` does not say for how long, and other entries of this list do; a list of stages is one rate: \
+             write `100/s for 10s`; to sweep over rates that change write a list of lists",
+        ),
+        ("loop: open, connections: 1, rate: [[]]", "3:42 there is no stage;"),
+        ("loop: open, connections: 1, rate: [[5/s]]", "3:43 `5/s` is not a stage;"),
+        (
+            "loop: open, connections: 1, rate: [5/s fro 1s]",
+            "3:42 `5/s fro 1s` is not a stage; did you mean `for` by `fro`?",
+        ),
+        ("loop: open, connections: 1, rate: [0/s for 1s]", "3:42 these stages send nothing;"),
+        ("loop: open, connections: 1, rate: [5/s for 0s]", "3:42 the stage `5/s for 0s` takes no time;"),
+        (
+            "loop: open, connections: 1, rate: [5/s for 2s], duration: 3s",
+            "3:65 the stages take 2s, and the duration is 3s; leave out `duration`: the stages say how long",
+        ),
+        (
+            "loop: open, connections: 1, rate: [0.1/s for 2s]",
+            "3:42 at 0.1/s for 2s no request is due within 2s; raise the rate or the duration",
+        ),
+        (
+            "loop: open, connections: 1, rate: [9/s for 1s, ramp to 99999999/s over 1s]",
+            "3:42 more than 10000000/s",
+        ),
+        (
+            "loop: open, connections: 1, rate: 1/h, duration: 2h",
+            "3:41 less than 0.001/s cannot be scheduled;",
+        ),
+        ("loop: closed, connections: 1, rate: [5/s for 1s]", "3:44 a closed loop has no `rate`"),
+        (
+            "loop: closed, connections: 1, keepalive: true",
+            "3:48 `true` says nothing about keep-alive; write on",
+        ),
+        ("loop: closed, connections: 1, keepalive: 0", "3:48 `0` says nothing about keep-alive; write off"),
+        (
+            "loop: closed, connections: 1, keepalive: often",
+            "3:48 `often` says nothing about keep-alive; write on, off",
+        ),
+        ("loop: closed, connections: 1, http: 2", "3:43 `2` is no version of HTTP that can be spoken yet;"),
+        (
+            "loop: closed, connections: 1, keepalive: [off, 1]",
+            "3:5 the load point closed, 1 connection, keep-alive off stands twice;",
+        ),
+    ] {
+        let PlanErrors(errors) = parsed(&entry(load), &[]).expect_err(load);
+        let told: Vec<String> = errors
+            .iter()
+            .map(|error| format!("{}:{} {}; {}", error.line, error.column, error.message, error.help))
+            .collect();
+        assert!(told.len() == 1 && told[0].starts_with(expected), "{load}\n{}", told.join("\n"));
+    }
+}
+
+#[test]
+fn of_stages_the_mean_must_be_carried() {
+    let plan = |rate: &str| {
+        format!(
+            "upstream: {{ delay: 100ms }}\n{}",
+            entry(&format!("loop: open, connections: 10, rate: {rate}"))
+        )
+    };
+    // Over 100/s for a while, under it on average: what waits is carried later.
+    good(&plan("[300/s for 1s, 10/s for 9s]"));
+    let told = parsed(&plan("[300/s for 9s, 10/s for 1s]"), &[]).expect_err("too much").to_string();
+    assert!(
+        told.contains("271/s on average through an upstream delay of 100ms keeps 28 requests in flight"),
+        "{told}"
+    );
+}

@@ -1,0 +1,258 @@
+//! Targets, templates, expectations and connections: what they mean, and every word that is said of mistakes.
+
+use super::*;
+use hoptax_load::spec::Check;
+use std::net::IpAddr;
+
+const LOAD: &str = "gateways: []\nload: [{ loop: closed, connections: 1 }]\n";
+
+fn with(head: &str) -> String {
+    format!("{head}{LOAD}")
+}
+
+/// A plan in a directory of its own, in which these files lie.
+fn beside(files: &[(&str, &str)], text: &str) -> Result<Plan, PlanErrors> {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (name, content) in files {
+        std::fs::write(directory.path().join(name), content).expect("written");
+    }
+    let context = Context { directory: directory.path().to_owned(), ..context() };
+    parse("plans/x.yaml", text, &[], &context)
+}
+
+/// What is said of the only mistake: the line, what is marked in it, `message; help`.
+fn told(outcome: Result<Plan, PlanErrors>) -> String {
+    let PlanErrors(errors) = outcome.expect_err("must be refused");
+    let one = |error: &PlanError| {
+        let marked = error.excerpt.chars().skip(error.column as usize - 1).take(error.span as usize);
+        format!("{} [{}] {}; {}", error.line, marked.collect::<String>(), error.message, error.help)
+    };
+    errors.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_list_of_targets_is_a_mix() {
+    let plan = good(&with(
+        r#"target:
+  - { name: read, weight: 7, path: "/items/{{random 1 100}}" }
+  - method: POST
+    path: /items
+    headers: { x-id: "{{uuid}}", x-many: [a, 1] }
+    body: { text: '{"n": {{seq}}}' }
+    expect: { status: [200, 4xx, 502-504], body: { contains: [a, b] }, headers: { etag: any, x: 1 } }
+  - { method: PUT, path: /raw, body: { text: "{{ as it is }}", template: false } }
+"#,
+    ));
+    let [read, write, raw] = plan.targets.as_slice() else { panic!("three") };
+    assert_eq!((read.name.as_str(), read.weight, write.weight), ("read", 7, 1));
+    assert_eq!((write.name.as_str(), raw.name.as_str()), ("POST /items", "PUT /raw"));
+    assert_eq!([read, write, raw].map(|target| target.body_is_template), [false, true, false]);
+    assert_eq!(write.headers[1..], [("x-many".into(), "a".into()), ("x-many".into(), "1".into())]);
+    let header = |name: &str, value: Option<&str>| Check::Header {
+        name: name.into(),
+        value: value.map(str::to_owned),
+    };
+    assert_eq!(
+        write.checks,
+        [
+            Check::Status(vec![(200, 200), (400, 499), (502, 504)]),
+            header("etag", None),
+            header("x", Some("1")),
+            Check::BodyContains("a".into()),
+            Check::BodyContains("b".into()),
+        ]
+    );
+}
+
+#[test]
+fn a_list_of_one_and_a_single_target_are_the_same() {
+    let one = good(&with("target: { path: /a }\n"));
+    assert_eq!(one.targets, good(&with("target: [{ path: /a }]\n")).targets);
+    assert_eq!(one.targets, [Target::get("/a")]);
+}
+
+#[test]
+fn bodies_and_lengths() {
+    let body =
+        |body: &str| good(&with(&format!("target: {{ method: POST, body: {body} }}\n"))).targets[0].clone();
+    assert_eq!(body("64KiB").body, Some(Body::Size(65_536)));
+    // Nothing to expand: nothing is looked at for each request.
+    assert!(!body("{ text: plain }").body_is_template);
+    assert!(body("{ text: '\\{{' }").body_is_template, "what is escaped must be taken out");
+    let length = |expect: &str| {
+        good(&with(&format!("target: {{ expect: {{ body: {{ length: {expect} }} }} }}\n"))).targets[0].checks
+            [0]
+        .clone()
+    };
+    assert_eq!(length("1KiB"), Check::BodyLength { least: 1024, most: 1024 });
+    assert_eq!(length("{ least: 1B }"), Check::BodyLength { least: 1, most: u64::MAX });
+    assert_eq!(length("{ least: 1B, most: 2B }"), Check::BodyLength { least: 1, most: 2 });
+}
+
+#[test]
+fn files_are_found_beside_the_plan() {
+    let plan = beside(
+        &[("ids.txt", "1\n2\n"), ("body.json", "{{line ids.txt}} {{seq}}")],
+        &with(
+            "target: [{ path: \"/{{line ids.txt}}\" }, { path: /b, method: POST, body: { file: body.json, template: \
+             true } }, { path: /c, method: POST, body: { file: body.json } }]\n",
+        ),
+    )
+    .unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(plan.files.keys().collect::<Vec<_>>(), ["ids.txt"]);
+    assert_eq!(plan.files["ids.txt"].file_name().expect("a name"), "ids.txt");
+    let templates: Vec<bool> = plan.targets.iter().map(|target| target.body_is_template).collect();
+    assert_eq!(templates, [false, true, false], "a file is a template only where it says so");
+}
+
+#[test]
+fn a_mistake_in_a_template_is_marked_where_it_stands() {
+    for (head, expected) in [
+        ("target: { path: \"/a/{{sec}}\" }\n", "1 [sec] there is no template `sec`; did you mean `seq`?"),
+        ("target:\n  path: /a/{{sec}}\n", "2 [sec] there is no template `sec`"),
+        (
+            "target: { body: { text: {{seq}} } }\n",
+            "1 [{] a mapping cannot be a key; keys are words, and a value that holds",
+        ),
+        ("target: { path: \"/{{seq}}/{{ sec }}\" }\n", "1 [sec] there is no template `sec`"),
+        ("target: { path: \"/{{seq\" }\n", "1 [{{seq] a template is not closed; write `}}`"),
+        ("target: { headers: { x: \"\\\"{{sec}}\" } }\n", "1 [sec] there is no template `sec`"),
+        ("target: { headers: { x: '{{}}' } }\n", "1 [{{] a template asks for nothing;"),
+        ("target: { headers: { x: '{{random 5}}' } }\n", "1 [random] `random` takes two numbers, not 1;"),
+        (
+            "target:\n  method: POST\n  body:\n    text: |\n      first {{seq}}\n      second {{seq}} {{uid}}\n",
+            "6 [uid] there is no template `uid`; did you mean `uuid`?",
+        ),
+        (
+            "target: { body: { text: '{{line no.txt}}' } }\n",
+            "1 [line no.txt] cannot read no-such-directory/no.txt: ",
+        ),
+        ("target: { body: { size: 5B, template: true } }\n", "1 [true] a body of a size holds no template;"),
+        (
+            "target: { path: \"/{{seq}} x\" }\n",
+            "1 [\"/{{seq}} x\"] a path cannot hold ' '; write it percent-encoded: %20",
+        ),
+        (
+            "target: { path: \"/é{{seq}}\" }\n",
+            "1 [\"/é{{seq}}\"] a path cannot hold 'é'; write it percent-encoded: %C3%A9",
+        ),
+    ] {
+        let told = told(parsed(&with(head), &[]));
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{head}\n{told}");
+    }
+    let PlanErrors(errors) = parsed(LOAD, &["target={ path: \"/{{sec}}\" }"]).expect_err("refused");
+    assert_eq!((errors[0].line, errors[0].column, errors[0].span), (0, 20, 3), "{errors:?}");
+    let outcome = beside(
+        &[("body.json", "{}\n{{random 9 1}}")],
+        &with("target: { method: POST, body: { file: body.json, template: true } }\n"),
+    );
+    let told = told(outcome);
+    assert!(told.starts_with("1 [body.json] ") && told.contains("body.json:2:3: 9 is above 1"), "{told}");
+}
+
+#[test]
+fn lines_that_cannot_stand_in_their_place_are_refused_before_anything_starts() {
+    let files = [("ids.txt", "one\ntwo words\n"), ("none.txt", "\n\n")];
+    let outcome = beside(&files, &with("target: { path: \"/{{line ids.txt}}\" }\n"));
+    let said = told(outcome);
+    assert!(said.starts_with("1 [{{line ids.txt] line 2 of `ids.txt`"), "{said}");
+    let said = told(beside(&files, &with("target: { path: \"/{{line none.txt}}\" }\n")));
+    assert!(said.contains("none.txt"), "{said}");
+    let outcome = beside(&files, &with("target: { method: POST, body: { text: '{{line ids.txt}}' } }\n"));
+    outcome.unwrap_or_else(|errors| panic!("a body takes any line: {errors}"));
+}
+
+#[test]
+fn mistakes_in_targets_and_expectations() {
+    for (head, expected) in [
+        ("target: []\n", "1 [[] expected at least one value, found a list;"),
+        ("target: { weigth: 2 }\n", "1 [weigth] unknown key `weigth`; did you mean `weight`?"),
+        ("target: { weight: 0 }\n", "1 [0] `weight` is zero;"),
+        ("target: { name: \" a\" }\n", "1 [\" a\"] ` a` is no name for a target;"),
+        (
+            "target: [{ path: / }, {}]\n",
+            "1 [{] two targets are called `GET /`, as neither has a name of its own;",
+        ),
+        ("target: [{ name: a }, { name: a }]\n", "1 [a] two targets are called `a`; give each its own name"),
+        (
+            "target: { expect: { status: 99 } }\n",
+            "1 [99] `99` is no status to expect; write a status such as",
+        ),
+        (
+            "target: { expect: { status: [201, 4xx] } }\n",
+            "1 [201] the upstream answers with status 200, which is not expected; expect 200, or",
+        ),
+        ("target: { expect: { body: {} } }\n", "1 [{] this expects nothing; add `contains: …`"),
+        ("target: { expect: { body: { contains: \"\" } } }\n", "1 [\"\"] every body contains an empty text;"),
+        (
+            "target: { expect: { body: { equals: a, contains: b } } }\n",
+            "1 [b] `equals` says all that can be said of a body;",
+        ),
+        ("target: { expect: { body: { length: 5 } } }\n", "1 [5] the size `5` has no unit;"),
+        (
+            "target: { expect: { body: { length: { least: 2B, most: 1B } } } }\n",
+            "1 [1B] the least 2B is above the most 1B;",
+        ),
+        ("target: { expect: { body: { length: {} } } }\n", "1 [{] this bounds nothing;"),
+        ("target: { expect: { headers: { \"a b\": any } } }\n", "1 [\"a b\"] \"a b\" is not a header name;"),
+        (
+            "target: { method: HEAD, expect: { body: { equals: a } } }\n",
+            "1 [{] the answer to HEAD has no body;",
+        ),
+        ("target: { expect: { stauts: 200 } }\n", "1 [stauts] unknown key `stauts`; did you mean `status`?"),
+        ("upstream: { body: { text: a, template: true } }\n", "1 [template] unknown key `template`;"),
+    ] {
+        let told = told(parsed(&with(head), &[]));
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{head}\n{told}");
+    }
+    good(&with("upstream: { failures: 100% }\ntarget: { expect: { status: 500 } }\n"));
+}
+
+#[test]
+fn one_timeout_or_three() {
+    let timeout = |typed: &str| good(&with(&format!("timeout: {typed}\n"))).timeout;
+    let ms = Duration::from_millis;
+    assert_eq!(timeout("250ms"), Timeouts::all(ms(250)));
+    assert_eq!(
+        timeout("{ connect: 5ms, total: 1s }"),
+        Timeouts { connect: ms(5), first_byte: ms(1000), total: ms(1000) }
+    );
+    assert_eq!(
+        timeout("{ first_byte: 5ms }"),
+        Timeouts { connect: ms(3000), first_byte: ms(5), total: ms(3000) }
+    );
+    for (typed, expected) in [
+        ("{}", "1 [{] no timeout is given here;"),
+        ("{ connect: 0s }", "1 [0s] a timeout of zero gives every request up;"),
+        (
+            "{ first_byte: 2s, total: 1s }",
+            "1 [2s] the timeout to the first byte, 2s, is above that to the last, 1s; lower `first_byte`",
+        ),
+        ("{ frist_byte: 2s }", "1 [frist_byte] unknown key `frist_byte`; did you mean `first_byte`?"),
+    ] {
+        let told = told(parsed(&with(&format!("timeout: {typed}\n")), &[]));
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{typed}\n{told}");
+    }
+    let slow = "upstream: { delay: 100ms }\ntimeout: { first_byte: 100ms }\n";
+    let told = told(parsed(&with(slow), &[]));
+    assert!(told.contains("raise `timeout.first_byte` above the delay"), "{told}");
+}
+
+#[test]
+fn source_addresses() {
+    let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let plan = good(&with("sources: [127.0.0.2, 127.0.0.3]\n"));
+    assert_eq!(plan.sources, [address("127.0.0.2"), address("127.0.0.3")]);
+    let external = "upstream: { url: \"http://[::1]:1\" }\nsources: [\"::1\"]\n";
+    assert_eq!(good(&with(external)).sources, [address("::1")]);
+    for (typed, expected) in [
+        ("[127.0.0.x]", "1 [127.0.0.x] `127.0.0.x` is not an address; write addresses of this machine"),
+        ("[0.0.0.0]", "1 [0.0.0.0] nothing can be sent from 0.0.0.0;"),
+        ("[127.0.0.2, 127.0.0.2]", "1 [127.0.0.2] 127.0.0.2 stands twice;"),
+        ("[\"::1\"]", "1 [\"::1\"] there is no way from ::1 to 127.0.0.1"),
+        ("127.0.0.2", "1 [127.0.0.2] expected a list, found `127.0.0.2`;"),
+    ] {
+        let told = told(parsed(&with(&format!("sources: {typed}\n")), &[]));
+        assert!(told.starts_with(expected) && !told.contains('\n'), "{typed}\n{told}");
+    }
+}

@@ -1,0 +1,97 @@
+//! Plans that use all that can be said of requests and connections, from end to end; and the examples of `plans/`.
+
+use crate::run::{report, run, run_directory, text, trials};
+use crate::support::{Json, Scratch, hoptax};
+use std::path::Path;
+
+/// A mix whose templates, expectations and stages are carried out through a gateway and told in the report; and a
+/// connection for each request, which the ledger of the upstream bears out.
+#[test]
+fn a_mix_in_stages_is_told_target_by_target() {
+    let scratch = Scratch::new();
+    scratch.file("ids.txt", "one\ntwo\n");
+    let plan = r#"name: mix
+upstream: { body: { text: hello } }
+gateways: [hop-l7, hop-l4]
+target:
+  - { name: read, weight: 3, path: "/{{line ids.txt}}/{{random 1 9}}", expect: { body: { equals: hello } } }
+  - { name: write, method: POST, path: /w, body: { text: "{{seq}} {{uuid}}" }, expect: { status: 2xx } }
+load:
+  - { loop: open, rate: [200/s for 300ms, ramp to 600/s over 500ms], connections: 8 }
+  - { loop: closed, connections: 2, keepalive: off, duration: 300ms }
+trials: 2
+warmup: 100ms
+"#;
+    let output = run(&scratch, plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let directory = run_directory(&scratch);
+    for trial in trials(&directory) {
+        assert!(trial["failed"].is_null(), "{trial}");
+        let counts = &trial["load_record"]["counts"];
+        let count = |name: &str| counts[name].as_u64().unwrap();
+        if trial["load"] == 0 {
+            // 60 in the first stage and 200 in the second.
+            assert!(count("scheduled").abs_diff(260) <= 1, "{counts}");
+        } else {
+            let ledger = &trial["ledger"];
+            let (connections, requests) =
+                (ledger["connections"].as_u64().unwrap(), ledger["requests"].as_u64().unwrap());
+            // A hop that reads requests keeps connections of its own to the upstream.
+            if trial["contender"] != "hop-l7" {
+                assert!(connections >= requests, "{ledger}");
+            }
+        }
+        assert_eq!(count("ok"), count("completed"), "{counts}");
+        assert_eq!(counts["failed_checks"], serde_json::json!({}), "{counts}");
+    }
+    let report = report(&directory);
+    for case in report["cases"].as_array().unwrap() {
+        let [read, write] = case["targets"].as_array().unwrap().as_slice() else { panic!("two: {case}") };
+        let of = |target: &Json| target["scheduled"].as_u64().unwrap() as f64;
+        let share = of(read) / (of(read) + of(write));
+        assert!((share - 0.75).abs() < 0.2, "{case}");
+        assert_eq!((&read["failed"], &write["failed"]), (&0.into(), &0.into()), "{case}");
+    }
+    let staged = &report["cases"][0]["load"];
+    assert_eq!((&staged["stages"][1]["to"], &staged["duration_s"]), (&600.0.into(), &0.8.into()), "{staged}");
+}
+
+/// Each example plan, shortened, from its start to its report.
+#[test]
+fn every_example_plan_runs() {
+    let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    let short = |point: usize| format!("load.{point}.duration=200ms");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(plans).expect("there").flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|ending| ending != "yaml") {
+            continue;
+        }
+        let scratch = Scratch::new();
+        let mut command = hoptax();
+        command.arg("run").arg(&path).arg("--out").arg(scratch.path()).arg("--accept-void");
+        for set in ["trials=1", "warmup=100ms", "pause=0s"] {
+            command.args(["--set", set]);
+        }
+        let text_of_plan = std::fs::read_to_string(&path).expect("readable");
+        for point in 0..text_of_plan.matches("loop: ").count() {
+            // Stages say themselves how long they take.
+            match text_of_plan.contains("ramp to") && point == 0 {
+                true => command.args(["--set", "load.0.rate=[200/s for 200ms, ramp to 600/s over 200ms]"]),
+                false => command.args(["--set", &short(point)]),
+            };
+        }
+        if text_of_plan.contains("15000") {
+            // As many as every gateway and hop can hold at once, beside the other tests.
+            command.args(["--set", "load.0.connections=200"]);
+        }
+        let output = command.output().expect("hoptax runs");
+        let name = path.display();
+        assert!(output.status.success(), "{name}: {}\n{}", text(&output.stdout), text(&output.stderr));
+        for trial in trials(&run_directory(&scratch)) {
+            assert!(trial["failed"].is_null(), "{name}: {trial}");
+        }
+        seen += 1;
+    }
+    assert!(seen >= 4, "{seen} plans");
+}
