@@ -3,18 +3,28 @@
 //! ```text
 //!          wanted          permitted             established         sent
 //!   Down ──────────► Queued ────────► Connecting ───────────► Idle ───────► Busy
-//!    ▲ ▲                                  │                   ▲ │ │          │ │
-//!    │ │ rested                           │ failed      ended │ │ │ failed   │ │
-//!    │ └────────────── Resting ◄──────────┴───────────────────┼─┼─┴──────────┤ │
+//!    ▲ ▲                               │      │               ▲ │ │          │ │
+//!    │ │                       reached │      │   established │ │ │          │ │
+//!    │ │                               ▼      │   ┌───────────┤ │ │          │ │
+//!    │ │                            Handshaking ──┘     ended │ │ │ failed   │ │
+//!    │ │ rested                               │ failed        │ │ │          │ │
+//!    │ └────────────── Resting ◄──────────────┴───────────────┼─┼─┴──────────┤ │
 //!    │                                                        └─┼────────────┘ │
 //!    └──────────────────────────────────────────────────────────┴──────────────┘
 //!                                        closed                   ended, and the connection with it
 //! ```
 //!
-//! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome.
+//! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome. A connect for which the
+//! other side has no room just now is put off: back to Queued. Its timeout goes on, and takes it from there to Resting.
+//!
+//! A slot has two tokens. A connection that has carried its last response is left to the other side to close (see
+//! `Worker::part`), and the slot goes on under its other token.
 
 use crate::recorder::{Response, Times};
-use hoptax_wire::http1::{HeadCache, Malformed, ParsedResponse, ResponseDecoder, Step};
+use crate::scratch::Scratch;
+use crate::target::Target;
+use crate::tls::Session;
+use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 
 /// Where a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +35,8 @@ pub(crate) enum State {
     Queued,
     /// A connection is being made.
     Connecting,
+    /// It stands, and TLS shakes hands on it.
+    Handshaking,
     /// A connection without a request on it.
     Idle,
     /// A request was sent; its response is awaited.
@@ -40,7 +52,11 @@ pub(crate) enum Event {
     Wanted,
     /// It may be made now.
     Permitted,
-    /// It was made.
+    /// The other side has no room for it: another attempt soon.
+    PutOff,
+    /// The peer was reached; TLS is next.
+    Reached,
+    /// It was made, and may carry a request.
     Established,
     /// A request was handed to the kernel.
     Sent,
@@ -48,7 +64,7 @@ pub(crate) enum Event {
     Ended,
     /// The connection is over, and nothing failed.
     Closed,
-    /// A connect or a request failed.
+    /// A connect, a handshake or a request failed.
     Failed,
     /// Enough rest after a failure.
     Rested,
@@ -60,11 +76,16 @@ impl State {
         Some(match (self, event) {
             (State::Down, Event::Wanted) => State::Queued,
             (State::Queued, Event::Permitted) => State::Connecting,
-            (State::Connecting, Event::Established) => State::Idle,
+            (State::Connecting, Event::PutOff) => State::Queued,
+            (State::Connecting, Event::Reached) => State::Handshaking,
+            (State::Connecting | State::Handshaking, Event::Established) => State::Idle,
             (State::Idle, Event::Sent) => State::Busy,
             (State::Busy, Event::Ended) => State::Idle,
             (State::Idle | State::Busy, Event::Closed) => State::Down,
-            (State::Connecting | State::Idle | State::Busy, Event::Failed) => State::Resting,
+            (
+                State::Queued | State::Connecting | State::Handshaking | State::Idle | State::Busy,
+                Event::Failed,
+            ) => State::Resting,
             (State::Resting, Event::Rested) => State::Down,
             _ => return None,
         })
@@ -79,14 +100,20 @@ pub(crate) struct Slot {
     pub(crate) request: Option<Times>,
     /// When the present connect was started.
     pub(crate) connect_started: u64,
-    /// Whether the present connection has carried a request.
-    pub(crate) used: bool,
+    /// Requests that the present connection has carried, the one under way included.
+    pub(crate) carried: u32,
+    /// Which of its two tokens the present connection has.
+    pub(crate) second: bool,
+    /// Whether there is a former connection, under the other token, that the other side is to close.
+    pub(crate) leaving: bool,
     /// Failures in a row: each doubles the rest.
     pub(crate) failures: u8,
+    /// TLS of the present connection, where it has any.
+    pub(crate) session: Option<Box<Session>>,
     reader: Reader,
 }
 
-/// What a slot has read of its response. Between responses it holds no memory of its own.
+/// What a slot has read of its response. Between responses it holds no memory of its own but what checks need.
 #[derive(Debug)]
 struct Reader {
     decoder: ResponseDecoder,
@@ -95,6 +122,8 @@ struct Reader {
     body: u64,
     /// What the decoder could not use yet: part of a head or of a chunk's size.
     spill: Vec<u8>,
+    /// How far the checks of its target have come; empty where none of them has to be told more than status and length.
+    progress: Box<[u32]>,
 }
 
 /// What bytes meant to a slot.
@@ -107,19 +136,24 @@ pub(crate) enum Read {
 }
 
 impl Slot {
-    pub(crate) fn new() -> Self {
+    /// `room_for_checks` is what the checks need, of whichever target it may carry a request to.
+    pub(crate) fn new(room_for_checks: usize) -> Self {
         Self {
             state: State::Down,
             request: None,
             connect_started: 0,
-            used: false,
+            carried: 0,
+            second: false,
+            leaving: false,
             failures: 0,
+            session: None,
             reader: Reader {
                 decoder: ResponseDecoder::new(),
                 status: 0,
                 bytes: 0,
                 body: 0,
                 spill: Vec::new(),
+                progress: vec![0; room_for_checks].into(),
             },
         }
     }
@@ -142,45 +176,53 @@ impl Slot {
         self.state =
             next.unwrap_or_else(|| panic!("{event:?} cannot happen to a slot that is {:?}", self.state));
         match event {
-            Event::Established => self.used = false,
-            Event::Closed | Event::Failed => self.reader.forget(),
+            Event::Established => self.carried = 0,
+            Event::Closed | Event::Failed => {
+                self.session = None;
+                self.reader.forget();
+            }
             _ => {}
         }
     }
 
-    /// A request was sent: its response is due.
-    pub(crate) fn expect_response(&mut self, to_head: bool) {
-        self.reader.decoder.begin(to_head);
+    /// A request to `target` was sent: its response is due.
+    pub(crate) fn expect_response(&mut self, target: &Target) {
+        self.reader.decoder.begin(target.is_head);
+        target.checks.begin(&mut self.reader.progress);
         (self.reader.status, self.reader.bytes, self.reader.body) = (0, 0, 0);
     }
 
-    /// Reads what arrived.
+    /// Reads what arrived. The response is one from `target`.
     ///
     /// # Errors
     /// If it is not a response.
     pub(crate) fn read(
         &mut self,
-        cache: &mut HeadCache<ParsedResponse>,
+        scratch: &mut Scratch,
+        target: &Target,
         bytes: &[u8],
     ) -> Result<Read, Malformed> {
         self.reader.bytes += bytes.len() as u64;
         if self.reader.spill.is_empty() {
-            return self.reader.read(cache, bytes);
+            return self.reader.read(scratch, target, bytes);
         }
         let mut input = std::mem::take(&mut self.reader.spill);
         input.extend_from_slice(bytes);
-        self.reader.read(cache, &input)
+        let read = self.reader.read(scratch, target, &input);
+        scratch.give_back(input);
+        read
     }
 
     /// The connection ended. `Some`: that made the response whole.
-    pub(crate) fn read_end(&mut self) -> Option<Response> {
-        matches!(self.reader.decoder.end_of_input(), Ok(true)).then(|| self.reader.response())
+    pub(crate) fn read_end(&mut self, target: &Target) -> Option<Response> {
+        matches!(self.reader.decoder.end_of_input(), Ok(true)).then(|| self.reader.response(target))
     }
 }
 
 impl Reader {
-    fn response(&self) -> Response {
-        Response { status: self.status, bytes: self.bytes, body: self.body }
+    fn response(&self, target: &Target) -> Response {
+        let failed = target.checks.verdict(self.status, self.body, &self.progress);
+        Response { status: self.status, bytes: self.bytes, body: self.body, failed }
     }
 
     fn forget(&mut self) {
@@ -188,32 +230,38 @@ impl Reader {
         self.spill = Vec::new();
     }
 
-    fn read(&mut self, cache: &mut HeadCache<ParsedResponse>, mut input: &[u8]) -> Result<Read, Malformed> {
+    fn read(&mut self, scratch: &mut Scratch, target: &Target, mut input: &[u8]) -> Result<Read, Malformed> {
         loop {
-            let consumed = match self.decoder.advance_with(cache, input)? {
-                Step::NeedMore => {
-                    self.spill.extend_from_slice(input);
-                    return Ok(Read::More);
-                }
-                Step::Interim { consumed } => consumed,
-                Step::Head { consumed, head } => {
-                    self.status = head.status;
-                    consumed
-                }
-                Step::Body { consumed, data } => {
-                    self.body += data.len() as u64;
-                    consumed
-                }
-                Step::End { consumed, keep_alive } => {
-                    // What follows a response was not asked for; the response itself stands, its connection does not.
-                    let excess = input.len() - consumed;
-                    self.bytes -= excess as u64;
-                    return Ok(Read::Whole {
-                        response: self.response(),
-                        keep_alive: keep_alive && excess == 0,
-                    });
-                }
-            };
+            let consumed =
+                match self.decoder.advance_with(&mut scratch.heads[target.index as usize], input)? {
+                    Step::NeedMore => {
+                        if !input.is_empty() {
+                            self.spill = scratch.take();
+                            self.spill.extend_from_slice(input);
+                        }
+                        return Ok(Read::More);
+                    }
+                    Step::Interim { consumed } => consumed,
+                    Step::Head { consumed, head } => {
+                        self.status = head.status;
+                        target.checks.head(&input[..consumed], &mut self.progress);
+                        consumed
+                    }
+                    Step::Body { consumed, data } => {
+                        self.body += data.len() as u64;
+                        target.checks.body(&input[data], &mut self.progress);
+                        consumed
+                    }
+                    Step::End { consumed, keep_alive } => {
+                        // What follows a response was not asked for; the response itself stands, its connection does not.
+                        let excess = input.len() - consumed;
+                        self.bytes -= excess as u64;
+                        return Ok(Read::Whole {
+                            response: self.response(target),
+                            keep_alive: keep_alive && excess == 0,
+                        });
+                    }
+                };
             input = &input[consumed..];
         }
     }
@@ -223,11 +271,20 @@ impl Reader {
 mod tests {
     use super::*;
 
-    const STATES: [State; 6] =
-        [State::Down, State::Queued, State::Connecting, State::Idle, State::Busy, State::Resting];
-    const EVENTS: [Event; 8] = [
+    const STATES: [State; 7] = [
+        State::Down,
+        State::Queued,
+        State::Connecting,
+        State::Handshaking,
+        State::Idle,
+        State::Busy,
+        State::Resting,
+    ];
+    const EVENTS: [Event; 10] = [
         Event::Wanted,
         Event::Permitted,
+        Event::PutOff,
+        Event::Reached,
         Event::Established,
         Event::Sent,
         Event::Ended,
@@ -254,19 +311,19 @@ mod tests {
     }
 
     #[test]
-    fn only_eleven_things_can_happen() {
+    fn only_sixteen_things_can_happen() {
         let legal = STATES.iter().flat_map(|state| EVENTS.iter().filter_map(|event| state.after(*event)));
-        assert_eq!(legal.count(), 11);
+        assert_eq!(legal.count(), 16);
     }
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {
-        let mut slot = Slot::new();
-        let mut cache = HeadCache::new();
-        slot.expect_response(false);
+        let target = Target::of_get();
+        let (mut slot, mut scratch) = (Slot::new(0), Scratch::new(1));
+        slot.expect_response(&target);
         let mut last = Ok(Read::More);
         for part in text.as_bytes().chunks(piece) {
             assert_eq!(last, Ok(Read::More), "more input after the end of {text:?}");
-            last = slot.read(&mut cache, part);
+            last = slot.read(&mut scratch, &target, part);
         }
         (last, slot)
     }
@@ -277,7 +334,7 @@ mod tests {
                     3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
         for piece in 1..=text.len() {
             let (read, slot) = read_in_pieces(text, piece);
-            let response = Response { status: 201, bytes: text.len() as u64, body: 7 };
+            let response = Response { status: 201, bytes: text.len() as u64, body: 7, failed: None };
             assert_eq!(read, Ok(Read::Whole { response, keep_alive: true }), "pieces of {piece}");
             assert_eq!(slot.reader.spill.capacity(), 0, "nothing is kept between responses");
         }
@@ -286,7 +343,7 @@ mod tests {
     #[test]
     fn bytes_behind_a_response_cost_the_connection() {
         let (read, _) = read_in_pieces("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokwhat?", 1000);
-        let response = Response { status: 200, bytes: 40, body: 2 };
+        let response = Response { status: 200, bytes: 40, body: 2, failed: None };
         assert_eq!(read, Ok(Read::Whole { response, keep_alive: false }));
     }
 
@@ -294,9 +351,10 @@ mod tests {
     fn the_end_completes_only_what_lasts_until_then() {
         let (read, mut slot) = read_in_pieces("HTTP/1.0 200 OK\r\n\r\nabc", 1000);
         assert_eq!(read, Ok(Read::More));
-        assert_eq!(slot.read_end(), Some(Response { status: 200, bytes: 22, body: 3 }));
+        let response = Response { status: 200, bytes: 22, body: 3, failed: None };
+        assert_eq!(slot.read_end(&Target::of_get()), Some(response));
         let (_, mut slot) = read_in_pieces("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc", 1000);
-        assert_eq!(slot.read_end(), None);
+        assert_eq!(slot.read_end(&Target::of_get()), None);
     }
 
     #[test]

@@ -8,9 +8,10 @@ use crate::pacer::{self, LARGEST_JITTER};
 use crate::record::{
     GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA, Window,
 };
-use crate::recorder::{Recorder, Tally};
-use crate::spec::{Arrivals, HttpVersion, LoadSpec, SPEC_SCHEMA, Shape};
-use crate::target::Target;
+use crate::recorder::{Handshakes, Recorder, Tally};
+use crate::spec::{Arrivals, LoadSpec, SPEC_SCHEMA, Shape};
+use crate::target::{Mix, Protocol};
+use crate::tls;
 use crate::trial::{self, News, Outcome, Reports, Shared, TrialTimes};
 use crate::worker::{Setup, Worker};
 use std::io;
@@ -112,14 +113,20 @@ fn run_on<L: EventLoop>(
     mut observe: impl FnMut(Progress),
 ) -> Result<LoadRecord, LoadError> {
     check(spec)?;
-    let target = Target::new(&spec.targets[0]).map_err(|error| LoadError::Spec(error.to_string()))?;
-    limits::make_room_for(spec.connections)?;
+    let protocol = Protocol { version: spec.http, per_connection: spec.requests_per_connection };
+    let mix = Mix::new(&spec.targets, &spec.files, spec.seed, protocol)
+        .map_err(|error| LoadError::Spec(error.to_string()))?;
+    let tls = spec.tls.as_ref().map(tls::Client::new).transpose()?;
+    let spare = limits::make_room_for(spec.connections)?;
     let workers = spec.workers.min(spec.connections);
     let shared = Shared { spec, workers, times: OnceLock::new(), interrupt };
     let setup = Setup {
         addresses: &spec.addresses,
-        target: &target,
-        timeout: spec.timeouts.total_ns,
+        sources: &spec.sources,
+        mix: &mix,
+        tls: tls.as_ref(),
+        most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
+        timeouts: spec.timeouts,
         spin: !spec.cpus.is_empty(),
     };
     let (send, news) = mpsc::channel();
@@ -146,7 +153,7 @@ fn run_on<L: EventLoop>(
         for handle in handles {
             outcomes.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
-        Ok(record(spec, event_loop, conducted?, outcomes))
+        Ok(record(spec, &mix, event_loop, conducted?, outcomes))
     })
 }
 
@@ -161,7 +168,8 @@ fn work<L: EventLoop>(
     let outcome = prepare(index, shared.spec).and_then(|()| {
         let mut io = make_loop().map_err(LoadError::EventLoop)?;
         let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
-        let recorder = Recorder::new(shared.spec.windows || reports.windows.is_some());
+        let windows = shared.spec.windows || reports.windows.is_some();
+        let recorder = Recorder::new(windows, setup.mix.len());
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
         trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop)
     });
@@ -307,6 +315,9 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     if spec.addresses.is_empty() {
         return wrong("addresses is empty; give at least one".into());
     }
+    if spec.targets.is_empty() {
+        return wrong("targets is empty; give at least one".into());
+    }
     for (name, value) in [
         ("connections", u64::from(spec.connections)),
         ("workers", u64::from(spec.workers)),
@@ -315,15 +326,13 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         ("timeouts.first_byte_ns", spec.timeouts.first_byte_ns),
         ("timeouts.total_ns", spec.timeouts.total_ns),
         ("requests", spec.requests.unwrap_or(1)),
+        ("requests_per_connection", u64::from(spec.requests_per_connection.unwrap_or(1))),
     ] {
         if value == 0 {
             return wrong(format!("{name} is 0; give at least 1"));
         }
     }
-    let plain = spec.sources.is_empty() && spec.http == HttpVersion::Http11;
-    if spec.targets.len() != 1 || spec.tls.is_some() || !plain || spec.requests_per_connection.is_some() {
-        return wrong("this cannot be carried out yet".into());
-    }
+    route::check(&spec.addresses, &spec.sources).map_err(LoadError::Spec)?;
     if let Shape::Open { rate, arrivals } = &spec.shape {
         if let Some(refusal) = pacer::refusal(rate, spec.duration_ns) {
             return wrong(refusal);
@@ -337,7 +346,13 @@ fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec<Outcome>) -> LoadRecord {
+fn record(
+    spec: &LoadSpec,
+    mix: &Mix<'_>,
+    event_loop: &str,
+    conducted: Conducted,
+    outcomes: Vec<Outcome>,
+) -> LoadRecord {
     let workers = outcomes.len() as u32;
     let start = conducted.times.start;
     let ended = outcomes.iter().map(|outcome| outcome.ended).max().unwrap_or(start);
@@ -351,6 +366,8 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
         tally.add(outcome.tally);
     }
     tally.connections.asked = u64::from(spec.connections);
+    tally.counts.failed_checks = tally.failed_checks.in_words(|target| &mix.target(target).checks);
+    let tls = spec.tls.is_some().then(|| tally.tls.take().unwrap_or_else(|| Box::new(Handshakes::new())));
     let latencies = &tally.histograms;
     LoadRecord {
         schema: RECORD_SCHEMA,
@@ -366,10 +383,10 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
             send_lag: Encoded::new(&latencies.send_lag),
             first_byte: Encoded::new(&latencies.first_byte),
             connect: Encoded::new(&latencies.connect),
-            tls_handshake: None,
+            tls_handshake: tls.as_ref().map(|handshakes| Encoded::new(&handshakes.took)),
         },
-        targets: Vec::new(),
-        tls: None,
+        targets: tally.targets.records(mix.names()),
+        tls: tls.map(|handshakes| handshakes.tally),
         counts: tally.counts,
         completed_in_time: tally.completed_in_time,
         lifetime: tally.lifetime,
@@ -381,5 +398,6 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
     }
 }
 
+mod route;
 #[cfg(test)]
 mod tests;

@@ -4,19 +4,25 @@
 //! Depends on `hoptax-wire` alone. Knows no gateways, plans or reports.
 
 mod address;
+mod cause;
+pub mod checks;
 pub mod clock;
 mod connection;
 pub mod event_loop;
 mod generator;
 pub mod histogram;
 mod limits;
+mod pace;
 pub mod pacer;
 pub mod random;
 pub mod record;
 mod recorder;
+mod scratch;
 pub mod spec;
-mod target;
+pub mod target;
+pub mod template;
 mod timeouts;
+mod tls;
 mod trial;
 mod worker;
 

@@ -70,7 +70,8 @@ pub struct Counts {
     pub ok: u64,
     /// Completed by status code.
     pub status: BTreeMap<u16, u64>,
-    /// Completed responses that failed a check, by the first check that they failed, in words.
+    /// Completed responses that failed a check, by the first check that they failed, in words: `completed` less `ok`, as that
+    /// the status is 200 to 399 is a check too where no other is about the status. For each check at most nine texts.
     #[serde(default)]
     pub failed_checks: BTreeMap<String, u64>,
     /// Given up after the timeout: while connecting, waiting or reading.
@@ -114,11 +115,11 @@ pub struct Connections {
     pub opened: u64,
     /// Requests of the measured time sent on a connection that had already carried one.
     pub reused: u64,
-    /// Closed by the other side inside the measured time.
+    /// Ended by the other side inside the measured time, or announced to be, without having been asked to.
     pub closed_by_peer: u64,
 }
 
-/// Bytes on the wire, heads included.
+/// Bytes of HTTP, heads included; where there is TLS, before encryption and after decryption.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes {
     /// Of requests.
@@ -203,7 +204,7 @@ pub enum Cause {
     TlsTimeout,
     /// The server's certificate is not acceptable.
     TlsCertificate,
-    /// The server refused the handshake with an alert.
+    /// The server refused the connection with an alert before it answered anything, or the two sides could not agree.
     TlsRefused,
     /// The connection ended within the TLS handshake.
     TlsClosed,

@@ -4,11 +4,15 @@
 //! measured time, whenever they ended. *Throughput* (`completed_in_time`, bytes, windows) speaks of what happened inside
 //! the measured time, whenever it was scheduled: a request that straddles an edge is work done there all the same.
 
+mod targets;
 mod windows;
 
+use crate::checks::{Failed, FailedChecks};
 use crate::histogram::{self, Encoded, TRIAL_DIGITS, WINDOW_DIGITS};
-use crate::record::{Bytes, Cause, Connections, Counts, FailureKind, Lifetime, WINDOW_NS, Window};
+use crate::record::{Bytes, Cause, Connections, Counts, FailureKind, Lifetime, TlsTally, WINDOW_NS, Window};
+use crate::tls::Agreed;
 use hdrhistogram::Histogram;
+use targets::Targets;
 use windows::Windows;
 
 /// Distinct error texts kept; any more are counted under [`OTHER_ERRORS`].
@@ -26,6 +30,17 @@ pub(crate) struct Times {
     pub(crate) sent: Option<u64>,
     /// When the first byte of its response was seen.
     pub(crate) first_byte: Option<u64>,
+    /// Its length, bytes, head included; 0 while it waits for its connection.
+    pub(crate) length: u64,
+    /// Which target it goes to.
+    pub(crate) target: u32,
+}
+
+impl Times {
+    /// A request to `target` that is due at `scheduled`.
+    pub(crate) fn new(scheduled: u64, target: u32) -> Self {
+        Self { scheduled, target, ..Self::default() }
+    }
 }
 
 /// A whole response.
@@ -37,6 +52,8 @@ pub(crate) struct Response {
     pub(crate) bytes: u64,
     /// Bytes of its body.
     pub(crate) body: u64,
+    /// The first check that it failed; absent: it is a success.
+    pub(crate) failed: Option<Failed>,
 }
 
 /// One worker's books.
@@ -65,6 +82,10 @@ pub(crate) struct Tally {
     pub(crate) bytes: Bytes,
     pub(crate) histograms: Latencies,
     pub(crate) windows: Vec<Window>,
+    pub(crate) failed_checks: FailedChecks,
+    pub(crate) targets: Targets,
+    /// Absent until a handshake is done.
+    pub(crate) tls: Option<Box<Handshakes>>,
     /// When the last request of the measured time had its outcome.
     pub(crate) last_outcome: u64,
 }
@@ -79,12 +100,21 @@ pub(crate) struct Latencies {
     pub(crate) connect: Histogram<u64>,
 }
 
+/// TLS handshakes of a worker's whole life.
+#[derive(Debug)]
+pub(crate) struct Handshakes {
+    pub(crate) tally: TlsTally,
+    /// How long they took, nanoseconds.
+    pub(crate) took: Histogram<u64>,
+}
+
 impl Recorder {
-    pub(crate) fn new(windows: bool) -> Self {
+    /// For so many targets.
+    pub(crate) fn new(windows: bool, targets: usize) -> Self {
         Self {
             start: u64::MAX,
             end: u64::MAX,
-            tally: Tally::new(),
+            tally: Tally { targets: Targets::new(targets), ..Tally::new() },
             status: Box::new([0; STATUSES]),
             on_time: 0,
             alike: histogram::empty(TRIAL_DIGITS),
@@ -125,9 +155,12 @@ impl Recorder {
         }
     }
 
-    /// A request was due at `scheduled`.
-    pub(crate) fn scheduled(&mut self, scheduled: u64) {
-        self.tally.counts.scheduled += u64::from(self.counts(scheduled));
+    /// A request to `target` was due at `scheduled`.
+    pub(crate) fn scheduled(&mut self, scheduled: u64, target: u32) {
+        if self.counts(scheduled) {
+            self.tally.counts.scheduled += 1;
+            self.tally.targets.scheduled(target);
+        }
     }
 
     /// Requests that were due in the measured time but stood in line when it ended.
@@ -156,9 +189,10 @@ impl Recorder {
     /// A whole response was there at `now`.
     pub(crate) fn completed(&mut self, times: Times, now: u64, response: Response) {
         self.tally.lifetime.completed += 1;
-        let ok = (200..400).contains(&response.status);
+        let ok = response.failed.is_none();
         if now >= self.start && now < self.end {
             self.tally.completed_in_time += 1;
+            self.tally.bytes.sent += times.length;
             self.tally.bytes.received += response.bytes;
             self.tally.bytes.body += response.body;
         }
@@ -174,6 +208,10 @@ impl Recorder {
         self.tally.last_outcome = now;
         self.tally.counts.completed += 1;
         self.tally.counts.ok += u64::from(ok);
+        if let Some(failed) = response.failed {
+            self.tally.failed_checks.add(times.target, failed, 1);
+        }
+        self.tally.targets.completed(times, now, ok);
         self.status[usize::from(response.status).min(STATUSES - 1)] += 1;
         if times.sent == Some(times.scheduled) && times.first_byte == Some(now) {
             self.alike.saturating_record(response_time);
@@ -212,6 +250,7 @@ impl Recorder {
         }
         *counts.causes.entry(cause).or_default() += 1;
         add_error(&mut counts.errors, text, 1);
+        self.tally.targets.failed(times, now, timeout);
         if timeout {
             self.record_apart(times, now);
         }
@@ -260,7 +299,24 @@ impl Recorder {
         self.tally.connections.opened += u64::from(self.start <= now && now < self.end);
     }
 
-    /// The other side ended a connection, or announced that it would.
+    /// A TLS handshake that began at `began` was done at `now`.
+    pub(crate) fn shaken(&mut self, began: u64, now: u64, agreed: Agreed<'_>) {
+        let handshakes = self.tally.tls.get_or_insert_with(|| Box::new(Handshakes::new()));
+        handshakes.took.saturating_record(now.saturating_sub(began));
+        let tally = &mut handshakes.tally;
+        tally.handshakes += 1;
+        tally.resumed += u64::from(agreed.resumed);
+        let alpn = String::from_utf8_lossy(agreed.alpn.unwrap_or(b"none"));
+        for (counts, name) in [
+            (&mut tally.versions, agreed.version),
+            (&mut tally.cipher_suites, agreed.suite),
+            (&mut tally.alpn, &alpn),
+        ] {
+            count(counts, name, 1);
+        }
+    }
+
+    /// The other side ended a connection, or announced that it would, and had not been asked to.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }
@@ -271,7 +327,7 @@ impl Recorder {
     }
 
     /// Closes the books on a measured time that ended at `ended`.
-    pub(crate) fn finish(mut self, ended: u64, request_length: u64) -> Tally {
+    pub(crate) fn finish(mut self, ended: u64) -> Tally {
         let histograms = &mut self.tally.histograms;
         histograms.send_lag.saturating_record_n(0, self.on_time);
         for histogram in
@@ -279,7 +335,6 @@ impl Recorder {
         {
             histogram.add(&self.alike).expect("all have the same bounds");
         }
-        self.tally.bytes.sent = self.tally.completed_in_time * request_length;
         for (status, count) in (0..).zip(self.status.iter()).filter(|(_, count)| **count > 0) {
             self.tally.counts.status.insert(status, *count);
         }
@@ -304,10 +359,38 @@ pub(crate) fn outcomes(counts: &Counts) -> u64 {
 
 fn add_error(errors: &mut std::collections::BTreeMap<String, u64>, text: &str, times: u64) {
     let text = if errors.len() < ERROR_TEXTS || errors.contains_key(text) { text } else { OTHER_ERRORS };
-    match errors.get_mut(text) {
+    count(errors, text, times);
+}
+
+/// Allocates only where `name` is new.
+fn count(counts: &mut std::collections::BTreeMap<String, u64>, name: &str, times: u64) {
+    match counts.get_mut(name) {
         Some(count) => *count += times,
         None => {
-            errors.insert(text.to_owned(), times);
+            counts.insert(name.to_owned(), times);
+        }
+    }
+}
+
+impl Handshakes {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { tally: TlsTally::default(), took: histogram::empty(TRIAL_DIGITS) }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.took.add(&other.took).expect("all have the same bounds");
+        let (mine, theirs) = (&mut self.tally, &other.tally);
+        mine.handshakes += theirs.handshakes;
+        mine.resumed += theirs.resumed;
+        for (mine, theirs) in [
+            (&mut mine.versions, &theirs.versions),
+            (&mut mine.cipher_suites, &theirs.cipher_suites),
+            (&mut mine.alpn, &theirs.alpn),
+        ] {
+            for (name, times) in theirs {
+                count(mine, name, *times);
+            }
         }
     }
 }
@@ -330,6 +413,9 @@ impl Tally {
                 connect: empty(),
             },
             windows: Vec::new(),
+            failed_checks: FailedChecks::default(),
+            targets: Targets::default(),
+            tls: None,
             last_outcome: 0,
         }
     }
@@ -351,6 +437,11 @@ impl Tally {
         self.bytes.received += other.bytes.received;
         self.bytes.body += other.bytes.body;
         self.histograms.add(&other.histograms);
+        self.failed_checks.add_all(&other.failed_checks);
+        self.targets.add(other.targets);
+        if let Some(theirs) = other.tls {
+            self.tls.get_or_insert_with(|| Box::new(Handshakes::new())).add(&theirs);
+        }
         self.last_outcome = self.last_outcome.max(other.last_outcome);
         if self.windows.len() < other.windows.len() {
             self.windows.resize_with(other.windows.len(), Window::default);

@@ -30,6 +30,8 @@ pub struct Epoll {
     buffer: Vec<u8>,
     /// Connections to read again without a new edge: resumed ones, and those that had more than their turn's worth.
     again: Vec<(Token, u32)>,
+    /// Room for them while those of before are read.
+    was_again: Vec<(Token, u32)>,
     /// Listeners that could not accept for want of descriptors, and when they try again.
     resting: Vec<(Token, u32)>,
     rest_until: u64,
@@ -142,6 +144,7 @@ impl Epoll {
             events: Vec::with_capacity(EVENTS),
             buffer: vec![0; RECEIVE_BUFFER],
             again: Vec::new(),
+            was_again: Vec::new(),
             resting: Vec::new(),
             rest_until: 0,
         })
@@ -440,14 +443,15 @@ impl EventLoop for Epoll {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let again = mem::take(&mut self.again);
+        let mut again = mem::replace(&mut self.again, mem::take(&mut self.was_again));
         for event in &events {
             let (token, generation) = from_event_data(event.data);
             self.deliver(handler, token, generation, event.flags);
         }
-        for (token, generation) in again {
+        for (token, generation) in again.drain(..) {
             self.receive(handler, token, generation);
         }
+        self.was_again = again;
         if !self.resting.is_empty() && clock::now() >= self.rest_until {
             for (token, generation) in mem::take(&mut self.resting) {
                 self.deliver(handler, token, generation, epoll::EventFlags::IN);

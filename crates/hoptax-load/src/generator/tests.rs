@@ -1,19 +1,23 @@
 //! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
 
 mod lateness;
+mod mix;
 mod stages;
 mod windows;
 
 use super::*;
 use crate::clock::SECOND;
 use crate::event_loop::Choice;
+use crate::record::FailureKind;
 use crate::recorder::outcomes;
-use crate::spec::{Rate, Stage, TargetSpec, Timeouts};
+use crate::spec::{HttpVersion, Rate, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+mod tls;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
@@ -57,7 +61,7 @@ impl Drop for Server {
 }
 
 /// Reads one request without a body; `false` when there are no more.
-fn request(connection: &mut TcpStream) -> bool {
+fn request(connection: &mut impl io::Read) -> bool {
     let mut seen = Vec::new();
     let mut buffer = [0; 1024];
     while !seen.ends_with(b"\r\n\r\n") {
@@ -164,6 +168,15 @@ fn adds_up(record: &LoadRecord) {
     assert_eq!(counts.status.values().sum::<u64>(), counts.completed);
     let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
     assert_eq!(counts.errors.values().sum::<u64>(), failed);
+    for (kind, failed) in [
+        (FailureKind::Timeout, counts.timeouts),
+        (FailureKind::Connect, counts.connect_errors),
+        (FailureKind::Reset, counts.resets),
+        (FailureKind::BadResponse, counts.bad_responses),
+    ] {
+        let of_kind = counts.causes.iter().filter(|(cause, _)| cause.kind() == kind);
+        assert_eq!(of_kind.map(|(_, count)| count).sum::<u64>(), failed, "{kind:?}: {counts:?}");
+    }
     let histograms = &record.histograms;
     let length = |encoded: &Encoded| encoded.decode().expect("our own").len();
     assert_eq!(length(&histograms.response_time), counts.completed + counts.timeouts);
@@ -175,6 +188,7 @@ fn adds_up(record: &LoadRecord) {
         assert_eq!(record.windows.len() as u64, record.measured_ns.div_ceil(crate::record::WINDOW_NS));
     }
     assert!(record.lifetime.completed >= counts.completed);
+    mix::adds_up(record);
 }
 
 fn quantile(encoded: &Encoded, quantile: f64) -> u64 {
@@ -487,7 +501,8 @@ fn a_large_request_and_a_large_response_pass_whole() {
     let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
     spec.targets[0].body = vec![b'y'; LARGE];
     // The head's length is taken off, so that the server's count is exact.
-    let head = Target::new(&spec.targets[0]).expect("fit to be sent").bytes.len() - LARGE;
+    let request = crate::target::first_request(&spec.targets[0], &spec.files, 0).expect("fit to be sent");
+    let head = request.len() - LARGE;
     spec.targets[0].body.truncate(LARGE + 1 - head);
     spec.duration_ns = 60_000 * MILLISECOND;
     let record = load(&spec);

@@ -87,15 +87,15 @@ impl Segment {
             return (due / (2 * u128::from(self.from))) as u64;
         }
         if self.from < self.to {
-            return (self.from_slow_end(due) as u64).min(self.length - 1);
+            return (self.past_slow_end(due) as u64).min(self.length - 1);
         }
-        let left = self.from_slow_end(self.area() - due).ceil() as u64;
+        let left = self.past_slow_end(self.area() - due).ceil() as u64;
         self.length - left.clamp(1, self.length)
     }
 
     /// How far from its slower end a ramp has `units` between: with `s` the slower rate, `d` what the other has more and
     /// `l` the length, `2·s·t + d·t²/l = units`, solved for `t` in the form that adds only.
-    fn from_slow_end(&self, units: u128) -> f64 {
+    fn past_slow_end(&self, units: u128) -> f64 {
         let (slow, more) = (self.from.min(self.to) as f64, self.from.abs_diff(self.to) as f64);
         let units = units as f64;
         units / (slow + (slow * slow + more * (units / self.length as f64)).sqrt())

@@ -8,16 +8,17 @@ const END: u64 = 1_250 * MILLISECOND;
 const REQUEST: u64 = 40;
 
 fn recorder() -> Recorder {
-    let mut recorder = Recorder::new(true);
+    let mut recorder = Recorder::new(true, 1);
     recorder.measure(START, END);
     recorder
 }
 
 fn respond(recorder: &mut Recorder, scheduled: u64, sent: u64, now: u64) {
-    recorder.scheduled(scheduled);
+    recorder.scheduled(scheduled, 0);
     recorder.sent(scheduled, sent, true);
-    let times = Times { scheduled, sent: Some(sent), first_byte: Some(now) };
-    recorder.completed(times, now, Response { status: 200, bytes: 100, body: 64 });
+    let times =
+        Times { sent: Some(sent), first_byte: Some(now), length: REQUEST, ..Times::new(scheduled, 0) };
+    recorder.completed(times, now, Response { status: 200, bytes: 100, body: 64, failed: None });
 }
 
 #[test]
@@ -28,7 +29,7 @@ fn populations_are_kept_apart_at_both_edges() {
     respond(&mut recorder, START + MILLISECOND, START + MILLISECOND, START + 3 * MILLISECOND);
     respond(&mut recorder, END - MILLISECOND, END - MILLISECOND, END + 7 * MILLISECOND);
     assert_eq!(recorder.outstanding(), 0);
-    let tally = recorder.finish(END, REQUEST);
+    let tally = recorder.finish(END);
     assert_eq!((tally.counts.scheduled, tally.counts.completed, tally.completed_in_time), (2, 2, 2));
     assert_eq!(tally.lifetime.completed, 3);
     assert_eq!(tally.bytes, Bytes { sent: 80, received: 200, body: 128 });
@@ -46,7 +47,7 @@ fn nothing_is_done_in_time_after_an_early_end() {
     recorder.measured_until(early);
     // Of the warm-up, completed in the drain.
     respond(&mut recorder, START - MILLISECOND, START - MILLISECOND, early + 150 * MILLISECOND);
-    let tally = recorder.finish(early, REQUEST);
+    let tally = recorder.finish(early);
     assert_eq!((tally.counts.completed, tally.completed_in_time), (1, 1));
     assert_eq!(tally.bytes.received, 100);
     assert_eq!(tally.windows.iter().map(|window| window.completed).collect::<Vec<_>>(), [1]);
@@ -57,7 +58,7 @@ fn windows_are_complete_and_in_time() {
     let mut recorder = recorder();
     respond(&mut recorder, START, START, START + 99 * MILLISECOND);
     respond(&mut recorder, START + MILLISECOND, START + 99 * MILLISECOND, START + 230 * MILLISECOND);
-    let windows = recorder.finish(END, REQUEST).windows;
+    let windows = recorder.finish(END).windows;
     assert_eq!(windows.len(), 3, "250 ms are three windows, the last one short");
     assert_eq!(windows.iter().map(|window| window.completed).collect::<Vec<_>>(), [1, 0, 1]);
     assert!(windows[1].response_time.is_none());
@@ -70,7 +71,7 @@ fn the_three_latencies_differ_where_they_should() {
     let mut recorder = recorder();
     respond(&mut recorder, START, START, START + 2 * MILLISECOND);
     respond(&mut recorder, START, START + 10 * MILLISECOND, START + 12 * MILLISECOND);
-    let histograms = recorder.finish(END, REQUEST).histograms;
+    let histograms = recorder.finish(END).histograms;
     let near = |histogram: &Histogram<u64>, min: u64, max: u64| {
         assert_eq!(histogram.len(), 2);
         assert!(histogram.min().abs_diff(min) <= min / 500, "{} for {min}", histogram.min());
@@ -85,24 +86,27 @@ fn the_three_latencies_differ_where_they_should() {
 #[test]
 fn timeouts_are_recorded_and_other_failures_counted() {
     let mut recorder = recorder();
-    let times = Times { scheduled: START, sent: Some(START), first_byte: None };
+    let times = Times { sent: Some(START), length: REQUEST, ..Times::new(START, 0) };
     for failure in
         [Cause::ReadTimeout, Cause::ResetInResponse, Cause::MalformedResponse, Cause::ConnectRefused]
     {
-        recorder.scheduled(START);
+        recorder.scheduled(START, 0);
         recorder.failed(times, START + 30 * MILLISECOND, failure, "gone");
     }
-    recorder.scheduled(START);
+    recorder.scheduled(START, 0);
     recorder.left_over(times);
-    recorder.scheduled(START);
+    recorder.scheduled(START, 0);
     recorder.left_over(Times { sent: None, ..times });
     recorder.left_in_line(3);
-    let tally = recorder.finish(END, REQUEST);
+    let tally = recorder.finish(END);
     let counts = &tally.counts;
     assert_eq!(counts.scheduled, outcomes(counts));
     assert_eq!((counts.timeouts, counts.resets, counts.bad_responses, counts.connect_errors), (1, 1, 1, 1));
     assert_eq!((counts.unsent, counts.in_flight), (4, 1));
     assert_eq!(counts.errors["gone"], 4);
+    let causes =
+        [Cause::ConnectRefused, Cause::ReadTimeout, Cause::ResetInResponse, Cause::MalformedResponse];
+    assert_eq!(counts.causes, causes.map(|cause| (cause, 1)).into());
     assert_eq!(tally.histograms.response_time.len(), 1);
     assert_eq!(tally.histograms.service_time.len(), 1);
     assert_eq!((tally.windows[0].timeouts, tally.windows[0].errors), (1, 3));
@@ -112,15 +116,10 @@ fn timeouts_are_recorded_and_other_failures_counted() {
 fn error_texts_are_bounded() {
     let mut recorder = recorder();
     for text in 0..100 {
-        recorder.scheduled(START);
-        recorder.failed(
-            Times { scheduled: START, ..Times::default() },
-            START,
-            Cause::ResetInResponse,
-            &text.to_string(),
-        );
+        recorder.scheduled(START, 0);
+        recorder.failed(Times::new(START, 0), START, Cause::ResetInResponse, &text.to_string());
     }
-    let errors = recorder.finish(END, REQUEST).counts.errors;
+    let errors = recorder.finish(END).counts.errors;
     assert_eq!(errors.len(), ERROR_TEXTS + 1);
     assert_eq!(errors[OTHER_ERRORS], 100 - ERROR_TEXTS as u64);
 }
@@ -130,7 +129,7 @@ fn workers_add_up() {
     let tally = |at: u64| {
         let mut recorder = recorder();
         respond(&mut recorder, START, START, START + at * MILLISECOND);
-        recorder.finish(START + at * MILLISECOND, REQUEST)
+        recorder.finish(START + at * MILLISECOND)
     };
     let mut sum = tally(10);
     sum.add(tally(20));

@@ -1,0 +1,316 @@
+//! Checks as they are carried out: a response goes by once, in pieces, and nothing of it is kept.
+
+use super::contains::Needle;
+use crate::spec::Check;
+use hoptax_wire::http1::fields;
+
+/// The statuses that are a success where no check speaks of the status.
+const SUCCESSES: (u16, u16) = (200, 399);
+/// What has begun to differ from a text can no longer be that text.
+const DIFFERS: u32 = u32::MAX;
+
+/// The checks of one target.
+#[derive(Debug)]
+pub(crate) struct Checks {
+    list: Vec<Compiled>,
+    /// Numbers that must be kept per response while it comes in: one per check of the body's text or of a header.
+    pub(crate) room: usize,
+    looks_at_head: bool,
+    looks_at_body: bool,
+    /// Where the only check is that the status lies in one range: that, so that most loads need no look at the list.
+    only_statuses: Option<(u16, u16)>,
+}
+
+/// A check; `at` is where its number is kept.
+#[derive(Debug)]
+enum Compiled {
+    Status(Vec<(u16, u16)>),
+    /// The number is what the needle has seen.
+    Contains {
+        text: String,
+        needle: Box<Needle>,
+        at: usize,
+    },
+    /// The number is how many bytes were as in the text, or [`DIFFERS`].
+    Equals {
+        text: String,
+        at: usize,
+    },
+    Length {
+        least: u64,
+        most: u64,
+    },
+    /// The number is 1 once the header was there.
+    Header {
+        name: String,
+        value: Option<String>,
+        at: usize,
+    },
+}
+
+/// The first check that a response failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failed {
+    /// Which check of its target.
+    pub(crate) check: u16,
+    /// What was there instead: the status, or the body's length; otherwise 0.
+    pub(crate) saw: u64,
+}
+
+/// In [`Failed::saw`]: one of many things, which are not told apart.
+pub(super) const SAW_OTHERS: u64 = u64::MAX;
+
+impl Checks {
+    /// Those of a target, each of which [`super::check`] has found fit. Where none of them speaks of the status, the first
+    /// one is that it is a success.
+    pub(crate) fn new(checks: &[Check]) -> Self {
+        let mut list = Vec::new();
+        if !checks.iter().any(|check| matches!(check, Check::Status(_))) {
+            list.push(Compiled::Status(vec![SUCCESSES]));
+        }
+        let (mut looks_at_head, mut looks_at_body, mut room) = (false, false, 0);
+        for check in checks {
+            let at = room;
+            list.push(match check {
+                Check::Status(ranges) => Compiled::Status(ranges.clone()),
+                Check::BodyLength { least, most } => Compiled::Length { least: *least, most: *most },
+                Check::BodyContains(text) => {
+                    (looks_at_body, room) = (true, room + 1);
+                    let needle = Box::new(Needle::new(text.as_bytes()));
+                    Compiled::Contains { text: text.clone(), needle, at }
+                }
+                Check::BodyEquals(text) => {
+                    (looks_at_body, room) = (true, room + 1);
+                    Compiled::Equals { text: text.clone(), at }
+                }
+                Check::Header { name, value } => {
+                    (looks_at_head, room) = (true, room + 1);
+                    Compiled::Header { name: name.clone(), value: value.clone(), at }
+                }
+            });
+        }
+        let only_statuses = match list.as_slice() {
+            [Compiled::Status(ranges)] if ranges.len() == 1 => Some(ranges[0]),
+            _ => None,
+        };
+        Self { list, room, looks_at_head, looks_at_body, only_statuses }
+    }
+
+    /// Before a response.
+    #[inline]
+    pub(crate) fn begin(&self, progress: &mut [u32]) {
+        if self.room > 0 {
+            progress[..self.room].fill(0);
+        }
+    }
+
+    /// The head of the response, whole.
+    #[inline]
+    pub(crate) fn head(&self, head: &[u8], progress: &mut [u32]) {
+        if self.looks_at_head {
+            self.look_at_head(head, progress);
+        }
+    }
+
+    /// The next piece of its body.
+    #[inline]
+    pub(crate) fn body(&self, piece: &[u8], progress: &mut [u32]) {
+        if self.looks_at_body {
+            self.look_at_body(piece, progress);
+        }
+    }
+
+    fn look_at_head(&self, head: &[u8], progress: &mut [u32]) {
+        // The decoder has read this head before, so it can be read; if it could not, no header would be there.
+        let _ = fields(head, |field| {
+            for check in &self.list {
+                if let Compiled::Header { name, value, at } = check
+                    && field.name.eq_ignore_ascii_case(name)
+                    && value.as_ref().is_none_or(|value| value.as_bytes() == field.value)
+                {
+                    progress[*at] = 1;
+                }
+            }
+        });
+    }
+
+    fn look_at_body(&self, piece: &[u8], progress: &mut [u32]) {
+        for check in &self.list {
+            match check {
+                Compiled::Contains { needle, at, .. } => {
+                    progress[*at] = needle.advance(progress[*at], piece);
+                }
+                Compiled::Equals { text, at } if progress[*at] != DIFFERS => {
+                    let rest = &text.as_bytes()[progress[*at] as usize..];
+                    progress[*at] =
+                        if rest.starts_with(piece) { progress[*at] + piece.len() as u32 } else { DIFFERS };
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Once the response is whole, with `length` bytes of body: the first check that it failed.
+    #[inline]
+    pub(crate) fn verdict(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
+        match self.only_statuses {
+            Some((low, high)) if low <= status && status <= high => None,
+            _ => self.look_at_all(status, length, progress),
+        }
+    }
+
+    fn look_at_all(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
+        let failed = self.list.iter().position(|check| !check.passes(status, length, progress))?;
+        let saw = match self.list[failed] {
+            Compiled::Status(_) => u64::from(status),
+            Compiled::Length { .. } => length,
+            _ => 0,
+        };
+        Some(Failed { check: failed as u16, saw })
+    }
+
+    /// A failed check in words.
+    pub(super) fn describe(&self, failed: Failed) -> String {
+        self.list[usize::from(failed.check)].describe(failed.saw)
+    }
+}
+
+impl Compiled {
+    fn passes(&self, status: u16, length: u64, progress: &[u32]) -> bool {
+        match self {
+            Self::Status(ranges) => ranges.iter().any(|(low, high)| (*low..=*high).contains(&status)),
+            Self::Contains { needle, at, .. } => needle.is_found(progress[*at]),
+            Self::Equals { text, at } => progress[*at] as usize == text.len(),
+            Self::Length { least, most } => (*least..=*most).contains(&length),
+            Self::Header { at, .. } => progress[*at] == 1,
+        }
+    }
+
+    fn describe(&self, saw: u64) -> String {
+        match self {
+            Self::Status(ranges) => {
+                let expected: Vec<String> = ranges.iter().map(|&(low, high)| range(low, high)).collect();
+                let expected = expected.join(", ");
+                match saw {
+                    SAW_OTHERS => format!("other status that is not {expected}"),
+                    status => format!("status {status} is not {expected}"),
+                }
+            }
+            Self::Contains { text, .. } => format!("body does not contain {}", quoted(text)),
+            Self::Equals { text, .. } => format!("body is not {}", quoted(text)),
+            Self::Length { least, most } => {
+                let expected = match *most {
+                    u64::MAX => format!("at least {least}"),
+                    most => range(*least, most),
+                };
+                match saw {
+                    SAW_OTHERS => format!("body is of another length that is not {expected}"),
+                    1 => format!("body is 1 byte long, not {expected}"),
+                    length => format!("body is {length} bytes long, not {expected}"),
+                }
+            }
+            Self::Header { name, value: None, .. } => format!("no header {name}"),
+            Self::Header { name, value: Some(value), .. } => {
+                format!("no header {name} with the value {}", quoted(value))
+            }
+        }
+    }
+}
+
+fn range<T: PartialEq + std::fmt::Display>(low: T, high: T) -> String {
+    if low == high { low.to_string() } else { format!("{low} to {high}") }
+}
+
+/// A text in quotes, cut where it is long.
+fn quoted(text: &str) -> String {
+    const MOST: usize = 40;
+    match text.char_indices().nth(MOST) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nETag: \"a\"\r\nvary: x\r\nVary: y\r\nempty:\r\n\r\n";
+
+    fn header(name: &str, value: Option<&str>) -> Check {
+        Check::Header { name: name.into(), value: value.map(str::to_owned) }
+    }
+
+    /// What is wrong with a response whose body comes in pieces of every size, which must all say the same.
+    fn verdict(checks: &[Check], status: u16, body: &[u8]) -> Option<String> {
+        let checks = Checks::new(checks);
+        let mut verdicts = (1..=body.len().max(1)).map(|size| {
+            // As left behind by another response.
+            let mut progress = vec![7; checks.room + 2];
+            checks.begin(&mut progress);
+            checks.head(HEAD, &mut progress);
+            body.chunks(size).for_each(|piece| checks.body(piece, &mut progress));
+            checks.verdict(status, body.len() as u64, &progress)
+        });
+        let first = verdicts.next().expect("at least one size");
+        assert!(verdicts.all(|other| other == first), "{checks:?}");
+        first.map(|failed| checks.describe(failed))
+    }
+
+    #[test]
+    fn the_first_check_that_fails_is_told_in_words() {
+        let contains = |text: &str| Check::BodyContains(text.into());
+        let equals = |text: &str| Check::BodyEquals(text.into());
+        let length = |least, most| Check::BodyLength { least, most };
+        let statuses = |ranges: &[(u16, u16)]| Check::Status(ranges.to_vec());
+        for (checks, expected) in [
+            (vec![], None),
+            (vec![contains("lo wo")], None),
+            (vec![contains("low")], Some("body does not contain \"low\"")),
+            (vec![equals("hello world")], None),
+            (vec![equals("hello world!")], Some("body is not \"hello world!\"")),
+            (vec![equals("hello worl")], Some("body is not \"hello worl\"")),
+            (vec![equals("")], Some("body is not \"\"")),
+            (vec![length(11, 11)], None),
+            (vec![length(0, 10)], Some("body is 11 bytes long, not 0 to 10")),
+            (vec![length(12, 12)], Some("body is 11 bytes long, not 12")),
+            (vec![length(12, u64::MAX)], Some("body is 11 bytes long, not at least 12")),
+            (vec![header("etag", None), header("ETAG", Some("\"a\"")), header("vary", Some("y"))], None),
+            (vec![header("empty", Some(""))], None),
+            (vec![header("x-none", None)], Some("no header x-none")),
+            (vec![header("etag", Some("\"A\""))], Some("no header etag with the value \"\\\"A\\\"\"")),
+            (vec![statuses(&[(200, 200)])], None),
+            (vec![statuses(&[(404, 404), (500, 599)])], Some("status 200 is not 404, 500 to 599")),
+            (vec![contains("low"), length(5, 5)], Some("body does not contain \"low\"")),
+            (vec![length(5, 5), contains("low")], Some("body is 11 bytes long, not 5")),
+        ] {
+            assert_eq!(verdict(&checks, 200, b"hello world").as_deref(), expected, "{checks:?}");
+        }
+    }
+
+    #[test]
+    fn the_status_counts_before_all_others_unless_a_check_speaks_of_it() {
+        let contains = Check::BodyContains("x".into());
+        let said = |checks: &[Check], status| verdict(checks, status, b"y");
+        assert_eq!(
+            said(std::slice::from_ref(&contains), 404).as_deref(),
+            Some("status 404 is not 200 to 399")
+        );
+        assert_eq!(said(&[], 399), None);
+        assert_eq!(said(&[], 500).as_deref(), Some("status 500 is not 200 to 399"));
+        let checks = [contains, Check::Status(vec![(404, 404)])];
+        assert_eq!(said(&checks, 404).as_deref(), Some("body does not contain \"x\""));
+        assert_eq!(said(&checks[1..], 404), None);
+    }
+
+    #[test]
+    fn an_empty_body_is_a_body() {
+        assert_eq!(verdict(&[Check::BodyEquals(String::new())], 204, b""), None);
+        assert_eq!(verdict(&[Check::BodyLength { least: 0, most: 0 }], 204, b""), None);
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let said = verdict(&[Check::BodyContains("ä".repeat(100))], 200, b"x").expect("fails");
+        assert_eq!(said, format!("body does not contain \"{}\"…", "ä".repeat(40)));
+    }
+}

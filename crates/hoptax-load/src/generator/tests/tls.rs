@@ -1,0 +1,333 @@
+//! Trials with TLS, against rustls's server on threads, on each event loop.
+
+use super::*;
+use crate::record::Cause;
+use crate::spec::{TlsSpec, TlsVersion, Verify};
+use crate::tls::testing::{self, Authority, Identity, NAME};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
+
+type Stream = StreamOwned<ServerConnection, TcpStream>;
+
+fn secure(config: ServerConfig, behave: impl Fn(Stream, &AtomicU64) + Clone + Send + 'static) -> Server {
+    let config = Arc::new(config);
+    Server::new(move |connection, requests| {
+        let session = ServerConnection::new(Arc::clone(&config)).expect("a server");
+        behave(StreamOwned::new(session, connection), requests);
+    })
+}
+
+/// Answers every request with [`OK`].
+fn answering(config: ServerConfig) -> Server {
+    secure(config, |mut stream, requests| {
+        while request(&mut stream) {
+            requests.fetch_add(1, Ordering::Relaxed);
+            if stream.write_all(OK).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn tls_spec(addresses: &[SocketAddr], tls: TlsSpec) -> LoadSpec {
+    LoadSpec { tls: Some(tls), ..spec(addresses) }
+}
+
+/// Carries out `spec` on one event loop, and checks what must hold of every record with TLS.
+fn load_on(choice: Choice, spec: &LoadSpec) -> Option<LoadRecord> {
+    choice.choose().ok()?;
+    let record = load(&LoadSpec { event_loop: choice, ..spec.clone() });
+    let tally = record.tls.as_ref().expect("there is TLS");
+    let took = record.histograms.tls_handshake.as_ref().expect("there is TLS");
+    assert_eq!(took.decode().expect("our own").len(), tally.handshakes);
+    assert!(tally.handshakes <= record.lifetime.opened && tally.resumed <= tally.handshakes);
+    for counts in [&tally.versions, &tally.cipher_suites, &tally.alpn] {
+        assert_eq!(counts.values().sum::<u64>(), tally.handshakes, "{tally:?}");
+    }
+    assert_eq!(record.counts.causes.values().sum::<u64>(), record.counts.errors.values().sum::<u64>());
+    Some(record)
+}
+
+fn on_each_loop(spec: &LoadSpec, look: impl Fn(&LoadRecord)) {
+    for choice in [Choice::Epoll, Choice::IoUring] {
+        match load_on(choice, spec) {
+            Some(record) => look(&record),
+            None => eprintln!("{choice:?} left out, as it cannot be had"),
+        }
+    }
+}
+
+/// What a load is told that meets with nobody else.
+fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
+    let error = run(&tls_spec(&[address], tls), &AtomicBool::new(false), Watch::Phases, |_| {});
+    let error = error.expect_err("nobody who is acceptable");
+    assert!(matches!(error, LoadError::NoConnection { .. }), "{error}");
+    error.to_string()
+}
+
+/// Half of the connections go to `bad`, whose trouble must have this cause and no other.
+fn costs(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
+    let good = answering(testing::server(&authority.sign(NAME), &BOTH, None));
+    let spec = LoadSpec {
+        timeouts: Timeouts::all(150 * MILLISECOND),
+        ..tls_spec(&[good.address, bad], tls.clone())
+    };
+    on_each_loop(&spec, |record| {
+        let counts = &record.counts;
+        assert!(counts.completed > 10, "{counts:?}");
+        assert_eq!(counts.causes.keys().copied().collect::<Vec<_>>(), [cause], "{:?}", counts.errors);
+        // Two slots that rest between attempts: a few, and never a storm.
+        assert!((2..=40).contains(&counts.causes[&cause]), "{counts:?}");
+    });
+}
+
+#[test]
+fn a_load_with_tls_completes_what_it_sends() {
+    let authority = Authority::new("authority.test");
+    let identity = authority.sign(NAME);
+    for version in BOTH {
+        let server = answering(testing::server(&identity, &[version], None));
+        for shape in [Shape::Closed, open(2000.0, Arrivals::Constant)] {
+            let spec = tls_spec(&[server.address], testing::client(&authority));
+            let spec = LoadSpec {
+                shape,
+                requests: Some(200),
+                workers: 2,
+                duration_ns: 60_000 * MILLISECOND,
+                ..spec
+            };
+            on_each_loop(&spec, |record| {
+                assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
+                assert_eq!((record.connections.established, record.connections.reused), (4, 196));
+                assert_eq!(record.bytes.received, 200 * OK.len() as u64, "what is counted is HTTP");
+                assert_eq!(record.bytes.body, 200 * 5);
+                let tally = record.tls.as_ref().expect("there is TLS");
+                let name = if version == TlsVersion::Tls12 { "TLSv1.2" } else { "TLSv1.3" };
+                assert_eq!((tally.handshakes, tally.versions[name], tally.alpn["none"]), (4, 4, 4));
+            });
+        }
+    }
+}
+
+#[test]
+fn a_connection_per_request_resumes_where_it_may() {
+    let authority = Authority::new("authority.test");
+    let identity = authority.sign(NAME);
+    for version in BOTH {
+        let server = secure(testing::server(&identity, &[version], None), |mut stream, _| {
+            if request(&mut stream) {
+                // A client that left has its own count of that.
+                let _ =
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
+            }
+        });
+        for resumption in [true, false] {
+            let tls = TlsSpec { resumption, ..testing::client(&authority) };
+            let spec = LoadSpec { requests: Some(60), connections: 1, ..tls_spec(&[server.address], tls) };
+            on_each_loop(&LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec }, |record| {
+                assert_eq!(record.counts.completed, 60, "{:?}", record.counts);
+                let tally = record.tls.as_ref().expect("there is TLS");
+                assert!(tally.handshakes >= 60);
+                let expected = if resumption { tally.handshakes - 1 } else { 0 };
+                assert_eq!(tally.resumed, expected, "{version:?}: {tally:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_large_passes_whole_both_ways() {
+    const LARGE: usize = 2_000_000;
+    let authority = Authority::new("authority.test");
+    let mut target = spec(&[]).targets.remove(0);
+    target.body = vec![b'y'; LARGE];
+    let headers = target.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let head = hoptax_wire::http1::request_head(
+        hoptax_wire::http1::Version::Http11,
+        &target.method,
+        &target.path,
+        headers,
+        Some(LARGE as u64),
+    );
+    let length = head.expect("fit to be sent").len() + LARGE;
+    let server = secure(testing::server(&authority.sign(NAME), &BOTH, None), move |mut stream, _| {
+        let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LARGE}\r\n\r\n").into_bytes();
+        response.resize(response.len() + LARGE, b'x');
+        let mut request = vec![0; length];
+        while stream.read_exact(&mut request).is_ok() {
+            assert!(request.ends_with(&[b'y'; LARGE]));
+            if stream.write_all(&response).is_err() {
+                return;
+            }
+        }
+    });
+    let spec = tls_spec(&[server.address], testing::client(&authority));
+    let spec = LoadSpec { requests: Some(6), connections: 2, targets: vec![target], ..spec };
+    let spec = LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec };
+    on_each_loop(&spec, |record| {
+        assert_eq!(
+            (record.counts.completed, record.bytes.body),
+            (6, 6 * LARGE as u64),
+            "{:?}",
+            record.counts
+        );
+    });
+}
+
+#[test]
+fn only_a_close_notify_ends_a_response_that_lasts_until_the_end() {
+    let authority = Authority::new("authority.test");
+    let identity = authority.sign(NAME);
+    for version in BOTH {
+        for notifies in [true, false] {
+            let server = secure(testing::server(&identity, &[version], None), move |mut stream, _| {
+                if request(&mut stream) {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nuntil the end");
+                    if notifies {
+                        stream.conn.send_close_notify();
+                        let _ = stream.flush();
+                    }
+                }
+            });
+            on_each_loop(&tls_spec(&[server.address], testing::client(&authority)), |record| {
+                let counts = &record.counts;
+                if notifies {
+                    assert!(counts.completed > 4 && counts.completed == counts.scheduled, "{counts:?}");
+                    assert_eq!(record.bytes.body, 13 * record.completed_in_time);
+                } else {
+                    assert_eq!(counts.completed, 0, "{counts:?}");
+                    assert!(counts.causes[&Cause::ClosedInResponse] >= 4, "{counts:?}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn certificates_that_are_not_acceptable_are_refused_and_named() {
+    let authority = Authority::new("authority.test");
+    let tls = testing::client(&authority);
+    let trials: [(Identity, &str); 4] = [
+        (authority.sign_expired(NAME), "expired"),
+        (authority.sign("another.test"), "another name"),
+        (Authority::new("stranger.test").sign(NAME), "--ca FILE"),
+        (testing::self_signed(NAME), "--ca FILE"),
+    ];
+    for (identity, reason) in trials {
+        let server = answering(testing::server(&identity, &BOTH, None));
+        let told = refusal(server.address, tls.clone());
+        assert!(told.contains(reason) && told.contains("--insecure"), "{told}");
+        costs(server.address, &tls, &authority, Cause::TlsCertificate);
+        let anybody = TlsSpec { verify: Verify::Nothing, ..tls.clone() };
+        on_each_loop(&tls_spec(&[server.address], anybody), |record| {
+            assert!(record.counts.completed > 10, "{:?}", record.counts);
+            assert_eq!(record.counts.completed, record.counts.scheduled);
+        });
+    }
+}
+
+#[test]
+fn a_self_signed_certificate_that_is_given_is_trusted() {
+    let identity = testing::self_signed(NAME);
+    let server = answering(testing::server(&identity, &BOTH, None));
+    let tls = testing::client(&Authority::new("authority.test"));
+    let tls = TlsSpec { verify: Verify::Authorities(identity.certificate), ..tls };
+    let record = load(&tls_spec(&[server.address], tls));
+    assert_eq!(record.counts.completed, record.counts.scheduled);
+}
+
+#[test]
+fn a_client_s_certificate_is_shown_where_it_is_wanted_and_missed_where_it_is_not_there() {
+    let authority = Authority::new("authority.test");
+    let clients = Authority::new("clients.test");
+    let identity = authority.sign(NAME);
+    for version in BOTH {
+        let server = answering(testing::server(&identity, &[version], Some(&clients)));
+        let tls = testing::client(&authority);
+        let client_certificate = Some(clients.sign("client.test").as_client());
+        on_each_loop(&tls_spec(&[server.address], TlsSpec { client_certificate, ..tls.clone() }), |record| {
+            assert!(record.counts.completed > 10, "{:?}", record.counts);
+            assert_eq!(record.counts.completed, record.counts.scheduled);
+        });
+        costs(server.address, &tls, &authority, Cause::TlsRefused);
+    }
+}
+
+#[test]
+fn versions_that_do_not_meet_are_refused() {
+    let authority = Authority::new("authority.test");
+    for (theirs, ours) in [(TlsVersion::Tls12, TlsVersion::Tls13), (TlsVersion::Tls13, TlsVersion::Tls12)] {
+        let server = answering(testing::server(&authority.sign(NAME), &[theirs], None));
+        let told = refusal(server.address, TlsSpec { versions: vec![ours], ..testing::client(&authority) });
+        assert!(told.contains("version"), "{told}");
+    }
+}
+
+#[test]
+fn a_handshake_that_stalls_times_out() {
+    let authority = Authority::new("authority.test");
+    let mute = Server::new(silent);
+    costs(mute.address, &testing::client(&authority), &authority, Cause::TlsTimeout);
+    // In the middle of its first record, too.
+    let halting = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
+        let _ = connection.write_all(&[22, 3, 3, 0, 100, 2]);
+        silent(connection, &AtomicU64::new(0));
+    });
+    costs(halting.address, &testing::client(&authority), &authority, Cause::TlsTimeout);
+}
+
+#[test]
+fn a_connection_that_ends_in_the_handshake_is_named() {
+    let authority = Authority::new("authority.test");
+    // Dropping what has come unread is a reset.
+    let resetting = Server::new(|connection: TcpStream, _: &AtomicU64| {
+        let _ = connection.peek(&mut [0]);
+    });
+    costs(resetting.address, &testing::client(&authority), &authority, Cause::TlsClosed);
+    let closing = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
+        let _ = connection.read(&mut [0; 10_000]);
+    });
+    costs(closing.address, &testing::client(&authority), &authority, Cause::TlsClosed);
+}
+
+#[test]
+fn a_server_without_tls_is_named() {
+    let authority = Authority::new("authority.test");
+    let plain = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
+        let _ = connection.read(&mut [0; 10_000]);
+        let _ = connection.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+    });
+    costs(plain.address, &testing::client(&authority), &authority, Cause::TlsMalformed);
+    let told = refusal(plain.address, testing::client(&authority));
+    assert!(told.contains("http://"), "{told}");
+}
+
+#[test]
+fn an_idle_connection_is_closed_by_close_notify_without_an_error() {
+    let authority = Authority::new("authority.test");
+    let server = secure(testing::server(&authority.sign(NAME), &BOTH, None), |mut stream, _| {
+        if request(&mut stream) && stream.write_all(OK).is_ok() {
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        }
+    });
+    let spec = tls_spec(&[server.address], testing::client(&authority));
+    let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec };
+    on_each_loop(&spec, |record| {
+        let counts = &record.counts;
+        assert_eq!(counts.completed + counts.resets + counts.unsent, 6, "{counts:?}");
+        assert!(counts.completed >= 2 && record.lifetime.opened >= counts.completed, "{counts:?}");
+    });
+}
+
+#[test]
+fn a_tls_spec_that_cannot_be_is_refused_before_anything_starts() {
+    let authority = Authority::new("authority.test");
+    let tls = TlsSpec { versions: Vec::new(), ..testing::client(&authority) };
+    let mut phases = 0;
+    let bad = tls_spec(&["127.0.0.1:1".parse().expect("an address")], tls);
+    let error = run(&bad, &AtomicBool::new(false), Watch::Phases, |_| phases += 1).expect_err("no version");
+    assert!(matches!(&error, LoadError::Spec(text) if text.contains("tls.versions")), "{error}");
+    assert_eq!(phases, 0);
+}

@@ -1,0 +1,81 @@
+//! What can be wrong with a target, and where.
+
+use super::{Mix, Protocol};
+use crate::spec::TargetSpec;
+use crate::template::TemplateError;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A target that cannot be requested as it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("target {target:?}, {part}: {message}; {help}")]
+pub struct TargetError {
+    /// Its name.
+    pub target: String,
+    /// Which part of it.
+    pub part: Part,
+    /// Where in that part's text, in bytes from its beginning; absent where the part as a whole is meant.
+    pub at: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub help: String,
+}
+
+/// A part of a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Its name.
+    Name,
+    /// Its weight.
+    Weight,
+    /// Its method.
+    Method,
+    /// Its path.
+    Path,
+    /// The header of this index, from 0, and its name.
+    Header(usize, String),
+    /// Its body.
+    Body,
+    /// The check of this index, from 0.
+    Check(usize),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Name => f.write_str("name"),
+            Part::Weight => f.write_str("weight"),
+            Part::Method => f.write_str("method"),
+            Part::Path => f.write_str("path"),
+            Part::Header(_, name) => write!(f, "header {name:?}"),
+            Part::Body => f.write_str("body"),
+            Part::Check(index) => write!(f, "check {}", index + 1),
+        }
+    }
+}
+
+impl TargetError {
+    pub(super) fn new(
+        target: &TargetSpec,
+        part: Part,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        Self { target: target.name.clone(), part, at: None, message: message.into(), help: help.into() }
+    }
+
+    pub(super) fn template(target: &TargetSpec, part: Part, error: TemplateError) -> Self {
+        let TemplateError { at, message, help } = error;
+        Self { at: Some(at), ..Self::new(target, part, message, help) }
+    }
+}
+
+/// Checks all targets of a spec: what [`crate::run`] would refuse of them, without starting anything. `files` are those of
+/// the spec.
+///
+/// # Errors
+/// At the first thing that is wrong.
+pub fn check(targets: &[TargetSpec], files: &BTreeMap<String, String>) -> Result<(), TargetError> {
+    Mix::new(targets, files, 0, Protocol::default()).map(drop)
+}

@@ -1,0 +1,284 @@
+//! What is requested: the mix of targets, and each of them made ready to be sent.
+//!
+//! A target without templates is encoded once, and every connection sends the same bytes. One with templates is put
+//! together anew for each request, in buffers that every worker has of its own.
+
+mod encoding;
+mod error;
+mod mix;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use encoding::Protocol;
+pub use error::{Part, TargetError, check};
+pub(crate) use mix::{Mix, Requests};
+
+use crate::checks::{self, Checks};
+use crate::spec::TargetSpec;
+use crate::template::{Files, Place, Program, Takes, Values, push_decimal};
+use encoding::Encoding;
+use hoptax_wire::http1::is_token;
+use std::collections::BTreeMap;
+
+/// What may stand in a method or a header's name, for errors.
+const TOKEN: &str = "letters, digits and !#$%&'*+-.^_`|~ may stand in one";
+/// What stands between the value of `content-length`, always the last header, and the body.
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// What is sent, and what that means for its response.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    /// Which of the mix it is, from 0.
+    pub(crate) index: u32,
+    encoded: Encoded,
+    /// As the last request of a connection; absent where that is no different.
+    last: Option<Encoded>,
+    /// Responses to HEAD have no body whatever they announce.
+    pub(crate) is_head: bool,
+    /// What its responses must be like.
+    pub(crate) checks: Checks,
+}
+
+/// A request as it is written at one place in the life of a connection.
+#[derive(Debug)]
+struct Encoded {
+    request: Request,
+    /// The request itself asks for the connection to be closed.
+    closes: bool,
+}
+
+/// Head and body.
+#[derive(Debug)]
+enum Request {
+    /// The same each time.
+    Fixed(Vec<u8>),
+    /// Made anew each time.
+    Made(Box<Made>),
+}
+
+/// A request with templates.
+#[derive(Debug)]
+struct Made {
+    /// All of the request; where the body has templates, all before the value of `content-length`.
+    front: Program,
+    /// The body, where it has templates.
+    body: Option<Program>,
+    takes: Takes,
+}
+
+impl Target {
+    /// Makes `target` ready. `files` has all files that its templates name.
+    ///
+    /// # Errors
+    /// If a part of it cannot stand where it is to stand, or no response could pass its checks.
+    fn new(
+        index: u32,
+        target: &TargetSpec,
+        files: &Files<'_>,
+        protocol: Protocol,
+    ) -> Result<Self, TargetError> {
+        let encoded = |closing| Encoded::new(target, files, Encoding { version: protocol.version, closing });
+        let is_head = target.method == "HEAD";
+        Ok(Self {
+            name: target.name.clone(),
+            index,
+            encoded: encoded(protocol.per_connection == Some(1))?,
+            last: protocol.per_connection.filter(|most| *most > 1).map(|_| encoded(true)).transpose()?,
+            is_head,
+            checks: checks(target, is_head)?,
+        })
+    }
+
+    /// One for tests of what reads responses.
+    #[cfg(test)]
+    pub(crate) fn of_get() -> Self {
+        let target = TargetSpec::only("GET", "/", Vec::new(), Vec::new());
+        Self::new(0, &target, &Files::default(), Protocol::default()).expect("fit to be sent")
+    }
+
+    /// `last`: as the last request of a connection.
+    #[inline]
+    fn encoded(&self, last: bool) -> &Encoded {
+        match &self.last {
+            Some(encoded) if last => encoded,
+            _ => &self.encoded,
+        }
+    }
+
+    /// The longest that its requests, and bodies with templates, can be.
+    fn longest(&self, files: &Files<'_>) -> (usize, usize) {
+        let each = [Some(&self.encoded), self.last.as_ref()].into_iter().flatten();
+        each.fold((0, 0), |longest, encoded| {
+            let (made, body) = match &encoded.request {
+                Request::Fixed(_) => (0, 0),
+                Request::Made(request) => request.longest(files),
+            };
+            (longest.0.max(made), longest.1.max(body))
+        })
+    }
+}
+
+impl Encoded {
+    fn new(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Self, TargetError> {
+        Ok(Self { request: Request::new(target, files, encoding)?, closes: encoding.closes(target) })
+    }
+
+    /// The bytes of the next request; `made` and `body` are room to make it in.
+    #[inline]
+    fn write<'b>(&'b self, values: &mut Values<'_>, made: &'b mut Vec<u8>, body: &mut Vec<u8>) -> &'b [u8] {
+        match &self.request {
+            Request::Fixed(bytes) => bytes,
+            Request::Made(request) => {
+                request.write(values, made, body);
+                made
+            }
+        }
+    }
+}
+
+impl Request {
+    fn new(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Self, TargetError> {
+        let mut front = head(target, files, encoding)?;
+        let mut body = None;
+        if target.body_is_template {
+            let program = body_program(target, files)?;
+            match program.fixed() {
+                Some(bytes) => push_body(&mut front, bytes),
+                None => {
+                    front.push_bytes(b"content-length: ");
+                    body = Some(program);
+                }
+            }
+        } else {
+            push_body(&mut front, &target.body);
+        }
+        Ok(match (front.fixed(), &body) {
+            (Some(bytes), None) => Self::Fixed(bytes.to_vec()),
+            _ => {
+                let takes = Takes::of([&front].into_iter().chain(&body));
+                Self::Made(Box::new(Made { front, body, takes }))
+            }
+        })
+    }
+}
+
+impl Made {
+    fn write(&self, values: &mut Values<'_>, made: &mut Vec<u8>, body: &mut Vec<u8>) {
+        made.clear();
+        self.front.write(values, made);
+        if let Some(program) = &self.body {
+            body.clear();
+            program.write(values, body);
+            push_decimal(made, body.len() as u64);
+            made.extend_from_slice(HEAD_END);
+            made.extend_from_slice(body);
+        }
+        values.advance(&self.takes);
+    }
+
+    fn longest(&self, files: &Files<'_>) -> (usize, usize) {
+        const LONGEST_LENGTH: usize = 20;
+        let body = self.body.as_ref().map_or(0, |body| body.longest(files));
+        (self.front.longest(files) + LONGEST_LENGTH + HEAD_END.len() + body, body)
+    }
+}
+
+/// The request line and the headers but `content-length`, without the empty line.
+fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Program, TargetError> {
+    let fault = |part, message: String, help| Err(TargetError::new(target, part, message, help));
+    if !is_token(&target.method) {
+        return fault(Part::Method, format!("{:?} is not a method", target.method), TOKEN);
+    }
+    let mut head = Program::default();
+    head.push_bytes(target.method.as_bytes());
+    head.push_bytes(b" ");
+    head.push_template(&target.path, Place::Path, files)
+        .map_err(|error| TargetError::template(target, Part::Path, error))?;
+    head.push_bytes(format!(" {}\r\n", encoding.version().as_str()).as_bytes());
+    for (index, (name, value)) in target.headers.iter().enumerate() {
+        let part = || Part::Header(index, name.clone());
+        let is = |other| name.eq_ignore_ascii_case(other);
+        if !is_token(name) {
+            return fault(part(), format!("{name:?} is not a header name"), TOKEN);
+        }
+        if is("content-length") || is("transfer-encoding") {
+            return fault(part(), "hoptax itself says where the body ends".into(), "leave it out");
+        }
+        head.push_bytes(name.as_bytes());
+        head.push_bytes(b": ");
+        head.push_template(value, Place::Header, files)
+            .map_err(|error| TargetError::template(target, part(), error))?;
+        if is("connection") && value.contains("{{") {
+            let message = "what becomes of the connection cannot hang on a template";
+            return fault(part(), message.into(), "write it out");
+        }
+        head.push_bytes(b"\r\n");
+    }
+    if let Some(value) = encoding.added_to(target) {
+        head.push_bytes(format!("connection: {value}\r\n").as_bytes());
+    }
+    Ok(head)
+}
+
+fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, TargetError> {
+    let text = std::str::from_utf8(&target.body).map_err(|error| TargetError {
+        at: Some(error.valid_up_to()),
+        ..TargetError::new(
+            target,
+            Part::Body,
+            "it is not UTF-8 text, so it cannot have templates",
+            "send it as it is, without `body_is_template`",
+        )
+    })?;
+    let mut body = Program::default();
+    body.push_template(text, Place::Body, files)
+        .map_err(|error| TargetError::template(target, Part::Body, error))?;
+    Ok(body)
+}
+
+/// Ends the head, and adds a body that is the same each time.
+fn push_body(front: &mut Program, body: &[u8]) {
+    if !body.is_empty() {
+        front.push_bytes(format!("content-length: {}\r\n", body.len()).as_bytes());
+    }
+    front.push_bytes(b"\r\n");
+    front.push_bytes(body);
+}
+
+fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
+    for (index, check) in target.checks.iter().enumerate() {
+        let part = Part::Check(index);
+        if let Err(error) = checks::check(check) {
+            return Err(TargetError::new(target, part, error.message, error.help));
+        }
+        if is_head && !checks::passes_without_body(check) {
+            let message = "every response fails it, as responses to HEAD have no body";
+            return Err(TargetError::new(target, part, message, "leave it out, or use GET"));
+        }
+    }
+    Ok(Checks::new(&target.checks))
+}
+
+impl TargetSpec {
+    /// The texts in it that may hold templates; a body that is no text is left out.
+    pub(crate) fn templates(&self) -> impl Iterator<Item = &str> {
+        let body = self.body_is_template.then(|| std::str::from_utf8(&self.body).ok()).flatten();
+        let values = self.headers.iter().map(|(_, value)| value.as_str());
+        [self.path.as_str()].into_iter().chain(values).chain(body)
+    }
+}
+
+/// The bytes of the first request, in HTTP/1.1, that a load with this target alone and this seed sends: for asking once what a load will
+/// ask many times.
+///
+/// # Errors
+/// As [`check`].
+pub fn first_request(
+    target: &TargetSpec,
+    files: &BTreeMap<String, String>,
+    seed: u64,
+) -> Result<Vec<u8>, TargetError> {
+    let mix = Mix::new(std::slice::from_ref(target), files, seed, Protocol::default())?;
+    Ok(Requests::new(&mix, (0, 1)).next(0, 1).to_vec())
+}

@@ -1,0 +1,224 @@
+//! From what a spec says of TLS to what rustls needs; whatever cannot be is refused here, before anything starts.
+
+use crate::generator::LoadError;
+use crate::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, SupportedProtocolVersion,
+    version,
+};
+use std::sync::Arc;
+
+/// Sessions that one worker keeps for resumption. rustls keeps the youngest eight tickets of each name.
+const SESSIONS: usize = 32;
+/// RFC 7301, section 3.1: a protocol's name has its length in one byte.
+const LONGEST_PROTOCOL: usize = 255;
+
+/// What every connection's TLS begins with.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+    resumption: bool,
+}
+
+impl Client {
+    /// Takes `spec` apart.
+    ///
+    /// # Errors
+    /// [`LoadError::Spec`], with the field that is wrong and how to mend it.
+    pub(crate) fn new(spec: &TlsSpec) -> Result<Self, LoadError> {
+        let name = ServerName::try_from(spec.server_name.clone()).map_err(|_| {
+            wrong(format!(
+                "tls.server_name is {:?}, which no certificate can be for; give a host name or an IP address",
+                spec.server_name
+            ))
+        })?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions(&spec.versions)?)
+            .map_err(|error| wrong(format!("tls.versions cannot be offered: {error}")))?;
+        let builder = match &spec.verify {
+            Verify::System => builder.with_root_certificates(system_authorities()?),
+            Verify::Authorities(pem) => builder.with_root_certificates(authorities(pem)?),
+            Verify::Nothing => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+            }
+        };
+        let mut config = match &spec.client_certificate {
+            None => builder.with_no_client_auth(),
+            Some(certificate) => {
+                let (chain, key) = identity(certificate)?;
+                builder.with_client_auth_cert(chain, key).map_err(|error| wrong(unfit_key(&error)))?
+            }
+        };
+        config.alpn_protocols = protocols(&spec.alpn)?;
+        // rustls shakes hands; what comes after is encrypted by `super::records`, in place and without allocating.
+        config.enable_secret_extraction = true;
+        config.resumption = Resumption::disabled();
+        Ok(Self { config: Arc::new(config), name, resumption: spec.resumption })
+    }
+
+    /// The same for one worker alone: workers share nothing while a trial runs, sessions to resume neither.
+    pub(crate) fn for_one_worker(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        if self.resumption {
+            config.resumption = Resumption::in_memory_sessions(SESSIONS);
+        }
+        Self { config: Arc::new(config), name: self.name.clone(), resumption: self.resumption }
+    }
+
+    /// A connection that has said nothing yet.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub(super) fn connection(&self) -> Result<UnbufferedClientConnection, Error> {
+        UnbufferedClientConnection::new(Arc::clone(&self.config), self.name.clone())
+    }
+
+    /// Whether tickets are of use.
+    pub(super) fn resumes(&self) -> bool {
+        self.resumption
+    }
+}
+
+fn wrong(text: String) -> LoadError {
+    LoadError::Spec(text)
+}
+
+fn versions(asked: &[TlsVersion]) -> Result<Vec<&'static SupportedProtocolVersion>, LoadError> {
+    if asked.is_empty() {
+        return Err(wrong("tls.versions is empty; give \"1.2\", \"1.3\" or both".into()));
+    }
+    Ok(asked
+        .iter()
+        .map(|asked| match asked {
+            TlsVersion::Tls12 => &version::TLS12,
+            TlsVersion::Tls13 => &version::TLS13,
+        })
+        .collect())
+}
+
+fn protocols(asked: &[String]) -> Result<Vec<Vec<u8>>, LoadError> {
+    for name in asked {
+        if name.is_empty() || name.len() > LONGEST_PROTOCOL {
+            return Err(wrong(format!(
+                "tls.alpn has {name:?}; a protocol's name has 1 to {LONGEST_PROTOCOL} bytes, e.g. \"http/1.1\""
+            )));
+        }
+        if name == "h2" {
+            return Err(wrong(
+                "tls.alpn offers \"h2\", but HTTP/1 is what is spoken then; offer \"http/1.1\", or nothing"
+                    .into(),
+            ));
+        }
+    }
+    Ok(asked.iter().map(|name| name.as_bytes().to_vec()).collect())
+}
+
+/// The authorities that this system trusts.
+fn system_authorities() -> Result<RootCertStore, LoadError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // Some systems carry a certificate or two that nobody can read; the others are of use all the same.
+    let _ = roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
+        return Err(wrong(format!(
+            "tls.verify is system, but this system trusts no authority{why}; install its `ca-certificates`, give \
+             the authority (`--ca FILE`), or accept any certificate (`--insecure`)"
+        )));
+    }
+    Ok(roots)
+}
+
+fn authorities(pem: &str) -> Result<RootCertStore, LoadError> {
+    let mut roots = RootCertStore::empty();
+    for (number, certificate) in (1..).zip(certificates("tls.verify.authorities", pem)?) {
+        roots.add(certificate).map_err(|error| {
+            wrong(format!(
+                "certificate {number} of tls.verify.authorities is no authority's: {error}; give X.509 \
+                 certificates, PEM"
+            ))
+        })?;
+    }
+    Ok(roots)
+}
+
+fn certificates(field: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    match read {
+        Err(error) => Err(wrong(format!("{field} is not PEM: {error}"))),
+        Ok(none) if none.is_empty() => Err(wrong(format!(
+            "{field} has no certificate; give PEM, which has lines \"-----BEGIN CERTIFICATE-----\""
+        ))),
+        Ok(certificates) => Ok(certificates),
+    }
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn identity(certificate: &ClientCertificate) -> Result<Identity, LoadError> {
+    let chain = certificates("tls.client_certificate.chain", &certificate.chain)?;
+    let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes()).map_err(|error| {
+        wrong(format!(
+            "tls.client_certificate.key has no private key: {error}; give an unencrypted key, PEM (`openssl pkey -in \
+             FILE` takes a passphrase off)"
+        ))
+    })?;
+    Ok((chain, key))
+}
+
+fn unfit_key(error: &Error) -> String {
+    match error {
+        Error::InconsistentKeys(_) => {
+            "tls.client_certificate.key is not the key of the first certificate in tls.client_certificate.chain; give \
+             the two that belong together, the client's own certificate first"
+                .to_owned()
+        }
+        other => format!("tls.client_certificate cannot be used: {other}; give an RSA, ECDSA or Ed25519 key"),
+    }
+}
+
+/// Accepts whoever is there, also with certificates that nobody could check.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,241 @@
+//! The record layer once the handshake is done: TLS 1.3 (RFC 8446, section 5) and TLS 1.2 with AEAD ciphers (RFC 5246,
+//! section 6.2; RFC 5288; RFC 7905).
+//!
+//! rustls agrees on the keys, and derives new ones from tickets and key updates; its own record layer allocates twice per
+//! request and copies what it has decrypted. Here records are encrypted into the buffer that is sent, and decrypted in the
+//! buffer that is read.
+
+use super::failure::Failure;
+use ring::aead::{self, AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use rustls::ConnectionTrafficSecrets;
+
+/// Types of content (RFC 8446, section 5.1).
+pub(super) const ALERT: u8 = 21;
+pub(super) const HANDSHAKE: u8 = 22;
+pub(super) const APPLICATION_DATA: u8 = 23;
+
+/// The version that every record names, whatever was agreed on (RFC 8446, section 5.1).
+const VERSION: [u8; 2] = [3, 3];
+/// Bytes of a record's header.
+pub(super) const HEADER: usize = 5;
+/// Most bytes of plaintext in a record (RFC 8446, section 5.1).
+const LONGEST_PLAINTEXT: usize = 1 << 14;
+/// Most bytes that encryption adds: RFC 8446, section 5.2; RFC 5246, section 6.2.3.
+const LONGEST_EXPANSION_13: usize = 256;
+const LONGEST_EXPANSION_12: usize = 2048;
+/// All AEADs here have the same.
+const TAG: usize = 16;
+/// The part of AES-GCM's nonce that each record of TLS 1.2 carries (RFC 5288, section 3), and the part that it does not.
+const EXPLICIT_NONCE: usize = 8;
+const SALT: usize = 4;
+
+/// How records are laid out: by the version of TLS, and in TLS 1.2 by the cipher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// TLS 1.3: the content's type is encrypted, and may be followed by padding.
+    Tls13,
+    /// TLS 1.2 with AES-GCM: part of the nonce stands before the ciphertext.
+    Tls12Explicit,
+    /// TLS 1.2 with ChaCha20-Poly1305.
+    Tls12,
+}
+
+impl Layout {
+    pub(super) fn is_tls13(self) -> bool {
+        self == Self::Tls13
+    }
+
+    /// Bytes between header and ciphertext.
+    fn explicit_nonce(self) -> usize {
+        if self == Self::Tls12Explicit { EXPLICIT_NONCE } else { 0 }
+    }
+}
+
+/// One direction of a connection.
+pub(super) struct Half {
+    key: LessSafeKey,
+    iv: [u8; aead::NONCE_LEN],
+    /// Records under this key so far.
+    sequence: u64,
+    layout: Layout,
+}
+
+impl std::fmt::Debug for Half {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Half")
+            .field("sequence", &self.sequence)
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A record that was taken off the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// Type of its content.
+    pub(super) content: u8,
+    /// Where its plaintext begins in the buffer that it was decrypted into; it ends where the buffer does.
+    pub(super) start: usize,
+}
+
+/// How long a record's body is, by its header.
+///
+/// # Errors
+/// If no record can have it.
+pub(super) fn body_length(header: [u8; HEADER], layout: Layout) -> Result<usize, Failure> {
+    let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+    let expansion = if layout.is_tls13() { LONGEST_EXPANSION_13 } else { LONGEST_EXPANSION_12 };
+    if header[1..3] != VERSION || length > LONGEST_PLAINTEXT + expansion {
+        return Err(Failure::malformed("what came is not a record"));
+    }
+    Ok(length)
+}
+
+impl Half {
+    /// Begins with `secrets`, after `sequence` records. `None`: no cipher that is spoken here.
+    pub(super) fn new(tls13: bool, (sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> Option<Self> {
+        use ConnectionTrafficSecrets as S;
+        let (algorithm, key, iv, explicit) = match secrets {
+            S::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, true),
+            S::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv, true),
+            S::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv, false),
+            _ => return None,
+        };
+        let layout = match (tls13, explicit) {
+            (true, _) => Layout::Tls13,
+            (false, true) => Layout::Tls12Explicit,
+            (false, false) => Layout::Tls12,
+        };
+        let key = LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).ok()?);
+        Some(Self { key, iv: iv.as_ref().try_into().ok()?, sequence: *sequence, layout })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Records under this key so far.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Records that `length` bytes of plaintext take.
+    pub(super) fn records(length: usize) -> u64 {
+        length.div_ceil(LONGEST_PLAINTEXT) as u64
+    }
+
+    /// RFC 8446, section 5.3; RFC 7905, section 2. For AES-GCM in TLS 1.2 any nonce that is new will do, and rustls
+    /// takes this one, too.
+    fn nonce(&self) -> [u8; aead::NONCE_LEN] {
+        let mut nonce = self.iv;
+        for (byte, sequence) in nonce[SALT..].iter_mut().zip(self.sequence.to_be_bytes()) {
+            *byte ^= sequence;
+        }
+        nonce
+    }
+
+    /// RFC 5246, section 6.2.3.3.
+    fn tls12_data(&self, content: u8, length: usize) -> [u8; 13] {
+        let mut data = [0; 13];
+        data[..8].copy_from_slice(&self.sequence.to_be_bytes());
+        data[8..11].copy_from_slice(&[content, 3, 3]);
+        data[11..].copy_from_slice(&(length as u16).to_be_bytes());
+        data
+    }
+
+    /// Encrypts `plain`, of type `content`, to the end of `out`, in as many records as it takes.
+    pub(super) fn seal(&mut self, content: u8, plain: &[u8], out: &mut Vec<u8>) {
+        for part in plain.chunks(LONGEST_PLAINTEXT) {
+            self.seal_record(content, part, out);
+        }
+    }
+
+    fn seal_record(&mut self, content: u8, plain: &[u8], out: &mut Vec<u8>) {
+        let tls13 = self.layout.is_tls13();
+        let length = self.layout.explicit_nonce() + plain.len() + usize::from(tls13) + TAG;
+        let [high, low] = (length as u16).to_be_bytes();
+        let header = [if tls13 { APPLICATION_DATA } else { content }, 3, 3, high, low];
+        let nonce = self.nonce();
+        out.extend_from_slice(&header);
+        if self.layout == Layout::Tls12Explicit {
+            out.extend_from_slice(&nonce[SALT..]);
+        }
+        let start = out.len();
+        out.extend_from_slice(plain);
+        if tls13 {
+            out.push(content);
+        }
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let sealed = if tls13 {
+            self.key.seal_in_place_separate_tag(nonce, Aad::from(header), &mut out[start..])
+        } else {
+            let data = Aad::from(self.tls12_data(content, plain.len()));
+            self.key.seal_in_place_separate_tag(nonce, data, &mut out[start..])
+        };
+        let tag = sealed.expect("16 KiB are below every cipher's limit");
+        out.extend_from_slice(tag.as_ref());
+        self.sequence += 1;
+    }
+
+    /// Decrypts the record of `header` and `body` to the end of `plain`.
+    ///
+    /// # Errors
+    /// If it is not one, or was not made with our key. `plain` is as it was then.
+    pub(super) fn open(
+        &mut self,
+        header: [u8; HEADER],
+        body: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Result<Opened, Failure> {
+        let start = plain.len();
+        let content = self.open_at(start, header, body, plain);
+        if content.is_err() {
+            plain.truncate(start);
+        }
+        Ok(Opened { content: content?, start })
+    }
+
+    fn open_at(
+        &mut self,
+        start: usize,
+        header: [u8; HEADER],
+        body: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Result<u8, Failure> {
+        let explicit = self.layout.explicit_nonce();
+        if body.len() < explicit + TAG {
+            return Err(Failure::malformed("a record is too short"));
+        }
+        let mut nonce = self.nonce();
+        nonce[aead::NONCE_LEN - explicit..].copy_from_slice(&body[..explicit]);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        plain.extend_from_slice(&body[explicit..]);
+        let opened = if self.layout.is_tls13() {
+            self.key.open_in_place(nonce, Aad::from(header), &mut plain[start..])
+        } else {
+            let data = self.tls12_data(header[0], body.len() - explicit - TAG);
+            self.key.open_in_place(nonce, Aad::from(data), &mut plain[start..])
+        };
+        let length = opened.map_err(|_| Failure::malformed("a record cannot be decrypted"))?.len();
+        plain.truncate(start + length);
+        self.sequence += 1;
+        let content = if self.layout.is_tls13() { content_type(header[0], plain, start)? } else { header[0] };
+        if plain.len() - start > LONGEST_PLAINTEXT {
+            return Err(Failure::malformed("a record is too long"));
+        }
+        Ok(content)
+    }
+}
+
+/// Takes padding and type off a record of TLS 1.3, which begins at `start`.
+fn content_type(outer: u8, plain: &mut Vec<u8>, start: usize) -> Result<u8, Failure> {
+    let last = plain[start..].iter().rposition(|&byte| byte != 0);
+    match last {
+        Some(last) if outer == APPLICATION_DATA => {
+            let content = plain[start + last];
+            plain.truncate(start + last);
+            Ok(content)
+        }
+        _ => Err(Failure::malformed("a record has no content")),
+    }
+}

@@ -1,0 +1,297 @@
+//! One connection's TLS.
+//!
+//! ```text
+//!                 the server's Finished
+//!   Handshaking ────────────────────────► Established ──► peer closed (close_notify)
+//!        │                                    │
+//!        └──────────────── failed ◄───────────┘
+//! ```
+//!
+//! The keys go from rustls to [`records`] the moment that the handshake is done: what came behind it is read here.
+
+use super::config::Client;
+use super::established::{Established, RESERVE};
+use super::failure::Failure;
+use super::handshake::drive;
+use super::records::{self, APPLICATION_DATA, HEADER, Half};
+use rustls::client::UnbufferedClientConnection;
+use rustls::{HandshakeKind, ProtocolVersion, SupportedCipherSuite};
+
+/// Partial records whose memory is kept for the next ones.
+const SPARES: usize = 64;
+/// What the connections of one worker share.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    /// To be sent.
+    pub(crate) out: Vec<u8>,
+    /// Decrypted.
+    pub(crate) plain: Vec<u8>,
+    /// Memory of partial records, for the next ones.
+    spares: Vec<Vec<u8>>,
+}
+
+/// What both sides agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Agreed<'a> {
+    /// E.g. `TLSv1.3`.
+    pub(crate) version: &'static str,
+    /// E.g. `TLS13_AES_256_GCM_SHA384`.
+    pub(crate) suite: &'static str,
+    /// The protocol that ALPN chose.
+    pub(crate) alpn: Option<&'a [u8]>,
+    /// Whether an earlier session was resumed.
+    pub(crate) resumed: bool,
+}
+
+/// What bytes meant to a session: what they decrypt to is in [`Buffers::plain`], what is to be answered in
+/// [`Buffers::out`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// The handshake goes on.
+    Handshaking,
+    /// The handshake is done. More may have come behind it.
+    Established,
+    /// Records of a session that stands.
+    Records,
+}
+
+/// One connection's TLS.
+#[derive(Debug)]
+pub(crate) struct Session {
+    phase: Phase,
+    /// When the handshake began.
+    pub(crate) began: u64,
+    /// What came and is no whole record yet; in the handshake also what rustls has not done with.
+    partial: Vec<u8>,
+    /// Whether tickets are of use.
+    resumes: bool,
+    /// The peer has said that nothing more comes.
+    peer_closed: bool,
+    /// It cannot be read further.
+    failed: bool,
+    /// Whether application data has come.
+    answered: bool,
+}
+
+enum Phase {
+    Handshaking(Box<UnbufferedClientConnection>),
+    Established(Box<Established>),
+    /// Between the two; a session that failed on the way stays here.
+    Over,
+}
+
+impl std::fmt::Debug for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Handshaking(_) => f.write_str("Handshaking"),
+            Self::Established(established) => established.fmt(f),
+            Self::Over => f.write_str("Over"),
+        }
+    }
+}
+
+impl Session {
+    /// Begins a handshake: the first message is in `buffers.out`.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub(crate) fn start(client: &Client, now: u64, buffers: &mut Buffers) -> Result<Self, Failure> {
+        buffers.out.clear();
+        let mut connection = client.connection().map_err(|error| Failure::of_handshake(&error, b""))?;
+        let mut partial = buffers.spares.pop().unwrap_or_default();
+        let (_, driven) = drive(&mut connection, &mut partial, buffers);
+        driven.map_err(|error| Failure::of_handshake(&error, b""))?;
+        Ok(Self {
+            phase: Phase::Handshaking(Box::new(connection)),
+            began: now,
+            partial,
+            resumes: client.resumes(),
+            peer_closed: false,
+            failed: false,
+            answered: false,
+        })
+    }
+
+    /// Whether the peer has said that nothing more comes (`close_notify`).
+    pub(crate) fn peer_closed(&self) -> bool {
+        self.peer_closed
+    }
+
+    /// Whether any application data has come.
+    pub(crate) fn answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Whether no further request may go this way: it has ended, or its key has encrypted nearly as much as it may and
+    /// TLS 1.2 has no other.
+    pub(crate) fn is_spent(&self) -> bool {
+        let worn = |established: &Established| {
+            !established.transmit.layout().is_tls13()
+                && established.transmit.sequence() + RESERVE >= established.limit
+        };
+        self.peer_closed
+            || self.failed
+            || matches!(&self.phase, Phase::Established(established) if worn(established))
+    }
+
+    /// Encrypts `plain` into `buffers.out`, which holds nothing else then.
+    ///
+    /// # Panics
+    /// If the handshake is not done.
+    pub(crate) fn send(&mut self, plain: &[u8], buffers: &mut Buffers) -> Result<(), Failure> {
+        let Phase::Established(established) = &mut self.phase else {
+            panic!("nothing is sent before the handshake is done")
+        };
+        buffers.out.clear();
+        let records = Half::records(plain.len());
+        if established.transmit.sequence().saturating_add(records) >= established.limit {
+            established.renew_transmit(&mut buffers.out)?;
+        }
+        established.transmit.seal(APPLICATION_DATA, plain, &mut buffers.out);
+        Ok(())
+    }
+
+    /// Takes what came from the socket. `agreed` is told what the handshake ended with, when it does.
+    ///
+    /// # Errors
+    /// If the session cannot go on. `buffers.out` may still hold an alert for the peer, and `buffers.plain` what came
+    /// before.
+    pub(crate) fn receive(
+        &mut self,
+        input: &[u8],
+        buffers: &mut Buffers,
+        agreed: impl FnOnce(Agreed<'_>),
+    ) -> Result<Received, Failure> {
+        buffers.out.clear();
+        buffers.plain.clear();
+        let received = match &self.phase {
+            Phase::Established(_) => self.read(input, buffers).map(|()| Received::Records),
+            Phase::Handshaking(_) => self.shake(input, buffers, agreed),
+            Phase::Over => Err(Failure::malformed("the session is over")),
+        };
+        self.failed |= received.is_err();
+        received
+    }
+
+    fn shake(
+        &mut self,
+        input: &[u8],
+        buffers: &mut Buffers,
+        agreed: impl FnOnce(Agreed<'_>),
+    ) -> Result<Received, Failure> {
+        let Phase::Handshaking(connection) = &mut self.phase else { unreachable!("asked only then") };
+        self.partial.extend_from_slice(input);
+        let (done_with, driven) = drive(connection, &mut self.partial, buffers);
+        self.peer_closed = driven.map_err(|error| Failure::of_handshake(&error, &self.partial))?;
+        self.partial.drain(..done_with);
+        if connection.is_handshaking() {
+            return Ok(Received::Handshaking);
+        }
+        self.establish(buffers, agreed)?;
+        Ok(Received::Established)
+    }
+
+    /// The handshake is done: takes the keys over, and reads what has come behind it.
+    fn establish(&mut self, buffers: &mut Buffers, agreed: impl FnOnce(Agreed<'_>)) -> Result<(), Failure> {
+        let Phase::Handshaking(connection) = std::mem::replace(&mut self.phase, Phase::Over) else {
+            unreachable!("only a handshake ends")
+        };
+        let suite = connection.negotiated_cipher_suite();
+        let tls13 = connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        agreed(Agreed {
+            version: if tls13 { "TLSv1.3" } else { "TLSv1.2" },
+            suite: suite.and_then(|suite| suite.suite().as_str()).unwrap_or("unknown"),
+            alpn: connection.alpn_protocol(),
+            resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        });
+        let limit = suite.map_or(0, |suite| match suite {
+            SupportedCipherSuite::Tls13(suite) => suite.common.confidentiality_limit,
+            SupportedCipherSuite::Tls12(suite) => suite.common.confidentiality_limit,
+        });
+        let taken = connection.dangerous_into_kernel_connection();
+        let (secrets, keys) = taken.map_err(|error| Failure::of_handshake(&error, b""))?;
+        let halves = (Half::new(tls13, &secrets.tx), Half::new(tls13, &secrets.rx));
+        let (Some(transmit), Some(receive)) = halves else {
+            return Err(Failure::malformed("the cipher is one that is not spoken here"));
+        };
+        let (message, resumes) = (Vec::new(), self.resumes);
+        self.phase =
+            Phase::Established(Box::new(Established { keys, transmit, receive, limit, message, resumes }));
+        let behind = std::mem::take(&mut self.partial);
+        let read = self.read(&behind, buffers);
+        keep_spare(behind, buffers);
+        read
+    }
+
+    /// Reads records from `input`, after what is left of the last ones.
+    fn read(&mut self, mut input: &[u8], buffers: &mut Buffers) -> Result<(), Failure> {
+        let Phase::Established(established) = &mut self.phase else { unreachable!("only records are read") };
+        let layout = established.receive.layout();
+        if !self.partial.is_empty() {
+            let whole = fill(&mut self.partial, &mut input, layout)?;
+            if !whole {
+                return Ok(());
+            }
+            let record = std::mem::take(&mut self.partial);
+            let (header, body) = record.split_first_chunk::<HEADER>().expect("it is whole");
+            let taken = established.take(*header, body, &mut self.answered, buffers);
+            keep_spare(record, buffers);
+            self.peer_closed |= taken?;
+        }
+        // RFC 8446, section 6.1: what follows a close_notify is ignored.
+        while !self.peer_closed {
+            let Some((header, rest)) = input.split_first_chunk::<HEADER>() else { break };
+            let length = records::body_length(*header, layout)?;
+            let Some((body, rest)) = rest.split_at_checked(length) else { break };
+            self.peer_closed = established.take(*header, body, &mut self.answered, buffers)?;
+            input = rest;
+        }
+        if !self.peer_closed && !input.is_empty() {
+            self.partial = buffers.spares.pop().unwrap_or_default();
+            self.partial.extend_from_slice(input);
+        }
+        Ok(())
+    }
+}
+
+/// Moves input behind `partial` until that is one whole record; `false`: there is not enough.
+fn fill(partial: &mut Vec<u8>, input: &mut &[u8], layout: records::Layout) -> Result<bool, Failure> {
+    loop {
+        let needed = match partial.first_chunk::<HEADER>() {
+            None => HEADER,
+            Some(header) => HEADER + records::body_length(*header, layout)?,
+        };
+        let missing = needed.saturating_sub(partial.len());
+        if missing == 0 && partial.len() >= HEADER {
+            return Ok(true);
+        }
+        let (now, later) = input.split_at(missing.min(input.len()));
+        partial.extend_from_slice(now);
+        *input = later;
+        if now.len() < missing {
+            return Ok(false);
+        }
+    }
+}
+
+fn keep_spare(mut memory: Vec<u8>, buffers: &mut Buffers) {
+    if memory.capacity() > 0 && buffers.spares.len() < SPARES {
+        memory.clear();
+        buffers.spares.push(memory);
+    }
+}
+
+#[cfg(test)]
+impl Session {
+    /// As if the cipher allowed so many records under one key.
+    pub(super) fn limit_records(&mut self, limit: u64) {
+        let Phase::Established(established) = &mut self.phase else { panic!("it does not stand") };
+        established.limit = limit;
+    }
+
+    /// Bytes of memory for partial records and messages.
+    pub(super) fn kept(&self) -> usize {
+        let Phase::Established(established) = &self.phase else { panic!("it does not stand") };
+        self.partial.capacity() + established.message.capacity()
+    }
+}

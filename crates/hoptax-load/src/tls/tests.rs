@@ -1,0 +1,464 @@
+//! Sessions against rustls's server, in memory, with what the server says cut in every way.
+
+use super::testing::{Authority, Identity, NAME, client, self_signed, server};
+use super::*;
+use crate::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
+use rustls::{ServerConfig, ServerConnection};
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+
+const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
+
+/// What is agreed on, without its lifetime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    version: &'static str,
+    suite: &'static str,
+    alpn: Option<Vec<u8>>,
+    resumed: bool,
+}
+
+/// A session and a server, with everything between them in the test's hand.
+struct Pair {
+    session: Session,
+    buffers: Buffers,
+    server: ServerConnection,
+    /// The server's bytes reach the session in pieces of so many.
+    piece: usize,
+    agreed: Option<Known>,
+    /// Plaintext that the session has had.
+    heard: Vec<u8>,
+    /// Plaintext that the server has had.
+    asked: Vec<u8>,
+}
+
+impl Pair {
+    fn new(client: &Client, server: &Arc<ServerConfig>, piece: usize) -> Self {
+        let mut buffers = Buffers::default();
+        let session = Session::start(client, 0, &mut buffers).expect("random numbers");
+        let server = ServerConnection::new(Arc::clone(server)).expect("a server");
+        let mut pair =
+            Self { session, buffers, server, piece, agreed: None, heard: Vec::new(), asked: Vec::new() };
+        pair.to_server();
+        pair
+    }
+
+    fn shaken(client: &Client, server: &Arc<ServerConfig>, piece: usize) -> Self {
+        let mut pair = Self::new(client, server, piece);
+        pair.exchange().expect("a handshake");
+        assert!(pair.agreed.is_some() && !pair.server.is_handshaking());
+        pair
+    }
+
+    /// The server has what the session wants to send.
+    fn to_server(&mut self) {
+        let mut out = &self.buffers.out[..];
+        while !out.is_empty() {
+            self.server.read_tls(&mut out).expect("memory");
+            // What it thinks of it, it says by an alert.
+            let _ = self.server.process_new_packets();
+            // It ends with an error: there is no more just now.
+            let _ = self.server.reader().read_to_end(&mut self.asked);
+        }
+        self.buffers.out.clear();
+    }
+
+    fn from_server(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while self.server.wants_write() {
+            self.server.write_tls(&mut bytes).expect("memory");
+        }
+        bytes
+    }
+
+    fn hear(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        for piece in bytes.chunks(self.piece) {
+            let agreed = &mut self.agreed;
+            let received = self.session.receive(piece, &mut self.buffers, |now| {
+                assert!(agreed.is_none(), "a handshake is done once");
+                *agreed = Some(Known {
+                    version: now.version,
+                    suite: now.suite,
+                    alpn: now.alpn.map(<[u8]>::to_vec),
+                    resumed: now.resumed,
+                });
+            });
+            self.heard.extend_from_slice(&self.buffers.plain);
+            self.to_server();
+            received?;
+        }
+        Ok(())
+    }
+
+    /// Until neither side has anything to say.
+    fn exchange(&mut self) -> Result<(), Failure> {
+        loop {
+            let bytes = self.from_server();
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            self.hear(&bytes)?;
+        }
+    }
+
+    fn ask(&mut self, request: &[u8]) {
+        self.session.send(request, &mut self.buffers).expect("the key is good");
+        self.to_server();
+        assert_eq!(self.asked, request);
+        self.asked.clear();
+    }
+
+    /// What the server sends when it says `answer`.
+    fn saying(&mut self, answer: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for part in answer.chunks(10_000) {
+            self.server.writer().write_all(part).expect("memory");
+            bytes.extend(self.from_server());
+        }
+        bytes
+    }
+
+    fn answer(&mut self, answer: &[u8]) {
+        self.heard.clear();
+        let bytes = self.saying(answer);
+        self.hear(&bytes).expect("records");
+        assert_eq!(self.heard, answer);
+    }
+}
+
+struct World {
+    authority: Authority,
+    identity: Identity,
+}
+
+impl World {
+    fn new() -> Self {
+        let authority = Authority::new("authority.test");
+        let identity = authority.sign(NAME);
+        Self { authority, identity }
+    }
+
+    fn server(&self, versions: &[TlsVersion]) -> Arc<ServerConfig> {
+        Arc::new(server(&self.identity, versions, None))
+    }
+
+    fn client(&self) -> Client {
+        made(&client(&self.authority))
+    }
+}
+
+fn made(spec: &TlsSpec) -> Client {
+    Client::new(spec).expect("a good spec").for_one_worker()
+}
+
+fn long(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index % 251) as u8).collect()
+}
+
+#[test]
+fn speaks_with_a_server_in_any_pieces() {
+    let world = World::new();
+    for version in BOTH {
+        let (server, client) = (world.server(&[version]), world.client());
+        for piece in [1, 2, 3, 5, 7, 64, 1000, 16 * 1024, usize::MAX] {
+            let mut pair = Pair::shaken(&client, &server, piece);
+            for round in 0..3 {
+                pair.ask(format!("request {round}").as_bytes());
+                pair.answer(format!("response {round}").as_bytes());
+            }
+            pair.ask(&long(50_000));
+            pair.answer(&long(70_000));
+            assert!(!pair.session.is_spent() && pair.session.answered());
+        }
+    }
+}
+
+#[test]
+fn every_cipher_is_spoken() {
+    let world = World::new();
+    let mut seen = Vec::new();
+    for suite in rustls::crypto::ring::ALL_CIPHER_SUITES {
+        let mut config = server(&world.identity, &BOTH, None);
+        let mut provider = (**config.crypto_provider()).clone();
+        provider.cipher_suites.retain(|one| one == suite);
+        let version = [suite.version()];
+        let versions = rustls::ServerConfig::builder_with_provider(Arc::new(provider));
+        let resolver = Arc::clone(&config.cert_resolver);
+        config = versions
+            .with_protocol_versions(&version)
+            .expect("the suite's own")
+            .with_no_client_auth()
+            .with_cert_resolver(resolver);
+        let mut pair = Pair::new(&world.client(), &Arc::new(config), 100);
+        if pair.exchange().is_err() {
+            // The server's key is ECDSA's: nothing of RSA.
+            assert!(format!("{suite:?}").contains("RSA"), "{suite:?}");
+            continue;
+        }
+        pair.ask(b"request");
+        pair.answer(&long(20_000));
+        seen.push(pair.agreed.expect("done").suite);
+    }
+    assert_eq!(seen.len(), 6, "{seen:?}");
+}
+
+#[test]
+fn resumes_where_it_may() {
+    let world = World::new();
+    for version in BOTH {
+        let server = world.server(&[version]);
+        for resumption in [true, false] {
+            let client = made(&TlsSpec { resumption, ..client(&world.authority) });
+            for round in 0..3 {
+                // A ticket is there a byte at a time, too.
+                let mut pair = Pair::shaken(&client, &server, 1);
+                let agreed = pair.agreed.clone().expect("done");
+                assert_eq!(agreed.resumed, resumption && round > 0, "{version:?}, round {round}");
+                assert_eq!(agreed.version, if version == TlsVersion::Tls12 { "TLSv1.2" } else { "TLSv1.3" });
+                pair.ask(b"request");
+                pair.answer(b"response");
+            }
+        }
+    }
+}
+
+#[test]
+fn workers_do_not_share_sessions() {
+    let world = World::new();
+    let server = world.server(&BOTH);
+    let shared = Client::new(&client(&world.authority)).expect("a good spec");
+    for _ in 0..2 {
+        let pair = Pair::shaken(&shared.for_one_worker(), &server, usize::MAX);
+        assert!(!pair.agreed.expect("done").resumed);
+    }
+}
+
+#[test]
+fn protocols_are_agreed_on() {
+    let world = World::new();
+    let mut config = server(&world.identity, &BOTH, None);
+    config.alpn_protocols = vec![b"other".to_vec(), b"http/1.1".to_vec()];
+    let config = Arc::new(config);
+    for (alpn, expected) in [
+        (vec!["http/1.1".to_owned()], Some(b"http/1.1".to_vec())),
+        (vec!["http/1.0".to_owned(), "other".to_owned()], Some(b"other".to_vec())),
+        (Vec::new(), None),
+    ] {
+        let client = made(&TlsSpec { alpn, ..client(&world.authority) });
+        let pair = Pair::shaken(&client, &config, usize::MAX);
+        assert_eq!(pair.agreed.expect("done").alpn, expected);
+    }
+    let client = made(&TlsSpec { alpn: vec!["unknown".to_owned()], ..client(&world.authority) });
+    let refused = Pair::new(&client, &config, 1).exchange();
+    assert!(matches!(&refused, Err(Failure::Refused(text)) if text.contains("ALPN")), "{refused:?}");
+}
+
+#[test]
+fn shows_its_certificate_where_one_is_wanted() {
+    let world = World::new();
+    let clients = Authority::new("clients.test");
+    for version in BOTH {
+        let config = Arc::new(server(&world.identity, &[version], Some(&clients)));
+        let mut spec = client(&world.authority);
+        spec.client_certificate = Some(clients.sign("client.test").as_client());
+        let mut pair = Pair::shaken(&made(&spec), &config, 3);
+        pair.ask(b"request");
+        pair.answer(b"response");
+
+        for wrong in [None, Some(self_signed("client.test").as_client())] {
+            let missing = wrong.is_none();
+            spec.client_certificate = wrong;
+            let mut pair = Pair::new(&made(&spec), &config, usize::MAX);
+            let refused = pair.exchange();
+            assert!(matches!(refused, Err(Failure::Refused(_))), "{version:?}: {refused:?}");
+            // TLS 1.3: the client is done before the server has seen anything of it.
+            assert_eq!(pair.agreed.is_some(), version == TlsVersion::Tls13);
+            assert!(pair.session.is_spent() || pair.agreed.is_none());
+            let told = format!("{refused:?}");
+            assert!(told.contains("certificate"), "{told}, missing: {missing}");
+        }
+    }
+}
+
+#[test]
+fn certificates_are_looked_at() {
+    let world = World::new();
+    let stranger = Authority::new("stranger.test");
+    for (identity, reason) in [
+        (world.authority.sign_expired(NAME), "expired"),
+        (world.authority.sign("another.test"), "another name"),
+        (stranger.sign(NAME), "nobody who is trusted"),
+        (self_signed(NAME), "nobody who is trusted"),
+    ] {
+        for version in BOTH {
+            let config = Arc::new(server(&identity, &[version], None));
+            let mut spec = client(&world.authority);
+            let mut pair = Pair::new(&made(&spec), &config, usize::MAX);
+            let refused = pair.exchange();
+            assert!(
+                matches!(&refused, Err(Failure::Certificate(text)) if text.contains(reason)),
+                "{refused:?}"
+            );
+            spec.verify = Verify::Nothing;
+            let mut pair = Pair::shaken(&made(&spec), &config, 11);
+            pair.ask(b"request");
+            pair.answer(b"response");
+        }
+    }
+}
+
+#[test]
+fn the_server_is_told_why_it_is_left() {
+    let world = World::new();
+    let config = Arc::new(server(&world.authority.sign_expired(NAME), &BOTH, None));
+    let mut pair = Pair::new(&world.client(), &config, usize::MAX);
+    let bytes = pair.from_server();
+    let mut buffers = Buffers::default();
+    pair.session.receive(&bytes, &mut buffers, |_| ()).expect_err("expired");
+    let mut alert = &buffers.out[..];
+    while !alert.is_empty() {
+        pair.server.read_tls(&mut alert).expect("memory");
+    }
+    let told = pair.server.process_new_packets();
+    let expired = rustls::Error::AlertReceived(rustls::AlertDescription::CertificateExpired);
+    assert_eq!(told.map(|_| ()), Err(expired));
+}
+
+#[test]
+fn a_close_notify_ends_and_what_follows_is_ignored() {
+    let world = World::new();
+    for version in BOTH {
+        let (server, client) = (world.server(&[version]), world.client());
+        for piece in [1, 10, usize::MAX] {
+            let mut pair = Pair::shaken(&client, &server, piece);
+            pair.server.writer().write_all(b"the end").expect("memory");
+            pair.server.send_close_notify();
+            let mut bytes = pair.from_server();
+            bytes.extend_from_slice(b"anything at all");
+            pair.hear(&bytes).expect("records");
+            assert_eq!(pair.heard, b"the end");
+            assert!(pair.session.peer_closed() && pair.session.is_spent());
+        }
+    }
+}
+
+#[test]
+fn keys_are_renewed_by_either_side() {
+    let world = World::new();
+    let server = world.server(&[TlsVersion::Tls13]);
+    for piece in [1, 4, usize::MAX] {
+        let mut pair = Pair::shaken(&world.client(), &server, piece);
+        for _ in 0..3 {
+            pair.server.refresh_traffic_keys().expect("a session that stands");
+            pair.answer(b"under a new key");
+            pair.ask(b"whatever the key");
+        }
+        pair.session.limit_records(5);
+        for round in 0..20 {
+            pair.ask(format!("request {round}").as_bytes());
+            pair.answer(b"response");
+        }
+        assert!(!pair.session.is_spent());
+    }
+}
+
+#[test]
+fn a_worn_key_of_tls_1_2_ends_the_connection_in_time() {
+    let world = World::new();
+    let mut pair = Pair::shaken(&world.client(), &world.server(&[TlsVersion::Tls12]), usize::MAX);
+    let sent = 10;
+    pair.session.limit_records(established::RESERVE + sent);
+    let mut asked = 0;
+    while !pair.session.is_spent() {
+        pair.ask(b"request");
+        asked += 1;
+    }
+    // One record was the handshake's.
+    assert_eq!(asked, sent - 1);
+    pair.ask(&long(1_000_000));
+}
+
+#[test]
+fn a_changed_bit_is_noticed() {
+    let world = World::new();
+    for version in BOTH {
+        let (server, client) = (world.server(&[version]), world.client());
+        let length = Pair::shaken(&client, &server, usize::MAX).saying(b"response").len();
+        for at in 0..length {
+            let mut pair = Pair::shaken(&client, &server, usize::MAX);
+            let mut bytes = pair.saying(b"response");
+            bytes[at] ^= 0x10;
+            match pair.hear(&bytes) {
+                Err(Failure::Malformed(_)) => {}
+                // A greater length waits for more; the version's last byte is for nobody in TLS 1.2 (a fixed value
+                // is authenticated), nor is it in its place.
+                Ok(()) => {
+                    assert!(at == 3 || at == 4 || (at == 2 && version == TlsVersion::Tls12), "byte {at}")
+                }
+                other => panic!("byte {at}: {other:?}"),
+            }
+            assert!(pair.heard.is_empty() || at == 2, "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn rubbish_is_refused_in_the_handshake_and_after_it() {
+    let world = World::new();
+    for rubbish in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"SSH-2.0-OpenSSH\r\n", &[0; 100], &[0xff; 100]]
+    {
+        for piece in [1, usize::MAX] {
+            let mut pair = Pair::new(&world.client(), &world.server(&BOTH), piece);
+            let refused = pair.hear(rubbish);
+            assert!(matches!(refused, Err(Failure::Malformed(_))), "{refused:?}");
+            let mut pair = Pair::shaken(&world.client(), &world.server(&BOTH), piece);
+            let refused = pair.hear(rubbish);
+            assert!(matches!(refused, Err(Failure::Malformed(_))), "{refused:?}");
+            assert!(pair.session.is_spent());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_kept_between_responses() {
+    let world = World::new();
+    let mut pair = Pair::shaken(&world.client(), &world.server(&BOTH), 100);
+    pair.answer(&long(40_000));
+    assert_eq!(pair.session.kept(), 0);
+}
+
+#[test]
+fn a_spec_that_cannot_be_is_refused_with_its_field() {
+    let authority = Authority::new("authority.test");
+    let good = client(&authority);
+    let (one, other) = (authority.sign("one.test"), authority.sign("other.test"));
+    let certificate =
+        |chain: &str, key: &str| Some(ClientCertificate { chain: chain.to_owned(), key: key.to_owned() });
+    for (spec, field) in [
+        (TlsSpec { server_name: "no name".into(), ..good.clone() }, "tls.server_name"),
+        (TlsSpec { server_name: String::new(), ..good.clone() }, "tls.server_name"),
+        (TlsSpec { versions: Vec::new(), ..good.clone() }, "tls.versions"),
+        (TlsSpec { verify: Verify::Authorities("nothing".into()), ..good.clone() }, "tls.verify.authorities"),
+        (TlsSpec { verify: Verify::Authorities(one.key.clone()), ..good.clone() }, "tls.verify.authorities"),
+        (TlsSpec { alpn: vec!["h2".into()], ..good.clone() }, "tls.alpn"),
+        (TlsSpec { alpn: vec![String::new()], ..good.clone() }, "tls.alpn"),
+        (
+            TlsSpec { client_certificate: certificate("", &one.key), ..good.clone() },
+            "tls.client_certificate.chain",
+        ),
+        (
+            TlsSpec { client_certificate: certificate(&one.certificate, "x"), ..good.clone() },
+            "tls.client_certificate.key",
+        ),
+        (
+            TlsSpec { client_certificate: certificate(&one.certificate, &other.key), ..good.clone() },
+            "tls.client_certificate.key is not the key",
+        ),
+    ] {
+        let error = Client::new(&spec).expect_err(field).to_string();
+        assert!(error.contains(field), "{error}");
+    }
+    for name in ["127.0.0.1", "::1", "a.test"] {
+        made(&TlsSpec { server_name: name.to_owned(), ..good.clone() });
+    }
+}

@@ -1,0 +1,140 @@
+//! A worker's part in TLS: what its connections share, and what a session's news mean to a slot.
+
+use super::Worker;
+use crate::connection::{Event, State};
+use crate::event_loop::{EventLoop, Token};
+use crate::record::Cause;
+use crate::tls::{Buffers, Client, Failure, Received, Session};
+use std::io;
+
+/// What a worker's connections share.
+#[derive(Debug)]
+pub(super) struct Side {
+    client: Client,
+    buffers: Buffers,
+}
+
+impl Side {
+    pub(super) fn new(client: &Client) -> Box<Self> {
+        Box::new(Self { client: client.for_one_worker(), buffers: Buffers::default() })
+    }
+
+    /// Sends `bytes`, encrypted. What the kernel does not take at once waits encrypted.
+    pub(super) fn send<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        token: Token,
+        session: Option<&mut Session>,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let session = session.expect("where there is TLS, each connection has its own");
+        let encrypted = session.send(bytes, &mut self.buffers);
+        encrypted.map_err(|failure| io::Error::other(failure.text().to_owned()))?;
+        io.send(token, &self.buffers.out)
+    }
+}
+
+impl Worker<'_> {
+    /// The server was reached: TLS is next. It has the connect timeout anew.
+    pub(super) fn shake_hands<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+        let token = self.token(slot);
+        let tls = self.tls.as_mut().expect("asked only where there is TLS");
+        self.timeouts.connected(slot);
+        self.timeouts.connecting(slot, now);
+        let state = &mut self.slots[slot as usize];
+        state.step(Event::Reached);
+        match Session::start(&tls.client, now, &mut tls.buffers) {
+            Err(failure) => self.session_failed(io, slot, now, &failure),
+            Ok(session) => {
+                state.session = Some(Box::new(session));
+                if let Err(error) = io.send(token, &tls.buffers.out) {
+                    self.broke_off(io, slot, now, Err(error));
+                }
+            }
+        }
+    }
+
+    /// Bytes came on a connection with TLS.
+    pub(super) fn decrypt<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
+        let token = self.token(slot);
+        let tls = self.tls.as_mut().expect("asked only where there is TLS");
+        let Some(session) = self.slots[slot as usize].session.as_mut() else { return };
+        let (began, recorder) = (session.began, &mut self.recorder);
+        let received = session.receive(bytes, &mut tls.buffers, |agreed| recorder.shaken(began, now, agreed));
+        let sent = if tls.buffers.out.is_empty() { Ok(()) } else { io.send(token, &tls.buffers.out) };
+        let ended = session.peer_closed();
+        let plain = std::mem::take(&mut tls.buffers.plain);
+        match received {
+            Ok(Received::Established) if plain.is_empty() && !ended => self.established(io, slot, now),
+            Ok(Received::Established) => {
+                let text = "the server spoke, or closed, before it was asked anything";
+                self.handshake_failed(io, slot, now, Cause::TlsClosed, text);
+            }
+            _ if !plain.is_empty() => self.read(io, slot, now, &plain),
+            _ => {}
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.buffers.plain = plain;
+        }
+        // What was read may have ended the connection.
+        if self.slots[slot as usize].session.is_none() {
+            return;
+        }
+        match (received, sent) {
+            (Err(failure), _) => self.session_failed(io, slot, now, &failure),
+            (Ok(_), Err(error)) => self.ended(io, slot, now, Err(error)),
+            (Ok(_), Ok(())) if ended => self.ended(io, slot, now, Ok(())),
+            (Ok(_), Ok(())) => {}
+        }
+    }
+
+    /// The connection ended within the handshake.
+    pub(super) fn broke_off<L: EventLoop>(
+        &mut self,
+        io: &mut L,
+        slot: u32,
+        now: u64,
+        result: io::Result<()>,
+    ) {
+        let text = match result {
+            Ok(()) => "TLS: the server closed the connection in the handshake".to_owned(),
+            Err(error) => format!("TLS: the connection broke in the handshake: {error}"),
+        };
+        self.handshake_failed(io, slot, now, Cause::TlsClosed, &text);
+    }
+
+    fn handshake_failed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
+        self.fail(io, slot, now, cause, text);
+        self.connect_error = Some(text.to_owned());
+    }
+
+    /// A session cannot go on.
+    fn session_failed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, failure: &Failure) {
+        let state = &self.slots[slot as usize];
+        let answered = state.session.as_ref().is_some_and(|session| session.answered());
+        let cause = match failure {
+            Failure::Certificate(_) => Cause::TlsCertificate,
+            Failure::Malformed(_) => Cause::TlsMalformed,
+            Failure::Refused(_) if !answered => Cause::TlsRefused,
+            // A connection that has served is reset by an alert as by a RST.
+            Failure::Refused(_) if state.request.is_some_and(|times| times.first_byte.is_some()) => {
+                Cause::ResetInResponse
+            }
+            Failure::Refused(_) => Cause::ResetBeforeResponse,
+        };
+        match state.state() {
+            State::Handshaking | State::Busy if !answered => {
+                self.handshake_failed(io, slot, now, cause, failure.text());
+            }
+            State::Handshaking | State::Busy => self.fail(io, slot, now, cause, failure.text()),
+            // TLS 1.3 lets a server refuse a client's certificate after the client is done with the handshake.
+            _ => {
+                if !answered {
+                    self.connect_error = Some(failure.text().to_owned());
+                }
+                io.close(self.token(slot));
+                self.lost(slot, now);
+            }
+        }
+    }
+}

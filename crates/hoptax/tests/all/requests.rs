@@ -1,0 +1,243 @@
+//! `hoptax load --spec -` against the real nginx: mixes, templates and checks, as the server saw and answered them.
+
+use crate::support::{Scratch, hoptax};
+use crate::world::is_missing;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hoptax_load::spec::{Check, TargetSpec};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const REQUESTS: u64 = 900;
+
+/// nginx on a Unix socket, which answers with the path and the token that it was sent, and keeps a line per request.
+struct Nginx {
+    process: Child,
+    scratch: Scratch,
+}
+
+impl Nginx {
+    fn start() -> Self {
+        let scratch = Scratch::new();
+        let path = scratch.path().display();
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|part| format!("  {part}_temp_path {path}/{part};\n"))
+            .concat();
+        let config = scratch.file(
+            "nginx.conf",
+            &format!(
+                "daemon off;\nmaster_process off;\npid {path}/pid;\nerror_log {path}/error.log;\n\
+                 events {{ worker_connections 256; }}\n\
+                 http {{\n{temporary}  default_type text/plain;\n  \
+                 log_format seen '$request_method|$request_uri|$http_authorization|$content_length';\n  \
+                 access_log {path}/access.log seen;\n  \
+                 server {{\n    listen unix:{path}/socket;\n    \
+                 location / {{ add_header x-token \"$http_x_token\"; return 200 \"$request_uri $http_x_token\"; }}\n    \
+                 location /gone {{ return 410 gone; }}\n  }}\n}}\n"
+            ),
+        );
+        let log = std::fs::File::create(scratch.path().join("stderr")).expect("a file");
+        let process = Command::new("nginx").arg("-c").arg(&config).stderr(log).spawn().expect("starts");
+        let nginx = Self { process, scratch };
+        let start = Instant::now();
+        while UnixStream::connect(nginx.scratch.path().join("socket")).is_err() {
+            let words = std::fs::read_to_string(nginx.scratch.path().join("stderr")).unwrap_or_default();
+            assert!(start.elapsed() < PATIENCE, "nginx does not listen: {words}");
+            std::thread::yield_now();
+        }
+        nginx
+    }
+
+    /// What `spec` gives with these targets: its record.
+    fn load(&self, targets: &Value, files: &Value) -> Value {
+        let limit = 5_000_000_000_u64;
+        let spec = json!({
+            "schema": 2,
+            "addresses": [format!("unix:{}", self.scratch.path().join("socket").display())],
+            "targets": targets,
+            "files": files,
+            "shape": {"loop": "closed"},
+            "connections": 6,
+            "warmup_ns": 0,
+            "duration_ns": 60_000_000_000_u64,
+            "requests": REQUESTS,
+            "timeouts": {"connect_ns": limit, "first_byte_ns": limit, "total_ns": limit},
+            "workers": 3,
+            "cpus": [],
+            "seed": 1,
+            "windows": false
+        });
+        let (code, out, words) = carry_out(&spec);
+        assert_eq!(code, Some(0), "{words}");
+        let record: Value = serde_json::from_str(&out).expect("a record");
+        assert_eq!(record["counts"]["completed"], REQUESTS, "{}", record["counts"]);
+        record
+    }
+
+    /// The fields of the lines that it wrote, once they are all there.
+    fn seen(&self) -> Vec<Vec<String>> {
+        let start = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");
+            if text.lines().count() as u64 >= REQUESTS && text.ends_with('\n') {
+                return text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect();
+            }
+            assert!(start.elapsed() < PATIENCE, "{} lines", text.lines().count());
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn carry_out(spec: &Value) -> (Option<i32>, String, String) {
+    let mut command = hoptax();
+    command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("starts");
+    let mut stdin = process.stdin.take().expect("piped");
+    stdin.write_all(spec.to_string().as_bytes()).expect("read by the generator");
+    drop(stdin);
+    let output = process.wait_with_output().expect("ends");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn target(name: &str, weight: u32, method: &str, path: &str, headers: Value) -> Value {
+    let mut all = vec![json!(["host", "test"])];
+    all.extend(headers.as_array().expect("pairs").clone());
+    json!({"name": name, "weight": weight, "method": method, "path": path, "headers": all, "body": ""})
+}
+
+#[test]
+fn nginx_sees_each_number_once_and_every_line() {
+    if is_missing("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let authorization = json!([["authorization", "Basic {{base64 user-{{seq}}:{{line tokens.txt}}}}"]]);
+    let mut order = target("order", 2, "POST", "/orders/{{seq}}?t={{line tokens.txt}}", authorization);
+    order["body"] = STANDARD.encode("{\"id\":\"{{uuid}}\"}").into();
+    order["body_is_template"] = true.into();
+    let item = target("item", 1, "GET", "/items/{{random 1 3}}", json!([]));
+    let tokens: String = (0..100).map(|index| format!("token{index}\n")).collect();
+    let record = nginx.load(&json!([order, item]), &json!({"tokens.txt": tokens}));
+
+    let (mut numbers, mut lines, mut items) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+    let (mut orders, mut seen_items) = (0, 0);
+    for line in nginx.seen() {
+        let [method, uri, authorization, length] = line.as_slice() else { panic!("{line:?}") };
+        if method == "GET" {
+            seen_items += 1;
+            items.insert(uri.clone());
+            continue;
+        }
+        orders += 1;
+        let (number, token) = uri.trim_start_matches("/orders/").split_once("?t=").expect("both");
+        assert!(numbers.insert(number.to_owned()), "{number} twice");
+        *lines.entry(token.to_owned()).or_insert(0) += 1;
+        let decoded = STANDARD.decode(authorization.trim_start_matches("Basic ")).expect("base64");
+        assert_eq!(String::from_utf8_lossy(&decoded), format!("user-{number}:{token}"));
+        assert_eq!(length, "45", "of the braces, the name and a UUID");
+    }
+    assert_eq!(items.into_iter().collect::<Vec<_>>(), ["/items/1", "/items/2", "/items/3"]);
+    assert_eq!(lines.len(), 100);
+    let of = |index: usize, member: &str| record["targets"][index][member].clone();
+    assert_eq!((of(0, "name"), of(0, "completed")), ("order".into(), json!(orders)));
+    assert_eq!((of(1, "name"), of(1, "completed")), ("item".into(), json!(seen_items)));
+    assert!((500..700).contains(&orders), "{orders} of {REQUESTS} are about two thirds");
+}
+
+#[test]
+fn what_nginx_answers_is_checked() {
+    if is_missing("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let token = json!([["x-token", "{{line tokens.txt}}"]]);
+    let mut good = target("good", 1, "GET", "/good", token.clone());
+    good["checks"] = json!([
+        {"status": [[200, 200]]},
+        {"body-contains": "good tok"},
+        {"body-length": {"least": 9, "most": 20}},
+        {"header": {"name": "Content-Type", "value": "text/plain"}},
+        {"header": {"name": "x-token", "value": null}}
+    ]);
+    let mut other = target("other", 1, "GET", "/other", token);
+    other["checks"] = json!([{"body-equals": "/other token1"}]);
+    let gone = target("gone", 1, "GET", "/gone", json!([]));
+    let record = nginx.load(&json!([good, other, gone]), &json!({"tokens.txt": "token0\r\ntoken1\r\n"}));
+
+    let counts = &record["counts"];
+    let of = |index: usize, member: &str| record["targets"][index][member].as_u64().expect("a number");
+    assert_eq!(of(0, "ok"), of(0, "completed"));
+    assert_eq!(of(2, "ok"), 0);
+    assert!(of(1, "ok") > 0 && of(1, "ok") < of(1, "completed"), "some had the other token: {record}");
+    assert_eq!(
+        counts["failed_checks"],
+        json!({
+            "body is not \"/other token1\"": of(1, "completed") - of(1, "ok"),
+            "status 410 is not 200 to 399": of(2, "completed")
+        })
+    );
+    assert_eq!(counts["ok"], of(0, "ok") + of(1, "ok"));
+}
+
+#[test]
+fn a_target_that_cannot_be_requested_is_refused_with_its_place() {
+    let mut spec = json!({
+        "schema": 2,
+        "addresses": ["127.0.0.1:1"],
+        "targets": [target("item", 1, "GET", "/items/{{line ids}}", json!([]))],
+        "files": {"ids": "1\n2 3\n"},
+        "shape": {"loop": "closed"},
+        "connections": 1,
+        "warmup_ns": 0,
+        "duration_ns": 1,
+        "requests": null,
+        "timeouts": {"connect_ns": 1, "first_byte_ns": 1, "total_ns": 1},
+        "workers": 1,
+        "cpus": [],
+        "seed": 1,
+        "windows": false
+    });
+    let expected =
+        "target \"item\", path: line 2 of `ids` has a blank, which cannot stand in a path; write %20";
+    let (code, out, words) = carry_out(&spec);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(words.contains(expected), "{words}");
+    spec["targets"][0]["path"] = "/{{rand 1 2}}".into();
+    let (code, _, words) = carry_out(&spec);
+    assert_eq!(code, Some(2));
+    assert!(words.contains("there is no template `rand`") && words.contains("random LOW HIGH"), "{words}");
+}
+
+#[test]
+fn the_example_on_the_reference_page_can_be_requested() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/requests.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let mut example: Value = serde_json::from_str(example).expect("JSON");
+    let files: BTreeMap<String, String> =
+        serde_json::from_value(example["files"].take()).expect("files by name");
+    let targets: Vec<TargetSpec> = serde_json::from_value(example["targets"].take()).expect("targets");
+    hoptax_load::target::check(&targets, &files).expect("can be requested");
+    assert_eq!(targets[0].body, b"{\"id\":\"{{uuid}}\"}");
+    let told = page.split("| check | passes if |").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let rows: Vec<&str> = told.expect("a table").lines().filter(|line| line.starts_with("| `{")).collect();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        let json = row.split('`').nth(1).expect("a check in code");
+        let check: Check = serde_json::from_str(json).unwrap_or_else(|error| panic!("{json}: {error}"));
+        hoptax_load::checks::check(&check).expect("some response could pass it");
+    }
+}

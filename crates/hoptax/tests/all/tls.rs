@@ -1,0 +1,294 @@
+//! `hoptax load` against the real nginx with TLS: what is asked for by a load spec, as a run does.
+
+use crate::support::{Scratch, hoptax};
+use crate::world::is_missing;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough for anything here on a machine that does much else; never waited for in full when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+const NAME: &str = "nginx.test";
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
+fn authority(name: &str) -> Authority {
+    let mut params = params(name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("random numbers")).expect("a certificate")
+}
+
+/// A certificate by `authority`, or by itself, and its key; PEM.
+fn identity(name: &str, authority: Option<&Authority>, expired: bool) -> (String, String) {
+    let mut params = params(name);
+    if expired {
+        (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
+    }
+    let key = KeyPair::generate().expect("random numbers");
+    let certificate = match authority {
+        Some(authority) => params.signed_by(&key, authority),
+        None => params.self_signed(&key),
+    };
+    (certificate.expect("a certificate").pem(), key.serialize_pem())
+}
+
+/// nginx, gone when its test is.
+struct Nginx {
+    process: Child,
+    address: SocketAddr,
+    _files: Scratch,
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Nginx {
+    /// With `certificate`, on TLS, and `more` in its `server`. It answers `/` with "hello".
+    fn start((certificate, key): &(String, String), more: &str) -> Self {
+        Self::listening("ssl", (certificate, key), more)
+    }
+
+    fn listening(how: &str, (certificate, key): (&str, &str), more: &str) -> Self {
+        let files = Scratch::new();
+        files.file("certificate.pem", certificate);
+        files.file("key.pem", key);
+        files.file("mime.types", "");
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+        let certificates = "ssl_certificate certificate.pem; ssl_certificate_key key.pem;";
+        let protocols = if more.contains("ssl_protocols") { "" } else { "ssl_protocols TLSv1.2 TLSv1.3;" };
+        let root = files.path().display();
+        // One process, so that its end is the end of it all.
+        let config = format!(
+            "daemon off; master_process off; pid {root}/nginx.pid; error_log {root}/error.log;\n\
+             events {{ worker_connections 256; }}\n\
+             http {{ access_log off; client_body_temp_path {root}/1; proxy_temp_path {root}/2;\n\
+             fastcgi_temp_path {root}/3; uwsgi_temp_path {root}/4; scgi_temp_path {root}/5;\n\
+             server {{ listen {port} {how}; {certificates} {protocols} {more}\n\
+             location / {{ return 200 hello; }} }} }}\n"
+        );
+        let config = files.file("nginx.conf", &config);
+        let mut command = Command::new("nginx");
+        command
+            .arg("-p")
+            .arg(files.path())
+            .arg("-c")
+            .arg(config)
+            .arg("-e")
+            .arg(files.path().join("error.log"));
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut nginx = Self { process: process.expect("nginx starts"), address: port, _files: files };
+        let start = Instant::now();
+        while TcpStream::connect(nginx.address).is_err() {
+            assert!(start.elapsed() < PATIENCE, "waited in vain for nginx");
+            assert!(nginx.process.try_wait().expect("a child").is_none(), "{}", nginx.errors());
+            std::thread::yield_now();
+        }
+        nginx
+    }
+
+    fn errors(&self) -> String {
+        let log: &Path = &self._files.path().join("error.log");
+        std::fs::read_to_string(log).unwrap_or_default()
+    }
+}
+
+/// A client that trusts `authority`.
+fn tls(authority: &Authority) -> Value {
+    json!({
+        "server_name": NAME,
+        "verify": {"authorities": authority.pem()},
+        "client_certificate": null,
+        "resumption": true,
+        "alpn": [],
+        "versions": ["1.2", "1.3"]
+    })
+}
+
+fn with(mut tls: Value, key: &str, value: Value) -> Value {
+    tls[key] = value;
+    tls
+}
+
+fn spec(addresses: &[SocketAddr], tls: &Value, headers: Value) -> Value {
+    let second = 1_000_000_000_u64;
+    json!({
+        "schema": 2,
+        "addresses": addresses,
+        "tls": tls,
+        "targets": [
+            {"name": "root", "weight": 1, "method": "GET", "path": "/", "headers": headers, "body": ""}
+        ],
+        "shape": {"loop": "closed"},
+        "connections": 4,
+        "warmup_ns": 0,
+        "duration_ns": 60 * second,
+        "requests": 100,
+        "timeouts": {"connect_ns": 5 * second, "first_byte_ns": 5 * second, "total_ns": 5 * second},
+        "workers": 2,
+        "cpus": [],
+        "seed": 1,
+        "windows": false
+    })
+}
+
+fn generator(spec: &Value) -> Output {
+    let mut command = hoptax();
+    command.args(["load", "--spec", "-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("starts");
+    let mut stdin = process.stdin.take().expect("piped");
+    stdin.write_all(spec.to_string().as_bytes()).expect("read by the generator");
+    drop(stdin);
+    process.wait_with_output().expect("ends")
+}
+
+/// The record of a load that could be made.
+fn load(nginx: &Nginx, tls: &Value, headers: Value) -> Value {
+    let output = generator(&spec(&[nginx.address], tls, headers));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{}", nginx.errors());
+    serde_json::from_slice(&output.stdout).expect("one JSON document")
+}
+
+fn completes(nginx: &Nginx, tls: &Value) -> Value {
+    let record = load(nginx, tls, json!([["host", "x"]]));
+    assert_eq!(record["counts"]["ok"], 100, "{}", record["counts"]);
+    record
+}
+
+/// What is said where nobody can be spoken with.
+fn refused(nginx: &Nginx, tls: &Value) -> String {
+    let output = generator(&spec(&[nginx.address], tls, json!([["host", "x"]])));
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn nginx_is_loaded_with_either_version() {
+    if is_missing("nginx") {
+        return;
+    }
+    let authority = authority("authority.test");
+    let nginx = Nginx::start(&identity(NAME, Some(&authority), false), "");
+    for (version, name) in [("1.2", "TLSv1.2"), ("1.3", "TLSv1.3")] {
+        let record = completes(&nginx, &with(tls(&authority), "versions", json!([version])));
+        assert_eq!(record["tls"]["versions"], json!({name: 4}));
+        assert_eq!(record["tls"]["handshakes"], 4);
+        assert_eq!(record["connections"]["reused"], 96);
+        assert_eq!(record["bytes"]["body"], 500);
+        assert!(
+            record["histograms"]["tls_handshake"].is_object()
+                || record["histograms"]["tls_handshake"].is_string()
+        );
+    }
+    let record = completes(&nginx, &with(tls(&authority), "alpn", json!(["http/1.1"])));
+    assert_eq!(record["tls"]["alpn"], json!({"http/1.1": 4}));
+}
+
+#[test]
+fn sessions_with_nginx_are_resumed_where_that_is_asked_for() {
+    if is_missing("nginx") {
+        return;
+    }
+    let authority = authority("authority.test");
+    let more = "ssl_session_cache shared:sessions:1m;";
+    let nginx = Nginx::start(&identity(NAME, Some(&authority), false), more);
+    for version in ["1.2", "1.3"] {
+        for resumption in [true, false] {
+            let tls = with(tls(&authority), "resumption", json!(resumption));
+            let tls = with(tls, "versions", json!([version]));
+            let record = load(&nginx, &tls, json!([["host", "x"], ["connection", "close"]]));
+            assert_eq!(record["counts"]["ok"], 100, "{}", record["counts"]);
+            let (handshakes, resumed) =
+                (record["tls"]["handshakes"].as_u64().expect("a count"), &record["tls"]["resumed"]);
+            assert!(handshakes >= 100);
+            match resumption {
+                // The first of each connection of each worker has nothing to resume.
+                true => assert!(resumed.as_u64().expect("a count") >= handshakes - 4, "{}", record["tls"]),
+                false => assert_eq!(resumed, 0),
+            }
+        }
+    }
+}
+
+#[test]
+fn certificates_that_are_not_acceptable_are_refused_until_anybody_is_accepted() {
+    if is_missing("nginx") {
+        return;
+    }
+    let authority = authority("authority.test");
+    let stranger = self::authority("stranger.test");
+    for (shown, reason) in [
+        (identity(NAME, Some(&authority), true), "expired"),
+        (identity("another.test", Some(&authority), false), "another name"),
+        (identity(NAME, Some(&stranger), false), "--ca FILE"),
+        (identity(NAME, None, false), "--ca FILE"),
+    ] {
+        let nginx = Nginx::start(&shown, "");
+        let said = refused(&nginx, &tls(&authority));
+        assert!(said.contains(reason) && said.contains("--insecure"), "{said}");
+        completes(&nginx, &with(tls(&authority), "verify", json!("nothing")));
+        if reason == "--ca FILE" {
+            // No system trusts what this test has made.
+            let said = refused(&nginx, &with(tls(&authority), "verify", json!("system")));
+            assert!(said.contains("--ca FILE"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_client_s_certificate_is_shown_to_nginx() {
+    if is_missing("nginx") {
+        return;
+    }
+    let (authority, clients) = (authority("authority.test"), authority("clients.test"));
+    let files = Scratch::new();
+    let trusted = files.file("clients.pem", &clients.pem());
+    let more = format!("ssl_verify_client on; ssl_client_certificate {};", trusted.display());
+    let nginx = Nginx::start(&identity(NAME, Some(&authority), false), &more);
+    let (chain, key) = identity("client.test", Some(&clients), false);
+    completes(&nginx, &with(tls(&authority), "client_certificate", json!({"chain": chain, "key": key})));
+    // nginx takes the connection all the same, and says what it misses in HTTP.
+    let record = load(&nginx, &tls(&authority), json!([["host", "x"]]));
+    assert_eq!((&record["counts"]["completed"], &record["counts"]["ok"]), (&json!(100), &json!(0)));
+    assert_eq!(record["counts"]["status"], json!({"400": 100}));
+}
+
+#[test]
+fn a_port_of_nginx_without_tls_is_named() {
+    if is_missing("nginx") {
+        return;
+    }
+    let authority = authority("authority.test");
+    let (certificate, key) = identity(NAME, Some(&authority), false);
+    let nginx = Nginx::listening("", (&certificate, &key), "");
+    let said = refused(&nginx, &tls(&authority));
+    assert!(said.contains("http://"), "{said}");
+}
+
+#[test]
+fn versions_that_do_not_meet_are_named() {
+    if is_missing("nginx") {
+        return;
+    }
+    let authority = authority("authority.test");
+    let nginx = Nginx::start(&identity(NAME, Some(&authority), false), "ssl_protocols TLSv1.2;");
+    let said = refused(&nginx, &with(tls(&authority), "versions", json!(["1.3"])));
+    assert!(said.contains("version"), "{said}");
+}
