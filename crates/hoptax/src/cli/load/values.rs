@@ -58,9 +58,10 @@ fn status_range(text: &str, part: &str) -> Result<(u16, u16), UnitError> {
         Some((from, to)) if from > to => {
             wrong(format!("`{part}` has its ends the wrong way round"), format!("write {to}-{from}"))
         }
-        Some((from, to)) if from < 100 || to > 599 => {
-            wrong(format!("`{part}` lies outside the statuses that there are"), "they are 100 to 599")
-        }
+        Some((from, to)) if from < 200 || to > 599 => wrong(
+            format!("`{part}` lies outside the statuses that there are"),
+            "those of responses are 200 to 599",
+        ),
         Some(range) => Ok(range),
     }
 }
@@ -198,8 +199,9 @@ mod tests {
             &[
                 ("ok", "200, 2xx or 200-299"),
                 ("200,", "is not a status"),
-                ("6xx", "100 to 599"),
-                ("20", "100 to 599"),
+                ("6xx", "200 to 599"),
+                ("1xx", "200 to 599"),
+                ("20", "200 to 599"),
                 ("299-200", "write 200-299"),
                 ("2xxx", "is not a status"),
                 ("-", "is not a status"),

@@ -7,6 +7,7 @@ use crate::cli::BadInput;
 use crate::plan::Body;
 use anyhow::Context as _;
 use hoptax_load::spec::{Check, TargetSpec};
+use hoptax_load::template::{self, Place, TemplateError};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
@@ -29,42 +30,47 @@ pub(super) fn target(
     let method = args.method.as_deref().unwrap_or(default_method);
     let mut target = TargetSpec::only(method, &url.path, headers, body.unwrap_or_default());
     target.checks = checks(args)?;
-    let mut files = BTreeMap::new();
     if args.no_templates {
         target.path = literally(&target.path);
         target.headers.iter_mut().for_each(|(_, value)| *value = literally(value));
-    } else {
-        // What is not text cannot have been meant as a template.
-        let body =
-            str::from_utf8(&target.body).ok().filter(|text| args.body_size.is_none() && text.contains("{{"));
-        target.body_is_template = body.is_some();
-        let texts =
-            target.headers.iter().map(|(_, value)| value.as_str()).chain([target.path.as_str()]).chain(body);
-        for name in texts.flat_map(files_of) {
-            let lines = read_text(&format!("{{{{line {name}}}}}"), Path::new(name))?;
-            if lines.trim().is_empty() {
-                return Err(BadInput(format!(
-                    "{{{{line {name}}}}}: the file has no lines; put one value on each"
-                ))
-                .into());
-            }
-            files.insert(name.to_owned(), lines);
-        }
+        return Ok((target, BTreeMap::new()));
     }
+    // What is not text cannot have been meant as a template.
+    let body =
+        str::from_utf8(&target.body).ok().filter(|text| args.body_size.is_none() && text.contains("{{"));
+    target.body_is_template = body.is_some();
+    let files = templates(&target, body)?;
     Ok((target, files))
+}
+
+/// Checks what holds templates, and reads the files that those take lines from.
+fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String, String>, BadInput> {
+    let mut texts = vec![("the URL".to_owned(), target.path.as_str(), Place::Path)];
+    texts.extend(
+        target.headers.iter().map(|(name, value)| (format!("-H {name}"), value.as_str(), Place::Header)),
+    );
+    texts.extend(body.map(|body| ("the body".to_owned(), body, Place::Body)));
+    let mut files = BTreeMap::new();
+    for (what, text, place) in texts {
+        // A text without templates is judged with the rest of the request.
+        if !text.contains("{{") {
+            continue;
+        }
+        let wrong = |error: TemplateError| BadInput(format!("{what}: {error}"));
+        for name in template::files_named(text).map_err(wrong)? {
+            if !files.contains_key(&name) {
+                let lines = read_text(&format!("{{{{line {name}}}}}"), Path::new(&name))?;
+                files.insert(name, lines);
+            }
+        }
+        template::check(text, place, &files).map_err(wrong)?;
+    }
+    Ok(files)
 }
 
 /// The same text as a template that expands to it.
 fn literally(text: &str) -> String {
     text.replace("{{", "\\{{")
-}
-
-/// Names of the files in `{{line NAME}}`, wherever it stands.
-fn files_of(text: &str) -> impl Iterator<Item = &str> {
-    text.split("{{").skip(1).filter_map(|rest| {
-        let name = rest.split("}}").next()?.trim_start().strip_prefix("line")?;
-        name.starts_with(char::is_whitespace).then(|| name.trim()).filter(|name| !name.is_empty())
-    })
 }
 
 fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {

@@ -67,9 +67,9 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, what: &str, rows: &[Row]) -> fmt
     if rows.is_empty() {
         return Ok(());
     }
-    const NAME: usize = 36;
+    const NAME: usize = 38;
     let [completed, median, tail, failed] = ["completed", "50 %", "99 %", "failed"];
-    writeln!(f, "\n{what:NAME$}{completed:>13}{median:>11}{tail:>11}{failed:>9}")?;
+    writeln!(f, "\n{what:NAME$}{completed:>12}{median:>10}{tail:>11}{failed:>9}")?;
     for row in rows {
         let at = |quantile| match row.response_time.is_empty() {
             true => "-".to_owned(),
@@ -77,7 +77,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, what: &str, rows: &[Row]) -> fmt
         };
         let name = cut(&row.name, NAME - 1);
         let failed = thousands(row.failed);
-        writeln!(f, "{name:NAME$}{:>13}{:>11}{:>11}{failed:>9}", row.completed, at(0.5), at(0.99))?;
+        writeln!(f, "{name:NAME$}{:>12}{:>10}{:>11}{failed:>9}", row.completed, at(0.5), at(0.99))?;
     }
     Ok(())
 }
