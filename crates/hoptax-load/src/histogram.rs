@@ -36,6 +36,36 @@ pub enum DecodeError {
     /// Base64, but not an HdrHistogram.
     #[error("the histogram is not in HdrHistogram V2 encoding: {0}")]
     Histogram(#[from] hdrhistogram::serialization::DeserializeError),
+    /// Its head does not fit what follows, or announces what nobody needs.
+    #[error("the histogram is not a plain one in HdrHistogram V2 encoding: {0}")]
+    Head(&'static str),
+}
+
+/// The head of the encoding: cookie, length of the counts, normalizing offset, digits (4 bytes each), lowest, highest, ratio
+/// (8 bytes each), big-endian. From HdrHistogram's `V2EncodingFormat`.
+const HEAD: usize = 40;
+/// First bytes of the encoding without compression.
+const COOKIE: u32 = 0x1c84_9313;
+/// Most digits read. Each more is ten times the memory: at five, a few bytes ask for 50 MiB.
+const MOST_DIGITS: u32 = 4;
+
+/// Refuses what would have the decoder ask for memory before it knows that there is reason to.
+fn check_head(bytes: &[u8]) -> Result<(), DecodeError> {
+    let word =
+        |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
+    match (word(0), word(4), word(12)) {
+        (Some(cookie), _, _) if cookie != COOKIE => Err(DecodeError::Head("it begins otherwise")),
+        (_, Some(length), Some(digits)) if bytes.len() >= HEAD => {
+            if (bytes.len() - HEAD) as u64 != u64::from(length) {
+                Err(DecodeError::Head("it is shorter or longer than it says"))
+            } else if digits > MOST_DIGITS {
+                Err(DecodeError::Head("it has more than 4 significant digits"))
+            } else {
+                Ok(())
+            }
+        }
+        _ => Err(DecodeError::Head("it ends within its head")),
+    }
 }
 
 impl Encoded {
@@ -51,9 +81,11 @@ impl Encoded {
     /// Decodes the histogram.
     ///
     /// # Errors
-    /// If the text is not base64 or not a V2 histogram.
+    /// If the text is not base64 or not a V2 histogram without compression. Memory is bounded by the length of the text, and
+    /// 6 MiB for the counts.
     pub fn decode(&self) -> Result<Histogram<u64>, DecodeError> {
         let bytes = STANDARD.decode(&self.0)?;
+        check_head(&bytes)?;
         Ok(Deserializer::new().deserialize(&mut bytes.as_slice())?)
     }
 }
@@ -77,6 +109,6 @@ mod tests {
     #[test]
     fn refuses_what_is_not_a_histogram() {
         assert!(matches!(Encoded("*".into()).decode(), Err(DecodeError::Base64(_))));
-        assert!(matches!(Encoded("aGVsbG8=".into()).decode(), Err(DecodeError::Histogram(_))));
+        assert!(matches!(Encoded("aGVsbG8=".into()).decode(), Err(DecodeError::Head(_))));
     }
 }
