@@ -11,7 +11,11 @@
 //!                                        closed                   ended, and the connection with it
 //! ```
 //!
-//! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome.
+//! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome. A connect for which the
+//! other side has no room just now is put off: back to Queued. Its timeout goes on, and takes it from there to Resting.
+//!
+//! A slot has two tokens. A connection that has carried its last response is left to the other side to close (see
+//! `Worker::part`), and the slot goes on under its other token.
 
 use crate::recorder::{Response, Times};
 use hoptax_wire::http1::{HeadCache, Malformed, ParsedResponse, ResponseDecoder, Step};
@@ -40,6 +44,8 @@ pub(crate) enum Event {
     Wanted,
     /// It may be made now.
     Permitted,
+    /// The other side has no room for it: another attempt soon.
+    PutOff,
     /// It was made.
     Established,
     /// A request was handed to the kernel.
@@ -60,11 +66,12 @@ impl State {
         Some(match (self, event) {
             (State::Down, Event::Wanted) => State::Queued,
             (State::Queued, Event::Permitted) => State::Connecting,
+            (State::Connecting, Event::PutOff) => State::Queued,
             (State::Connecting, Event::Established) => State::Idle,
             (State::Idle, Event::Sent) => State::Busy,
             (State::Busy, Event::Ended) => State::Idle,
             (State::Idle | State::Busy, Event::Closed) => State::Down,
-            (State::Connecting | State::Idle | State::Busy, Event::Failed) => State::Resting,
+            (State::Queued | State::Connecting | State::Idle | State::Busy, Event::Failed) => State::Resting,
             (State::Resting, Event::Rested) => State::Down,
             _ => return None,
         })
@@ -79,8 +86,12 @@ pub(crate) struct Slot {
     pub(crate) request: Option<Times>,
     /// When the present connect was started.
     pub(crate) connect_started: u64,
-    /// Whether the present connection has carried a request.
-    pub(crate) used: bool,
+    /// Requests that the present connection has carried, the one under way included.
+    pub(crate) carried: u32,
+    /// Which of its two tokens the present connection has.
+    pub(crate) second: bool,
+    /// Whether there is a former connection, under the other token, that the other side is to close.
+    pub(crate) leaving: bool,
     /// Failures in a row: each doubles the rest.
     pub(crate) failures: u8,
     reader: Reader,
@@ -112,7 +123,9 @@ impl Slot {
             state: State::Down,
             request: None,
             connect_started: 0,
-            used: false,
+            carried: 0,
+            second: false,
+            leaving: false,
             failures: 0,
             reader: Reader {
                 decoder: ResponseDecoder::new(),
@@ -142,7 +155,7 @@ impl Slot {
         self.state =
             next.unwrap_or_else(|| panic!("{event:?} cannot happen to a slot that is {:?}", self.state));
         match event {
-            Event::Established => self.used = false,
+            Event::Established => self.carried = 0,
             Event::Closed | Event::Failed => self.reader.forget(),
             _ => {}
         }
@@ -225,9 +238,10 @@ mod tests {
 
     const STATES: [State; 6] =
         [State::Down, State::Queued, State::Connecting, State::Idle, State::Busy, State::Resting];
-    const EVENTS: [Event; 8] = [
+    const EVENTS: [Event; 9] = [
         Event::Wanted,
         Event::Permitted,
+        Event::PutOff,
         Event::Established,
         Event::Sent,
         Event::Ended,
@@ -254,9 +268,9 @@ mod tests {
     }
 
     #[test]
-    fn only_eleven_things_can_happen() {
+    fn only_thirteen_things_can_happen() {
         let legal = STATES.iter().flat_map(|state| EVENTS.iter().filter_map(|event| state.after(*event)));
-        assert_eq!(legal.count(), 11);
+        assert_eq!(legal.count(), 13);
     }
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {

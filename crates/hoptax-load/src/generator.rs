@@ -7,8 +7,8 @@ use crate::limits;
 use crate::pacer::{HIGHEST_RATE, LARGEST_JITTER, LOWEST_RATE};
 use crate::record::{GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA};
 use crate::recorder::{Recorder, Tally};
-use crate::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape};
-use crate::target::Target;
+use crate::spec::{Arrivals, LoadSpec, Rate, SPEC_SCHEMA, Shape};
+use crate::target::{Encoding, Target};
 use crate::trial::{self, News, Outcome, Shared, TrialTimes};
 use crate::worker::{Setup, Worker};
 use std::io;
@@ -106,14 +106,23 @@ fn run_on<L: EventLoop>(
     mut observe: impl FnMut(Progress),
 ) -> Result<LoadRecord, LoadError> {
     check(spec)?;
-    let target = Target::new(&spec.targets[0]).map_err(|error| LoadError::Spec(error.to_string()))?;
-    limits::make_room_for(spec.connections)?;
+    let encoded = |closing| {
+        let encoding = Encoding { version: spec.http, closing };
+        Target::new(&spec.targets[0], encoding).map_err(|error| LoadError::Spec(error.to_string()))
+    };
+    let per_connection = spec.requests_per_connection.unwrap_or(u32::MAX);
+    let (target, last) = (encoded(per_connection == 1)?, encoded(true)?);
+    let spare = limits::make_room_for(spec.connections)?;
     let workers = spec.workers.min(spec.connections);
     let shared = Shared { spec, workers, times: OnceLock::new(), interrupt };
     let setup = Setup {
         addresses: &spec.addresses,
+        sources: &spec.sources,
         target: &target,
-        timeout: spec.timeouts.total_ns,
+        last: &last,
+        per_connection,
+        most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
+        timeouts: spec.timeouts,
         spin: !spec.cpus.is_empty(),
     };
     let _ = watch;
@@ -281,13 +290,14 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         ("timeouts.first_byte_ns", spec.timeouts.first_byte_ns),
         ("timeouts.total_ns", spec.timeouts.total_ns),
         ("requests", spec.requests.unwrap_or(1)),
+        ("requests_per_connection", u64::from(spec.requests_per_connection.unwrap_or(1))),
     ] {
         if value == 0 {
             return wrong(format!("{name} is 0; give at least 1"));
         }
     }
-    let plain = spec.sources.is_empty() && spec.http == HttpVersion::Http11;
-    if spec.targets.len() != 1 || spec.tls.is_some() || !plain || spec.requests_per_connection.is_some() {
+    route::check(&spec.addresses, &spec.sources).map_err(LoadError::Spec)?;
+    if spec.targets.len() != 1 || spec.tls.is_some() {
         return wrong("this cannot be carried out yet".into());
     }
     if let Shape::Open { rate, arrivals } = &spec.shape {
@@ -350,5 +360,6 @@ fn record(spec: &LoadSpec, event_loop: &str, conducted: Conducted, outcomes: Vec
     }
 }
 
+mod route;
 #[cfg(test)]
 mod tests;

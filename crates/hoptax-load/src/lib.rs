@@ -4,12 +4,14 @@
 //! Depends on `hoptax-wire` alone. Knows no gateways, plans or reports.
 
 mod address;
+mod cause;
 pub mod clock;
 mod connection;
 pub mod event_loop;
 mod generator;
 pub mod histogram;
 mod limits;
+mod pace;
 pub mod pacer;
 pub mod random;
 pub mod record;

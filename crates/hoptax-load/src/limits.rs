@@ -9,23 +9,24 @@ use std::num::NonZeroU64;
 /// Descriptors kept for everything that is not a connection: event loops, files, and what a library may open.
 const SPARE_DESCRIPTORS: u64 = 32;
 
-/// Raises the soft limit on descriptors to the hard one where `connections` need it.
+/// Raises the soft limit on descriptors to the hard one where `connections`, or twice as many, need it. Tells how many
+/// more than `connections` fit.
 ///
 /// # Errors
 /// If even the hard limit does not suffice; with the number of connections that fit.
-pub(crate) fn make_room_for(connections: u32) -> Result<(), LoadError> {
+pub(crate) fn make_room_for(connections: u32) -> Result<u64, LoadError> {
     let taken = open_descriptors() + SPARE_DESCRIPTORS;
     let needed = u64::from(connections) + taken;
     let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|soft| needed <= soft) {
-        return Ok(());
-    }
+    let mut most = limit.current.unwrap_or(u64::MAX);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if limit.maximum.is_none_or(|hard| needed <= hard) && setrlimit(Resource::Nofile, raised).is_ok() {
-        return Ok(());
+    if most < needed + u64::from(connections) && setrlimit(Resource::Nofile, raised).is_ok() {
+        most = limit.maximum.unwrap_or(u64::MAX);
     }
-    let most = limit.maximum.or(limit.current).unwrap_or(u64::MAX);
-    Err(LoadError::Descriptors { asked: connections, fits: most.saturating_sub(taken) })
+    match most.checked_sub(needed) {
+        Some(spare) => Ok(spare),
+        None => Err(LoadError::Descriptors { asked: connections, fits: most.saturating_sub(taken) }),
+    }
 }
 
 fn open_descriptors() -> u64 {
@@ -71,7 +72,10 @@ mod tests {
         };
         assert_eq!(asked, u32::MAX);
         assert!(fits > 0);
-        make_room_for(u32::try_from(fits / 2).unwrap_or(u32::MAX)).expect("what fits is granted");
+        let half = u32::try_from(fits / 2).unwrap_or(u32::MAX);
+        let spare = make_room_for(half).expect("what fits is granted");
+        // Other tests of this process open files meanwhile.
+        assert!(spare.abs_diff(fits - u64::from(half)) < 1000, "{spare} of {fits}");
     }
 
     #[test]

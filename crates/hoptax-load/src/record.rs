@@ -114,7 +114,7 @@ pub struct Connections {
     pub opened: u64,
     /// Requests of the measured time sent on a connection that had already carried one.
     pub reused: u64,
-    /// Closed by the other side inside the measured time.
+    /// Ended by the other side inside the measured time, or announced to be, without having been asked to.
     pub closed_by_peer: u64,
 }
 

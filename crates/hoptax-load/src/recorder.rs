@@ -23,6 +23,8 @@ pub(crate) struct Times {
     pub(crate) sent: Option<u64>,
     /// When the first byte of its response was seen.
     pub(crate) first_byte: Option<u64>,
+    /// Its length, bytes, head included; 0 while it waits for its connection.
+    pub(crate) length: u64,
 }
 
 /// A whole response.
@@ -160,6 +162,7 @@ impl Recorder {
         let ok = (200..400).contains(&response.status);
         if now >= self.start && now < self.end {
             self.tally.completed_in_time += 1;
+            self.tally.bytes.sent += times.length;
             self.tally.bytes.received += response.bytes;
             self.tally.bytes.body += response.body;
         }
@@ -260,7 +263,7 @@ impl Recorder {
         self.tally.connections.opened += u64::from(self.start <= now && now < self.end);
     }
 
-    /// The other side ended a connection, or announced that it would.
+    /// The other side ended a connection, or announced that it would, and had not been asked to.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }
@@ -271,7 +274,7 @@ impl Recorder {
     }
 
     /// Closes the books on a measured time that ended at `ended`.
-    pub(crate) fn finish(mut self, ended: u64, request_length: u64) -> Tally {
+    pub(crate) fn finish(mut self, ended: u64) -> Tally {
         let histograms = &mut self.tally.histograms;
         histograms.send_lag.saturating_record_n(0, self.on_time);
         for histogram in
@@ -279,7 +282,6 @@ impl Recorder {
         {
             histogram.add(&self.alike).expect("all have the same bounds");
         }
-        self.tally.bytes.sent = self.tally.completed_in_time * request_length;
         for (status, count) in (0..).zip(self.status.iter()).filter(|(_, count)| **count > 0) {
             self.tally.counts.status.insert(status, *count);
         }

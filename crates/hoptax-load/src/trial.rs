@@ -115,7 +115,7 @@ pub(crate) fn run<L: EventLoop>(
     let Some(times) = agreed(&mut worker, io, shared)? else {
         let now = clock::now();
         worker.recorder.measure(now, now);
-        return Ok(Outcome { tally: worker.recorder.finish(now, 0), ended: now, cpu: 0, interrupted: true });
+        return Ok(Outcome { tally: worker.recorder.finish(now), ended: now, cpu: 0, interrupted: true });
     };
     let (ended, cpu, interrupted) = measure(&mut worker, io, index, shared, times)?;
     let _ = news.send(News::Measured { ended });
@@ -133,7 +133,7 @@ fn open<L: EventLoop>(worker: &mut Worker<'_>, io: &mut L, shared: &Shared<'_>) 
     worker.open_all();
     loop {
         let now = clock::now();
-        if worker.is_settled() || now >= give_up || shared.is_interrupted() {
+        if worker.is_settled(now) || now >= give_up || shared.is_interrupted() {
             return Ok(());
         }
         worker.turn(io, now, give_up.min(now + LONGEST_SLEEP))?;
@@ -202,14 +202,16 @@ fn measure<L: EventLoop>(
     Ok((ended, cpu, interrupted))
 }
 
-/// Draining: waits for what is under way, at most the timeout.
+/// Draining: waits for what is under way, at most as long as a connect and a response may take.
 fn drain<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
     shared: &Shared<'_>,
     ended: u64,
 ) -> io::Result<()> {
-    let give_up = ended.saturating_add(shared.spec.timeouts.total_ns);
+    let (timeouts, connects) = (shared.spec.timeouts, 1 + u64::from(shared.spec.tls.is_some()));
+    let patience = timeouts.connect_ns.saturating_mul(connects).saturating_add(timeouts.total_ns);
+    let give_up = ended.saturating_add(patience);
     loop {
         let now = clock::now();
         if worker.under_way() == 0 || shared.is_interrupted() {

@@ -3,25 +3,23 @@
 //! Nothing here is shared with other workers, and nothing is allocated per request in steady state.
 
 use crate::address::Address;
+use crate::cause;
 use crate::clock::{self, MILLISECOND};
 use crate::connection::{Event, Read, Slot, State};
 use crate::event_loop::{AfterEnd, EventLoop, Handler, Token};
+use crate::pace::Pace;
 use crate::pacer::Pacer;
 use crate::record::Cause;
 use crate::recorder::{Recorder, Response, Tally, Times};
+use crate::spec;
 use crate::target::Target;
-use crate::timeouts::Timeouts;
+use crate::timeouts::{Kind, Timeouts};
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
+use std::net::IpAddr;
 
-/// Connects under way at once, per worker: below the least listen backlog in common use (128), so that opening thousands
-/// of connections overflows nobody's.
-const CONNECTS_AT_ONCE: usize = 128;
-/// Connects started before the loop looks which have succeeded: on loopback one succeeds within the call, and what it took
-/// would be counted with everything that the loop did before it looked.
-const CONNECTS_IN_A_ROW: usize = 8;
 /// Rest after a slot's first failure; doubled by each further one.
 const SHORTEST_REST: u64 = 10 * MILLISECOND;
 /// Longest rest.
@@ -37,10 +35,25 @@ const OPENING_ATTEMPTS: u8 = 5;
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) addresses: &'a [Address],
+    /// Local addresses; empty: the kernel chooses.
+    pub(crate) sources: &'a [IpAddr],
     pub(crate) target: &'a Target,
-    pub(crate) timeout: u64,
+    /// The same as the last request of a connection.
+    pub(crate) last: &'a Target,
+    /// Requests that a connection carries; `u32::MAX`: no limit.
+    pub(crate) per_connection: u32,
+    /// Former connections that may be open beside those asked for, per worker.
+    pub(crate) most_leaving: usize,
+    pub(crate) timeouts: spec::Timeouts,
     /// Whether to spin before a due moment.
     pub(crate) spin: bool,
+}
+
+impl Setup<'_> {
+    /// What is sent as the `carried`th request of a connection.
+    fn target(&self, carried: u32) -> &Target {
+        if carried >= self.per_connection { self.last } else { self.target }
+    }
 }
 
 /// Where requests come from.
@@ -72,6 +85,9 @@ pub(crate) struct Worker<'a> {
     /// Slots that want a connection, first come first served.
     queued: VecDeque<u32>,
     connecting: usize,
+    pace: Pace,
+    /// Former connections that the other side has not closed yet.
+    leaving: usize,
     /// Open loop: slots that a request may be given to, the one that is free longest in front.
     free: VecDeque<u32>,
     /// Slots not yet looked at since traffic began.
@@ -98,10 +114,12 @@ impl<'a> Worker<'a> {
             address_step: workers as usize,
             source: Source::Opening,
             recorder,
-            timeouts: Timeouts::new(slots as usize, setup.timeout),
+            timeouts: Timeouts::new(setup.timeouts),
             resting: BinaryHeap::new(),
             queued: VecDeque::with_capacity(slots as usize),
             connecting: 0,
+            pace: Pace::default(),
+            leaving: 0,
             free: VecDeque::with_capacity(slots as usize),
             starting: 0..0,
             under_way: 0,
@@ -117,9 +135,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether every slot has its connection, or has tried often enough.
-    pub(crate) fn is_settled(&self) -> bool {
+    /// Whether every slot has its connection or has tried often enough, or trying on is of no use.
+    pub(crate) fn is_settled(&self, now: u64) -> bool {
         self.queued.is_empty() && self.connecting == 0 && self.resting.is_empty()
+            || self.pace.is_hopeless(now)
     }
 
     /// Connections that stand.
@@ -160,7 +179,7 @@ impl<'a> Worker<'a> {
 
     /// Closes the books on a measured time that ended at `ended`.
     pub(crate) fn finish(self, ended: u64) -> Tally {
-        self.recorder.finish(ended, self.setup.target.bytes.len() as u64)
+        self.recorder.finish(ended)
     }
 
     /// Does what is due, then waits for events, at most until `until`.
@@ -169,8 +188,8 @@ impl<'a> Worker<'a> {
             // What is there already is no timeout, however late this thread is to look.
             io.turn(self, Some(now))?;
         }
-        while let Some(slot) = self.timeouts.expire(now) {
-            self.time_out(io, slot, now);
+        while let Some((slot, kind)) = self.timeouts.expire(now) {
+            self.time_out(io, slot, kind, now);
         }
         while let Some(Reverse((at, slot))) = self.resting.peek().copied()
             && at <= now
@@ -189,10 +208,13 @@ impl<'a> Worker<'a> {
     }
 
     fn deadline(&self, now: u64, until: u64) -> u64 {
-        if !self.starting.is_empty() || self.may_connect() {
+        if !self.starting.is_empty() {
             return now;
         }
         let mut deadline = until;
+        if self.may_connect() {
+            deadline = deadline.min(self.pace.not_before().max(now));
+        }
         if let Some(timeout) = self.timeouts.next() {
             deadline = deadline.min(timeout);
         }
@@ -246,7 +268,7 @@ impl<'a> Worker<'a> {
     fn assign<L: EventLoop>(&mut self, io: &mut L, slot: u32, scheduled: u64, now: u64) {
         self.recorder.scheduled(scheduled);
         self.under_way += 1;
-        self.slots[slot as usize].request = Some(Times { scheduled, sent: None, first_byte: None });
+        self.slots[slot as usize].request = Some(Times { scheduled, ..Times::default() });
         if self.slots[slot as usize].state() == State::Idle {
             self.send(io, slot, now);
         } else {
@@ -256,17 +278,22 @@ impl<'a> Worker<'a> {
     }
 
     fn send<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        if let Err(error) = io.send(Token(slot), &self.setup.target.bytes) {
-            return self.fail(io, slot, now, Cause::ResetBeforeResponse, &error.to_string());
+        let state = &mut self.slots[slot as usize];
+        let reused = state.carried > 0;
+        state.carried = state.carried.saturating_add(1);
+        let target = self.setup.target(state.carried);
+        if let Err(error) = io.send(self.token(slot), &target.bytes) {
+            let (cause, text) = cause::of_end(Err(error), false);
+            return self.fail(io, slot, now, cause, &text);
         }
         let state = &mut self.slots[slot as usize];
         let times = state.request.as_mut().expect("only a slot with a request sends");
         times.sent = Some(now);
+        times.length = target.bytes.len() as u64;
         let scheduled = times.scheduled;
-        let reused = std::mem::replace(&mut state.used, true);
-        state.expect_response(self.setup.target.is_head);
+        state.expect_response(target.is_head);
         state.step(Event::Sent);
-        self.timeouts.arm(slot, now);
+        self.timeouts.sent(slot, now);
         self.recorder.sent(scheduled, now, reused);
     }
 
@@ -275,44 +302,20 @@ impl<'a> Worker<'a> {
         self.queued.push_back(slot);
     }
 
-    fn may_connect(&self) -> bool {
-        self.connecting < CONNECTS_AT_ONCE && !self.queued.is_empty()
-    }
-
-    /// Starts the next few connects, if more may be under way.
-    fn connect_queued<L: EventLoop>(&mut self, io: &mut L) {
-        for _ in 0..CONNECTS_IN_A_ROW {
-            if !self.may_connect() {
-                return;
-            }
-            let slot = self.queued.pop_front().expect("one is queued");
-            let now = clock::now();
-            let connection = self.first_address + slot as usize * self.address_step;
-            let address = &self.setup.addresses[connection % self.setup.addresses.len()];
-            let state = &mut self.slots[slot as usize];
-            state.step(Event::Permitted);
-            state.connect_started = now;
-            self.connecting += 1;
-            self.timeouts.arm(slot, now);
-            if let Err(error) = io.connect(Token(slot), address, None) {
-                self.connect_failed(io, slot, now, &error);
-            }
-        }
-    }
-
-    fn connect_failed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, error: &io::Error) {
-        let text = format!("connect: {error}");
-        self.fail(io, slot, now, connect_cause(error), &text);
-        self.connect_error = Some(text);
-    }
-
     /// The connect or the request of `slot` failed: the request has its outcome, the connection is over, and the slot
     /// rests before it tries again, so that a target in trouble is not stormed.
     fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
-        io.close(Token(slot));
-        self.timeouts.disarm(slot);
+        io.close(self.token(slot));
+        self.timeouts.failed(slot);
         let state = &mut self.slots[slot as usize];
-        self.connecting -= usize::from(state.state() == State::Connecting);
+        match state.state() {
+            State::Connecting => self.connecting -= 1,
+            State::Queued => self.queued.retain(|queued| *queued != slot),
+            _ => {}
+        }
+        if !matches!(state.state(), State::Idle | State::Busy) || state.carried <= 1 {
+            self.pace.failed(now, matches!(cause, Cause::PortsExhausted | Cause::DescriptorsExhausted));
+        }
         state.step(Event::Failed);
         let rest = SHORTEST_REST.saturating_mul(1 << state.failures.min(20)).min(LONGEST_REST);
         state.failures = state.failures.saturating_add(1);
@@ -323,14 +326,21 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn time_out<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
-        let state = &self.slots[slot as usize];
-        let (cause, text) = match (state.state(), state.request.and_then(|times| times.first_byte)) {
-            (State::Connecting, _) => (Cause::ConnectTimeout, "timeout while connecting"),
-            (_, None) => (Cause::ResponseTimeout, "timeout while waiting for the response"),
-            (_, Some(_)) => (Cause::ReadTimeout, "timeout while reading the response"),
+    fn time_out<L: EventLoop>(&mut self, io: &mut L, slot: u32, kind: Kind, now: u64) {
+        let begun = self.slots[slot as usize].request.is_some_and(|times| times.first_byte.is_some());
+        let (cause, text) = match (kind, begun) {
+            (Kind::Connect, _) => (Cause::ConnectTimeout, "timeout while connecting"),
+            (Kind::FirstByte, _) => {
+                (Cause::FirstByteTimeout, "timeout while waiting for the first byte of the response")
+            }
+            (Kind::Total, false) => (Cause::ResponseTimeout, "timeout while waiting for the response"),
+            (Kind::Total, true) => (Cause::ReadTimeout, "timeout while reading the response"),
+            (Kind::Leaving, _) => {
+                io.close(self.former_token(slot));
+                return self.left(slot);
+            }
         };
-        if state.state() == State::Connecting {
+        if kind == Kind::Connect {
             self.connect_error = Some(text.to_owned());
         }
         self.fail(io, slot, now, cause, text);
@@ -354,21 +364,27 @@ impl<'a> Worker<'a> {
         response: Response,
         keep_alive: bool,
     ) {
-        self.timeouts.disarm(slot);
+        self.timeouts.completed(slot);
+        self.pace.proved();
+        let token = self.token(slot);
         let state = &mut self.slots[slot as usize];
         let times = state.request.take().expect("a busy slot has a request");
         state.failures = 0;
         self.under_way -= 1;
         self.recorder.completed(times, now, response);
-        if !keep_alive {
+        let closing = self.setup.target(state.carried).closes;
+        if !keep_alive && !closing {
             self.recorder.closed_by_peer(now);
         }
         // An answer to half a request leaves the other half in the way of the next one.
-        if keep_alive && !self.setup.target.closes && io.unsent(Token(slot)) == 0 {
+        let unsent = io.unsent(token) > 0;
+        if keep_alive && !closing && !unsent {
             state.step(Event::Ended);
         } else {
-            io.close(Token(slot));
-            state.step(Event::Closed);
+            if unsent {
+                io.close(token);
+            }
+            self.part(io, slot, now);
         }
         self.freed(io, slot, now);
     }
@@ -377,17 +393,18 @@ impl<'a> Worker<'a> {
 impl<L: EventLoop> Handler<L> for Worker<'_> {
     fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
         let now = clock::now();
-        let slot = token.0;
+        let (slot, _) = self.slot_of(token);
         match result {
             Ok(()) => {
                 self.connecting -= 1;
-                self.timeouts.disarm(slot);
-                let state = &mut self.slots[token.index()];
+                self.timeouts.connected(slot);
+                let state = &mut self.slots[slot as usize];
                 state.step(Event::Established);
                 let (started, wanted) = (state.connect_started, state.request.is_some());
                 if matches!(self.source, Source::Opening) {
                     // Before traffic, an established connection is all the success there can be.
                     state.failures = 0;
+                    self.pace.proved();
                 }
                 self.recorder.opened(started, now);
                 if wanted {
@@ -401,49 +418,51 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
     }
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
+        let (slot, true) = self.slot_of(token) else {
+            // Nobody asked for more. Its end is all that matters now.
+            return;
+        };
         let now = clock::now();
-        let state = &mut self.slots[token.index()];
+        let state = &mut self.slots[slot as usize];
         if state.state() != State::Busy {
             // A server that speaks unasked (a 408 to an idle connection) is about to close it.
             io.close(token);
-            return self.lost(token.0, now);
+            return self.lost(slot, now);
         }
-        if let Some(times) = state.request.as_mut() {
-            times.first_byte.get_or_insert(now);
+        if let Some(times) = state.request.as_mut()
+            && times.first_byte.is_none()
+        {
+            times.first_byte = Some(now);
+            self.timeouts.responding(slot);
         }
         match state.read(&mut self.cache, bytes) {
             Ok(Read::More) => {}
-            Ok(Read::Whole { response, keep_alive }) => self.complete(io, token.0, now, response, keep_alive),
-            Err(malformed) => self.fail(io, token.0, now, Cause::MalformedResponse, &malformed.to_string()),
+            Ok(Read::Whole { response, keep_alive }) => self.complete(io, slot, now, response, keep_alive),
+            Err(malformed) => self.fail(io, slot, now, Cause::MalformedResponse, &malformed.to_string()),
         }
     }
 
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
         let now = clock::now();
-        let state = &mut self.slots[token.index()];
-        if state.state() != State::Busy {
-            io.close(token);
-            self.lost(token.0, now);
+        let (slot, present) = self.slot_of(token);
+        // Whatever becomes of it, its socket is of no use any more.
+        io.close(token);
+        if !present {
+            self.left(slot);
             return AfterEnd::Close;
         }
-        match (result.as_ref().ok().and_then(|()| state.read_end()), result) {
-            (Some(response), _) => self.complete(io, token.0, now, response, false),
-            (None, outcome) => {
+        let state = &mut self.slots[slot as usize];
+        if state.state() != State::Busy {
+            self.lost(slot, now);
+            return AfterEnd::Close;
+        }
+        match result.as_ref().ok().and_then(|()| state.read_end()) {
+            Some(response) => self.complete(io, slot, now, response, false),
+            None => {
                 let begun = state.request.is_some_and(|times| times.first_byte.is_some());
-                let (cause, text) = match (outcome, begun) {
-                    (Ok(()), false) => (
-                        Cause::ClosedBeforeResponse,
-                        "the connection was closed before the response".to_owned(),
-                    ),
-                    (Ok(()), true) => (
-                        Cause::ClosedInResponse,
-                        "the connection was closed before the response was whole".to_owned(),
-                    ),
-                    (Err(error), false) => (Cause::ResetBeforeResponse, error.to_string()),
-                    (Err(error), true) => (Cause::ResetInResponse, error.to_string()),
-                };
+                let (cause, text) = cause::of_end(result, begun);
                 self.recorder.closed_by_peer(now);
-                self.fail(io, token.0, now, cause, &text);
+                self.fail(io, slot, now, cause, &text);
             }
         }
         AfterEnd::Close
@@ -458,19 +477,7 @@ impl Worker<'_> {
     }
 }
 
-/// Why a connect failed, as the kernel tells it.
-fn connect_cause(error: &io::Error) -> Cause {
-    use rustix::io::Errno;
-    match Errno::from_io_error(error) {
-        Some(Errno::CONNREFUSED | Errno::NOENT) => Cause::ConnectRefused,
-        Some(Errno::TIMEDOUT) => Cause::ConnectTimeout,
-        Some(Errno::CONNRESET) => Cause::ConnectReset,
-        Some(Errno::HOSTUNREACH | Errno::NETUNREACH) => Cause::Unreachable,
-        Some(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => Cause::PortsExhausted,
-        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => Cause::DescriptorsExhausted,
-        _ => Cause::ConnectFailed,
-    }
-}
-
+mod connects;
+mod parting;
 #[cfg(test)]
 mod tests;

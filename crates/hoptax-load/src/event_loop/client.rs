@@ -1,6 +1,7 @@
 //! Sockets that are about to connect.
 
 use crate::address::Address;
+use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
 use rustix::fd::OwnedFd;
 use rustix::net::addr::SocketAddrArg as _;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt};
@@ -19,6 +20,9 @@ pub(super) fn socket(to: &Address, from: Option<IpAddr>) -> io::Result<(OwnedFd,
             let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
             sockopt::set_tcp_nodelay(&socket, true)?;
             if let Some(from) = from {
+                // The port is chosen by the connect, which needs one that is free towards this address only, and may take
+                // one in TIME_WAIT; bind would need one that nobody uses (ip(7)). A kernel without this does that.
+                let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
                 rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
             }
             Ok((socket, to.as_any()))

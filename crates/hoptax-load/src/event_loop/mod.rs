@@ -41,7 +41,7 @@ pub trait EventLoop: Sized {
     ///
     /// # Errors
     /// If the socket cannot be made or the connect is refused on the spot (no descriptors, no ports). The token stays
-    /// free then.
+    /// free then. `WouldBlock`: a Unix socket's backlog is full, and the caller may try again later.
     fn connect(&mut self, token: Token, to: &Address, from: Option<IpAddr>) -> io::Result<()>;
 
     /// Accepts from `listener` until [`EventLoop::close`]; each connection arrives by [`Handler::accepted`].

@@ -34,6 +34,8 @@ pub struct Uring {
     ring: Ring,
     slots: Vec<Slot>,
     completions: Vec<Completion>,
+    /// Unix sockets whose connect has succeeded, which is not told yet.
+    connected: Vec<Owner>,
     /// Connections that were resumed while something was held back, or while the kernel was not asked to receive.
     resumed: Vec<Owner>,
     /// Listeners that could not accept for want of descriptors, and when they try again.
@@ -84,6 +86,7 @@ impl Uring {
             ring: Ring::new(sizes)?,
             slots: Vec::new(),
             completions: Vec::new(),
+            connected: Vec::new(),
             resumed: Vec::new(),
             resting: Vec::new(),
             rest_until: 0,
@@ -377,7 +380,7 @@ impl Uring {
 
     /// How long the kernel may let us sleep.
     fn timeout(&self, deadline: Option<u64>) -> Option<u64> {
-        if !self.resumed.is_empty() {
+        if !self.resumed.is_empty() || !self.connected.is_empty() {
             return Some(0);
         }
         let rest = (!self.resting.is_empty()).then_some(self.rest_until);
@@ -394,8 +397,18 @@ impl EventLoop for Uring {
         self.vacant(token);
         let owner = self.owner(token);
         let (socket, address) = client::socket(to, from)?;
+        // A Unix socket connects on the spot or not at all; the ring would wait, out of reach, for room in a full backlog.
+        let stands = matches!(to, Address::Unix(_));
+        if stands {
+            rustix::net::connect(&socket, &address)?;
+        }
         let registered = self.ring.register(token, socket.as_fd());
         let descriptor = Descriptor { socket, registered };
+        if stands {
+            self.slots[token.index()].kind = Kind::Connecting(descriptor);
+            self.connected.push(owner);
+            return Ok(());
+        }
         let queued = self.ring.connect(owner, descriptor.named(), address);
         // It leaves now, so that the time it takes counts from here, and whoever waits for it on the other side gets it
         // whether or not a turn follows.
@@ -509,6 +522,9 @@ impl EventLoop for Uring {
         let mut completions = mem::take(&mut self.completions);
         self.ring.completions(&mut completions);
         let resumed = mem::take(&mut self.resumed);
+        for owner in mem::take(&mut self.connected) {
+            self.connected(handler, owner, Ok(()));
+        }
         for completion in completions.drain(..) {
             self.deliver(handler, completion);
         }

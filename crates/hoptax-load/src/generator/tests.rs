@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::event_loop::Choice;
+use crate::record::FailureKind;
 use crate::recorder::outcomes;
-use crate::spec::{TargetSpec, Timeouts};
+use crate::spec::{HttpVersion, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -154,6 +155,15 @@ fn adds_up(record: &LoadRecord) {
     assert_eq!(counts.status.values().sum::<u64>(), counts.completed);
     let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
     assert_eq!(counts.errors.values().sum::<u64>(), failed);
+    for (kind, failed) in [
+        (FailureKind::Timeout, counts.timeouts),
+        (FailureKind::Connect, counts.connect_errors),
+        (FailureKind::Reset, counts.resets),
+        (FailureKind::BadResponse, counts.bad_responses),
+    ] {
+        let of_kind = counts.causes.iter().filter(|(cause, _)| cause.kind() == kind);
+        assert_eq!(of_kind.map(|(_, count)| count).sum::<u64>(), failed, "{kind:?}: {counts:?}");
+    }
     let histograms = &record.histograms;
     let length = |encoded: &Encoded| encoded.decode().expect("our own").len();
     assert_eq!(length(&histograms.response_time), counts.completed + counts.timeouts);
@@ -476,8 +486,9 @@ fn a_large_request_and_a_large_response_pass_whole() {
     });
     let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
     spec.targets[0].body = vec![b'y'; LARGE];
+    let encoding = Encoding { version: spec.http, closing: false };
     // The head's length is taken off, so that the server's count is exact.
-    let head = Target::new(&spec.targets[0]).expect("fit to be sent").bytes.len() - LARGE;
+    let head = Target::new(&spec.targets[0], encoding).expect("fit to be sent").bytes.len() - LARGE;
     spec.targets[0].body.truncate(LARGE + 1 - head);
     spec.duration_ns = 60_000 * MILLISECOND;
     let record = load(&spec);

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::clock::SECOND;
-use crate::spec::TargetSpec;
+use crate::spec::{HttpVersion, TargetSpec};
+use crate::target::Encoding;
+use crate::worker::connects::CONNECTS_IN_A_ROW;
 use std::net::{IpAddr, SocketAddr};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -71,7 +73,7 @@ impl EventLoop for Script {
 }
 
 fn target() -> Target {
-    Target::new(&TargetSpec {
+    let spec = TargetSpec {
         name: "target".into(),
         weight: 1,
         method: "GET".into(),
@@ -80,14 +82,27 @@ fn target() -> Target {
         body: Vec::new(),
         body_is_template: false,
         checks: Vec::new(),
-    })
-    .expect("fit for a head")
+    };
+    Target::new(&spec, Encoding { version: HttpVersion::Http11, closing: false }).expect("fit for a head")
+}
+
+fn setup<'a>(addresses: &'a [Address], target: &'a Target) -> Setup<'a> {
+    Setup {
+        addresses,
+        sources: &[],
+        target,
+        last: target,
+        per_connection: u32::MAX,
+        most_leaving: 0,
+        timeouts: spec::Timeouts::all(TIMEOUT),
+        spin: false,
+    }
 }
 
 fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
     let mut worker = Worker::new(setup, (0, 1), slots, Recorder::new(false));
     worker.open_all();
-    while !worker.is_settled() {
+    while !worker.is_settled(0) {
         worker.turn(io, clock::now(), u64::MAX).expect("the script does not break");
     }
     assert_eq!(worker.standing(), u64::from(slots));
@@ -97,7 +112,7 @@ fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
 #[test]
 fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
     let (target, addresses) = (target(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
-    let setup = Setup { addresses: &addresses, target: &target, timeout: TIMEOUT, spin: false };
+    let setup = setup(&addresses, &target);
     for (answers, completed, timeouts) in [(true, 3, 0), (false, 0, 3)] {
         let mut io = Script::default();
         let mut worker = opened(&setup, &mut io, 3);
@@ -118,7 +133,7 @@ fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
 #[test]
 fn connecting_takes_what_one_connect_takes_and_not_all_of_them() {
     let (target, addresses) = (target(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
-    let setup = Setup { addresses: &addresses, target: &target, timeout: TIMEOUT, spin: false };
+    let setup = setup(&addresses, &target);
     let mut io = Script { connect_takes: MILLISECOND, ..Script::default() };
     let worker = opened(&setup, &mut io, 40);
     assert_eq!(io.most_connecting, CONNECTS_IN_A_ROW);

@@ -44,11 +44,12 @@ pub fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() || byte >= 0x80)
 }
 
-/// The head of an HTTP/1.1 request, its empty line included. With `content_length`, that header is written last.
+/// The head of a request, its empty line included. With `content_length`, that header is written last.
 ///
 /// # Errors
 /// If something given would break out of its place, or is a framing header.
 pub fn request_head<'a>(
+    version: Version,
     method: &str,
     target: &str,
     headers: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -60,7 +61,7 @@ pub fn request_head<'a>(
     if !is_target(target) {
         return Err(BadField::Target(target.into()));
     }
-    let mut head = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
+    let mut head = format!("{method} {target} {}\r\n", version.as_str()).into_bytes();
     write_fields(&mut head, headers, content_length)?;
     Ok(head)
 }
@@ -178,14 +179,15 @@ mod tests {
 
     #[test]
     fn writes_requests_that_the_decoder_reads() {
-        let head =
-            request_head("POST", "/a?b=c", [("host", "x"), ("accept", "*/*")], Some(3)).expect("all good");
-        assert_eq!(
-            String::from_utf8_lossy(&head),
-            "POST /a?b=c HTTP/1.1\r\nhost: x\r\naccept: */*\r\ncontent-length: 3\r\n\r\n"
-        );
-        let step = RequestDecoder::new().advance(&head);
-        assert!(matches!(step, Ok(RequestStep::Head { consumed, .. }) if consumed == head.len()));
+        for version in [Version::Http10, Version::Http11] {
+            let headers = [("host", "x"), ("accept", "*/*")];
+            let head = request_head(version, "POST", "/a?b=c", headers, Some(3)).expect("all good");
+            let fields = "host: x\r\naccept: */*\r\ncontent-length: 3\r\n\r\n";
+            let expected = format!("POST /a?b=c {}\r\n{fields}", version.as_str());
+            assert_eq!(String::from_utf8_lossy(&head), expected);
+            let step = RequestDecoder::new().advance(&head);
+            assert!(matches!(step, Ok(RequestStep::Head { consumed, .. }) if consumed == head.len()));
+        }
     }
 
     #[test]
@@ -201,7 +203,9 @@ mod tests {
 
     #[test]
     fn lets_nothing_break_out_of_its_place() {
-        let one = |method, target, name, value| request_head(method, target, [(name, value)], None);
+        let one = |method, target, name, value| {
+            request_head(Version::Http11, method, target, [(name, value)], None)
+        };
         assert!(one("GET", "/", "host", "a b").is_ok());
         assert!(matches!(one("GET /", "/", "a", "b"), Err(BadField::Method(_))));
         assert!(matches!(one("", "/", "a", "b"), Err(BadField::Method(_))));

@@ -2,7 +2,7 @@
 
 use crate::record::LedgerDelta;
 use anyhow::Context as _;
-use hoptax_wire::http1::{ResponseDecoder, Step, request_head};
+use hoptax_wire::http1::{ResponseDecoder, Step, Version, request_head};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -73,7 +73,7 @@ fn ask(control: SocketAddr) -> anyhow::Result<Ledger> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let host = control.to_string();
     let headers = [("host", host.as_str()), ("connection", "close")];
-    stream.write_all(&request_head("GET", "/ledger", headers, None)?)?;
+    stream.write_all(&request_head(Version::Http11, "GET", "/ledger", headers, None)?)?;
 
     let mut decoder = ResponseDecoder::new();
     decoder.begin(false);

@@ -5,7 +5,7 @@
 
 use crate::record::{Failure, Stage};
 use hoptax_load::spec::TargetSpec;
-use hoptax_wire::http1::{ResponseDecoder, Step, fields, request_head};
+use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -92,7 +92,7 @@ pub fn ask(address: SocketAddr, request: &TargetSpec, timeout: Duration) -> anyh
     stream.set_write_timeout(Some(left()?))?;
     let headers = request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let length = (!request.body.is_empty()).then_some(request.body.len() as u64);
-    let mut bytes = request_head(&request.method, &request.path, headers, length)?;
+    let mut bytes = request_head(Version::Http11, &request.method, &request.path, headers, length)?;
     bytes.extend_from_slice(&request.body);
     stream.write_all(&bytes)?;
     read_answer(request.method == "HEAD", |piece| {

@@ -1,0 +1,87 @@
+//! Why requests fail, read from what the kernel says.
+
+use crate::record::Cause;
+use rustix::io::Errno;
+use std::io;
+
+/// Why a connect failed, and in words.
+pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
+    let cause = match Errno::from_io_error(error) {
+        // A Unix socket whose file is gone, too, is one that nobody listens on.
+        Some(Errno::CONNREFUSED | Errno::NOENT) => Cause::ConnectRefused,
+        Some(Errno::TIMEDOUT) => Cause::ConnectTimeout,
+        Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => Cause::ConnectReset,
+        Some(
+            Errno::HOSTUNREACH
+            | Errno::NETUNREACH
+            | Errno::HOSTDOWN
+            | Errno::NETDOWN
+            | Errno::NODEV
+            | Errno::NONET,
+        ) => Cause::Unreachable,
+        Some(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => Cause::PortsExhausted,
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => Cause::DescriptorsExhausted,
+        None if error.kind() == io::ErrorKind::OutOfMemory => Cause::DescriptorsExhausted,
+        _ => Cause::ConnectFailed,
+    };
+    let text = match cause {
+        // The kernel's own words, "Cannot assign requested address", lead astray.
+        Cause::PortsExhausted => "connect: every port from this source to this address is in use".to_owned(),
+        _ => format!("connect: {error}"),
+    };
+    (cause, text)
+}
+
+/// Why a connection ended before the response did, and in words. `begun`: there was a first byte of it.
+pub(crate) fn of_end(ended: io::Result<()>, begun: bool) -> (Cause, String) {
+    match (ended, begun) {
+        (Ok(()), false) => {
+            (Cause::ClosedBeforeResponse, "the connection was closed before the response".to_owned())
+        }
+        (Ok(()), true) => {
+            (Cause::ClosedInResponse, "the connection was closed before the response was whole".to_owned())
+        }
+        (Err(error), false) => (Cause::ResetBeforeResponse, format!("before the response: {error}")),
+        (Err(error), true) => (Cause::ResetInResponse, format!("within the response: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_of_connects() {
+        for (errno, cause) in [
+            (Errno::CONNREFUSED, Cause::ConnectRefused),
+            (Errno::NOENT, Cause::ConnectRefused),
+            (Errno::TIMEDOUT, Cause::ConnectTimeout),
+            (Errno::CONNRESET, Cause::ConnectReset),
+            (Errno::NETUNREACH, Cause::Unreachable),
+            (Errno::ADDRNOTAVAIL, Cause::PortsExhausted),
+            (Errno::MFILE, Cause::DescriptorsExhausted),
+            (Errno::NFILE, Cause::DescriptorsExhausted),
+            (Errno::ACCESS, Cause::ConnectFailed),
+            (Errno::PERM, Cause::ConnectFailed),
+        ] {
+            let (found, text) = of_connect(&errno.into());
+            assert_eq!(found, cause, "{errno}");
+            assert!(text.starts_with("connect: "), "{text}");
+        }
+        assert_eq!(of_connect(&io::ErrorKind::OutOfMemory.into()).0, Cause::DescriptorsExhausted);
+        assert_eq!(of_connect(&io::ErrorKind::Other.into()).0, Cause::ConnectFailed);
+    }
+
+    #[test]
+    fn ends_are_told_apart_by_how_and_when() {
+        let reset = || Err(Errno::CONNRESET.into());
+        for (end, begun, cause) in [
+            (Ok(()), false, Cause::ClosedBeforeResponse),
+            (Ok(()), true, Cause::ClosedInResponse),
+            (reset(), false, Cause::ResetBeforeResponse),
+            (reset(), true, Cause::ResetInResponse),
+        ] {
+            assert_eq!(of_end(end, begun).0, cause);
+        }
+    }
+}

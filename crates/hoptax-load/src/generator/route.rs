@@ -1,0 +1,74 @@
+//! Whether connections can leave from where they shall, for where they shall go.
+
+use crate::address::Address;
+use std::net::{IpAddr, UdpSocket};
+
+/// Longest path of a Unix socket, bytes: `sun_path` without its NUL (unix(7)).
+const LONGEST_PATH: usize = 107;
+
+/// Refuses routes that no connection can take, in words that say how to mend them.
+pub(super) fn check(addresses: &[Address], sources: &[IpAddr]) -> Result<(), String> {
+    for address in addresses {
+        match address {
+            Address::Unix(path) if path.as_os_str().len() > LONGEST_PATH => {
+                return Err(format!(
+                    "addresses: {address} is longer than the {LONGEST_PATH} bytes that a Unix socket's path may have; \
+                     move it, or give a shorter path to it, such as a symbolic link"
+                ));
+            }
+            Address::Unix(_) if !sources.is_empty() => {
+                return Err(format!("sources: a Unix socket such as {address} has none; leave them out"));
+            }
+            Address::Tcp(to) => {
+                if let Some(from) = sources.iter().find(|from| from.is_ipv4() != to.is_ipv4()) {
+                    let family = if to.is_ipv4() { "IPv4" } else { "IPv6" };
+                    return Err(format!(
+                        "sources: no connection can leave from {from} for {to}; give {family} addresses of this machine"
+                    ));
+                }
+            }
+            Address::Unix(_) => {}
+        }
+    }
+    // Binding tells, and a datagram socket that sends nothing disturbs nobody.
+    match sources.iter().find_map(|from| Some((from, UdpSocket::bind((*from, 0)).err()?))) {
+        None => Ok(()),
+        Some((from, error)) => Err(format!(
+            "sources: {from} cannot be left from ({error}); give addresses of this machine, which `ip address` lists"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(addresses: &[&str], sources: &[&str]) -> Result<(), String> {
+        let addresses: Vec<Address> =
+            addresses.iter().map(|text| text.parse().expect("an address")).collect();
+        let sources: Vec<IpAddr> = sources.iter().map(|text| text.parse().expect("an address")).collect();
+        check(&addresses, &sources)
+    }
+
+    #[test]
+    fn routes_that_can_be_taken_pass() {
+        checked(&["127.0.0.1:80", "[::1]:80", "unix:/run/app.sock"], &[]).expect("the kernel chooses");
+        checked(&["127.0.0.1:80", "127.0.0.9:81"], &["127.0.0.2", "127.0.0.3"]).expect("loopback");
+    }
+
+    #[test]
+    fn routes_that_cannot_be_taken_are_refused_with_what_to_do() {
+        let long = format!("unix:/{}", "x".repeat(LONGEST_PATH));
+        for (addresses, sources, parts) in [
+            (&["127.0.0.1:80"][..], &["127.0.0.2", "::1"][..], ["::1 for 127.0.0.1:80", "IPv4"]),
+            (&["[::1]:80"], &["127.0.0.2"], ["127.0.0.2 for [::1]:80", "IPv6"]),
+            (&["unix:/run/app.sock"], &["127.0.0.2"], ["unix:/run/app.sock", "leave them out"]),
+            // TEST-NET-3 (RFC 5737): nobody's.
+            (&["127.0.0.1:80"], &["203.0.113.9"], ["203.0.113.9", "ip address"]),
+            (&[&long], &[], ["107 bytes", "shorter"]),
+        ] {
+            let error = checked(addresses, sources).expect_err("cannot be taken");
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        }
+    }
+}
