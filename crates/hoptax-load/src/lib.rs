@@ -5,6 +5,7 @@
 
 mod address;
 mod cause;
+pub mod checks;
 pub mod clock;
 mod connection;
 pub mod event_loop;
@@ -18,6 +19,7 @@ pub mod record;
 mod recorder;
 pub mod spec;
 mod target;
+pub mod template;
 mod timeouts;
 mod trial;
 mod worker;

@@ -1,0 +1,276 @@
+//! From pieces to bytes, once per request and without allocating.
+
+use super::parse::{self, Part, Piece};
+use super::place::{self, Place};
+use super::{TemplateError, parse::collect_files};
+use crate::random::Random;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Tells this stream of randomness apart from the others that hang on the same seed.
+const TEMPLATES: u64 = 0x7465_6d70_6c61_7465;
+
+/// The lines of the files that templates name, in alphabetical order of the names.
+#[derive(Debug, Default)]
+pub(crate) struct Files<'a> {
+    named: Vec<(&'a str, Vec<&'a str>)>,
+    /// What else there is: for errors.
+    known: Vec<&'a str>,
+}
+
+impl<'a> Files<'a> {
+    /// Those of `files` that are in `names`.
+    pub(crate) fn new(files: &'a BTreeMap<String, String>, names: &BTreeSet<&str>) -> Self {
+        let named = files.iter().filter(|(name, _)| names.contains(name.as_str()));
+        Self {
+            named: named.map(|(name, content)| (name.as_str(), lines(content))).collect(),
+            known: files.keys().map(String::as_str).collect(),
+        }
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        self.named.binary_search_by_key(&name, |(name, _)| name).ok()
+    }
+
+    pub(super) fn lines(&self, name: &str) -> Option<&[&'a str]> {
+        self.index(name).map(|index| self.named[index].1.as_slice())
+    }
+
+    pub(super) fn known(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().copied()
+    }
+}
+
+/// Lines end with LF or CRLF; blank ones at the end of the file are none.
+fn lines(content: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = content.lines().collect();
+    while lines.last().is_some_and(|line| line.trim().is_empty()) {
+        lines.pop();
+    }
+    lines
+}
+
+/// What is to be written, one after the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Program {
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Bytes(Vec<u8>),
+    Seq,
+    Uuid,
+    /// The lowest number, and how many there are beyond it.
+    Random(i64, u64),
+    /// Of the file of this index.
+    Line(usize),
+    Base64(Program),
+}
+
+impl Program {
+    /// Adds what `text` stands for in `place`.
+    ///
+    /// # Errors
+    /// As [`super::check`].
+    pub(crate) fn push_template(
+        &mut self,
+        text: &str,
+        place: Place,
+        files: &Files<'_>,
+    ) -> Result<(), TemplateError> {
+        let pieces = parse::pieces(text)?;
+        place::check(&pieces, place, files)?;
+        self.push_pieces(&pieces, files);
+        Ok(())
+    }
+
+    fn push_pieces(&mut self, pieces: &[Piece<'_>], files: &Files<'_>) {
+        for piece in pieces {
+            let step = match &piece.part {
+                Part::Text(text) => {
+                    self.push_bytes(text.as_bytes());
+                    continue;
+                }
+                Part::Seq => Step::Seq,
+                Part::Uuid => Step::Uuid,
+                Part::Random(low, high) => Step::Random(*low, high.wrapping_sub(*low) as u64),
+                Part::Line(name) => Step::Line(files.index(name).expect("checked before")),
+                Part::Base64(inner) => {
+                    let mut program = Program::default();
+                    program.push_pieces(inner, files);
+                    Step::Base64(program)
+                }
+            };
+            self.steps.push(step);
+        }
+    }
+
+    /// Adds bytes that stand for themselves.
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
+        if let Some(Step::Bytes(last)) = self.steps.last_mut() {
+            last.extend_from_slice(bytes);
+        } else if !bytes.is_empty() {
+            self.steps.push(Step::Bytes(bytes.to_vec()));
+        }
+    }
+
+    /// What is written each time, if that is always the same.
+    pub(crate) fn fixed(&self) -> Option<&[u8]> {
+        match self.steps.as_slice() {
+            [] => Some(&[]),
+            [Step::Bytes(bytes)] => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// What a request that is made of this takes of a worker's [`Values`].
+    fn takes(&self, takes: &mut Takes) {
+        for step in &self.steps {
+            match step {
+                Step::Seq => takes.seq = true,
+                Step::Line(file) if !takes.lines.contains(file) => takes.lines.push(*file),
+                Step::Base64(inner) => inner.takes(takes),
+                Step::Bytes(_) | Step::Uuid | Step::Random(..) | Step::Line(_) => {}
+            }
+        }
+    }
+
+    /// Appends what it stands for now.
+    pub(crate) fn write(&self, values: &mut Values<'_>, out: &mut Vec<u8>) {
+        for step in &self.steps {
+            match step {
+                Step::Bytes(bytes) => out.extend_from_slice(bytes),
+                Step::Seq => push_decimal(out, values.seq),
+                Step::Uuid => push_uuid(out, &mut values.random),
+                Step::Random(low, beyond) => {
+                    let above = match beyond.checked_add(1) {
+                        Some(count) => values.random.below(count),
+                        None => values.random.next_u64(),
+                    };
+                    push_signed(out, low.wrapping_add(above as i64));
+                }
+                Step::Line(file) => {
+                    let line = values.files.named[*file].1[values.next_line[*file]];
+                    out.extend_from_slice(line.as_bytes());
+                }
+                Step::Base64(inner) => {
+                    let start = out.len();
+                    inner.write(values, out);
+                    encode_tail(out, start, &mut values.plain);
+                }
+            }
+        }
+    }
+}
+
+/// What a request takes, so that the next one gets the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Takes {
+    seq: bool,
+    lines: Vec<usize>,
+}
+
+impl Takes {
+    /// Of a request that is made of all of `programs`.
+    pub(crate) fn of(programs: &[&Program]) -> Self {
+        let mut takes = Self::default();
+        programs.iter().for_each(|program| program.takes(&mut takes));
+        takes
+    }
+}
+
+/// What one worker's templates stand for at present.
+#[derive(Debug)]
+pub(crate) struct Values<'a> {
+    files: &'a Files<'a>,
+    seq: u64,
+    /// From one number or line to the next: the number of workers.
+    step: u64,
+    next_line: Vec<usize>,
+    random: Random,
+    /// What is about to be encoded.
+    plain: Vec<u8>,
+}
+
+impl<'a> Values<'a> {
+    /// Those of worker `index` of `workers` at the beginning.
+    pub(crate) fn new(files: &'a Files<'a>, (index, workers): (u32, u32), seed: u64) -> Self {
+        Self {
+            files,
+            seq: u64::from(index),
+            step: u64::from(workers),
+            next_line: files.named.iter().map(|(_, lines)| index as usize % lines.len().max(1)).collect(),
+            random: Random::stream(seed ^ TEMPLATES, u64::from(index)),
+            plain: Vec::new(),
+        }
+    }
+
+    /// A request has taken what it takes.
+    pub(crate) fn advance(&mut self, takes: &Takes) {
+        if takes.seq {
+            self.seq += self.step;
+        }
+        for &file in &takes.lines {
+            let lines = self.files.named[file].1.len() as u64;
+            self.next_line[file] = ((self.next_line[file] as u64 + self.step) % lines) as usize;
+        }
+    }
+}
+
+/// Names of the files that `text` takes lines from; none if it cannot be read.
+pub(crate) fn names(text: &str) -> BTreeSet<&str> {
+    let mut names = BTreeSet::new();
+    if let Ok(pieces) = parse::pieces(text) {
+        collect_files(&pieces, &mut names);
+    }
+    names
+}
+
+/// Puts what stands from `start` on into base64. `plain` is room to work in.
+fn encode_tail(out: &mut Vec<u8>, start: usize, plain: &mut Vec<u8>) {
+    plain.clear();
+    plain.extend_from_slice(&out[start..]);
+    let length = plain.len().div_ceil(3) * 4;
+    out.resize(start + length, 0);
+    let written = STANDARD.encode_slice(&plain, &mut out[start..]).expect("there is room for all of it");
+    debug_assert_eq!(written, length);
+}
+
+/// Appends `number` in decimal.
+pub(crate) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+fn push_signed(out: &mut Vec<u8>, number: i64) {
+    if number < 0 {
+        out.push(b'-');
+    }
+    push_decimal(out, number.unsigned_abs());
+}
+
+/// RFC 9562 §5.4: 122 random bits, the version and the variant.
+fn push_uuid(out: &mut Vec<u8>, random: &mut Random) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let bits = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
+    let bits = bits & !(0xf << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;
+    let mut text = [b'-'; 36];
+    let mut at = 0;
+    for (index, byte) in bits.to_be_bytes().into_iter().enumerate() {
+        at += usize::from(matches!(index, 4 | 6 | 8 | 10));
+        text[at] = HEX[usize::from(byte >> 4)];
+        text[at + 1] = HEX[usize::from(byte & 0xf)];
+        at += 2;
+    }
+    out.extend_from_slice(&text);
+}

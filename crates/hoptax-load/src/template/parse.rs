@@ -1,0 +1,236 @@
+//! From a text to its pieces.
+
+use super::TemplateError;
+use std::collections::BTreeSet;
+
+/// What can be asked for.
+const WORDS: [&str; 5] = ["seq", "uuid", "random", "line", "base64"];
+/// The same, for people.
+const KNOWN: &str = "known are `seq`, `uuid`, `random LOW HIGH`, `line FILE` and `base64 TEXT`; `\\{{` stands for `{{` itself";
+/// How deep `base64` may stand within `base64`: nobody needs three, and a hostile text shall not exhaust the stack.
+const DEEPEST: usize = 8;
+
+/// A part of a text, and where it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece<'t> {
+    pub(super) at: usize,
+    pub(super) part: Part<'t>,
+}
+
+/// What a part is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part<'t> {
+    /// Stands for itself; never empty.
+    Text(&'t str),
+    Seq,
+    Uuid,
+    /// Low to high, ends included.
+    Random(i64, i64),
+    /// Of the file of this name.
+    Line(&'t str),
+    /// Of what these stand for together.
+    Base64(Vec<Piece<'t>>),
+}
+
+/// Takes `text` apart.
+///
+/// # Errors
+/// At the first template that is not closed, unknown, or without what it needs.
+pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
+    Parser { text, at: 0 }.pieces(&mut Vec::new())
+}
+
+/// Adds the names of the files that lines are taken from.
+pub(super) fn collect_files<'t>(pieces: &[Piece<'t>], names: &mut BTreeSet<&'t str>) {
+    for piece in pieces {
+        match &piece.part {
+            Part::Line(name) => {
+                names.insert(name);
+            }
+            Part::Base64(inner) => collect_files(inner, names),
+            Part::Text(_) | Part::Seq | Part::Uuid | Part::Random(..) => {}
+        }
+    }
+}
+
+/// Reads on at `at`, which lies on a character's boundary whenever something is cut there: all that it looks for is
+/// ASCII.
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Parser<'t> {
+    fn looks_at(&self, what: &str) -> bool {
+        self.text.as_bytes()[self.at..].starts_with(what.as_bytes())
+    }
+
+    /// Reads to the end of the text, or within `base64` to the braces that close the innermost one; `open` has where
+    /// each of those that are open begins.
+    fn pieces(&mut self, open: &mut Vec<usize>) -> Result<Vec<Piece<'t>>, TemplateError> {
+        let mut pieces = Vec::new();
+        let mut from = self.at;
+        loop {
+            if self.at == self.text.len() {
+                return match open.last() {
+                    Some(&opened) => Err(self.not_closed(opened)),
+                    None => {
+                        push_text(&mut pieces, from, &self.text[from..]);
+                        Ok(pieces)
+                    }
+                };
+            }
+            let inner = !open.is_empty();
+            if self.looks_at("\\{{") || (inner && self.looks_at("\\}}")) {
+                push_text(&mut pieces, from, &self.text[from..self.at]);
+                from = self.at + 1;
+                self.at += 3;
+            } else if self.looks_at("{{") {
+                push_text(&mut pieces, from, &self.text[from..self.at]);
+                let at = self.at;
+                let part = self.template(open)?;
+                pieces.push(Piece { at, part });
+                from = self.at;
+            } else if inner && self.looks_at("}}") {
+                push_text(&mut pieces, from, &self.text[from..self.at]);
+                self.at += 2;
+                return Ok(pieces);
+            } else {
+                self.at += 1;
+            }
+        }
+    }
+
+    /// Reads the template that begins here.
+    fn template(&mut self, open: &mut Vec<usize>) -> Result<Part<'t>, TemplateError> {
+        let opened = self.at;
+        self.at += 2;
+        self.skip_blanks();
+        let begin = self.at;
+        let rest = &self.text[begin..];
+        let length = rest.find(|c: char| c.is_whitespace() || matches!(c, '{' | '}')).unwrap_or(rest.len());
+        let word = &rest[..length];
+        self.at += length;
+        if word == "base64" {
+            return self.base64(opened, open);
+        }
+        if !WORDS.contains(&word) {
+            return Err(self.unknown(word, opened, begin));
+        }
+        let rest = &self.text[self.at..];
+        let arguments = rest.find("}}").map(|end| &rest[..end]);
+        let Some(arguments) = arguments else { return Err(self.not_closed(opened)) };
+        if let Some(nested) = arguments.find("{{") {
+            return Err(TemplateError::new(
+                self.at + nested,
+                format!("a template cannot stand within `{word}`"),
+                "only within `base64` may others stand; close this one with `}}` first",
+            ));
+        }
+        self.at += arguments.len() + 2;
+        let wrong = |message: String, help: &str| Err(TemplateError::new(begin, message, help));
+        let arguments = arguments.trim();
+        match word {
+            "random" => random(arguments, begin),
+            "line" if arguments.is_empty() => wrong("`line` names no file".into(), "write `{{line FILE}}`"),
+            "line" => Ok(Part::Line(arguments)),
+            _ if !arguments.is_empty() => {
+                wrong(format!("`{word}` takes nothing, but has `{arguments}`"), "remove that")
+            }
+            "seq" => Ok(Part::Seq),
+            _ => Ok(Part::Uuid),
+        }
+    }
+
+    fn base64(&mut self, opened: usize, open: &mut Vec<usize>) -> Result<Part<'t>, TemplateError> {
+        if open.len() == DEEPEST {
+            return Err(TemplateError::new(
+                opened,
+                format!("`base64` stands more than {DEEPEST} deep within `base64`"),
+                "encode what does not change beforehand",
+            ));
+        }
+        self.skip_blanks();
+        open.push(opened);
+        let mut inner = self.pieces(open)?;
+        open.pop();
+        if let Some(Piece { part: Part::Text(last), .. }) = inner.last_mut() {
+            *last = last.trim_end_matches([' ', '\t']);
+            if last.is_empty() {
+                inner.pop();
+            }
+        }
+        if inner.is_empty() {
+            return Err(TemplateError::new(
+                opened,
+                "`base64` has nothing to encode",
+                "write `{{base64 TEXT}}`",
+            ));
+        }
+        Ok(Part::Base64(inner))
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.looks_at(" ") || self.looks_at("\t") {
+            self.at += 1;
+        }
+    }
+
+    fn not_closed(&self, opened: usize) -> TemplateError {
+        TemplateError::new(
+            opened,
+            "a template is not closed",
+            "write `}}` at its end, or `\\{{` where `{{` stands for itself",
+        )
+    }
+
+    fn unknown(&self, word: &str, opened: usize, begin: usize) -> TemplateError {
+        if word.is_empty() {
+            return TemplateError::new(opened, "a template asks for nothing", KNOWN);
+        }
+        let near = WORDS
+            .into_iter()
+            .map(|known| (strsim::damerau_levenshtein(&word.to_ascii_lowercase(), known), known))
+            .min()
+            .filter(|(distance, known)| *distance <= 2 && *distance < known.len());
+        let help = match near {
+            Some((_, known)) => format!("did you mean `{known}`? {KNOWN}"),
+            None => KNOWN.to_owned(),
+        };
+        TemplateError::new(begin, format!("there is no template `{}`", shown(word)), help)
+    }
+}
+
+/// As much of a word as an error needs: where `{{` was meant literally it may be anything.
+fn shown(word: &str) -> String {
+    const MOST: usize = 40;
+    if word.chars().count() <= MOST {
+        return word.to_owned();
+    }
+    word.chars().take(MOST).chain(['…']).collect()
+}
+
+fn random<'t>(arguments: &str, at: usize) -> Result<Part<'t>, TemplateError> {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let help = "write `{{random LOW HIGH}}`, two whole numbers, the lower one first";
+    let &[low, high] = words.as_slice() else {
+        return Err(TemplateError::new(at, format!("`random` takes two numbers, not {}", words.len()), help));
+    };
+    let number = |word: &str| {
+        word.parse::<i64>().map_err(|_| {
+            let message = format!("`{}` is not a whole number of 64 bits", shown(word));
+            TemplateError::new(at, message, help)
+        })
+    };
+    let (low, high) = (number(low)?, number(high)?);
+    if low > high {
+        return Err(TemplateError::new(at, format!("{low} is above {high}: no number lies between"), help));
+    }
+    Ok(Part::Random(low, high))
+}
+
+fn push_text<'t>(pieces: &mut Vec<Piece<'t>>, at: usize, text: &'t str) {
+    if !text.is_empty() {
+        pieces.push(Piece { at, part: Part::Text(text) });
+    }
+}

@@ -1,0 +1,178 @@
+//! What may stand where in a request.
+
+use super::TemplateError;
+use super::expand::Files;
+use super::parse::{Part, Piece};
+
+/// Where in a request a text with templates stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Path and query: begins with `/`; no blanks and no control characters.
+    Path,
+    /// A header's value: no control characters but tabs, no blanks at its ends.
+    Header,
+    /// The body: anything.
+    Body,
+}
+
+impl Place {
+    /// The first byte of `text` that cannot stand here.
+    fn first_misfit(self, text: &str) -> Option<usize> {
+        let fits = match self {
+            Place::Path => |byte: u8| byte.is_ascii_graphic() || byte >= 0x80,
+            Place::Header => |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f),
+            Place::Body => return None,
+        };
+        text.bytes().position(|byte| !fits(byte))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Place::Path => "a path",
+            Place::Header => "a header's value",
+            Place::Body => "a body",
+        }
+    }
+
+    fn help(self) -> &'static str {
+        match self {
+            Place::Path => "write %20 for a blank, and other such characters likewise",
+            Place::Header | Place::Body => "remove it, or encode it, as by `base64`",
+        }
+    }
+}
+
+/// One of the two ends of a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Front,
+    Back,
+}
+
+/// Checks that `pieces` can stand in `place`, whatever the templates stand for.
+pub(super) fn check(pieces: &[Piece<'_>], place: Place, files: &Files<'_>) -> Result<(), TemplateError> {
+    for piece in pieces {
+        check_piece(piece, place, files)?;
+    }
+    match place {
+        Place::Path => begins_with_slash(pieces, files),
+        Place::Header => {
+            no_blank_at(End::Front, pieces, files).and_then(|()| no_blank_at(End::Back, pieces, files))
+        }
+        Place::Body => Ok(()),
+    }
+}
+
+fn check_piece(piece: &Piece<'_>, place: Place, files: &Files<'_>) -> Result<(), TemplateError> {
+    match &piece.part {
+        Part::Text(text) => match place.first_misfit(text) {
+            None => Ok(()),
+            Some(offset) => Err(TemplateError::new(
+                piece.at + offset,
+                format!("{} cannot stand in {}", misfit(text, offset), place.name()),
+                place.help(),
+            )),
+        },
+        Part::Line(name) => {
+            let lines = known_lines(piece.at, name, files)?;
+            let misfits = |line: &&str| place.first_misfit(line).map(|offset| misfit(line, offset));
+            let found = (1..).zip(lines).find_map(|(number, line)| Some((number, misfits(line)?)));
+            found.map_or(Ok(()), |(number, what): (usize, String)| {
+                Err(TemplateError::new(
+                    piece.at,
+                    format!("line {number} of `{name}` has {what}, which cannot stand in {}", place.name()),
+                    place.help(),
+                ))
+            })
+        }
+        // Whatever it encodes, what comes of it are letters, digits, `+`, `/` and `=`.
+        Part::Base64(inner) => inner.iter().try_for_each(|piece| check_piece(piece, Place::Body, files)),
+        Part::Seq | Part::Uuid | Part::Random(..) => Ok(()),
+    }
+}
+
+fn known_lines<'f>(at: usize, name: &str, files: &'f Files<'_>) -> Result<&'f [&'f str], TemplateError> {
+    match files.lines(name) {
+        None => {
+            let known: Vec<String> = files.known().map(|known| format!("`{known}`")).collect();
+            let help = match known.as_slice() {
+                [] => "no file was given".to_owned(),
+                known => format!("given are {}", known.join(", ")),
+            };
+            Err(TemplateError::new(at, format!("there is no file `{name}` to take lines from"), help))
+        }
+        Some([]) => {
+            Err(TemplateError::new(at, format!("the file `{name}` has no lines"), "give it at least one"))
+        }
+        Some(lines) => Ok(lines),
+    }
+}
+
+/// The character at `offset`, in words.
+fn misfit(text: &str, offset: usize) -> String {
+    match text.as_bytes()[offset] {
+        b' ' => "a blank".to_owned(),
+        b'\t' => "a tab".to_owned(),
+        b'\n' => "a line feed".to_owned(),
+        b'\r' => "a carriage return".to_owned(),
+        byte => format!("the control character 0x{byte:02x}"),
+    }
+}
+
+fn begins_with_slash(pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), TemplateError> {
+    const HELP: &str = "write `/` before it";
+    match pieces.first().map(|first| &first.part) {
+        Some(Part::Text(text)) if text.starts_with('/') => Ok(()),
+        Some(Part::Line(name)) => {
+            let lines = files.lines(name).unwrap_or_default();
+            match (1..).zip(lines).find(|(_, line)| !line.starts_with('/')) {
+                None => Ok(()),
+                Some((number, _)) => {
+                    let number: usize = number;
+                    let message = format!("line {number} of `{name}` begins a path, but not with `/`");
+                    Err(TemplateError::new(pieces[0].at, message, HELP))
+                }
+            }
+        }
+        _ => Err(TemplateError::new(0, "a path begins with `/`", HELP)),
+    }
+}
+
+/// Goes on from that end for as long as a piece may stand for nothing.
+fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), TemplateError> {
+    let is_blank_at = |text: &str| match end {
+        End::Front => text.starts_with([' ', '\t']),
+        End::Back => text.ends_with([' ', '\t']),
+    };
+    let mut inwards: Vec<&Piece<'_>> = pieces.iter().collect();
+    if end == End::Back {
+        inwards.reverse();
+    }
+    for piece in inwards {
+        let blank = match &piece.part {
+            Part::Text(text) => is_blank_at(text).then(|| "it has".to_owned()),
+            Part::Line(name) => {
+                let lines = files.lines(name).unwrap_or_default();
+                let found = (1..).zip(lines).find(|(_, line)| is_blank_at(line));
+                found.map(|(number, _): (usize, _)| format!("line {number} of `{name}` has"))
+            }
+            Part::Seq | Part::Uuid | Part::Random(..) | Part::Base64(_) => None,
+        };
+        if let Some(who) = blank {
+            let message = format!("a header's value cannot begin or end with a blank, and {who} one there");
+            return Err(TemplateError::new(piece.at, message, "remove it"));
+        }
+        if !may_be_empty(piece, files) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn may_be_empty(piece: &Piece<'_>, files: &Files<'_>) -> bool {
+    match &piece.part {
+        Part::Line(name) => files.lines(name).unwrap_or_default().contains(&""),
+        Part::Base64(inner) => inner.iter().all(|piece| may_be_empty(piece, files)),
+        Part::Text(_) | Part::Seq | Part::Uuid | Part::Random(..) => false,
+    }
+}

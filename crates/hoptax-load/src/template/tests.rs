@@ -1,0 +1,212 @@
+//! Templates on whole texts: what they stand for, what is refused and where, and that nothing breaks out.
+
+use super::*;
+
+fn files() -> BTreeMap<String, String> {
+    [
+        ("tokens.txt", "alpha\r\nbeta\ngamma\n\n"),
+        ("paths.txt", "/a\n/b?c=d\n"),
+        ("words.txt", "one\ntwo words\n"),
+        ("edges.txt", "one\n two\n"),
+        ("holes.txt", "one\n\nthree\n"),
+        ("cr.txt", "one\ntw\ro\n"),
+        ("empty.txt", "\n  \n"),
+    ]
+    .map(|(name, content)| (name.to_owned(), content.to_owned()))
+    .into()
+}
+
+/// The first `count` texts that worker `index` of `workers` makes of `text`.
+fn expanded(text: &str, place: Place, (index, workers): (u32, u32), count: usize) -> Vec<String> {
+    let files = files();
+    let files = Files::new(&files, &expand::names(text));
+    let mut program = Program::default();
+    program.push_template(text, place, &files).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+    let takes = expand::Takes::of(&[&program]);
+    let mut values = Values::new(&files, (index, workers), 7);
+    let mut texts = Vec::new();
+    for _ in 0..count {
+        let mut out = Vec::new();
+        program.write(&mut values, &mut out);
+        values.advance(&takes);
+        texts.push(String::from_utf8(out).expect("text"));
+    }
+    texts
+}
+
+fn body(text: &str) -> String {
+    expanded(text, Place::Body, (0, 1), 1).remove(0)
+}
+
+#[test]
+fn texts_without_templates_stand_for_themselves() {
+    for text in ["", "a", "{", "}}", "{ {a} }", "a \\ b", "ünïcödé {x}", "\\{a", "{\"a\":{\"b\":1}}"] {
+        assert_eq!(body(text), text);
+    }
+    assert_eq!(body("\\{{seq}}"), "{{seq}}");
+    assert_eq!(body("a\\{{b}} \\{{"), "a{{b}} {{");
+    assert_eq!(body("\\\\{{"), "\\{{");
+}
+
+#[test]
+fn numbers_are_distinct_over_all_workers() {
+    let mut seen = BTreeSet::new();
+    for worker in 0..3 {
+        let numbers = expanded("{{seq}}-{{ seq }}", Place::Header, (worker, 3), 4);
+        for (step, text) in numbers.iter().enumerate() {
+            let number = worker as usize + 3 * step;
+            assert_eq!(*text, format!("{number}-{number}"), "the same wherever it stands in a request");
+            seen.insert(number);
+        }
+    }
+    assert_eq!(seen, (0..12).collect());
+}
+
+#[test]
+fn lines_are_taken_in_order_and_from_the_beginning_again() {
+    let alone = expanded("{{line tokens.txt}} {{line tokens.txt}}", Place::Header, (0, 1), 4);
+    assert_eq!(alone, ["alpha alpha", "beta beta", "gamma gamma", "alpha alpha"]);
+    assert_eq!(expanded("{{line tokens.txt}}", Place::Body, (0, 2), 3), ["alpha", "gamma", "beta"]);
+    assert_eq!(expanded("{{line tokens.txt}}", Place::Body, (1, 2), 3), ["beta", "alpha", "gamma"]);
+    let fifth = expanded("{{line paths.txt}}", Place::Path, (4, 5), 2);
+    assert_eq!(fifth, ["/a", "/b?c=d"]);
+}
+
+#[test]
+fn base64_is_that_of_what_stands_in_it() {
+    assert_eq!(body("Basic {{base64 Aladdin:open sesame}}"), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+    assert_eq!(body("{{base64 user-{{seq}}:secret}}"), "dXNlci0wOnNlY3JldA==");
+    assert_eq!(body("{{ base64  {{seq}} }}"), "MA==");
+    assert_eq!(body("{{base64 {{base64 {{line tokens.txt}}}}!}}."), "WVd4d2FHRT0h.");
+    assert_eq!(body("{{base64 {\\}}\\{{}}"), "e319e3s=");
+    assert_eq!(expanded("{{base64 {{line holes.txt}}}}", Place::Body, (1, 3), 1), [""]);
+}
+
+#[test]
+fn random_numbers_lie_within_their_ends_and_reach_both() {
+    let numbers: Vec<i64> = expanded("{{random -2 3}}", Place::Body, (0, 1), 500)
+        .iter()
+        .map(|text| text.parse().expect("a number"))
+        .collect();
+    let seen: BTreeSet<i64> = numbers.iter().copied().collect();
+    assert_eq!(seen, (-2..=3).collect());
+    assert_eq!(body("{{random 5 5}}"), "5");
+    let whole = format!("{{{{random {} {}}}}}", i64::MIN, i64::MAX);
+    assert!(body(&whole).parse::<i64>().is_ok());
+    assert_eq!(body(&format!("{{{{random {0} {0}}}}}", i64::MIN)), i64::MIN.to_string());
+}
+
+#[test]
+fn uuids_are_random_and_of_version_4() {
+    let uuids: BTreeSet<String> = expanded("{{uuid}} {{uuid}}", Place::Header, (0, 1), 100)
+        .iter()
+        .flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    assert_eq!(uuids.len(), 200, "another one at each place");
+    for uuid in uuids {
+        let groups: Vec<&str> = uuid.split('-').collect();
+        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{uuid}");
+        assert!(groups.concat().bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
+        assert!(groups[2].starts_with('4') && groups[3].starts_with(['8', '9', 'a', 'b']), "{uuid}");
+    }
+}
+
+#[test]
+fn the_seed_decides_what_is_random_and_workers_differ() {
+    let of = |worker| expanded("{{uuid}}", Place::Body, (worker, 2), 2);
+    assert_eq!(of(0), of(0));
+    assert_ne!(of(0), of(1));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_and_the_way_out() {
+    let table: &[(&str, Place, usize, &str)] = &[
+        ("/{{sqe}}", Place::Path, 3, "there is no template `sqe`; did you mean `seq`? known are `seq`"),
+        ("/{{SEQ}}", Place::Path, 3, "there is no template `SEQ`; did you mean `seq`?"),
+        ("/{{nothing-like-it}}", Place::Path, 3, "`nothing-like-it`; known are"),
+        ("{\"a\":{{\"b\":1}}}", Place::Body, 7, "`\\{{` stands for `{{` itself"),
+        ("/{{}}", Place::Path, 1, "asks for nothing"),
+        ("/{{ }}", Place::Path, 1, "asks for nothing"),
+        ("/{{", Place::Path, 1, "asks for nothing"),
+        ("/{{seq", Place::Path, 1, "not closed; write `}}`"),
+        ("/{{seq}", Place::Path, 1, "not closed"),
+        ("/{{base64 a{{seq}}", Place::Path, 1, "not closed"),
+        ("/{{base64 a{{base64 b}}", Place::Path, 1, "not closed"),
+        ("/{{base64}}", Place::Path, 1, "nothing to encode"),
+        ("/{{base64  }}", Place::Path, 1, "nothing to encode"),
+        ("/{{seq 1}}", Place::Path, 3, "`seq` takes nothing, but has `1`"),
+        ("/{{uuid v7}}", Place::Path, 3, "`uuid` takes nothing"),
+        ("/{{random}}", Place::Path, 3, "two numbers, not 0"),
+        ("/{{random 5}}", Place::Path, 3, "two numbers, not 1; write `{{random LOW HIGH}}`"),
+        ("/{{random 1 2 3}}", Place::Path, 3, "two numbers, not 3"),
+        ("/{{random 5 1}}", Place::Path, 3, "5 is above 1"),
+        ("/{{random 1 x}}", Place::Path, 3, "`x` is not a whole number"),
+        ("/{{random 1 9999999999999999999}}", Place::Path, 3, "is not a whole number of 64 bits"),
+        ("/{{line}}", Place::Path, 3, "names no file"),
+        ("/{{line other.txt}}", Place::Path, 1, "no file `other.txt` to take lines from; given are `cr.txt`"),
+        ("/{{line empty.txt}}", Place::Path, 1, "`empty.txt` has no lines"),
+        ("/{{base64 {{line empty.txt}}}}", Place::Path, 10, "`empty.txt` has no lines"),
+        ("/{{line {{seq}}}}", Place::Path, 8, "cannot stand within `line`"),
+        ("", Place::Path, 0, "a path begins with `/`"),
+        ("{{seq}}", Place::Path, 0, "a path begins with `/`"),
+        ("a/{{seq}}", Place::Path, 0, "a path begins with `/`"),
+        ("{{line tokens.txt}}", Place::Path, 0, "line 1 of `tokens.txt` begins a path, but not with `/`"),
+        ("/a b", Place::Path, 2, "a blank cannot stand in a path; write %20"),
+        ("/ä\r\n", Place::Path, 3, "a carriage return cannot stand in a path"),
+        (
+            "/{{line words.txt}}",
+            Place::Path,
+            1,
+            "line 2 of `words.txt` has a blank, which cannot stand in a path",
+        ),
+        ("/{{line cr.txt}}", Place::Path, 1, "line 2 of `cr.txt` has a carriage return"),
+        ("{{line cr.txt}}", Place::Header, 0, "line 2 of `cr.txt` has a carriage return"),
+        ("a\nb", Place::Header, 1, "a line feed cannot stand in a header's value"),
+        ("a\0b", Place::Header, 1, "the control character 0x00 cannot stand in a header's value"),
+        ("a {{seq}} ", Place::Header, 9, "cannot begin or end with a blank, and it has"),
+        (" {{seq}}", Place::Header, 0, "cannot begin or end with a blank"),
+        ("{{line edges.txt}}", Place::Header, 0, "and line 2 of `edges.txt` has one there"),
+        ("{{line holes.txt}} x", Place::Header, 18, "cannot begin or end with a blank"),
+        ("x {{base64 {{line holes.txt}}}}", Place::Header, 0, "cannot begin or end with a blank"),
+    ];
+    for (text, place, at, part) in table {
+        let error = check(text, *place, &files()).expect_err(text);
+        assert!(error.to_string().contains(part), "{text:?}: {error}");
+        assert_eq!(error.at, *at, "{text:?}: {error}");
+        assert!(!error.help.is_empty());
+    }
+}
+
+#[test]
+fn what_can_stand_in_its_place_is_taken() {
+    for (text, place) in [
+        ("/", Place::Path),
+        ("/ä?x={{random 1 2}}&y={{uuid}}#{{base64 a b}}", Place::Path),
+        ("{{line paths.txt}}", Place::Path),
+        ("/{{base64 {{line words.txt}}}}", Place::Path),
+        ("", Place::Header),
+        ("{{line words.txt}}", Place::Header),
+        ("x {{line edges.txt}} y", Place::Header),
+        ("x{{line holes.txt}}", Place::Header),
+        ("{{line cr.txt}} \r\n\0", Place::Body),
+    ] {
+        assert_eq!(check(text, place, &files()), Ok(()), "{text:?}");
+    }
+}
+
+#[test]
+fn names_the_files_that_it_needs() {
+    let text = "{{line b c.txt}}{{seq}}{{base64 {{line a}}:{{line b c.txt}}}}\\{{line no}}";
+    let expected: BTreeSet<String> = ["a", "b c.txt"].map(str::to_owned).into();
+    assert_eq!(files_named(text), Ok(expected));
+    assert!(files_named("{{line").is_err());
+}
+
+#[test]
+fn depth_is_bounded() {
+    let nested = |depth: usize| format!("{}x{}", "{{base64 ".repeat(depth), "}}".repeat(depth));
+    assert_eq!(check(&nested(8), Place::Body, &files()), Ok(()));
+    let error = check(&nested(9), Place::Body, &files()).expect_err("too deep");
+    assert!(error.message.contains("more than 8 deep"), "{error}");
+    assert!(check(&"{{base64 ".repeat(1_000_000), Place::Body, &files()).is_err());
+}
