@@ -427,7 +427,10 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
         if state.state() != State::Busy {
             // A server that speaks unasked (a 408 to an idle connection) is about to close it.
             io.close(token);
-            return self.lost(slot, now);
+            state.step(Event::Closed);
+            self.recorder.unasked();
+            self.connect_error = Some("the other side spoke unasked".to_owned());
+            return;
         }
         if let Some(times) = state.request.as_mut()
             && times.first_byte.is_none()
