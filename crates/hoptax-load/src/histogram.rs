@@ -22,6 +22,20 @@ pub fn empty(digits: u8) -> Histogram<u64> {
         .expect("the bounds are constants that the crate accepts")
 }
 
+/// Whether one of the numbers, of 7 bits to a byte and 8 in the ninth, is the least of all: it stands for 2^63 values left
+/// out, and the decoder would negate it, which no number of 64 bits can hold.
+fn has_least_number(mut numbers: &[u8]) -> bool {
+    while !numbers.is_empty() {
+        let more = numbers.iter().take(8).take_while(|&&byte| byte & 0x80 != 0).count();
+        let (number, behind) = numbers.split_at((more + 1).min(numbers.len()));
+        if number == [0xff; 9] {
+            return true;
+        }
+        numbers = behind;
+    }
+    false
+}
+
 /// A histogram as it stands in a record: HdrHistogram V2, base64.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -60,6 +74,8 @@ fn check_head(bytes: &[u8]) -> Result<(), DecodeError> {
                 Err(DecodeError::Head("it is shorter or longer than it says"))
             } else if digits > MOST_DIGITS {
                 Err(DecodeError::Head("it has more than 4 significant digits"))
+            } else if has_least_number(&bytes[HEAD..]) {
+                Err(DecodeError::Head("it leaves out more values than there are"))
             } else {
                 Ok(())
             }
@@ -104,6 +120,33 @@ mod tests {
             let back = Encoded::new(&histogram).decode().expect("what we encode decodes");
             assert_eq!(back, histogram);
         }
+    }
+
+    /// Each of these made the decoder ask for gigabytes, or panic.
+    #[test]
+    fn refuses_heads_that_lie() {
+        let good = Encoded::new(&empty(TRIAL_DIGITS));
+        let mut bytes = STANDARD.decode(&good.0).expect("base64");
+        assert_eq!(bytes[..4], COOKIE.to_be_bytes());
+        bytes.truncate(HEAD);
+        let with = |at: usize, word: u32, counts: &[u8]| {
+            let mut bytes = [&bytes, counts].concat();
+            bytes[4..8].copy_from_slice(&(counts.len() as u32).to_be_bytes());
+            bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
+            Encoded(STANDARD.encode(bytes)).decode()
+        };
+        assert!(with(0, COOKIE, &[2, 4]).is_ok());
+        for (at, word, counts, part) in [
+            (4, u32::MAX, &[][..], "shorter or longer"),
+            (12, 5, &[], "more than 4"),
+            (0, COOKIE + 1, &[], "begins otherwise"),
+            (0, COOKIE, &[2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "leaves out"),
+        ] {
+            let error = with(at, word, counts).expect_err(part);
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        let cut = Encoded(STANDARD.encode(&bytes[..HEAD - 1]));
+        assert!(matches!(cut.decode(), Err(DecodeError::Head("it ends within its head"))));
     }
 
     #[test]
