@@ -1,5 +1,6 @@
 //! The one integration binary: the real `hoptax` binary against real gateways.
 
+mod corpus;
 mod docs;
 mod driver;
 mod hop;
