@@ -1,6 +1,6 @@
 //! Requests: the same events however the bytes are cut, and framing that a plain reading of the header fields confirms.
 
-use crate::split::{Event, Step, same_however_cut};
+use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{self, Framing, HeadCache, RequestDecoder, RequestHead, RequestStep, Version};
 
 /// `input` is what a server receives.
@@ -16,7 +16,7 @@ fn read(pieces: &[&[u8]], mut cache: Option<&mut HeadCache<RequestHead>>) -> Vec
     let mut decoder = RequestDecoder::new();
     let mut announced = Framing::None;
     let mut body = 0;
-    crate::split::events(pieces, |input| -> Step {
+    split::events(pieces, |input| -> Step {
         let found = match &mut cache {
             Some(cache) => decoder.advance_with(cache, input),
             None => decoder.advance(input),

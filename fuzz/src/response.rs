@@ -1,7 +1,7 @@
 //! Responses: the same events however the bytes are cut, with a cache of heads or without, and framing that a plain
 //! reading of the header fields confirms.
 
-use crate::split::{Event, Step, same_however_cut};
+use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{
     self, Framing, HeadCache, Malformed, ParsedResponse, ResponseDecoder, ResponseHead, Step as Found,
 };
@@ -29,7 +29,7 @@ fn read(
     let mut left = u32::from(twice);
     let mut announced = Framing::None;
     let mut body = 0;
-    crate::split::events(pieces, |input| -> Step {
+    split::events(pieces, |input| -> Step {
         let found = match &mut cache {
             Some(cache) => decoder.advance_with(cache, input),
             None => decoder.advance(input),

@@ -63,6 +63,9 @@ const COOKIE: u32 = 0x1c84_9313;
 /// Most digits read. Each more is ten times the memory: at five, a few bytes ask for 50 MiB.
 const MOST_DIGITS: u32 = 4;
 
+/// Most values of one histogram: nine hundred years at ten thousand a second. Sums of many such still fit 64 bits.
+const MOST_VALUES: u64 = 1 << 48;
+
 /// Refuses what would have the decoder ask for memory before it knows that there is reason to.
 fn check_head(bytes: &[u8]) -> Result<(), DecodeError> {
     let word =
@@ -102,7 +105,11 @@ impl Encoded {
     pub fn decode(&self) -> Result<Histogram<u64>, DecodeError> {
         let bytes = STANDARD.decode(&self.0)?;
         check_head(&bytes)?;
-        Ok(Deserializer::new().deserialize(&mut bytes.as_slice())?)
+        let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice())?;
+        if histogram.len() > MOST_VALUES {
+            return Err(DecodeError::Head("it has more values than can have been recorded"));
+        }
+        Ok(histogram)
     }
 }
 
@@ -140,6 +147,7 @@ mod tests {
             (4, u32::MAX, &[][..], "shorter or longer"),
             (12, 5, &[], "more than 4"),
             (0, COOKIE + 1, &[], "begins otherwise"),
+            (0, COOKIE, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "more values"),
             (0, COOKIE, &[2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "leaves out"),
         ] {
             let error = with(at, word, counts).expect_err(part);

@@ -36,7 +36,7 @@ fn all_that_was_found_and_all_seeds_hold() {
     for (target, holds) in TARGETS {
         let directory = fuzz().join("corpus").join(target);
         let inputs = names(&directory);
-        assert!(inputs.len() >= 10, "{target}: {} inputs", inputs.len());
+        assert!(inputs.len() >= 7, "{target}: {} inputs", inputs.len());
         for name in inputs {
             println!("{target}/{name}");
             let input = fs::read(directory.join(&name)).expect("a file");
