@@ -3,7 +3,7 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test check bench bench-quick clean setup-demo setup-test setup-bench build
+.PHONY: demo test check bench bench-quick fuzz miri sanitize clean setup-demo setup-test setup-bench build
 
 demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and show it
 	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
@@ -21,6 +21,24 @@ bench: setup-bench build ## Every benchmark, about 85 minutes; prints ratios aga
 
 bench-quick: setup-bench build ## The same with few and short turns, about 15 minutes; kept under target/
 	benches/run quick
+
+FUZZ_SECONDS ?= 600
+FUZZ_TARGETS ?= response request chunked template plan spec histogram
+
+fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## Each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly compiler
+
+fuzz-%:
+	mkdir -p fuzz/found/$*
+	$(CARGO) +nightly fuzz run $* fuzz/found/$* fuzz/corpus/$* -- -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
+	    -timeout=10 -rss_limit_mb=1024 -dict=fuzz/dictionaries/$(if $(filter response request chunked,$*),http,$*)
+
+miri: ## Codecs, pacer, recorder, timeouts, histograms under Miri; needs a nightly compiler
+	$(CARGO) +nightly miri test --locked -p hoptax-wire
+	$(CARGO) +nightly miri test --locked -p hoptax-load --lib -- pacer recorder timeouts histogram:: random checks template
+
+sanitize: ## The event loops' tests with AddressSanitizer; needs a nightly compiler
+	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly test --locked -p hoptax-load --lib \
+	    --target x86_64-unknown-linux-gnu -- event_loop
 
 build:
 	$(CARGO) build --release --locked

@@ -254,13 +254,12 @@ impl Reader {
                         consumed
                     }
                     Step::End { consumed, keep_alive } => {
-                        // What follows a response was not asked for; the response itself stands, its connection does not.
-                        let excess = input.len() - consumed;
-                        self.bytes -= excess as u64;
-                        return Ok(Read::Whole {
-                            response: self.response(target),
-                            keep_alive: keep_alive && excess == 0,
-                        });
+                        // A wrong length, a body where there is none, or a second response: which of them, and so what
+                        // the response is, cannot be told (RFC 9112 §6.3).
+                        if input.len() > consumed {
+                            return Err(Malformed::Unasked);
+                        }
+                        return Ok(Read::Whole { response: self.response(target), keep_alive });
                     }
                 };
             input = &input[consumed..];
@@ -342,10 +341,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_a_response_cost_the_connection() {
-        let (read, _) = read_in_pieces("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokwhat?", 1000);
-        let response = Response { status: 200, bytes: 40, body: 2, failed: None };
-        assert_eq!(read, Ok(Read::Whole { response, keep_alive: false }));
+    fn bytes_behind_a_response_make_it_malformed() {
+        for head in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "HTTP/1.1 204 No Content\r\n\r\n"] {
+            let (read, _) = read_in_pieces(&format!("{head}what?"), 1000);
+            assert_eq!(read, Err(Malformed::Unasked), "{head:?}");
+        }
     }
 
     #[test]

@@ -306,8 +306,11 @@ fn phase(phase: Phase, at_ns: u64) -> Progress {
     Progress::Phase(PhaseLine { phase, at_ns })
 }
 
-/// Refuses what the engine could not carry out.
-fn check(spec: &LoadSpec) -> Result<(), LoadError> {
+/// Whether `spec` can be carried out, as far as it alone tells: [`run`] asks this first.
+///
+/// # Errors
+/// [`LoadError::Spec`], with what is wrong.
+pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     let wrong = |text: String| Err(LoadError::Spec(text));
     if spec.schema != SPEC_SCHEMA {
         return wrong(format!("schema is {}, this version of hoptax reads {SPEC_SCHEMA}", spec.schema));

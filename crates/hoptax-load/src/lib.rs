@@ -27,4 +27,4 @@ mod trial;
 mod worker;
 
 pub use address::Address;
-pub use generator::{LoadError, Watch, run};
+pub use generator::{LoadError, Watch, check, run};

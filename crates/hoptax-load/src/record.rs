@@ -117,6 +117,10 @@ pub struct Connections {
     pub reused: u64,
     /// Ended by the other side inside the measured time, or announced to be, without having been asked to.
     pub closed_by_peer: u64,
+    /// Over the whole life: closed by us, as bytes came on them while no request was under way. A server that speaks unasked
+    /// may also have answered requests before it had them.
+    #[serde(default)]
+    pub unasked: u64,
 }
 
 /// Bytes of HTTP, heads included; where there is TLS, before encryption and after decryption.

@@ -321,6 +321,11 @@ impl Recorder {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }
 
+    /// Bytes came on a connection that nothing had been asked on.
+    pub(crate) fn unasked(&mut self) {
+        self.tally.connections.unasked += 1;
+    }
+
     /// So many connections stood when traffic began.
     pub(crate) fn established(&mut self, connections: u64) {
         self.tally.connections.established = connections;
@@ -433,6 +438,7 @@ impl Tally {
         mine.opened += theirs.opened;
         mine.reused += theirs.reused;
         mine.closed_by_peer += theirs.closed_by_peer;
+        mine.unasked += theirs.unasked;
         self.bytes.sent += other.bytes.sent;
         self.bytes.received += other.bytes.received;
         self.bytes.body += other.bytes.body;

@@ -470,7 +470,10 @@ impl Worker<'_> {
         if state.state() != State::Busy {
             // A server that speaks unasked (a 408 to an idle connection) is about to close it.
             io.close(token);
-            return self.lost(slot, now);
+            state.step(Event::Closed);
+            self.recorder.unasked();
+            self.connect_error = Some("the other side spoke unasked".to_owned());
+            return;
         }
         let times = state.request.as_mut().expect("a busy slot has a request");
         if times.first_byte.is_none() {

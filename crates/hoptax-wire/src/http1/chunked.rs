@@ -1,5 +1,6 @@
 //! The chunked transfer coding (RFC 9112 §7.1): what stands between two runs of data.
 
+use super::head::within_bounds;
 use super::{MAX_CHUNK_LINE, MAX_FIELDS, MAX_HEAD, Malformed};
 
 /// What stands at the front of the input, between the data of two chunks.
@@ -90,9 +91,10 @@ fn trailers(input: &[u8]) -> Result<Option<usize>, Malformed> {
     if input.starts_with(b"\r\n") {
         return Ok(Some(2));
     }
+    let input = within_bounds(input);
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     match httparse::parse_headers(input, &mut fields) {
-        Ok(httparse::Status::Complete((length, _))) if length <= MAX_HEAD => Ok(Some(length)),
+        Ok(httparse::Status::Complete((length, _))) => Ok(Some(length)),
         Ok(httparse::Status::Partial) if input.len() < MAX_HEAD => Ok(None),
         _ => Err(Malformed::Trailers),
     }

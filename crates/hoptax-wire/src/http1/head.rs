@@ -96,12 +96,17 @@ pub fn has_token(value: &[u8], token: &str) -> bool {
     value.split(|&byte| byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// Checks the length of a head that httparse has read or found incomplete.
-pub(super) fn bounded(parsed: httparse::Result<usize>, available: usize) -> Result<Option<usize>, Malformed> {
+/// As much of `input` as a head may take: what lies beyond has no say, however much of it is there already.
+pub(super) fn within_bounds(input: &[u8]) -> &[u8] {
+    &input[..input.len().min(MAX_HEAD)]
+}
+
+/// What httparse found in so many bytes [`within_bounds`]: the head's length; `None` if there is to come more of it.
+pub(super) fn bounded(parsed: httparse::Result<usize>, looked_at: usize) -> Result<Option<usize>, Malformed> {
     match parsed {
-        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => Ok(Some(length)),
-        Ok(httparse::Status::Partial) if available < MAX_HEAD => Ok(None),
-        Ok(_) => Err(Malformed::HeadTooLong),
+        Ok(httparse::Status::Complete(length)) => Ok(Some(length)),
+        Ok(httparse::Status::Partial) if looked_at < MAX_HEAD => Ok(None),
+        Ok(httparse::Status::Partial) => Err(Malformed::HeadTooLong),
         Err(httparse::Error::TooManyHeaders) => Err(Malformed::TooManyFields),
         Err(error) => Err(Malformed::Head(describe(error))),
     }

@@ -116,8 +116,10 @@ pub enum Malformed {
     /// Trailer fields that break the grammar, or are too many.
     #[error("the trailer fields after the last chunk are malformed")]
     Trailers,
-    /// Bytes between two responses.
-    #[error("bytes arrived that no request had asked for")]
+    /// Bytes behind a response, or between two.
+    #[error(
+        "more bytes came than the response has: a wrong length, a body where there is none, or a second response"
+    )]
     Unasked,
     /// The connection ended within a message, or instead of one.
     #[error("the connection ended before the message did")]

@@ -1,7 +1,7 @@
 //! Requests, as a server reads them.
 
 use super::body::{Body, BodyStep};
-use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version};
+use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version, within_bounds};
 use super::{Framing, Malformed, Version};
 use std::ops::Range;
 
@@ -135,6 +135,7 @@ fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
     if input.is_empty() {
         return Ok(None);
     }
+    let input = within_bounds(input);
     let mut room = field_room();
     let mut request = httparse::Request::new(&mut []);
     let parsed = request.parse_with_uninit_headers(input, &mut room);

@@ -1,7 +1,7 @@
 //! Responses, as a client reads them.
 
 use super::body::{Body, BodyStep};
-use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version};
+use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version, within_bounds};
 use super::{Framing, Malformed, Version};
 use std::ops::Range;
 
@@ -163,9 +163,13 @@ impl ResponseDecoder {
 impl ParsedResponse {
     /// Reads the head at the front of `input`; `None` if it is not whole yet.
     fn parse(input: &[u8]) -> Result<Option<(usize, Self)>, Malformed> {
-        if input.is_empty() {
-            return Ok(None);
+        match input.first() {
+            None => return Ok(None),
+            // Servers pass over empty lines before a request (RFC 9112 §2.2); before a response nothing may stand.
+            Some(b'\r' | b'\n') => return Err(Malformed::Head("an empty line stands before the status")),
+            Some(_) => {}
         }
+        let input = within_bounds(input);
         let mut room = field_room();
         let mut response = httparse::Response::new(&mut []);
         let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
@@ -335,6 +339,10 @@ mod tests {
             ("hello", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
             ("<html>", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
             ("HTTP/2.0 200 OK\r\n\r\n", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
+            ("http/1.1 200 OK\r\n\r\n", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
+            ("\r\nHTTP/1.1 200 OK\r\n\r\n", Malformed::Head("an empty line stands before the status")),
+            ("\n", Malformed::Head("an empty line stands before the status")),
             (
                 "HTTP/1.1 2x0 OK\r\n\r\n",
                 Malformed::Head("the status is not three digits and a printable reason"),

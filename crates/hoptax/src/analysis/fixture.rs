@@ -380,6 +380,7 @@ fn load_record() -> LoadRecord {
             opened: 0,
             reused: REQUESTS,
             closed_by_peer: 0,
+            unasked: 0,
         },
         bytes: Bytes { sent: REQUESTS * 60, received: REQUESTS * 1100, body: REQUESTS * 1024 },
         targets: Vec::new(),

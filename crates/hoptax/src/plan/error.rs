@@ -59,15 +59,20 @@ impl Sources<'_> {
         let place = fault.place.unwrap_or_default();
         let (file, line, excerpt) = match place.source.checked_sub(1) {
             None => {
-                let line = place.line.max(1);
-                (self.file.to_owned(), line, self.text.lines().nth(line as usize - 1).unwrap_or_default())
+                // What is missing at the end stands, to the parser, on a line of its own: it is shown behind the last one.
+                let last = lines(self.text).count().max(1) as u32;
+                let line = place.line.clamp(1, last);
+                (self.file.to_owned(), line, lines(self.text).nth(line as usize - 1).unwrap_or_default())
             }
             Some(index) => {
                 let set = self.sets.get(index as usize).map_or("", String::as_str);
-                (format!("--set {set}"), 0, set)
+                // A value may have several lines.
+                let line = lines(set).nth(place.line.max(1) as usize - 1).unwrap_or_default();
+                (format!("--set {set}"), 0, line)
             }
         };
-        let column = place.column.max(1);
+        let beyond = excerpt.chars().count() as u32 + 1;
+        let column = place.column.clamp(1, beyond);
         // The parser counts blanks after a quoted value as part of it.
         let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
@@ -81,6 +86,21 @@ impl Sources<'_> {
             help: fault.help,
         }
     }
+}
+
+/// The lines of a text as YAML counts them, where a lone carriage return ends one too (YAML 1.2, section 5.4).
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = (!text.is_empty()).then_some(text);
+    std::iter::from_fn(move || {
+        let all = rest?;
+        let Some(end) = all.find(['\r', '\n']) else {
+            rest = None;
+            return Some(all);
+        };
+        let behind = if all[end..].starts_with("\r\n") { end + 2 } else { end + 1 };
+        rest = Some(&all[behind..]).filter(|rest| !rest.is_empty());
+        Some(&all[..end])
+    })
 }
 
 /// One mistake in a plan or a pack: where, what, and how to mend it.

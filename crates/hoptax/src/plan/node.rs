@@ -1,6 +1,6 @@
 //! What was typed, as a tree in which everything knows its place; and `--set`, which edits that tree.
 
-use super::error::{Fault, Place};
+use super::error::{Fault, Place, lines};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 use std::collections::HashMap;
 
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
 
     fn malformed(&self, error: &ScanError) -> Fault {
         let marker = error.marker();
-        let line = self.text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
+        let line = lines(self.text).nth(marker.line().saturating_sub(1)).unwrap_or_default();
         let indent_holds_tab = line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t');
         let help = if indent_holds_tab {
             "indent with blanks; YAML forbids tabs there"

@@ -1,6 +1,7 @@
 //! The one integration binary: the real `hoptax` binary against real gateways.
 
 mod connections;
+mod corpus;
 mod docs;
 mod driver;
 mod examples;

@@ -312,6 +312,24 @@ fn every_mistake_is_told_in_the_order_of_the_lines() {
 
 /// Whatever is typed, the answer is a plan or mistakes that can be shown.
 #[test]
+fn mistakes_point_into_the_text_whatever_ends_its_lines() {
+    // To YAML a lone carriage return ends a line, and what is missing at the end stands behind the last one.
+    for (text, line, column, excerpt) in [
+        ("name: a\rgateways: [nginx]\rload: }\r", 3, 7, "load: }"),
+        ("name: a\r\ngateways: [nginx]\r\nload: }\r\n", 3, 7, "load: }"),
+        ("name: a\r\r\nload: }", 3, 7, "load: }"),
+        ("gateways: [nginx", 1, 17, "gateways: [nginx"),
+        ("gateways: [nginx\n", 1, 17, "gateways: [nginx"),
+    ] {
+        let error = &parsed(text, &[]).unwrap_err().0[0];
+        let told = (error.line, error.column, error.excerpt.as_str());
+        assert_eq!(told, (line, column, excerpt), "{text:?}: {error}");
+    }
+    let error = &parsed(SMALLEST, &["load=[\n{ loop: }"]).unwrap_err().0[0];
+    assert_eq!((error.line, error.excerpt.as_str()), (0, "{ loop: }"), "{error}");
+}
+
+#[test]
 fn damaged_plans_are_refused_without_a_panic() {
     let mut random = hoptax_load::random::Random::new(11);
     let junk: Vec<char> = "[]{}:,-&*!|>'\"%@`#?~\t\r\n \u{feff}é0".chars().collect();

@@ -1,0 +1,71 @@
+//! How much memory a flood takes: that of a process of its own, against one that meets a server which behaves.
+
+use super::floods::floods;
+use super::server::Server;
+use super::{Case, answers, shapes};
+use crate::Outcome::Answered;
+use hoptax_load::event_loop::Choice;
+use hoptax_load::record::LoadRecord;
+use hoptax_load::spec::LoadSpec;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+/// Names the file that holds the load spec of a child; it answers on its standard output, behind [`MARK`].
+const ASKED: &str = "HOPTAX_TEST_SPEC";
+const MARK: &str = "record: ";
+/// Connections of each load: whatever grows with a connection shows this many times.
+const CONNECTIONS: u32 = 8;
+/// What a connection may keep of a response: a head of 64 KiB, and as much again as came with its end, doubled because
+/// vectors grow by doubling.
+const MOST_PER_CONNECTION: u64 = 4 * 64 * 1024;
+/// What two processes that do the same may differ by.
+const NOISE: u64 = 2 << 20;
+
+/// Carries out one load in a process of its own. Started by the other test, and by nobody else.
+#[test]
+#[ignore = "a part of a_flood_leaves_memory_bounded"]
+fn child() {
+    let path = std::env::var(ASKED).expect("started by the other test");
+    let spec: LoadSpec = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("a spec");
+    let record = super::load(spec, "the child").expect("a load");
+    println!("{MARK}{}", serde_json::to_string(&record).expect("a record is JSON"));
+}
+
+fn in_a_child(case: &Case, event_loop: Choice) -> LoadRecord {
+    let server = Server::start(&case.behaviour);
+    let [closed, _] = shapes();
+    let spec = case.spec(server.address, event_loop, closed);
+    let spec = LoadSpec { connections: CONNECTIONS, requests: Some(2 * u64::from(CONNECTIONS)), ..spec };
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(&serde_json::to_vec(&spec).expect("a spec is JSON")).expect("room");
+    let output = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "memory::child", "--ignored", "--nocapture", "--test-threads=1"])
+        .env(ASKED, file.path())
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {text}", case.name);
+    let json = text.lines().find_map(|line| line.split_once(MARK)).expect("a record").1;
+    let record = serde_json::from_str(json).expect("a record");
+    super::adds_up(&record);
+    record
+}
+
+#[test]
+fn a_flood_leaves_memory_bounded() {
+    let good = answers("behaves", Answered(200), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    for event_loop in super::event_loops() {
+        let record = in_a_child(&good, event_loop);
+        let (usual, all) = (record.rss_bytes_max, record.counts.scheduled);
+        assert_eq!(record.counts.ok, all);
+        for case in floods() {
+            let record = in_a_child(&case, event_loop);
+            assert_eq!((record.counts.scheduled, record.counts.ok), (all, 0), "{}", case.name);
+            let more = record.rss_bytes_max.saturating_sub(usual);
+            let most = NOISE + u64::from(CONNECTIONS) * MOST_PER_CONNECTION;
+            println!("{event_loop:?}, {}: {} KiB more than {} KiB", case.name, more / 1024, usual / 1024);
+            assert!(more <= most, "{event_loop:?}, {}: {more} bytes more", case.name);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Responses too many, responses unasked for, and servers that do not accept.
+
+use super::Outcome::{Answered, Fails};
+use super::{REQUESTS, Server, answers, case, event_loops, load, meet, shapes};
+use hoptax_load::LoadError;
+use hoptax_load::record::Cause;
+use rustix::net::{AddressFamily, SocketType};
+use std::net::{SocketAddr, TcpListener};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+#[test]
+fn two_responses_to_one_request() {
+    meet(&[
+        answers("twice the same", Fails(Cause::MalformedResponse), OK.repeat(2)),
+        answers("and a half", Fails(Cause::MalformedResponse), format!("{OK}HTTP/1.1 20")),
+        answers("and garbage", Fails(Cause::MalformedResponse), format!("{OK}\0")),
+        answers("and an empty line", Fails(Cause::MalformedResponse), format!("{OK}\r\n")),
+    ]);
+}
+
+#[test]
+fn what_comes_unasked_is_not_taken_for_a_response() {
+    // At this pace the second response is there before the next request: it costs its connection, and no request.
+    let case = case("and another one later", Answered(200), |peer| {
+        if peer.request() && peer.write(OK) {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            peer.write(OK);
+            peer.until_gone();
+        }
+    });
+    for event_loop in event_loops() {
+        let server = Server::start(&case.behaviour);
+        let [_, open] = shapes();
+        let mut spec = case.spec(server.address, event_loop, open);
+        spec.shape = hoptax_load::spec::Shape::Open {
+            rate: hoptax_load::spec::Rate::Fixed(2.0),
+            arrivals: hoptax_load::spec::Arrivals::Constant,
+        };
+        spec.connections = 1;
+        let record = load(spec, case.name).expect("a load");
+        case.check(&record);
+        assert_eq!(record.connections.reused, 0, "{:?}", record.connections);
+        assert!(record.connections.unasked >= REQUESTS - 1, "{:?}", record.connections);
+    }
+}
+
+#[test]
+fn a_server_that_answers_before_it_is_asked_is_told() {
+    let mut case = case("answers first", Answered(200), |peer| {
+        peer.write(OK);
+        peer.until_gone();
+    });
+    // It answers once, and never again.
+    case.timeout = super::IMPATIENT;
+    for event_loop in event_loops() {
+        for shape in shapes() {
+            let server = Server::start(&case.behaviour);
+            // On a connection made for a request, it is a race whether the response is there before it; that the server
+            // speaks unasked shows on those that were made beforehand.
+            match load(case.spec(server.address, event_loop, shape), case.name) {
+                Ok(record) => {
+                    super::adds_up(&record);
+                    assert!(record.connections.unasked > 0, "{:?}", record.connections);
+                }
+                Err(LoadError::NoConnection { cause, .. }) => assert!(cause.contains("unasked"), "{cause}"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+/// A listener with the least backlog there is. It accepts nothing.
+fn listener() -> (TcpListener, SocketAddr) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+    rustix::net::listen(&socket, 0).expect("a listener");
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().expect("bound");
+    (listener, address)
+}
+
+#[test]
+fn a_backlog_that_is_full() {
+    for event_loop in event_loops() {
+        for shape in shapes() {
+            let (listener, address) = listener();
+            let case = case("accepts nothing", Fails(Cause::ConnectTimeout), |_| {});
+            let mut spec = case.spec(address, event_loop, shape);
+            (spec.connections, spec.requests) = (8, Some(16));
+            // The kernel completes the first connections by itself; the others wait for a place in the backlog.
+            let record = load(spec, case.name).expect("some connections stand");
+            super::adds_up(&record);
+            let causes: Vec<Cause> = record.counts.causes.keys().copied().collect();
+            assert_eq!(causes, [Cause::ConnectTimeout, Cause::ResponseTimeout], "{:?}", record.counts);
+            assert_eq!((record.counts.ok, record.counts.timeouts), (0, 16));
+            assert!(record.connections.established < 8);
+            drop(listener);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_accepts_late() {
+    for event_loop in event_loops() {
+        let (listener, address) = listener();
+        let server = std::thread::spawn(move || {
+            let mut served = 0;
+            while served < REQUESTS {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                let (mut connection, _) = listener.accept().expect("a client");
+                use std::io::{Read as _, Write as _};
+                let mut buffer = [0; 1024];
+                while served < REQUESTS && matches!(connection.read(&mut buffer), Ok(1..)) {
+                    served += u64::from(connection.write_all(OK.as_bytes()).is_ok());
+                }
+            }
+        });
+        let case = case("accepts late", Answered(200), |_| {});
+        let [closed, _] = shapes();
+        let mut spec = case.spec(address, event_loop, closed);
+        spec.connections = 1;
+        let record = load(spec, case.name).expect("a load");
+        case.check(&record);
+        server.join().expect("served all");
+    }
+}

@@ -1,0 +1,144 @@
+//! A server that does to each connection what it is told to.
+
+use rustix::net::sockopt::set_socket_linger;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// What a server does to a connection, from accepting it until it closes it by returning.
+pub(crate) type Behaviour = Arc<dyn Fn(&mut Peer) + Send + Sync>;
+
+/// A server with a thread per connection.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    /// Whole requests that were read.
+    pub(crate) requests: Arc<AtomicU64>,
+}
+
+impl Server {
+    pub(crate) fn start(behaviour: &Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let (stop, requests) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let server = Self { address, stop: Arc::clone(&stop), requests: Arc::clone(&requests) };
+        let behaviour = Arc::clone(behaviour);
+        thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                // Fails only for a connection that is over already.
+                let _ = connection.set_nodelay(true);
+                let behaviour = Arc::clone(&behaviour);
+                let (requests, stop) = (Arc::clone(&requests), Arc::clone(&stop));
+                thread::spawn(move || behaviour(&mut Peer { connection, requests, stop, head: Vec::new() }));
+            }
+        });
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the listener, so that it sees the flag. If it is gone already, so much the better.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// One connection, from the server's side. Whatever the client does to it, nothing here panics: it has its own count.
+pub(crate) struct Peer {
+    connection: TcpStream,
+    requests: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    /// The head of the last request.
+    pub(crate) head: Vec<u8>,
+}
+
+impl Peer {
+    /// Reads a request, its body included; `false` when there are no more.
+    pub(crate) fn request(&mut self) -> bool {
+        let length = self.request_head() && {
+            let head = String::from_utf8_lossy(&self.head).to_ascii_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+            self.skip(length.unwrap_or(0))
+        };
+        self.requests.fetch_add(u64::from(length), Ordering::Relaxed);
+        length
+    }
+
+    /// Reads the head of a request and nothing behind it.
+    pub(crate) fn request_head(&mut self) -> bool {
+        self.head.clear();
+        let mut byte = [0];
+        while !self.head.ends_with(b"\r\n\r\n") {
+            match self.connection.read(&mut byte) {
+                Ok(1) => self.head.push(byte[0]),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn skip(&mut self, mut length: usize) -> bool {
+        let mut buffer = vec![0; 1 << 16];
+        while length > 0 {
+            let most = length.min(buffer.len());
+            match self.connection.read(&mut buffer[..most]) {
+                Ok(0) | Err(_) => return false,
+                Ok(count) => length -= count,
+            }
+        }
+        true
+    }
+
+    /// Writes; `false` when the client has gone.
+    pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.connection.write_all(bytes.as_ref()).is_ok()
+    }
+
+    /// Writes one byte after the other, each as a segment of its own.
+    pub(crate) fn trickle(&mut self, bytes: impl AsRef<[u8]>, pause: Duration) -> bool {
+        bytes.as_ref().chunks(1).all(|byte| {
+            let written = self.write(byte);
+            thread::sleep(pause);
+            written
+        })
+    }
+
+    /// Writes `piece` again and again until the client has gone: tens of MiB a second, which leaves the machine to others.
+    pub(crate) fn flood(&mut self, piece: impl AsRef<[u8]>) {
+        let many = piece.as_ref().repeat((1 << 16) / piece.as_ref().len() + 1);
+        while self.write(&many) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Ends its own side and keeps the other open.
+    pub(crate) fn half_close(&mut self) {
+        let _ = self.connection.shutdown(Shutdown::Write);
+    }
+
+    /// Reads nothing and keeps the connection until the server is dropped. (That the client has closed it cannot be seen
+    /// behind what has not been read.)
+    pub(crate) fn ignore(&mut self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Reads on until the client has gone.
+    pub(crate) fn until_gone(&mut self) {
+        let mut buffer = [0; 4096];
+        while matches!(self.connection.read(&mut buffer), Ok(1..)) {}
+    }
+
+    /// Makes the end of the connection a reset: nothing is sent on, nothing is waited for.
+    pub(crate) fn reset(&mut self) {
+        set_socket_linger(&self.connection, Some(Duration::ZERO)).expect("a socket");
+    }
+}

@@ -1,0 +1,90 @@
+//! The chunked coding: what we write is read back, and whatever is read to its end means the same to a plain decoder.
+
+use hoptax_wire::http1::{MAX_CHUNK_LINE, ResponseDecoder, Step, chunk_size_line};
+
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// `input` is a chunked body, and, apart from that, data to be written as one.
+pub fn holds(input: &[u8]) {
+    if let Some((body, consumed)) = decode(input) {
+        assert_eq!(plainly(input), Some((body, consumed)), "a plain decoder sees something else");
+    }
+    let (encoded, data) = encode(input);
+    assert_eq!(decode(&encoded), Some((data, encoded.len())), "what was written is not what is read");
+}
+
+/// The body, and the bytes that it took; `None` where it has no end or is malformed.
+fn decode(input: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let mut decoder = ResponseDecoder::new();
+    decoder.begin(false);
+    decoder.advance(HEAD).expect("a head");
+    let (mut at, mut body) = (0, Vec::new());
+    loop {
+        match decoder.advance(&input[at..]).ok()? {
+            Step::NeedMore => return None,
+            Step::Body { consumed, data } => {
+                body.extend_from_slice(&input[at..][data]);
+                at += consumed;
+            }
+            Step::End { consumed, .. } => return Some((body, at + consumed)),
+            Step::Interim { .. } | Step::Head { .. } => panic!("a second head"),
+        }
+    }
+}
+
+/// The grammar of RFC 9112 §7.1 to the letter, but for what stands in extensions and trailers; on whole input.
+fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let line_end = |at: usize| input[at..].windows(2).position(|pair| pair == b"\r\n").map(|end| at + end);
+    let (mut at, mut body) = (0, Vec::new());
+    loop {
+        let end = line_end(at)?;
+        let line = std::str::from_utf8(input[at..end].split(|&byte| byte == b';').next()?).ok()?;
+        let size = usize::from_str_radix(line.trim_end_matches([' ', '\t']), 16).ok()?;
+        at = end + 2;
+        if size == 0 {
+            break;
+        }
+        body.extend_from_slice(input.get(at..at.checked_add(size)?)?);
+        at += size;
+        if input.get(at..at + 2)? != b"\r\n" {
+            return None;
+        }
+        at += 2;
+    }
+    trailers_end(input, at).map(|end| (body, end))
+}
+
+/// Behind the empty line that ends the trailers. Their lines may end with a lone LF (RFC 9112 §2.2 lets a recipient take it).
+fn trailers_end(input: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        let length = input[at..].iter().position(|&byte| byte == b'\n')? + 1;
+        let line = &input[at..at + length];
+        at += length;
+        if matches!(line, b"\n" | b"\r\n") {
+            return Some(at);
+        }
+    }
+}
+
+/// `input` taken for chunks: each begins with a byte that says how long it is and what extension it has.
+fn encode(mut input: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (mut encoded, mut data) = (Vec::new(), Vec::new());
+    while let Some((&first, rest)) = input.split_first() {
+        let (chunk, behind) = rest.split_at(usize::from(first).min(rest.len()));
+        input = behind;
+        if chunk.is_empty() {
+            continue;
+        }
+        chunk_size_line(&mut encoded, chunk.len());
+        if first & 1 == 1 {
+            encoded.truncate(encoded.len() - 2);
+            let length = usize::from(first) * (MAX_CHUNK_LINE - 64) / 255;
+            encoded.extend(format!(" ;x=\"{}\"\r\n", "y".repeat(length)).bytes());
+        }
+        encoded.extend_from_slice(chunk);
+        encoded.extend_from_slice(b"\r\n");
+        data.extend_from_slice(chunk);
+    }
+    encoded.extend_from_slice(b"0\r\nx-sum: 1\r\n\r\n");
+    (encoded, data)
+}

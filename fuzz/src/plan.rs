@@ -1,0 +1,58 @@
+//! Plans: no text makes the parser panic, and a mistake always points into what was typed.
+
+use hoptax::plan::{Context, PackInfo, PlanError, parse};
+use std::path::PathBuf;
+
+/// Text of a plan; what follows each NUL is a `--set`.
+pub fn holds(input: &[u8]) {
+    let Ok(typed) = std::str::from_utf8(input) else { return };
+    let mut parts = typed.split('\0');
+    let text = parts.next().unwrap_or_default();
+    let sets: Vec<String> = parts.map(str::to_owned).collect();
+    let pack = |name: &str, features: &[&str]| PackInfo {
+        name: name.to_owned(),
+        features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+    };
+    let context = Context {
+        cpus: 2,
+        known: vec![pack("nginx", &["key-auth", "rate-limit"]), pack("haproxy", &[]), pack("envoy", &[])],
+        directory: PathBuf::from("no-such-directory"),
+    };
+    match parse("plan.yaml", text, &sets, &context) {
+        Ok(plan) => {
+            assert!(!plan.load.is_empty() && plan.trials > 0);
+            let json = serde_json::to_string(&plan).expect("a plan is JSON");
+            serde_json::from_str::<hoptax::plan::Plan>(&json).expect("a plan that was written is read");
+        }
+        Err(errors) => {
+            assert!(!errors.0.is_empty());
+            errors.0.iter().for_each(|error| points_inside(error, text, &sets));
+            assert!(errors.to_string().contains(&errors.0[0].message));
+        }
+    }
+}
+
+fn points_inside(error: &PlanError, text: &str, sets: &[String]) {
+    assert!(!error.message.is_empty());
+    // In YAML a lone carriage return ends a line, too.
+    let lines = |text: &str| -> Vec<String> {
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        text.lines().map(str::to_owned).collect()
+    };
+    let line = if error.line == 0 {
+        let set = error.file.strip_prefix("--set ").unwrap_or_else(|| panic!("a line: {error:?}"));
+        assert!(sets.iter().any(|given| given == set), "{error:?}");
+        let shown = |line: &String| line.replace('\t', " ").trim_end() == error.excerpt;
+        lines(set).into_iter().find(shown).unwrap_or_default()
+    } else {
+        assert_eq!(error.file, "plan.yaml");
+        let line = lines(text).into_iter().nth(error.line as usize - 1);
+        line.unwrap_or_else(
+            || if error.line == 1 { String::new() } else { panic!("no such line: {error:?}") },
+        )
+    };
+    let room = line.chars().count() + 1;
+    assert!((1..=room).contains(&(error.column as usize)), "{error:?} in {line:?}");
+    let room = (room - error.column as usize).max(1);
+    assert!((1..=room).contains(&(error.span as usize)), "{error:?} in {line:?}");
+}

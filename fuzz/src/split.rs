@@ -1,0 +1,76 @@
+//! Input that comes in pieces: how it is cut must have no bearing on what is read from it.
+
+/// Places at which input is cut in two: all of them where it is short, and evenly spread ones where it is long.
+const CUTS: usize = 64;
+
+/// What a decoder said, with the parts of one body put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    Head(String),
+    Body(Vec<u8>),
+    End(bool),
+    Malformed(String),
+}
+
+/// One step of a decoder: the bytes it consumed, and what it said; `None`: it wants more.
+pub(crate) type Step = Option<(usize, Option<Event>)>;
+
+/// Feeds `pieces` to a decoder as a connection does: what is not consumed is kept, and stands before the next piece.
+pub(crate) fn events(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Step) -> Vec<Event> {
+    let mut events: Vec<Event> = Vec::new();
+    let mut kept: Vec<u8> = Vec::new();
+    for piece in pieces {
+        kept.extend_from_slice(piece);
+        let mut idle = 0;
+        while let Some((consumed, event)) = step(&kept) {
+            assert!(consumed <= kept.len(), "{consumed} bytes consumed of {}", kept.len());
+            idle = if consumed == 0 { idle + 1 } else { 0 };
+            assert!(idle < 4, "no progress");
+            kept.drain(..consumed);
+            let malformed = matches!(event, Some(Event::Malformed(_)));
+            add(&mut events, event);
+            if malformed {
+                return events;
+            }
+        }
+    }
+    events
+}
+
+fn add(events: &mut Vec<Event>, event: Option<Event>) {
+    match (events.last_mut(), event) {
+        (_, None) => {}
+        (_, Some(Event::Body(data))) if data.is_empty() => {}
+        (Some(Event::Body(earlier)), Some(Event::Body(data))) => earlier.extend(data),
+        (_, Some(event)) => events.push(event),
+    }
+}
+
+/// Asserts that `read` finds in `input` the same whole, byte by byte, and cut in two; and that bytes behind it add to what
+/// was found, and change none of it. Returns that.
+pub(crate) fn same_however_cut(input: &[u8], read: impl Fn(&[&[u8]]) -> Vec<Event>) -> Vec<Event> {
+    let whole = read(&[input]);
+    let bytes: Vec<&[u8]> = input.chunks(1).collect();
+    assert_eq!(read(&bytes), whole, "byte by byte");
+    for cut in (0..input.len()).step_by(input.len().div_ceil(CUTS).max(1)) {
+        let (left, right) = input.split_at(cut);
+        assert_eq!(read(&[left, right]), whole, "cut at {cut}");
+        assert_begins(&whole, &read(&[left]), "the front of the input");
+    }
+    for behind in [&b"\r\n"[..], b"HTTP/1.1 200 OK\r\n\r\n", b"\0"] {
+        assert_begins(&read(&[input, behind]), &whole, "with bytes behind it");
+    }
+    whole
+}
+
+/// Whether `all` begins with `front`, whose last body may go on.
+fn assert_begins(all: &[Event], front: &[Event], how: &str) {
+    let begins = match front.split_last() {
+        Some((Event::Body(part), before)) => match all.get(before.len()) {
+            Some(Event::Body(more)) => all.starts_with(before) && more.starts_with(part),
+            _ => false,
+        },
+        _ => all.starts_with(front),
+    };
+    assert!(begins, "{how}: {front:?} does not begin {all:?}");
+}

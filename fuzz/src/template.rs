@@ -1,0 +1,36 @@
+//! Templates: no text makes the parser panic, mistakes point into the text, and what passes for a place stays in it.
+
+use hoptax_load::template::{Place, check, files_named};
+use std::collections::BTreeMap;
+
+/// First byte: the place. Then the text, and behind a NUL the content of the file `tokens`.
+pub fn holds(input: &[u8]) {
+    let Some((place, rest)) = input.split_first() else { return };
+    let Ok(rest) = std::str::from_utf8(rest) else { return };
+    let place = [Place::Path, Place::Header, Place::Body][usize::from(place % 3)];
+    let (text, content) = rest.split_once('\0').unwrap_or((rest, "one\ntwo\n"));
+    let files = BTreeMap::from([("tokens".to_owned(), content.to_owned())]);
+    let named = files_named(text);
+    let (checked, anywhere) = (check(text, place, &files), check(text, Place::Body, &files));
+    for error in [named.as_ref().err(), checked.as_ref().err(), anywhere.as_ref().err()].into_iter().flatten()
+    {
+        assert!(text.is_char_boundary(error.at), "{error:?} in {text:?}");
+        assert!(!error.message.is_empty() && !error.help.is_empty(), "{error:?}");
+    }
+    if checked.is_err() {
+        return;
+    }
+    assert_eq!(anywhere, Ok(()), "whatever fits elsewhere fits in a body");
+    let named = named.expect("what can be checked can be read");
+    assert!(named.iter().all(|name| name == "tokens"), "{named:?}");
+    if place != Place::Body && !text.contains("base64") {
+        // What is not part of a template stands there as it is, and so do the lines of a file.
+        let lines = if named.is_empty() { "" } else { content.trim_end() };
+        let control = |line: &str| line.contains(['\0', '\r', '\x1b', '\x7f']);
+        assert!(!control(text) && !text.contains('\n'), "{text:?}");
+        assert!(!lines.lines().any(control), "{lines:?}");
+    }
+    if place == Place::Path {
+        assert!(text.starts_with(['/', '{']), "{text:?}");
+    }
+}
