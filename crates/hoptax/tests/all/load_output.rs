@@ -46,7 +46,7 @@ fn files_are_written_beside_the_summary() {
     let read = |file: &str| std::fs::read_to_string(file).expect("written");
     let case: Value = serde_json::from_str(&read(&json)).expect("one JSON document");
     assert_eq!((&case["counts"]["completed"], &case["url"]), (&300.into(), &url.clone().into()));
-    let last = read(&hgrm).lines().filter(|line| !line.starts_with('#')).next_back().map(str::to_owned);
+    let last = read(&hgrm).lines().rfind(|line| !line.starts_with('#')).map(str::to_owned);
     let last = last.expect("rows");
     assert!(last.ends_with("1.000000000000        300"), "{last}");
     let fortio: Value = serde_json::from_str(&read(&fortio)).expect("JSON");

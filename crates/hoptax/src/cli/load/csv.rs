@@ -1,6 +1,7 @@
 //! `--csv`: the load in time, one row per window. Times are microseconds; a field is empty where nothing was answered.
 
 use super::output::Made;
+use hoptax_load::histogram::Encoded;
 use hoptax_load::record::{WINDOW_NS, Window};
 use std::io::Write;
 
@@ -36,7 +37,7 @@ fn row(start: u64, length: u64, window: &Window) -> anyhow::Result<String> {
     for count in [window.sent, window.completed, window.ok, window.timeouts, window.errors] {
         row.push_str(&format!(",{count}"));
     }
-    let Some(histogram) = window.response_time.as_ref().map(|encoded| encoded.decode()).transpose()? else {
+    let Some(histogram) = window.response_time.as_ref().map(Encoded::decode).transpose()? else {
         return Ok(row + ",,,,,");
     };
     let at = |quantile| histogram.value_at_quantile(quantile) as f64;
@@ -49,7 +50,7 @@ fn row(start: u64, length: u64, window: &Window) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_load::histogram::{Encoded, WINDOW_DIGITS, empty};
+    use hoptax_load::histogram::{WINDOW_DIGITS, empty};
 
     #[test]
     fn each_row_has_each_column() {

@@ -64,13 +64,8 @@ mod tests {
         assert!(rows.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][3] <= pair[1][3]), "{text}");
         let median = rows.iter().find(|row| row[1] >= 0.5).expect("a median");
         assert!((median[0] - 500.0).abs() < 1.0 && median[2] >= 500.0, "{median:?}");
-        let end: Vec<&str> = text
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .next_back()
-            .expect("rows")
-            .split_whitespace()
-            .collect();
+        let end: Vec<&str> =
+            text.lines().rfind(|line| !line.starts_with('#')).expect("rows").split_whitespace().collect();
         assert_eq!(end[1..], ["1.000000000000", "1000"], "{text}");
         assert!(
             text.contains("#[Max     =     1000.") && text.contains("Total count    =         1000]"),

@@ -58,10 +58,8 @@ fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String,
         }
         let wrong = |error: TemplateError| BadInput(format!("{what}: {error}"));
         for name in template::files_named(text).map_err(wrong)? {
-            if !files.contains_key(&name) {
-                let lines = read_text(&format!("{{{{line {name}}}}}"), Path::new(&name))?;
-                files.insert(name, lines);
-            }
+            let lines = read_text(&format!("{{{{line {name}}}}}"), Path::new(&name))?;
+            files.insert(name, lines);
         }
         template::check(text, place, &files).map_err(wrong)?;
     }

@@ -203,7 +203,10 @@ fn connections_go_where_they_are_sent() {
     let socket = directory.path().join("app.sock");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
     let to = format!("unix:{}", socket.display());
-    assert_eq!(addresses(&format!("load http://nowhere.invalid/ --unix {}", socket.display())), [to.clone()]);
+    assert_eq!(
+        addresses(&format!("load http://nowhere.invalid/ --unix {}", socket.display())),
+        std::slice::from_ref(&to)
+    );
     assert_eq!(addresses(&format!("load http://nowhere.invalid/ --connect-to {to}")), [to]);
     let spec = typed("load http://127.0.0.1/ --source 127.0.0.2,127.0.0.3 --http 1.0 --no-keepalive")
         .expect("right");

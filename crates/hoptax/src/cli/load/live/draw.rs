@@ -220,13 +220,13 @@ fn table(sheet: &mut Sheet<'_>, model: &Model) {
     const LEFT: usize = 34;
     let (now, overall) = (model.times_now(), model.times_overall());
     let mut rows = vec![(format!("{:5}{:>12}{:>12}", "", "last second", "so far"), DIM)];
-    let of: [(&str, fn(&Times) -> u64); 4] =
-        [("p50", |t| t.p50), ("p90", |t| t.p90), ("p99", |t| t.p99), ("max", |t| t.max)];
-    for (name, value) in of {
-        let text = |times: &Option<Times>| {
-            times.as_ref().map_or_else(|| "-".to_owned(), |times| time(value(times) as f64))
-        };
-        rows.push((format!("{name:5}{:>12}{:>12}", text(&now), text(&overall)), Style::new()));
+    let told = |times: Option<Times>| match times {
+        None => ["-"; 4].map(str::to_owned),
+        Some(Times { p50, p90, p99, max }) => [p50, p90, p99, max].map(|ns| time(ns as f64)),
+    };
+    let (now, overall) = (told(now), told(overall));
+    for ((name, now), overall) in ["p50", "p90", "p99", "max"].iter().zip(now).zip(overall) {
+        rows.push((format!("{name:5}{now:>12}{overall:>12}"), Style::new()));
     }
     let mut right = outcomes(model, rows.len() - 1).into_iter();
     for (left, style) in rows {
