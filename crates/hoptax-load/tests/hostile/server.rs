@@ -4,7 +4,7 @@ use rustix::net::sockopt::set_socket_linger;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -15,16 +15,14 @@ pub(crate) type Behaviour = Arc<dyn Fn(&mut Peer) + Send + Sync>;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     stop: Arc<AtomicBool>,
-    /// Whole requests that were read.
-    pub(crate) requests: Arc<AtomicU64>,
 }
 
 impl Server {
     pub(crate) fn start(behaviour: &Behaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
-        let (stop, requests) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let server = Self { address, stop: Arc::clone(&stop), requests: Arc::clone(&requests) };
+        let stop = Arc::new(AtomicBool::new(false));
+        let server = Self { address, stop: Arc::clone(&stop) };
         let behaviour = Arc::clone(behaviour);
         thread::spawn(move || {
             for connection in listener.incoming().flatten() {
@@ -34,8 +32,8 @@ impl Server {
                 // Fails only for a connection that is over already.
                 let _ = connection.set_nodelay(true);
                 let behaviour = Arc::clone(&behaviour);
-                let (requests, stop) = (Arc::clone(&requests), Arc::clone(&stop));
-                thread::spawn(move || behaviour(&mut Peer { connection, requests, stop, head: Vec::new() }));
+                let stop = Arc::clone(&stop);
+                thread::spawn(move || behaviour(&mut Peer { connection, stop, head: Vec::new() }));
             }
         });
         server
@@ -53,7 +51,6 @@ impl Drop for Server {
 /// One connection, from the server's side. Whatever the client does to it, nothing here panics: it has its own count.
 pub(crate) struct Peer {
     connection: TcpStream,
-    requests: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     /// The head of the last request.
     pub(crate) head: Vec<u8>,
@@ -62,13 +59,11 @@ pub(crate) struct Peer {
 impl Peer {
     /// Reads a request, its body included; `false` when there are no more.
     pub(crate) fn request(&mut self) -> bool {
-        let length = self.request_head() && {
+        self.request_head() && {
             let head = String::from_utf8_lossy(&self.head).to_ascii_lowercase();
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
             self.skip(length.unwrap_or(0))
-        };
-        self.requests.fetch_add(u64::from(length), Ordering::Relaxed);
-        length
+        }
     }
 
     /// Reads the head of a request and nothing behind it.
