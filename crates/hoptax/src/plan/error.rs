@@ -57,27 +57,25 @@ impl Sources<'_> {
 
     fn error(&self, fault: Fault) -> PlanError {
         let place = fault.place.unwrap_or_default();
-        let (file, line, excerpt) = match place.source.checked_sub(1) {
-            None => {
-                // What is missing at the end stands, to the parser, on a line of its own: it is shown behind the last one.
-                let last = lines(self.text).count().max(1) as u32;
-                let line = place.line.clamp(1, last);
-                (self.file.to_owned(), line, lines(self.text).nth(line as usize - 1).unwrap_or_default())
-            }
+        let (file, text) = match place.source.checked_sub(1) {
+            None => (self.file.to_owned(), self.text),
             Some(index) => {
                 let set = self.sets.get(index as usize).map_or("", String::as_str);
-                // A value may have several lines.
-                let line = lines(set).nth(place.line.max(1) as usize - 1).unwrap_or_default();
-                (format!("--set {set}"), 0, line)
+                (format!("--set {set}"), set)
             }
         };
+        let last = lines(text).count().max(1) as u32;
+        let line = place.line.clamp(1, last);
+        let excerpt = lines(text).nth(line as usize - 1).unwrap_or_default();
         let beyond = excerpt.chars().count() as u32 + 1;
-        let column = place.column.clamp(1, beyond);
+        // What is missing at the end stands, to the parser, on a line of its own: it is shown behind the last one.
+        let column = if place.line > last { beyond } else { place.column.clamp(1, beyond) };
         // The parser counts blanks after a quoted value as part of it.
         let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
             file,
-            line,
+            // Of an argument the line says nothing.
+            line: if place.source == 0 { line } else { 0 },
             column,
             span: (typed.trim_end().chars().count() as u32).max(1),
             // A tab is wider on the screen than in the count of columns; a blank keeps the caret below its character.
