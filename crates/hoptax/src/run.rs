@@ -283,6 +283,7 @@ impl Flow<'_> {
         let requests = Requests {
             targets: trial::targets(self.run.plan, &self.run.contents, direct),
             files: self.run.contents.files.clone(),
+            versions: trial::versions(self.run.plan),
         };
         match self.traffic.verify(&requests, self.run.plan.timeout.total, direct, via) {
             Ok(()) => Ok(service),

@@ -511,7 +511,8 @@ fn a_large_request_and_a_large_response_pass_whole() {
     let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
     spec.targets[0].body = vec![b'y'; LARGE];
     // The head's length is taken off, so that the server's count is exact.
-    let request = crate::target::first_request(&spec.targets[0], &spec.files, 0).expect("fit to be sent");
+    let request =
+        crate::target::first_request(&spec.targets[0], &spec.files, 0, spec.http).expect("fit to be sent");
     let head = request.len() - LARGE;
     spec.targets[0].body.truncate(LARGE + 1 - head);
     spec.duration_ns = 60_000 * MILLISECOND;

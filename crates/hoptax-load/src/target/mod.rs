@@ -14,7 +14,7 @@ pub use error::{Part, TargetError, check};
 pub(crate) use mix::{Mix, Requests};
 
 use crate::checks::{self, Checks};
-use crate::spec::TargetSpec;
+use crate::spec::{HttpVersion, TargetSpec};
 use crate::template::{Files, Place, Program, Takes, Values, push_decimal};
 use encoding::Encoding;
 use hoptax_wire::http1::is_token;
@@ -269,8 +269,8 @@ impl TargetSpec {
     }
 }
 
-/// The bytes of the first request, in HTTP/1.1, that a load with this target alone and this seed sends: for asking once what a load will
-/// ask many times.
+/// The bytes of the first request that a load with this target alone, this seed and this version of HTTP sends, where
+/// connections are used again: for asking once what a load will ask many times.
 ///
 /// # Errors
 /// As [`check`].
@@ -278,7 +278,9 @@ pub fn first_request(
     target: &TargetSpec,
     files: &BTreeMap<String, String>,
     seed: u64,
+    version: HttpVersion,
 ) -> Result<Vec<u8>, TargetError> {
-    let mix = Mix::new(std::slice::from_ref(target), files, seed, Protocol::default())?;
+    let protocol = Protocol { version, per_connection: None };
+    let mix = Mix::new(std::slice::from_ref(target), files, seed, protocol)?;
     Ok(Requests::new(&mix, (0, 1)).next(0, 1).to_vec())
 }

@@ -122,8 +122,13 @@ fn the_content_length_is_that_of_each_body() {
 #[test]
 fn the_first_request_is_what_a_load_sends_first() {
     let target = get("/{{uuid}}/{{random 1 1000000}}/{{line tokens}}", &[]);
-    let first = first_request(&target, &files(), 3).expect("fit to be sent");
-    assert_eq!(String::from_utf8(first).as_deref(), Ok(requests(&[target], 1)[0].as_str()));
+    let first = |version| {
+        let bytes = first_request(&target, &files(), 3, version).expect("fit to be sent");
+        String::from_utf8(bytes).expect("text")
+    };
+    assert_eq!(first(HttpVersion::Http11), requests(std::slice::from_ref(&target), 1)[0]);
+    let old = first(HttpVersion::Http10);
+    assert!(old.contains(" HTTP/1.0\r\n") && old.contains("\r\nconnection: keep-alive\r\n"), "{old}");
 }
 
 fn weighted(name: &str, weight: u32) -> TargetSpec {

@@ -135,7 +135,7 @@ fn stages(rate: &Rate) -> Option<Vec<LoadStage>> {
 }
 
 /// A rate with its thousands apart; with its fraction where it has one.
-fn grouped(rate: f64) -> String {
+pub(super) fn grouped(rate: f64) -> String {
     let text = rate.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let mut grouped = String::new();

@@ -1,13 +1,13 @@
 //! Before anything is timed: does a gateway answer as direct does?
 //!
-//! One real request of each target goes to both, templates expanded once for the two. Status, body and the headers that
+//! One real request of each target, in each version of HTTP that the load asks for, goes to both, templates expanded once for the two. Status, body and the headers that
 //! matter must be the same; a gateway may add headers, but not content encodings. What a hop is free to change is not
 //! compared: see [`HOP_BY_HOP`]. Both must be as the target expects, where it says what.
 
 mod expected;
 
 use crate::record::{Failure, Stage};
-use hoptax_load::spec::TargetSpec;
+use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_wire::http1::{ResponseDecoder, Step, fields};
 use std::collections::BTreeMap;
@@ -60,15 +60,17 @@ pub struct Requests {
     pub targets: Vec<TargetSpec>,
     /// Files that their templates take lines from, by name.
     pub files: BTreeMap<String, String>,
+    /// Versions of HTTP that each is asked in.
+    pub versions: Vec<HttpVersion>,
 }
 
 impl From<TargetSpec> for Requests {
     fn from(target: TargetSpec) -> Self {
-        Self { targets: vec![target], files: BTreeMap::new() }
+        Self { targets: vec![target], files: BTreeMap::new(), versions: vec![HttpVersion::Http11] }
     }
 }
 
-/// Sends one request of each target to both and compares; `timeout` is for each answer.
+/// Sends one request of each target, in each version of HTTP, to both and compares; `timeout` is for each answer.
 ///
 /// # Errors
 /// If either cannot be asked, they answer differently, or not as the target expects; with both answers.
@@ -78,21 +80,32 @@ pub fn verify(
     requests: &Requests,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    for target in &requests.targets {
-        let failed = match target::first_request(target, &requests.files, SEED) {
-            Ok(bytes) => compare(direct, gateway, &Asked { target, bytes }, timeout),
-            Err(error) => Err(Failure {
-                stage: Stage::Verify,
-                message: format!("it cannot be asked for: {error}"),
-                detail: String::new(),
-            }),
-        };
-        failed.map_err(|failure| match requests.targets.len() {
-            1 => failure,
-            _ => Failure { message: format!("target {}: {}", target.name, failure.message), ..failure },
-        })?;
+    for version in &requests.versions {
+        for target in &requests.targets {
+            let outcome = match target::first_request(target, &requests.files, SEED, *version) {
+                Ok(bytes) => compare(direct, gateway, &Asked { target, bytes }, timeout),
+                Err(error) => Err(Failure {
+                    stage: Stage::Verify,
+                    message: format!("it cannot be asked for: {error}"),
+                    detail: String::new(),
+                }),
+            };
+            outcome.map_err(|failure| Failure {
+                message: format!("{}{}", which(requests, target, *version), failure.message),
+                ..failure
+            })?;
+        }
     }
     Ok(())
+}
+
+/// Which of the requests is spoken of, as far as that needs saying.
+fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> String {
+    let version = if version == HttpVersion::Http10 { "over HTTP/1.0: " } else { "" };
+    match requests.targets.len() {
+        1 => version.to_owned(),
+        _ => format!("{version}target {}: ", target.name),
+    }
 }
 
 fn compare(
@@ -173,7 +186,7 @@ impl Asked<'_> {
 /// # Errors
 /// If there is no connection, no whole answer within `timeout`, or what comes is not HTTP/1.x.
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
-    let bytes = target::first_request(target, &BTreeMap::new(), SEED)?;
+    let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
     Asked { target, bytes }.of(address, timeout)
 }
 

@@ -74,7 +74,8 @@ impl Sources<'_> {
         let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
             file,
-            line,
+            // Of an argument the line says nothing.
+            line: if place.source == 0 { line } else { 0 },
             column,
             span: (typed.trim_end().chars().count() as u32).max(1),
             // A tab is wider on the screen than in the count of columns; a blank keeps the caret below its character.

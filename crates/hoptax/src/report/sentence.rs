@@ -5,6 +5,7 @@ use super::model::Summary;
 use crate::analysis::stats::Estimate;
 use crate::analysis::{Analysis, Case, Difference, Load, Severity, TaxMetric};
 use crate::record::{DIRECT, RunRecord};
+use hoptax_load::spec::HttpVersion;
 
 /// One summary per gateway of the plan, the least tax first and those without one last.
 pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
@@ -233,18 +234,26 @@ pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
 
 fn place(load: &Load) -> String {
     let plural = if load.connections == 1 { "" } else { "s" };
+    let connections = format!("{} connection{plural}{}", load.connections, manner(load));
     let rate = load.rate.map(|rate| format!("{}/s", super::format::number(rate)));
     match (rate, &load.stages) {
-        (Some(rate), None) => format!("at {rate} over {} connection{plural}", load.connections),
+        (Some(rate), None) => format!("at {rate} over {connections}"),
         (Some(rate), Some(stages)) => {
-            format!(
-                "over {} stages at {rate} on average over {} connection{plural}",
-                stages.len(),
-                load.connections
-            )
+            format!("over {} stages at {rate} on average over {connections}", stages.len())
         }
-        (None, _) => format!("at {} connection{plural}", load.connections),
+        (None, _) => format!("at {connections}"),
     }
+}
+
+/// How connections are used, where that is not as usual: points may differ in nothing else.
+fn manner(load: &Load) -> String {
+    let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
+    let kept = match load.requests_per_connection {
+        None => String::new(),
+        Some(1) => " without keep-alive".to_owned(),
+        Some(most) => format!(" of {most} requests each"),
+    };
+    format!("{version}{kept}")
 }
 
 fn capital(text: &str) -> String {
@@ -261,6 +270,7 @@ fn stop(message: &str) -> String {
 mod tests {
     use crate::analysis::fixture::{Run, closed_point, failure, open_point, staged_point, via};
     use crate::record::Stage;
+    use hoptax_load::spec::HttpVersion;
 
     fn sentence(run: &Run, gateway: &str) -> String {
         let summaries = super::summaries(&run.record, &run.analyse());
@@ -362,6 +372,26 @@ mod tests {
         assert!(alone.contains("over 2 stages at 175/s on average over 8 connections"), "{alone}");
         let beside = told(vec![stages(), open_point(1000.0, 8, 1)]);
         assert!(beside.contains("at 1,000/s over 8 connections"), "{beside}");
+    }
+
+    #[test]
+    fn an_unusual_manner_of_connecting_is_named() {
+        let told = |http, requests_per_connection| {
+            let point = crate::plan::LoadPoint { http, requests_per_connection, ..closed_point(2, 1) };
+            let mut run = Run::with_load(vec![point]);
+            for round in 0..3 {
+                run.direct(round, 100, 100);
+                run.push(via("nginx", round).all_at_us(200 + u64::from(round % 2)));
+            }
+            sentence(&run, "nginx")
+        };
+        for (http, most, place) in [
+            (HttpVersion::Http11, None, " at 2 connections. "),
+            (HttpVersion::Http11, Some(9), " at 2 connections of 9 requests each. "),
+            (HttpVersion::Http10, Some(1), " at 2 connections in HTTP/1.0 without keep-alive. "),
+        ] {
+            assert!(told(http, most).contains(place), "{}", told(http, most));
+        }
     }
 
     #[test]

@@ -352,6 +352,7 @@ sources: [127.0.0.2]
     assert_eq!(spec.files["ids.txt"], "1\n2\n");
     assert_eq!(spec.duration_ns, 3 * clock::SECOND);
     assert_eq!((spec.requests_per_connection, spec.http), (Some(5), hoptax_load::spec::HttpVersion::Http10));
+    assert_eq!(trial::versions(&plan), [spec.http], "what is verified is what is sent");
     assert_eq!(spec.sources, [std::net::IpAddr::from([127, 0, 0, 2])]);
     let timeouts = spec.timeouts;
     assert_eq!(

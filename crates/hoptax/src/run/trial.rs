@@ -9,7 +9,7 @@ use crate::schedule::{Contender, Slot};
 use hoptax_load::Address;
 use hoptax_load::event_loop::Choice;
 use hoptax_load::random::Random;
-use hoptax_load::spec::{LoadSpec, SPEC_SCHEMA, TargetSpec, Timeouts};
+use hoptax_load::spec::{HttpVersion, LoadSpec, SPEC_SCHEMA, TargetSpec, Timeouts};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -67,6 +67,12 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         windows: true,
         event_loop: Choice::Auto,
     }
+}
+
+/// The versions of HTTP that the plan's load asks for, each once.
+pub(super) fn versions(plan: &Plan) -> Vec<HttpVersion> {
+    let asked = |version: &HttpVersion| plan.load.iter().any(|point| point.http == *version);
+    [HttpVersion::Http11, HttpVersion::Http10].into_iter().filter(asked).collect()
 }
 
 /// The plan's requests as they are sent to `address`.

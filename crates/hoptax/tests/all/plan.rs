@@ -169,24 +169,27 @@ fn check_names_gateways_that_are_not_installed() {
 }
 
 #[test]
-fn check_refuses_what_does_not_fit_and_warns_of_what_a_gateway_cannot_hold() {
+fn what_does_not_fit_is_refused_and_check_warns_of_what_a_gateway_cannot_hold() {
     let directory = tempfile::tempdir().unwrap();
     let plan = |connections: u32| {
         format!("gateways: [hop-l4]\nload: [{{ loop: closed, connections: {connections}, duration: 1s }}]\n")
     };
-    let check = |connections: u32| {
+    let verb = |verb: &str, connections: u32| {
         fs::write(directory.path().join("plan.yaml"), plan(connections)).unwrap();
-        let limited = "ulimit -n 500; exec \"$0\" check plan.yaml";
+        let limited = "ulimit -n 500; exec \"$0\" \"$1\" plan.yaml";
         let mut command = std::process::Command::new("sh");
-        command.args(["-c", limited]).arg(hoptax().get_program()).current_dir(directory.path());
+        command.args(["-c", limited]).arg(hoptax().get_program()).arg(verb).current_dir(directory.path());
         let output = command.output().expect("sh starts");
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
-    let (code, out, err) = check(1000);
-    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
-    assert!(err.contains("At most 436 connections fit"), "{err}");
-    let (code, out, err) = check(400);
+    for refusing in ["check", "run"] {
+        let (code, out, err) = verb(refusing, 1000);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{refusing}: {err}");
+        assert!(err.contains("At most 436 connections fit"), "{refusing}: {err}");
+    }
+    assert!(!directory.path().join("results").exists(), "nothing was begun");
+    let (code, out, err) = verb("check", 400);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out.contains("warning: 400 connections do not fit: hop-l4 would hold 864"), "{out}");
 }

@@ -4,8 +4,9 @@
 //! rate by themselves.
 
 use super::{Finding, Severity, Subject, evidence, percent};
-use crate::analysis::Trial;
+use crate::analysis::load::grouped;
 use crate::analysis::stats::share;
+use crate::analysis::{Load, Trial};
 
 const CODE: &str = "rate-missed";
 const LEAST: f64 = 0.99;
@@ -19,6 +20,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let done: u64 = trials.iter().map(|trial| trial.load.completed_in_time).sum();
             let seconds: f64 = trials.iter().map(Trial::seconds).sum();
             let achieved = share(done as f64, due as f64).filter(|achieved| *achieved < LEAST)?;
+            let (consequence, lower) = words(&case.load, rate);
             let unsent = case.counts.as_ref().map_or(0, |counts| counts.unsent);
             Some(Finding {
                 code: CODE,
@@ -26,6 +28,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 case: Some(case.case.clone()),
                 evidence: evidence([
                     ("rate", rate.into()),
+                    ("highest_rate", highest(&case.load, rate).into()),
                     ("throughput", (done as f64 / seconds).into()),
                     ("scheduled", due.into()),
                     ("completed_in_time", done.into()),
@@ -34,24 +37,52 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ]),
                 message: format!(
                     "{:.0} requests per second were due and {:.0} were achieved ({}); {unsent} requests never left. \
-                     The response times are those of an overload: they grow with the length of the trial.",
+                     {consequence}",
                     due as f64 / seconds,
                     done as f64 / seconds,
                     percent(achieved)
                 ),
-                advice: "Lower the rate, or give more connections: a connection carries one request at a time, so \
-                         the rate cannot exceed connections ÷ response time."
-                    .into(),
+                advice: format!(
+                    "{lower}, or give more connections: a connection carries one request at a time, so the rate \
+                     cannot exceed connections ÷ response time."
+                ),
             })
         })
         .collect()
+}
+
+/// What follows from it, and what to lower. Of stages it is the highest that overloads: what it leaves undone is due in
+/// the later ones, too.
+fn words(load: &Load, rate: f64) -> (String, String) {
+    let highest = grouped(highest(load, rate));
+    match load.is_steady() {
+        true => (
+            "The response times are those of an overload: they grow with the length of the trial.".into(),
+            "Lower the rate".into(),
+        ),
+        false => (
+            format!(
+                "The rate went up to {highest}/s, and what was not done then was still waiting later: the response \
+                 times are those of an overload, in the stages after it as well."
+            ),
+            format!(
+                "Lower the highest rate ({highest}/s), let a lower one follow it for long enough to catch up"
+            ),
+        ),
+    }
+}
+
+/// Requests per second at the highest moment.
+fn highest(load: &Load, rate: f64) -> f64 {
+    let ends = load.stages.iter().flatten().flat_map(|stage| [stage.from, stage.to]);
+    ends.reduce(f64::max).unwrap_or(rate)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::raised;
     use super::*;
-    use crate::analysis::fixture::{Run, open_point, via};
+    use crate::analysis::fixture::{Run, open_point, staged_point, via};
 
     #[test]
     fn raised_below_99_per_cent_of_what_was_due() {
@@ -60,6 +91,20 @@ mod tests {
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["share"], 0.98);
+    }
+
+    #[test]
+    fn of_stages_the_highest_rate_is_named() {
+        let mut run = Run::with_load(vec![staged_point("100/s for 1s, ramp to 3000/s over 3s", 8)]);
+        run.push(via("nginx", 0).scheduled(4750).throughput(900));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].evidence["highest_rate"], 3000.0);
+        assert!(findings[0].message.contains("went up to 3,000/s"), "{}", findings[0].message);
+        assert!(findings[0].advice.starts_with("Lower the highest rate (3,000/s)"), "{}", findings[0].advice);
+        let mut kept = Run::with_load(vec![staged_point("100/s for 1s, ramp to 3000/s over 3s", 8)]);
+        kept.push(via("nginx", 0).scheduled(900).throughput(900));
+        assert_eq!(raised(&kept, CODE), []);
     }
 
     #[test]

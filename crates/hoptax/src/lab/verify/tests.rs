@@ -7,7 +7,7 @@ fn get() -> TargetSpec {
 }
 
 fn requests(targets: Vec<TargetSpec>) -> Requests {
-    Requests { targets, files: BTreeMap::new() }
+    Requests { targets, files: BTreeMap::new(), versions: vec![HttpVersion::Http11] }
 }
 
 /// Answers connection after connection with `answers` in turn, then closes.
@@ -144,7 +144,7 @@ fn every_target_of_a_mix_is_verified_with_its_templates_expanded() {
         ..get()
     };
     let files = BTreeMap::from([("ids.txt".to_owned(), "seven\n".to_owned())]);
-    let both = Requests { targets: vec![plain, made], files };
+    let both = Requests { files, ..requests(vec![plain, made]) };
     assert_eq!(verify(direct, gateway, &both, TIMEOUT), Ok(()));
     let (there, here) = (at_direct.join().expect("no panic"), at_gateway.join().expect("no panic"));
     assert_eq!(there, here, "both sides are asked the same");
@@ -159,4 +159,31 @@ fn of_a_mix_the_target_is_named() {
     let mix = requests(vec![TargetSpec { name: "first".into(), ..get() }, get()]);
     let failure = verify(serve(&[DIRECT]), serve(&[failing]), &mix, TIMEOUT).expect_err("they differ");
     assert_eq!(failure.message, "target first: it answers otherwise than direct: status 404 instead of 200");
+}
+
+#[test]
+fn each_version_of_http_is_asked_and_named_where_it_is_the_old_one() {
+    // What Envoy does unless it is told to take HTTP/1.0.
+    let picky = || {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("told");
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("accepted");
+                let mut head = [0; 1024];
+                let length = stream.read(&mut head).expect("a request");
+                let old = String::from_utf8_lossy(&head[..length]).contains("HTTP/1.0");
+                let refusal = "HTTP/1.1 426 Upgrade Required\r\ncontent-length: 0\r\n\r\n";
+                stream.write_all(if old { refusal } else { DIRECT }.as_bytes()).expect("answered");
+            }
+        });
+        address
+    };
+    let asked = |versions| Requests { versions, ..requests(vec![get()]) };
+    let (new, old) = (HttpVersion::Http11, HttpVersion::Http10);
+    assert_eq!(verify(serve(&[DIRECT]), picky(), &asked(vec![new]), TIMEOUT), Ok(()));
+    let failure =
+        verify(serve(&[DIRECT]), picky(), &asked(vec![new, old]), TIMEOUT).expect_err("they differ");
+    let told = "over HTTP/1.0: it answers otherwise than direct: status 426 instead of 200";
+    assert_eq!(failure.message, told);
 }

@@ -23,6 +23,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPlan {
     /// Names the run directory: letters, digits, `.`, `_` and `-`. Default: the plan's file name.
+    #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
     /// The service behind the gateways. Default: the built-in one with its defaults.
     pub(crate) upstream: Option<Placed<RawUpstream>>,
@@ -89,6 +90,7 @@ pub(crate) struct RawBody {
     /// This text.
     pub(crate) text: Option<Placed<Text>>,
     /// The content of this file; a relative path starts at the plan's directory.
+    #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
 }
 
@@ -100,6 +102,7 @@ pub(crate) struct RawGateway {
     /// A pack's name, `hop-l4`, `hop-l7`, or `external` for one that already runs.
     pub(crate) name: Placed<String>,
     /// Distinct name in this plan: letters, digits, `.`, `_` and `-`. Default: its name.
+    #[schemars(with = "Option<Text>")]
     pub(crate) label: Option<Placed<String>>,
     /// Worker threads or processes. Default: 1.
     pub(crate) workers: Option<Placed<u32>>,
@@ -166,6 +169,7 @@ pub(crate) struct RawCpus {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBudget {
     /// A gateway's label. Default: every gateway.
+    #[schemars(with = "Option<Text>")]
     pub(crate) gateway: Option<Placed<String>>,
     /// What is limited.
     pub(crate) metric: Placed<Metric>,

@@ -10,11 +10,13 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTarget {
     /// Distinct name among the targets. Default: method and path.
+    #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
     /// Share of the requests: weight over the sum of weights. Default: 1.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) weight: Option<Placed<u32>>,
     /// Method. Default: GET.
+    #[schemars(with = "Option<Text>")]
     pub(crate) method: Option<Placed<String>>,
     /// Path and query, beginning with `/`; a template. Default: /.
     pub(crate) path: Option<Placed<String>>,
@@ -36,6 +38,7 @@ pub(crate) struct RawRequestBody {
     /// This text.
     pub(crate) text: Option<Placed<Text>>,
     /// The content of this file; a relative path starts at the plan's directory.
+    #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
     /// Whether `{{…}}` in it is expanded. Default: true for `text`, false for `file`.
     pub(crate) template: Option<Placed<bool>>,

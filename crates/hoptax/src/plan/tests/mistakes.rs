@@ -310,7 +310,6 @@ fn every_mistake_is_told_in_the_order_of_the_lines() {
     assert_eq!(lines, ["1:9", "2:12", "2:19", "3:8", "3:35", "4:10", "5:10"], "{told}");
 }
 
-/// Whatever is typed, the answer is a plan or mistakes that can be shown.
 #[test]
 fn mistakes_point_into_the_text_whatever_ends_its_lines() {
     // To YAML a lone carriage return ends a line, and what is missing at the end stands behind the last one.
@@ -327,8 +326,11 @@ fn mistakes_point_into_the_text_whatever_ends_its_lines() {
     }
     let error = &parsed(SMALLEST, &["load=[\n{ loop: }"]).unwrap_err().0[0];
     assert_eq!((error.line, error.excerpt.as_str()), (0, "{ loop: }"), "{error}");
+    let error = &parsed(SMALLEST, &["load=[closed"]).unwrap_err().0[0];
+    assert_eq!((error.line, error.column, error.excerpt.as_str()), (0, 13, "load=[closed"), "{error}");
 }
 
+/// Whatever is typed, the answer is a plan or mistakes that can be shown.
 #[test]
 fn damaged_plans_are_refused_without_a_panic() {
     let mut random = hoptax_load::random::Random::new(11);

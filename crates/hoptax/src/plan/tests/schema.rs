@@ -84,3 +84,250 @@ fn the_examples_of_the_reference_are_plans() {
         good(example);
     }
 }
+
+/// Whether a value is as a schema says. Knows the words that the schema of plans is written in, and no others.
+struct Editor(serde_json::Value);
+
+impl Editor {
+    fn accepts(&self, schema: &serde_json::Value, value: &serde_json::Value) -> bool {
+        let Some(words) = schema.as_object() else { return schema == true };
+        words.iter().all(|(word, said)| self.word(word, said, schema, value))
+    }
+
+    fn word(
+        &self,
+        word: &str,
+        said: &serde_json::Value,
+        schema: &serde_json::Value,
+        value: &serde_json::Value,
+    ) -> bool {
+        let listed = || said.as_array().expect("a list");
+        let number = || said.as_f64().expect("a number");
+        match word {
+            "$schema" | "$defs" | "title" | "description" | "format" | "default" => true,
+            "$ref" => {
+                let pointer =
+                    said.as_str().and_then(|text| text.strip_prefix('#')).expect("within the schema");
+                self.accepts(self.0.pointer(pointer).expect("defined"), value)
+            }
+            "type" => match said {
+                serde_json::Value::Array(types) => types.iter().any(|said| is_a(said, value)),
+                one => is_a(one, value),
+            },
+            // To JSON Schema 1 and 1.0 are one number.
+            "enum" => listed()
+                .iter()
+                .any(|one| one == value || one.as_f64().is_some_and(|one| value.as_f64() == Some(one))),
+            "const" => said == value,
+            "anyOf" => listed().iter().any(|schema| self.accepts(schema, value)),
+            "oneOf" => listed().iter().filter(|schema| self.accepts(schema, value)).count() == 1,
+            "pattern" => value.as_str().is_none_or(|text| {
+                regex_lite::Regex::new(said.as_str().expect("text")).expect("a pattern").is_match(text)
+            }),
+            "minimum" => value.as_f64().is_none_or(|value| value >= number()),
+            "maximum" => value.as_f64().is_none_or(|value| value <= number()),
+            "minItems" => value.as_array().is_none_or(|items| items.len() as f64 >= number()),
+            "items" => value.as_array().is_none_or(|items| items.iter().all(|item| self.accepts(said, item))),
+            "minProperties" => value.as_object().is_none_or(|entries| entries.len() as f64 >= number()),
+            "required" => value.as_object().is_none_or(|entries| {
+                listed().iter().all(|key| entries.contains_key(key.as_str().expect("a key")))
+            }),
+            "properties" => value.as_object().is_none_or(|entries| {
+                entries
+                    .iter()
+                    .all(|(key, value)| said.get(key).is_none_or(|schema| self.accepts(schema, value)))
+            }),
+            "additionalProperties" => value.as_object().is_none_or(|entries| {
+                let known = |key: &String| schema["properties"].get(key).is_some();
+                entries.iter().filter(|(key, _)| !known(key)).all(|(_, value)| self.accepts(said, value))
+            }),
+            other => panic!("the schema says `{other}`, which this test does not understand"),
+        }
+    }
+
+    /// Whether an editor would leave this plan unmarked.
+    fn accepts_plan(&self, text: &str, sets: &[String]) -> bool {
+        let Ok(mut root) = node::read(text, 0, 0) else { return false };
+        node::apply_sets(&mut root, sets).is_empty() && self.accepts(&self.0, &json(&root))
+    }
+}
+
+fn is_a(kind: &serde_json::Value, value: &serde_json::Value) -> bool {
+    match kind.as_str().expect("text") {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        other => panic!("there is no type `{other}`"),
+    }
+}
+
+/// What an editor takes it for: YAML's core schema (YAML 1.2, section 10.3).
+fn json(node: &node::Node) -> serde_json::Value {
+    match &node.value {
+        node::Value::Sequence(items) => items.iter().map(json).collect(),
+        node::Value::Mapping(entries) => {
+            entries.iter().map(|(key, value)| (key.text.clone(), json(value))).collect()
+        }
+        node::Value::Scalar { text, plain: false } => text.clone().into(),
+        node::Value::Scalar { text, .. } => match text.as_str() {
+            "" | "~" | "null" => serde_json::Value::Null,
+            "true" => true.into(),
+            "false" => false.into(),
+            text => match serde_json::from_str::<serde_json::Value>(text) {
+                Ok(number) if number.is_number() => number,
+                _ => text.into(),
+            },
+        },
+    }
+}
+
+fn plans() -> Vec<(String, String)> {
+    let mut plans = vec![("hoptax init".to_owned(), TEMPLATE.to_owned())];
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    for entry in std::fs::read_dir(directory).expect("there") {
+        let path = entry.expect("readable").path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            plans.push((path.display().to_string(), std::fs::read_to_string(path).expect("readable")));
+        }
+    }
+    let reference = include_str!("../../../../../docs/reference/plan.md");
+    for example in reference.split("```yaml\n").skip(1) {
+        plans.push(("the reference".to_owned(), example.split("```").next().expect("closed").to_owned()));
+    }
+    plans
+}
+
+/// As [`parse`], with files found where the repository's plans lie.
+fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    parse("plans/x.yaml", text, sets, &Context { directory, ..context() })
+}
+
+/// Mistakes, and whether the schema knows them too: it cannot know what hangs together, or what this machine has.
+const MISTAKEN: [(&str, bool); 30] = [
+    ("trials=many", true),
+    ("trials=-1", true),
+    ("trials=0", false),
+    ("tirals=1", true),
+    ("name=[a]", true),
+    ("name=../x", false),
+    ("upstream={ status: 101 }", false),
+    ("upstream={ status: 70000 }", true),
+    ("upstream={ instances: two }", true),
+    ("upstream={ body: 1024 }", true),
+    ("upstream={ body: { text: a, size: 1B } }", true),
+    ("upstream={ url: localhost }", false),
+    ("gateways=nginx", true),
+    ("gateways=[ngnix]", false),
+    ("gateways=[nginx, nginx]", false),
+    ("gateways=[{ label: a }]", true),
+    ("gateways=[{ name: nginx, worker: 1 }]", true),
+    ("target={ weight: 0 }", true),
+    ("target={ path: api }", false),
+    ("target={ expect: { status: 99 } }", true),
+    ("target={ expect: { body: { } } }", true),
+    ("load=[]", false),
+    ("load=[{ connections: 1 }]", true),
+    ("load=[{ loop: closed, connections: 0 }]", true),
+    ("load=[{ loop: closed, connections: 1, rate: 5/s }]", false),
+    ("load=[{ loop: open, connections: 1, rate: 1000 }]", true),
+    ("load=[{ loop: closed, connections: 1, http: 2.0 }]", true),
+    ("timeout=3", true),
+    ("profile=equalized", true),
+    ("cpus=all", true),
+];
+
+#[test]
+fn the_schema_and_the_parser_judge_the_same_plans() {
+    let editor = Editor(schema());
+    let plans = plans();
+    assert!(plans.len() >= 7, "{}", plans.len());
+    for (name, text) in &plans {
+        understood(text, &[]).unwrap_or_else(|errors| panic!("{name}: {errors}"));
+        assert!(editor.accepts_plan(text, &[]), "{name} is marked by an editor");
+    }
+    for (mistake, known) in MISTAKEN {
+        let sets = [mistake.to_owned()];
+        assert!(understood(SMALLEST, &sets).is_err(), "{mistake} is understood");
+        assert_eq!(editor.accepts_plan(SMALLEST, &sets), !known, "{mistake}");
+    }
+}
+
+/// Every place in a plan, as `--set` names it.
+fn places(node: &node::Node, path: &str, places: &mut Vec<String>) {
+    let mut inner = |step: &str, node| {
+        let path = if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") };
+        self::places(node, &path, places);
+        places.push(path);
+    };
+    match &node.value {
+        node::Value::Scalar { .. } => {}
+        node::Value::Sequence(items) => {
+            items.iter().enumerate().for_each(|(index, item)| inner(&index.to_string(), item));
+        }
+        node::Value::Mapping(entries) => {
+            let steps = entries.iter().filter(|(key, _)| !key.text.contains(['.', '=']));
+            steps.for_each(|(key, value)| inner(&key.text, value));
+        }
+    }
+}
+
+/// An editor must not mark what runs, whatever stands where.
+#[test]
+fn the_schema_refuses_nothing_that_the_parser_understands() {
+    let values = [
+        "",
+        "~",
+        "[]",
+        "{}",
+        "0",
+        "1",
+        "7",
+        "-1",
+        "1.0",
+        "1.5",
+        "70000",
+        "true",
+        "off",
+        "\"1\"",
+        "a",
+        "nginx",
+        "[nginx]",
+        "[1, 2]",
+        "[[1]]",
+        "5s",
+        "250ms",
+        "1KiB",
+        "1%",
+        "100/s",
+        "[100/s for 1s]",
+        "closed",
+        "open",
+        "auto",
+        "{ size: 1B }",
+        "{ text: a }",
+        "{ total: 1s }",
+        "{ name: hop-l4 }",
+        "200-204",
+        "4xx",
+        "stock",
+    ];
+    let (editor, plans) = (Editor(schema()), plans());
+    let mut random = hoptax_load::random::Random::new(23);
+    let mut counts = [0; 3];
+    for _ in 0..3000 {
+        let (name, text) = &plans[random.below(plans.len() as u64) as usize];
+        let mut steps = Vec::new();
+        places(&node::read(text, 0, 0).expect("a plan"), "", &mut steps);
+        let step = &steps[random.below(steps.len() as u64) as usize];
+        let sets = [format!("{step}={}", values[random.below(values.len() as u64) as usize])];
+        let (understood, unmarked) = (understood(text, &sets).is_ok(), editor.accepts_plan(text, &sets));
+        assert!(unmarked || !understood, "{name} with {}: marked by an editor, yet it runs", sets[0]);
+        counts[usize::from(understood) + usize::from(unmarked)] += 1;
+    }
+    assert!(counts.iter().all(|count| *count > 200), "{counts:?} say too little");
+}
