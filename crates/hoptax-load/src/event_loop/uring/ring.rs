@@ -238,7 +238,8 @@ impl Ring {
     /// Asks for [`Event::Watched`], once.
     pub(super) fn watch(&mut self, owner: Owner, socket: Socket<'_>) -> io::Result<()> {
         self.make_room()?;
-        let broken = u32::from(PollFlags::ERR.bits());
+        // The type of its bits depends on the backend: under Miri it is a signed one.
+        let broken = PollFlags::ERR.bits() as u32;
         let entry = opcode::PollAdd::new(Fd(socket.descriptor.as_raw_fd()), broken).build();
         // SAFETY: it names no memory.
         unsafe { self.push(entry, Operation::Watch.of(owner)) };
