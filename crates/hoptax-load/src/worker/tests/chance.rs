@@ -44,6 +44,8 @@ struct Peer {
 struct Chance {
     random: Random,
     trouble: bool,
+    /// No connect succeeds.
+    shut: bool,
     tls: Option<Arc<ServerConfig>>,
     peers: BTreeMap<Token, Peer>,
     connects: u64,
@@ -154,10 +156,13 @@ impl Chance {
 impl EventLoop for Chance {
     fn connect(&mut self, token: Token, _: &Address, _: Option<IpAddr>) -> io::Result<()> {
         assert!(!self.peers.contains_key(&token), "{token:?} is taken");
+        if self.shut && self.random.below(2) == 0 {
+            return Err(Errno::CONNREFUSED.into());
+        }
         if self.strikes(12) {
             return Err(Errno::ADDRNOTAVAIL.into());
         }
-        if self.strikes(8) {
+        if self.shut || self.strikes(8) {
             return Err(Errno::AGAIN.into());
         }
         self.connects += 1;
@@ -250,6 +255,12 @@ fn agrees(worker: &Worker<'_>, io: &Chance) {
         assert_eq!(io.peers.contains_key(&former), slot.leaving);
         assert_eq!(slot.state() == State::Busy, slot.request.is_some_and(|times| times.sent.is_some()));
         assert_eq!(slot.session.is_some(), stands && io.tls.is_some());
+        match slot.state() {
+            State::Connecting | State::Handshaking => assert!(worker.timeouts.is_connecting(index)),
+            // It may have been put off.
+            State::Queued => {}
+            _ => assert!(!worker.timeouts.is_connecting(index)),
+        }
     }
     if being(&[State::Connecting, State::Handshaking, State::Busy]) + worker.leaving > 0 {
         assert!(worker.timeouts.next() < u64::MAX, "nobody would be given up");
@@ -283,6 +294,7 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     let mut io = Chance {
         random: Random::new(seed),
         trouble: random.below(4) > 0,
+        shut: random.below(4) == 0,
         tls: tls.map(|(_, config)| Arc::clone(config)),
         peers: BTreeMap::new(),
         connects: 0,
@@ -290,8 +302,11 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     };
     let mut worker = Worker::new(&setup, (0, 1), SLOTS, Recorder::new(true, 1));
     worker.open_all();
-    while random.below(40) > 0 && !worker.is_settled(clock::now()) {
+    while random.below(300) > 0 && !worker.is_settled(clock::now()) {
         turns(&mut worker, &mut io, 1);
+    }
+    if worker.is_settled(clock::now()) {
+        agrees(&worker, &io);
     }
 
     let start = clock::now() + random.below(100) * MILLISECOND;
@@ -310,7 +325,7 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
             }
         }
     });
-    io.trouble = true;
+    (io.trouble, io.shut) = (true, false);
     turns(&mut worker, &mut io, 400);
 
     io.trouble = false;
@@ -322,7 +337,7 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     }
     assert!(worker.slots.iter().all(|slot| slot.failures == 0), "what goes well is not seen to");
 
-    io.trouble = seed.is_multiple_of(2);
+    (io.trouble, io.shut) = (seed.is_multiple_of(2), seed.is_multiple_of(4));
     let ended = clock::now();
     worker.recorder.measured_until(ended);
     let in_line = worker.in_line(ended);
