@@ -210,7 +210,7 @@ impl Slot {
         let mut input = std::mem::take(&mut self.reader.spill);
         input.extend_from_slice(bytes);
         let read = self.reader.read(scratch, target, &input);
-        scratch.give_back(input);
+        scratch.pieces.give_back(input);
         read
     }
 
@@ -237,7 +237,7 @@ impl Reader {
                 match self.decoder.advance_with(&mut scratch.heads[target.index as usize], input)? {
                     Step::NeedMore => {
                         if !input.is_empty() {
-                            self.spill = scratch.take();
+                            self.spill = scratch.pieces.take();
                             self.spill.extend_from_slice(input);
                         }
                         return Ok(Read::More);

@@ -18,6 +18,7 @@ pub mod random;
 pub mod record;
 mod recorder;
 mod scratch;
+mod spares;
 pub mod spec;
 pub mod target;
 pub mod template;

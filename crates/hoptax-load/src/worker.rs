@@ -185,13 +185,16 @@ impl<'a> Worker<'a> {
     }
 
     /// Does what is due, then waits for events, at most until `until`.
-    pub(crate) fn turn<L: EventLoop>(&mut self, io: &mut L, now: u64, until: u64) -> io::Result<()> {
+    pub(crate) fn turn<L: EventLoop>(&mut self, io: &mut L, mut now: u64, until: u64) -> io::Result<()> {
         if self.timeouts.next() <= now {
             // What is there already is no timeout, however late this thread is to look.
             io.turn(self, Some(now))?;
+            let looked = clock::now().max(now);
             while let Some((slot, kind)) = self.timeouts.expire(now) {
-                self.time_out(io, slot, kind, now);
+                self.time_out(io, slot, kind, looked);
             }
+            // What is sent now is stamped with the moment that it is, and not with one before all of that.
+            now = looked;
         }
         while let Some(Reverse((at, slot))) = self.resting.peek().copied()
             && at <= now

@@ -92,11 +92,17 @@ struct Case {
     targets: fn() -> Vec<TargetSpec>,
     /// What may come at any time, but not once per request.
     once: u64,
+    requests: (u64, u64),
 }
 
-/// Requests of the shorter and of the longer trial.
-const FEW: u64 = 500;
-const MANY: u64 = 5500;
+/// Requests of the shorter and of the longer trial…
+const FEW_AND_MANY: (u64, u64) = (500, 5500);
+/// …and where each is large.
+const FEW_AND_MANY_LARGE: (u64, u64) = (25, 175);
+/// More than the kernel takes at once.
+const LARGE: usize = 4 << 20;
+/// What of a large request has to wait is not always equally much: each time that it is more than ever before, its room grows.
+const LARGEST_YET: u64 = 40;
 const CONNECTIONS: u32 = 8;
 /// Once in a trial, and not always in the shorter one: the starting thread's first sleep on its channel, and on io_uring the
 /// first response that lies across the end of a receive buffer, which makes room for its piece.
@@ -140,6 +146,13 @@ fn cases(event_loop: Choice) -> Vec<Case> {
         tls: None,
         targets: || vec![plain()],
         once: BY_CHANCE,
+        requests: FEW_AND_MANY,
+    };
+    let upload = |name| Case {
+        targets: || vec![TargetSpec { method: "POST".into(), body: vec![b'x'; LARGE], ..plain() }],
+        once: BY_CHANCE + LARGEST_YET,
+        requests: FEW_AND_MANY_LARGE,
+        ..case(name, Shape::Closed, WHOLE)
     };
     let open = |arrivals| Shape::Open { rate: Rate::Fixed(10_000.0), arrivals };
     vec![
@@ -176,6 +189,8 @@ fn cases(event_loop: Choice) -> Vec<Case> {
             once: PIECES,
             ..case("TLS 1.3, large responses", Shape::Closed, large())
         },
+        upload("closed loop, large requests"),
+        Case { tls: Some(TlsVersion::Tls13), ..upload("TLS 1.3, large requests") },
     ]
 }
 
@@ -209,9 +224,9 @@ fn mix() -> Vec<TargetSpec> {
 fn examine(case: &Case) {
     let address = serve(case);
     // Once for nothing: what is set up once in a process is no part of either.
-    carry_out(case, address, 100);
-    let (few, record_of_few) = carry_out(case, address, FEW);
-    let (many, record_of_many) = carry_out(case, address, MANY);
+    carry_out(case, address, case.requests.0 / 5);
+    let (few, record_of_few) = carry_out(case, address, case.requests.0);
+    let (many, record_of_many) = carry_out(case, address, case.requests.1);
     let windows = record_of_many.windows.len().saturating_sub(record_of_few.windows.len()) as u64;
     let of_windows = if case.windows { PER_WINDOW * windows + WINDOWS_TOGETHER } else { 0 };
     let (more, allowed) = (many.saturating_sub(few), case.once + of_windows);
@@ -221,7 +236,7 @@ fn examine(case: &Case) {
          {allowed} are allowed",
         case.name,
         case.event_loop,
-        MANY - FEW,
+        case.requests.1 - case.requests.0,
     );
 }
 
@@ -277,6 +292,8 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
 /// Answers every request with the case's pieces, each as a segment of its own, until the process ends.
 fn serve(case: &Case) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    // What is sent fills the sender's buffers, and not this side's.
+    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 256 * 1024).expect("a socket");
     let address = listener.local_addr().expect("bound");
     let (pieces, tls) = (case.response, case.tls.map(|_| tls_server()));
     // Started once, as the start of a thread allocates before it can be exempt.
@@ -313,9 +330,8 @@ fn tls_server() -> Arc<ServerConfig> {
 }
 
 fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
-    let mut buffer = [0; 1024];
-    // The request is one segment, as it is short.
-    while matches!(connection.read(&mut buffer), Ok(1..)) {
+    let mut buffer = vec![0; 64 * 1024];
+    while request(&mut connection, &mut buffer) {
         for (index, piece) in pieces.iter().enumerate() {
             if index > 0 {
                 // Lets the other side look, so that it mostly finds pieces.
@@ -326,4 +342,20 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
             }
         }
     }
+}
+
+/// Reads one request; `false` when there are no more. Its head comes in one piece, as it is short.
+fn request(connection: &mut impl Read, buffer: &mut [u8]) -> bool {
+    let Ok(mut read @ 1..) = connection.read(buffer) else { return false };
+    let text = String::from_utf8_lossy(&buffer[..read]);
+    let head = text.find("\r\n\r\n").expect("a whole head") + 4;
+    let length = text[..head].lines().find_map(|line| line.strip_prefix("content-length: "));
+    let whole = head + length.map_or(0, |length| length.parse().expect("a length"));
+    while read < whole {
+        match connection.read(buffer) {
+            Ok(more @ 1..) => read += more,
+            _ => return false,
+        }
+    }
+    true
 }

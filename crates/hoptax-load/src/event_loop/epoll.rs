@@ -1,9 +1,10 @@
 //! Readiness by epoll: edge triggered, and registered once for both directions, so that a request in steady state costs
 //! one `recv`, one `send` and its share of an `epoll_wait`.
 
-use super::{AfterEnd, EventLoop, Handler, Token, client};
+use super::{AfterEnd, EventLoop, Handler, KEPT_OF_UNSENT, Token, client};
 use crate::address::Address;
 use crate::clock;
+use crate::spares::Spares;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -28,6 +29,8 @@ pub struct Epoll {
     slots: Vec<Slot>,
     events: Vec<epoll::Event>,
     buffer: Vec<u8>,
+    /// Memory for what the kernel does not take at once.
+    spares: Spares,
     /// Connections to read again without a new edge: resumed ones, and those that had more than their turn's worth.
     again: Vec<(Token, u32)>,
     /// Room for them while those of before are read.
@@ -91,9 +94,13 @@ impl Connection {
         self.pending.len() - self.taken
     }
 
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn send(&mut self, bytes: &[u8], spares: &mut Spares) -> io::Result<()> {
         let sent = if self.unsent() == 0 { write(&self.socket, bytes)? } else { 0 };
         if sent < bytes.len() {
+            if self.unsent() == 0 {
+                self.pending = spares.take();
+                self.pending.reserve_exact(bytes.len() - sent);
+            }
             self.pending.drain(..mem::take(&mut self.taken));
             self.pending.extend_from_slice(&bytes[sent..]);
         }
@@ -101,7 +108,7 @@ impl Connection {
     }
 
     /// Sends what is pending. `true`: something was, and now nothing is.
-    fn flush(&mut self) -> io::Result<bool> {
+    fn flush(&mut self, spares: &mut Spares) -> io::Result<bool> {
         if self.unsent() == 0 {
             return Ok(false);
         }
@@ -109,7 +116,7 @@ impl Connection {
         if self.unsent() > 0 {
             return Ok(false);
         }
-        self.pending = Vec::new();
+        spares.give_back(mem::take(&mut self.pending));
         self.taken = 0;
         if self.finishing {
             rustix::net::shutdown(&self.socket, Shutdown::Write)?;
@@ -143,6 +150,7 @@ impl Epoll {
             slots: Vec::new(),
             events: Vec::with_capacity(EVENTS),
             buffer: vec![0; RECEIVE_BUFFER],
+            spares: Spares::new(KEPT_OF_UNSENT),
             again: Vec::new(),
             was_again: Vec::new(),
             resting: Vec::new(),
@@ -239,10 +247,14 @@ impl Epoll {
         flags: epoll::EventFlags,
     ) {
         use epoll::EventFlags as Flags;
-        let Some(connection) = self.current(token, generation) else { return };
+        let slot = &mut self.slots[token.index()];
+        let Slot { generation: now, kind: Kind::Open(connection) } = slot else { return };
+        if *now != generation {
+            return;
+        }
         connection.hangup |= flags.intersects(Flags::RDHUP | Flags::HUP | Flags::ERR);
         if flags.contains(Flags::OUT) {
-            match connection.flush() {
+            match connection.flush(&mut self.spares) {
                 Ok(true) => handler.drained(self, token),
                 Ok(false) => {}
                 Err(error) => return self.broken(handler, token, error),
@@ -386,9 +398,9 @@ impl EventLoop for Epoll {
     }
 
     fn send(&mut self, token: Token, bytes: &[u8]) -> io::Result<()> {
-        match self.connection(token) {
-            Some(connection) => connection.send(bytes),
-            None => Err(io::ErrorKind::NotConnected.into()),
+        match self.slots.get_mut(token.index()) {
+            Some(Slot { kind: Kind::Open(connection), .. }) => connection.send(bytes, &mut self.spares),
+            _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 

@@ -23,6 +23,10 @@ use crate::address::Address;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
+/// Most bytes that a loop keeps of the memory of what had to wait to be sent: a request whose body is more than the kernel
+/// takes at once then allocates nothing. It is taken by use, and by nothing else.
+const KEPT_OF_UNSENT: usize = 16 << 20;
+
 /// A connection's or listener's name, chosen by the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u32);

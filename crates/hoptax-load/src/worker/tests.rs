@@ -8,6 +8,8 @@ use crate::worker::connects::CONNECTS_IN_A_ROW;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+mod chance;
+
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TIMEOUT: u64 = SECOND;
 

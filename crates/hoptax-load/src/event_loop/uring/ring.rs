@@ -8,7 +8,8 @@
 #![allow(unsafe_code)]
 
 use super::buffers::{Buffers, Chunk, GROUP, Size};
-use crate::event_loop::Token;
+use crate::event_loop::{KEPT_OF_UNSENT, Token};
+use crate::spares::Spares;
 use io_uring::types::{CancelBuilder, Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use rustix::event::PollFlags;
@@ -17,12 +18,11 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrAny, SocketFlags};
 use rustix::process::{Resource, getrlimit};
 use std::io;
+use std::mem;
 use std::rc::Rc;
 
 /// Most descriptors that are registered; those of tokens above go by their number.
 const MOST_REGISTERED: u64 = 32_768;
-/// A flight's buffer that grew larger than this is not kept for the next.
-const KEPT: usize = 16 * 1024;
 /// `MSG_WAITALL`: a send is complete when all of it has left.
 const WAIT_ALL: i32 = 0x100;
 
@@ -106,6 +106,8 @@ pub(super) struct Ring {
     buffers: Rc<Buffers>,
     flights: Vec<Aloft>,
     landed: Vec<u32>,
+    /// Memory of flights that have landed.
+    spares: Spares,
     /// Addresses of connects that the kernel has not copied yet. Boxed, as they must not move when another is added.
     #[allow(clippy::vec_box)]
     addresses: Vec<Box<SocketAddrAny>>,
@@ -166,6 +168,7 @@ impl Ring {
             buffers,
             flights: Vec::new(),
             landed: Vec::new(),
+            spares: Spares::new(KEPT_OF_UNSENT),
             addresses: Vec::new(),
             registrable,
             // Not 0, which is what a new slot has.
@@ -264,9 +267,10 @@ impl Ring {
 
     /// Queues a copy of `bytes`. One send per connection at a time keeps their order.
     pub(super) fn send(&mut self, owner: Owner, socket: Socket<'_>, bytes: &[u8]) -> io::Result<()> {
-        let flight = self.flight(owner);
-        self.flights[flight.0 as usize].bytes.extend_from_slice(bytes);
-        self.launch(flight, socket)
+        let mut copy = self.spares.take();
+        copy.reserve_exact(bytes.len());
+        copy.extend_from_slice(bytes);
+        self.send_owned(owner, socket, copy)
     }
 
     /// Queues `bytes` themselves.
@@ -318,10 +322,7 @@ impl Ring {
     pub(super) fn land(&mut self, flight: Flight) {
         let aloft = &mut self.flights[flight.0 as usize];
         aloft.sent = 0;
-        aloft.bytes.clear();
-        if aloft.bytes.capacity() > KEPT {
-            aloft.bytes = Vec::new();
-        }
+        self.spares.give_back(mem::take(&mut aloft.bytes));
         self.landed.push(flight.0);
     }
 

@@ -1,0 +1,384 @@
+//! A worker against a network that does whatever can happen, by chance but repeatably: time is skipped, not waited for. Its
+//! books must agree after each turn, and once the trouble is over no slot may be lost.
+
+use super::*;
+use crate::pacer::Share;
+use crate::random::Random;
+use crate::recorder::outcomes;
+use crate::spec::{Arrivals, Rate, TlsVersion};
+use crate::tls::testing::{self, Authority, NAME};
+use rustix::io::Errno;
+use rustls::{ServerConfig, ServerConnection};
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+
+const SLOTS: u32 = 6;
+/// What a server in trouble may answer; after those marked it closes, whether asked to or not.
+const ANSWERS: [(&[u8], bool); 8] = [
+    (OK, false),
+    (b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false),
+    (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", true),
+    (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", true),
+    (b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\ncut off", true),
+    (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok and more", false),
+    (b"no HTTP at all\r\n\r\n", true),
+    (b"", false),
+];
+
+/// The other side of a connection.
+struct Peer {
+    /// Tells it from a later one under the same token.
+    id: u64,
+    open: bool,
+    tls: Option<Box<ServerConnection>>,
+    /// Came, and is no whole request yet.
+    asked: Vec<u8>,
+    /// Still to be delivered.
+    outbox: Vec<u8>,
+    /// Nothing comes after that.
+    closing: bool,
+    unsent: usize,
+}
+
+struct Chance {
+    random: Random,
+    trouble: bool,
+    /// No connect succeeds.
+    shut: bool,
+    tls: Option<Arc<ServerConfig>>,
+    peers: BTreeMap<Token, Peer>,
+    connects: u64,
+    /// Requests that each slot has made since the trouble ended.
+    asked: [u32; SLOTS as usize],
+}
+
+impl Chance {
+    /// Whether what happens once in `times` in trouble happens now.
+    fn strikes(&mut self, times: u64) -> bool {
+        self.trouble && self.random.below(times) == 0
+    }
+
+    fn is_same(&self, token: Token, id: u64) -> bool {
+        self.peers.get(&token).is_some_and(|peer| peer.id == id)
+    }
+
+    /// The server's part: reads `bytes`, and puts into the outbox what they ask for.
+    fn serve(&mut self, token: Token, bytes: &[u8]) {
+        let (answer, closes) = if self.trouble {
+            ANSWERS[self.random.below(ANSWERS.len() as u64) as usize]
+        } else {
+            (OK, false)
+        };
+        let (corrupt, politely) = (self.strikes(60), !self.strikes(4));
+        let peer = self.peers.get_mut(&token).expect("it is open");
+        match &mut peer.tls {
+            None => peer.asked.extend_from_slice(bytes),
+            Some(tls) => {
+                let mut bytes = bytes;
+                while !bytes.is_empty() {
+                    tls.read_tls(&mut bytes).expect("there is room");
+                    match tls.process_new_packets() {
+                        Ok(state) => {
+                            let old = peer.asked.len();
+                            peer.asked.resize(old + state.plaintext_bytes_to_read(), 0);
+                            tls.reader().read_exact(&mut peer.asked[old..]).expect("it was said to be there");
+                        }
+                        Err(_) => {
+                            peer.closing = true;
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        if peer.asked.ends_with(b"\r\n\r\n") {
+            let asked = std::mem::take(&mut peer.asked);
+            self.asked[(token.0 % SLOTS) as usize] += u32::from(!self.trouble);
+            let told_to = asked.windows(17).any(|text| text == b"connection: close");
+            match &mut peer.tls {
+                None => peer.outbox.extend_from_slice(answer),
+                Some(tls) => tls.writer().write_all(answer).expect("memory"),
+            }
+            peer.closing |= closes || told_to && politely;
+        }
+        if let Some(tls) = &mut peer.tls {
+            if peer.closing && politely {
+                tls.send_close_notify();
+            }
+            while tls.wants_write() {
+                tls.write_tls(&mut peer.outbox).expect("memory");
+            }
+        }
+        if corrupt && let Some(byte) = peer.outbox.last_mut() {
+            *byte ^= 0x55;
+        }
+    }
+
+    /// Something happens to the connection of `token`, or nothing.
+    fn happen(&mut self, handler: &mut impl Handler<Self>, token: Token) {
+        let refused = self.strikes(6);
+        let (breaks, speaks, fast) = (self.strikes(80), self.strikes(80), self.random.below(3));
+        let Some(peer) = self.peers.get_mut(&token) else { return };
+        let id = peer.id;
+        if !peer.open {
+            if refused {
+                self.peers.remove(&token);
+                handler.connected(self, token, Err(Errno::CONNREFUSED.into()));
+            } else if fast > 0 || !self.trouble {
+                peer.open = true;
+                handler.connected(self, token, Ok(()));
+            }
+            return;
+        }
+        peer.unsent = 0;
+        if speaks && peer.tls.is_none() {
+            return handler.received(self, token, b"HTTP/1.1 408 Request Timeout\r\n\r\n");
+        }
+        if breaks {
+            self.peers.remove(&token);
+            handler.closed(self, token, Err(Errno::CONNRESET.into()));
+            return;
+        }
+        if !peer.outbox.is_empty() {
+            let most = if fast == 0 { 7.min(peer.outbox.len()) } else { peer.outbox.len() };
+            let piece: Vec<u8> = peer.outbox.drain(..most).collect();
+            handler.received(self, token, &piece);
+        } else if peer.closing {
+            handler.closed(self, token, Ok(()));
+            if self.is_same(token, id) {
+                self.peers.remove(&token);
+            }
+        }
+    }
+}
+
+impl EventLoop for Chance {
+    fn connect(&mut self, token: Token, _: &Address, _: Option<IpAddr>) -> io::Result<()> {
+        assert!(!self.peers.contains_key(&token), "{token:?} is taken");
+        if self.shut && self.random.below(2) == 0 {
+            return Err(Errno::CONNREFUSED.into());
+        }
+        if self.strikes(12) {
+            return Err(Errno::ADDRNOTAVAIL.into());
+        }
+        if self.shut || self.strikes(8) {
+            return Err(Errno::AGAIN.into());
+        }
+        self.connects += 1;
+        let tls =
+            self.tls.as_ref().map(|config| ServerConnection::new(Arc::clone(config)).expect("a server"));
+        let peer = Peer {
+            id: self.connects,
+            open: false,
+            tls: tls.map(Box::new),
+            asked: Vec::new(),
+            outbox: Vec::new(),
+            closing: false,
+            unsent: 0,
+        };
+        self.peers.insert(token, peer);
+        Ok(())
+    }
+
+    fn listen(&mut self, _: Token, _: std::net::TcpListener) -> io::Result<()> {
+        unreachable!("a worker does not listen")
+    }
+
+    fn send(&mut self, token: Token, bytes: &[u8]) -> io::Result<()> {
+        if !self.is_connected(token) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        if self.strikes(40) {
+            return Err(Errno::PIPE.into());
+        }
+        self.serve(token, bytes);
+        let unsent = usize::from(self.strikes(30));
+        self.peers.get_mut(&token).expect("it is open").unsent = unsent;
+        Ok(())
+    }
+
+    fn unsent(&self, token: Token) -> usize {
+        self.peers.get(&token).map_or(0, |peer| peer.unsent)
+    }
+
+    fn is_connected(&self, token: Token) -> bool {
+        self.peers.get(&token).is_some_and(|peer| peer.open)
+    }
+
+    fn pause(&mut self, _: Token) {}
+
+    fn resume(&mut self, _: Token) {}
+
+    fn finish(&mut self, _: Token) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self, token: Token) {
+        self.peers.remove(&token);
+    }
+
+    fn turn(&mut self, handler: &mut impl Handler<Self>, deadline: Option<u64>) -> io::Result<()> {
+        let most = deadline.unwrap_or(u64::MAX).saturating_sub(clock::now()).min(2 * SECOND);
+        // All of the time until then, or only a part: something happened.
+        let waiting = |peer: &Peer| !peer.open || peer.closing || !peer.outbox.is_empty();
+        let all = self.random.below(4) == 0 && (self.trouble || !self.peers.values().any(waiting));
+        let part = if all { most } else { self.random.below(MILLISECOND).min(most) };
+        clock::skip(part);
+        let mut tokens: Vec<Token> = self.peers.keys().copied().collect();
+        while !tokens.is_empty() {
+            let token = tokens.swap_remove(self.random.below(tokens.len() as u64) as usize);
+            self.happen(handler, token);
+        }
+        Ok(())
+    }
+}
+
+/// What must hold between turns.
+fn agrees(worker: &Worker<'_>, io: &Chance) {
+    let count = |is: &dyn Fn(&Slot) -> bool| worker.slots.iter().filter(|slot| is(slot)).count();
+    let being = |states: &[State]| count(&|slot| states.contains(&slot.state()));
+    assert_eq!(worker.connecting, being(&[State::Connecting, State::Handshaking]));
+    assert_eq!(worker.resting.len(), being(&[State::Resting]));
+    assert_eq!(worker.under_way, count(&|slot| slot.request.is_some()));
+    assert_eq!(worker.leaving, count(&|slot| slot.leaving));
+    let queued: BTreeSet<u32> = worker.queued.iter().copied().collect();
+    assert_eq!((queued.len(), queued.len()), (worker.queued.len(), being(&[State::Queued])));
+    let free: BTreeSet<u32> = worker.free.iter().copied().collect();
+    assert_eq!(free.len(), worker.free.len(), "a slot is free twice");
+    assert!(free.iter().all(|&slot| worker.slots[slot as usize].request.is_none()));
+    for (index, slot) in (0..).zip(&worker.slots) {
+        let (token, former) = (worker.token(index), worker.former_token(index));
+        let stands = matches!(slot.state(), State::Handshaking | State::Idle | State::Busy);
+        assert_eq!(io.is_connected(token), stands, "{:?}", slot.state());
+        assert_eq!(io.peers.contains_key(&token), stands || slot.state() == State::Connecting);
+        assert_eq!(io.peers.contains_key(&former), slot.leaving);
+        assert_eq!(slot.state() == State::Busy, slot.request.is_some_and(|times| times.sent.is_some()));
+        assert_eq!(slot.session.is_some(), stands && io.tls.is_some());
+        match slot.state() {
+            State::Connecting | State::Handshaking => assert!(worker.timeouts.is_connecting(index)),
+            // It may have been put off.
+            State::Queued => {}
+            _ => assert!(!worker.timeouts.is_connecting(index)),
+        }
+    }
+    if being(&[State::Connecting, State::Handshaking, State::Busy]) + worker.leaving > 0 {
+        assert!(worker.timeouts.next() < u64::MAX, "nobody would be given up");
+    }
+}
+
+/// Turns so often.
+fn turns(worker: &mut Worker<'_>, io: &mut Chance, count: u32) {
+    for _ in 0..count {
+        worker.turn(io, clock::now(), clock::now() + SECOND).expect("chance breaks no loop");
+        agrees(worker, io);
+    }
+}
+
+/// One trial, from connecting to the end.
+fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
+    let mut random = Random::stream(seed, 1);
+    let (targets, files) = (targets(), BTreeMap::new());
+    let addresses = [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))];
+    let per_connection = (random.below(2) == 0).then(|| 1 + random.below(3) as u32);
+    let protocol = Protocol { per_connection, ..Protocol::default() };
+    let mix = Mix::new(&targets, &files, 0, protocol).expect("fit to be sent");
+    let timeouts = spec::Timeouts {
+        connect_ns: 300 * MILLISECOND,
+        first_byte_ns: 200 * MILLISECOND,
+        total_ns: 400 * MILLISECOND,
+    };
+    let most_leaving = random.below(4) as usize;
+    let tls_client = tls.map(|(client, _)| client);
+    let setup = Setup { timeouts, most_leaving, tls: tls_client, ..setup(&addresses, &mix) };
+    let mut io = Chance {
+        random: Random::new(seed),
+        trouble: random.below(4) > 0,
+        shut: random.below(4) == 0,
+        tls: tls.map(|(_, config)| Arc::clone(config)),
+        peers: BTreeMap::new(),
+        connects: 0,
+        asked: [0; SLOTS as usize],
+    };
+    let mut worker = Worker::new(&setup, (0, 1), SLOTS, Recorder::new(true, 1));
+    worker.open_all();
+    while random.below(300) > 0 && !worker.is_settled(clock::now()) {
+        turns(&mut worker, &mut io, 1);
+    }
+    if worker.is_settled(clock::now()) {
+        agrees(&worker, &io);
+    }
+
+    let start = clock::now() + random.below(100) * MILLISECOND;
+    let end = start + 10_000 * SECOND;
+    worker.recorder.measure(start, end);
+    worker.set_source(match random.below(2) {
+        0 => Source::Closed { start, end, limit: u64::MAX },
+        _ => {
+            let pacer = |rate, times| {
+                let share = Share { worker: 0, workers: 1 };
+                Box::new(Pacer::new((&Rate::Fixed(rate), Arrivals::Poisson), share, seed, times, None))
+            };
+            Source::Open {
+                warmup: pacer(1000.0, (clock::now(), start)),
+                measured: pacer(300.0, (start, end)),
+            }
+        }
+    });
+    (io.trouble, io.shut) = (true, false);
+    turns(&mut worker, &mut io, 400);
+
+    io.trouble = false;
+    let mut left = 20_000;
+    while io.asked.iter().any(|&asked| asked < 3) {
+        assert!(left > 0, "a slot is lost: {:?}", io.asked);
+        left -= 1;
+        turns(&mut worker, &mut io, 1);
+    }
+    assert!(worker.slots.iter().all(|slot| slot.failures == 0), "what goes well is not seen to");
+
+    (io.trouble, io.shut) = (seed.is_multiple_of(2), seed.is_multiple_of(4));
+    let ended = clock::now();
+    worker.recorder.measured_until(ended);
+    let in_line = worker.in_line(ended);
+    worker.recorder.left_in_line(in_line);
+    worker.set_source(Source::Quiet);
+    while worker.under_way() > 0 && clock::now() < ended + 2 * SECOND {
+        worker.leave_unsent();
+        agrees(&worker, &io);
+        turns(&mut worker, &mut io, 1);
+    }
+    worker.leave_over();
+    let tally = worker.finish(ended);
+    assert_eq!(tally.counts.scheduled, outcomes(&tally.counts), "{:?}", tally.counts);
+    assert!(tally.counts.in_flight <= u64::from(SLOTS));
+    assert_eq!(tally.windows.iter().map(|window| window.completed).sum::<u64>(), tally.completed_in_time);
+    let response_times = tally.histograms.response_time.len();
+    assert_eq!(response_times, tally.counts.completed + tally.counts.timeouts);
+}
+
+/// Says which seed it was that failed.
+fn trials(seeds: std::ops::Range<u64>, tls: Option<(&Client, &Arc<ServerConfig>)>) {
+    for seed in seeds {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trial(seed, tls)));
+        if let Err(panic) = outcome {
+            eprintln!("it was seed {seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn no_slot_is_lost_whatever_happens() {
+    trials(0..300, None);
+}
+
+#[test]
+fn no_slot_is_lost_whatever_happens_to_tls() {
+    let authority = Authority::new("authority.test");
+    let client = Client::new(&testing::client(&authority)).expect("a client");
+    for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+        let server = Arc::new(testing::server(&authority.sign(NAME), &[version], None));
+        trials(0..40, Some((&client, &server)));
+    }
+}
