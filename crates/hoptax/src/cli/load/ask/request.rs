@@ -51,19 +51,28 @@ fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String,
     );
     texts.extend(body.map(|body| ("the body".to_owned(), body, Place::Body)));
     let mut files = BTreeMap::new();
-    for (what, text, place) in texts {
-        // A text without templates is judged with the rest of the request.
-        if !text.contains("{{") {
-            continue;
-        }
-        let wrong = |error: TemplateError| BadInput(format!("{what}: {error}"));
-        for name in template::files_named(text).map_err(wrong)? {
+    // A text without templates is judged with the rest of the request.
+    for (what, text, place) in texts.into_iter().filter(|(_, text, _)| text.contains("{{")) {
+        template(&what, text, place, &mut files)?;
+    }
+    Ok(files)
+}
+
+/// Checks one template, which stands in `what`, and adds to `files` those that it takes lines from.
+pub(super) fn template(
+    what: &str,
+    text: &str,
+    place: Place,
+    files: &mut BTreeMap<String, String>,
+) -> Result<(), BadInput> {
+    let wrong = |error: TemplateError| BadInput(format!("{what}: {error}"));
+    for name in template::files_named(text).map_err(wrong)? {
+        if !files.contains_key(&name) {
             let lines = read_text(&format!("{{{{line {name}}}}}"), Path::new(&name))?;
             files.insert(name, lines);
         }
-        template::check(text, place, &files).map_err(wrong)?;
     }
-    Ok(files)
+    template::check(text, place, files).map_err(wrong)
 }
 
 /// The same text as a template that expands to it.
@@ -111,7 +120,7 @@ fn checks(args: &RequestArgs) -> Result<Vec<Check>, BadInput> {
     Ok(checks)
 }
 
-fn split_header(text: &str) -> Result<(String, String), BadInput> {
+pub(super) fn split_header(text: &str) -> Result<(String, String), BadInput> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
