@@ -42,9 +42,9 @@ pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<T
     let sources = Sources { file: file_name, text, sets: &[] };
     let root = node::read(text, 0, 0).map_err(|fault| sources.errors(vec![fault]))?;
     let whole = match &root.value {
-        node::Value::Mapping(keys) => {
-            keys.iter().find(|(key, _)| ["target", "targets", "gateways", "load"].contains(&key.text.as_str()))
-        }
+        node::Value::Mapping(keys) => keys
+            .iter()
+            .find(|(key, _)| ["target", "targets", "gateways", "load"].contains(&key.text.as_str())),
         _ => None,
     };
     if let Some((key, _)) = whole {
@@ -54,6 +54,13 @@ pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<T
             "this file is the list itself, as it stands below `target` in a plan: - { method: GET, path: / }",
         );
         return Err(sources.errors(vec![fault]));
+    }
+    if !matches!(&root.value, node::Value::Mapping(_))
+        && !matches!(&root.value, node::Value::Sequence(items) if !items.is_empty())
+    {
+        let found = format!("there are no targets here, but {}", root.describe());
+        let help = "write a list of them: - { method: GET, path: / }";
+        return Err(sources.errors(vec![Fault::new(root.place, found, help)]));
     }
     let raw = de::from_node(&root).map_err(|faults| sources.errors(faults))?;
     meaning::understand_targets(raw, context, &sources).map_err(|faults| sources.errors(faults))

@@ -178,7 +178,7 @@ pub(super) struct GeneratorArgs {
     #[arg(long, value_name = "CPUS")]
     pub(super) cpus: Option<String>,
     /// Seed of everything random: arrivals, the mix of targets, templates
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_parser = values::seed, value_name = "N")]
     pub(super) seed: u64,
     /// How the workers wait for their sockets
     #[arg(long, value_enum, default_value_t, value_name = "NAME")]

@@ -21,8 +21,7 @@ pub(super) fn targets(
     url: &Url,
 ) -> anyhow::Result<(Vec<TargetSpec>, BTreeMap<String, String>)> {
     contradictions(file, args, url)?;
-    let typed =
-        args.headers.iter().map(|header| split_header(header)).collect::<Result<Vec<_>, _>>()?;
+    let typed = args.headers.iter().map(|header| split_header(header)).collect::<Result<Vec<_>, _>>()?;
     let mut read = plan::load_targets(file).map_err(BadInput::from)?;
     for target in &mut read.targets {
         let own = target.headers.len();
@@ -37,7 +36,12 @@ pub(super) fn targets(
     let mut files = contents.files;
     // Those that only the typed headers name: from where we are, as without a file of targets.
     for (name, value) in typed.iter().filter(|(_, value)| value.contains("{{")) {
-        super::request::template(&format!("-H {name}"), value, hoptax_load::template::Place::Header, &mut files)?;
+        super::request::template(
+            &format!("-H {name}"),
+            value,
+            hoptax_load::template::Place::Header,
+            &mut files,
+        )?;
     }
     Ok((targets, files))
 }
