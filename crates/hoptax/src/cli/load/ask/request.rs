@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use hoptax_load::spec::{Check, TargetSpec};
 use hoptax_load::template::{self, Place, TemplateError};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -67,9 +68,9 @@ pub(super) fn template(
 ) -> Result<(), BadInput> {
     let wrong = |error: TemplateError| BadInput(format!("{what}: {error}"));
     for name in template::files_named(text).map_err(wrong)? {
-        if !files.contains_key(&name) {
-            let lines = read_text(&format!("{{{{line {name}}}}}"), Path::new(&name))?;
-            files.insert(name, lines);
+        if let Entry::Vacant(unread) = files.entry(name) {
+            let lines = read_text(&format!("{{{{line {}}}}}", unread.key()), Path::new(unread.key()))?;
+            unread.insert(lines);
         }
     }
     template::check(text, place, files).map_err(wrong)
