@@ -281,7 +281,7 @@ impl Flow<'_> {
         self.progress.preparing(&format!("{label}: same answer as direct?"));
         let (direct, via) = (self.upstream.addresses()[0], service.addresses()[0]);
         let requests = Requests {
-            targets: trial::targets(self.run.plan, &self.run.contents, direct),
+            targets: self.run.contents.targets(&self.run.plan.targets, &direct.to_string()),
             files: self.run.contents.files.clone(),
             versions: trial::versions(self.run.plan),
         };

@@ -7,7 +7,7 @@ use crate::template::{Files, Values, names_in};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most targets in one load: each worker keeps two histograms of 216 KiB for each of several.
-const MOST_TARGETS: usize = 256;
+pub const MOST_TARGETS: usize = 256;
 /// Tells this stream of randomness apart from the others that hang on the same seed.
 const CHOICE: u64 = 0x0063_686f_6963_6500;
 

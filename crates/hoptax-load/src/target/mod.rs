@@ -11,6 +11,7 @@ mod tests;
 
 pub(crate) use encoding::Protocol;
 pub use error::{Part, TargetError, check};
+pub use mix::MOST_TARGETS;
 pub(crate) use mix::{Mix, Requests};
 
 use crate::checks::{self, Checks};

@@ -9,8 +9,8 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, SupportedProtocolVersion,
-    version,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion, version,
 };
 use std::sync::Arc;
 
@@ -180,6 +180,12 @@ fn unfit_key(error: &Error) -> String {
         Error::InconsistentKeys(_) => {
             "tls.client_certificate.key is not the key of the first certificate in tls.client_certificate.chain; give \
              the two that belong together, the client's own certificate first"
+                .to_owned()
+        }
+        // webpki's name for it, which is not public in rustls.
+        Error::InvalidCertificate(CertificateError::Other(why)) if why.to_string() == "UnsupportedCertVersion" => {
+            "the client certificate is one of X.509 version 1, which TLS here does not take; make one of version 3, as \
+             `openssl x509 -req` does with -extfile"
                 .to_owned()
         }
         other => format!("tls.client_certificate cannot be used: {other}; give an RSA, ECDSA or Ed25519 key"),

@@ -439,6 +439,17 @@ fn nothing_is_kept_between_responses() {
     assert_eq!(pair.session.kept(), 0);
 }
 
+/// What `openssl x509 -req` makes without -extfile, good until 2126; X.509 version 1.
+const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----\n\
+MIIBFzCBvQIUczcrpecPkErpfb3koZL+gV7i8rMwCgYIKoZIzj0EAwIwDTELMAkG\n\
+A1UEAwwCdjEwIBcNMjYxMTIxMDc1ODQ5WhgPMjEyNjEwMjgwNzU4NDlaMA0xCzAJ\n\
+BgNVBAMMAnYxMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEB/puGlbKz4D+R8rv\n\
+ppaele47dTLVDQycdnFPkf3fXBh439/6WuQtnj8Lp+SrxgWAYg7RUCzaqUYjonLO\n\
+ZLZo1TAKBggqhkjOPQQDAgNJADBGAiEA1ttOxVrJC4U4vTMESCtN4EUR4bR4YTjl\n\
+Tg/CWO9nb9gCIQCjRD3D/PzrYzYVuJS7rO3u5k977Qn9hSUPijdI0gVI7Q==\n\
+-----END CERTIFICATE-----\n";
+
 #[test]
 fn a_spec_that_cannot_be_is_refused_with_its_field() {
     let authority = Authority::new("authority.test");
@@ -465,6 +476,10 @@ fn a_spec_that_cannot_be_is_refused_with_its_field() {
         (
             TlsSpec { client_certificate: certificate(&one.certificate, &other.key), ..good.clone() },
             "tls.client_certificate.key is not the key",
+        ),
+        (
+            TlsSpec { client_certificate: certificate(VERSION_1, &one.key), ..good.clone() },
+            "make one of version 3",
         ),
     ] {
         let error = Client::new(&spec).expect_err(field).to_string();

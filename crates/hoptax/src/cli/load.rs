@@ -48,10 +48,15 @@ impl Args {
             let interrupt = interrupts::watch_beside_a_view()?;
             let view = live::View::start(url, &spec).context("cannot start the live view")?;
             // The view is gone when the record is there: what is written next belongs onto the normal screen.
-            generate(&spec, &interrupt, Watch::Windows, view.observer())?
+            hoptax_load::run(&spec, &interrupt, Watch::Windows, view.observer())
         } else {
-            generate(&spec, &*interrupts::watch()?, Watch::Phases, progress::line(&spec))?
+            hoptax_load::run(&spec, &*interrupts::watch()?, Watch::Phases, progress::line(&spec))
         };
+        let record = record.map_err(|error| match error {
+            // Who typed flags has written no load spec.
+            LoadError::Spec(wrong) => BadInput(wrong).into(),
+            other => told(other),
+        })?;
         files.write(&output::Made { url, spec: &spec, record: &record })?;
         Ok(verdict(&record))
     }
@@ -68,18 +73,14 @@ fn verdict(record: &LoadRecord) -> Exit {
     Exit::Failed
 }
 
-fn generate(
-    spec: &LoadSpec,
-    interrupt: &AtomicBool,
-    watch: Watch,
-    observe: impl FnMut(Progress),
-) -> anyhow::Result<LoadRecord> {
-    hoptax_load::run(spec, interrupt, watch, observe).map_err(|error| match error {
+/// An error of the engine: what was asked for wrongly ends with [`Exit::BadInput`].
+fn told(error: LoadError) -> anyhow::Error {
+    match error {
         LoadError::Spec(_) | LoadError::Descriptors { .. } | LoadError::Pin { .. } => {
             BadInput(error.to_string()).into()
         }
         other => other.into(),
-    })
+    }
 }
 
 /// `--spec`: the generator of a run. It does not outlive the process that started it.
@@ -88,11 +89,12 @@ fn carry_out(spec: &LoadSpec, interrupt: &AtomicBool) -> anyhow::Result<Exit> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .context("cannot tie this process's life to its parent's")?;
     anyhow::ensure!(rustix::process::getppid() == parent, "the process that started this one is gone");
-    let record = generate(spec, interrupt, Watch::Phases, |told| {
-        if let Progress::Phase(line) = told {
+    let record = hoptax_load::run(spec, interrupt, Watch::Phases, |progress| {
+        if let Progress::Phase(line) = progress {
             tell(line);
         }
-    })?;
+    })
+    .map_err(told)?;
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, &record).context("cannot write the load record")?;
     writeln!(out).context("cannot write the load record")?;

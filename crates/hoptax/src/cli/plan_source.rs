@@ -3,7 +3,7 @@
 use super::BadInput;
 use crate::lab::descriptors;
 use crate::lab::packs::PackSet;
-use crate::plan::{self, LoadError, Plan, units};
+use crate::plan::{self, Plan, units};
 use std::path::PathBuf;
 
 /// A plan as it is named on the command line.
@@ -29,13 +29,7 @@ impl PlanSource {
     /// [`BadInput`] if there is no such file, or it has mistakes.
     pub(crate) fn load(&self) -> anyhow::Result<(Plan, String)> {
         let known = self.packs()?.infos();
-        plan::load(&self.plan, &self.sets, cpus(), known).map_err(|error| {
-            match error {
-                LoadError::Mistakes(mistakes) => BadInput::from(mistakes),
-                other => BadInput(other.to_string()),
-            }
-            .into()
-        })
+        Ok(plan::load(&self.plan, &self.sets, cpus(), known).map_err(BadInput::from)?)
     }
 
     /// The packs that the plan can name.

@@ -16,9 +16,9 @@ pub mod units;
 
 pub use error::{PlanError, PlanErrors};
 pub use load_point::LoadPoint;
-pub use parse::{Context, LoadError, TEMPLATE, load, parse};
+pub use parse::{Context, LoadError, TEMPLATE, load, load_targets, parse, parse_targets};
 pub use raw::schema;
-pub use target::{Target, Timeouts};
+pub use target::{Target, Targets, Timeouts};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -122,6 +122,8 @@ impl<'a> Reader<'a> {
         let marker = error.marker();
         let line = lines(self.text).nth(marker.line().saturating_sub(1)).unwrap_or_default();
         let indent_holds_tab = line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t');
+        // Within brackets and braces tabs are as good as blanks.
+        let indent_holds_tab = indent_holds_tab && !error.info().contains("flow");
         let help = if indent_holds_tab {
             "indent with blanks; YAML forbids tabs there"
         } else if error.info().contains("anchor") {

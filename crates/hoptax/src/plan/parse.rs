@@ -1,7 +1,7 @@
 //! From a file to a plan.
 
-use super::error::{PlanErrors, Sources};
-use super::{PackInfo, Plan, de, meaning, node};
+use super::error::{Fault, PlanErrors, Sources};
+use super::{PackInfo, Plan, Targets, de, meaning, node};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,20 +34,56 @@ pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) ->
     meaning::understand(raw, stem, context, &sources).map_err(|faults| sources.errors(faults))
 }
 
-/// Why no plan came of a file.
+/// Understands a list of targets, or a single one: what stands below `target` in a plan.
+///
+/// # Errors
+/// Every mistake that was found, each with its place and how to mend it.
+pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<Targets, PlanErrors> {
+    let sources = Sources { file: file_name, text, sets: &[] };
+    let root = node::read(text, 0, 0).map_err(|fault| sources.errors(vec![fault]))?;
+    let whole = match &root.value {
+        node::Value::Mapping(keys) => keys
+            .iter()
+            .find(|(key, _)| ["target", "targets", "gateways", "load"].contains(&key.text.as_str())),
+        _ => None,
+    };
+    if let Some((key, _)) = whole {
+        let fault = Fault::new(
+            key.place,
+            format!("`{}` is no part of a target", key.text),
+            "this file is the list itself, as it stands below `target` in a plan: - { method: GET, path: / }",
+        );
+        return Err(sources.errors(vec![fault]));
+    }
+    if !matches!(&root.value, node::Value::Mapping(_))
+        && !matches!(&root.value, node::Value::Sequence(items) if !items.is_empty())
+    {
+        let found = format!("there are no targets here, but {}", root.describe());
+        let help = "write a list of them: - { method: GET, path: / }";
+        return Err(sources.errors(vec![Fault::new(root.place, found, help)]));
+    }
+    let raw = de::from_node(&root).map_err(|faults| sources.errors(faults))?;
+    meaning::understand_targets(raw, context, &sources).map_err(|faults| sources.errors(faults))
+}
+
+/// Why no plan, and no list of targets, came of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
-    #[error("cannot read the plan {}: {source}{}", path.display(), hint(source))]
+    #[error("cannot read the {what} {}: {source}{}", path.display(), hint(what, source))]
     Unreadable {
+        /// What it was to hold.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
     /// It is not text.
-    #[error("the plan {} is not UTF-8 text: byte {offset} belongs to no character", path.display())]
+    #[error("the {what} {} is not UTF-8 text: byte {offset} belongs to no character; save it as UTF-8", path.display())]
     NotText {
+        /// What it was to hold.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// First byte that is wrong.
@@ -58,11 +94,28 @@ pub enum LoadError {
     Mistakes(#[from] PlanErrors),
 }
 
-fn hint(error: &std::io::Error) -> &'static str {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "; `hoptax init` writes one to start from",
+fn hint(what: &str, error: &std::io::Error) -> &'static str {
+    match (error.kind(), what) {
+        (std::io::ErrorKind::NotFound, PLAN) => "; `hoptax init` writes one to start from",
+        (std::io::ErrorKind::NotFound, _) => "; is the path right?",
+        (std::io::ErrorKind::IsADirectory, _) => "; name a file",
         _ => "",
     }
+}
+
+const PLAN: &str = "plan";
+const TARGETS: &str = "targets";
+
+/// The text of the file at `path`, which is to hold `what`, and where relative paths in it start.
+fn read(path: &Path, what: &'static str) -> Result<(String, PathBuf), LoadError> {
+    let bytes =
+        fs::read(path).map_err(|source| LoadError::Unreadable { what, path: path.to_owned(), source })?;
+    let text = String::from_utf8(bytes).map_err(|error| LoadError::NotText {
+        what,
+        path: path.to_owned(),
+        offset: error.utf8_error().valid_up_to(),
+    })?;
+    Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))
 }
 
 /// Reads and understands the plan at `path`; relative paths in it start at its directory.
@@ -75,14 +128,20 @@ pub fn load(
     cpus: u32,
     known: Vec<PackInfo>,
 ) -> Result<(Plan, String), LoadError> {
-    let bytes = fs::read(path).map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
-    let text = String::from_utf8(bytes).map_err(|error| LoadError::NotText {
-        path: path.to_owned(),
-        offset: error.utf8_error().valid_up_to(),
-    })?;
-    let directory = path.parent().map(Path::to_owned).unwrap_or_default();
+    let (text, directory) = read(path, PLAN)?;
     let plan = parse(&path.display().to_string(), &text, sets, &Context { cpus, known, directory })?;
     Ok((plan, text))
+}
+
+/// Reads and understands the list of targets at `path`; relative paths in it start at its directory.
+///
+/// # Errors
+/// If the file cannot be read, is not text, or has mistakes.
+pub fn load_targets(path: &Path) -> Result<Targets, LoadError> {
+    let (text, directory) = read(path, TARGETS)?;
+    // Targets name neither CPUs nor packs.
+    let context = Context { cpus: 0, known: Vec::new(), directory };
+    Ok(parse_targets(&path.display().to_string(), &text, &context)?)
 }
 
 /// The commented plan that `hoptax init` writes.

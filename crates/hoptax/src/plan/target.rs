@@ -3,6 +3,8 @@
 use super::Body;
 use hoptax_load::spec::Check;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// One of the things that are requested.
@@ -76,6 +78,15 @@ impl Target {
             _ => false,
         })
     }
+}
+
+/// Targets of a file of their own, which `hoptax load --targets` is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Targets {
+    /// At least one, with distinct names.
+    pub targets: Vec<Target>,
+    /// Where the files lie that templates take lines from, by the name that templates give them.
+    pub files: BTreeMap<String, PathBuf>,
 }
 
 /// Reads the list of targets, or the single one of runs from before there were lists.

@@ -1,15 +1,15 @@
 //! One trial: the load spec that it is made from, and the record that is made of it. Pure.
 
-use super::{Contents, Loaded, Run};
+use super::{Loaded, Run};
 use crate::lab::Watched;
 use crate::lab::ledger::Ledger;
-use crate::plan::{LoadPoint, Plan, Target};
+use crate::plan::LoadPoint;
 use crate::record::{Failure, HostUsage, LedgerDelta, RoleUsage, SCHEMA, Stage, TrialRecord};
 use crate::schedule::{Contender, Slot};
 use hoptax_load::Address;
 use hoptax_load::event_loop::Choice;
 use hoptax_load::random::Random;
-use hoptax_load::spec::{HttpVersion, LoadSpec, SPEC_SCHEMA, TargetSpec, Timeouts};
+use hoptax_load::spec::{HttpVersion, LoadSpec, SPEC_SCHEMA, Timeouts};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
     let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
     LoadSpec {
         schema: SPEC_SCHEMA,
-        targets: targets(plan, &run.contents, addresses[0]),
+        targets: run.contents.targets(&plan.targets, &addresses[0].to_string()),
         files: run.contents.files.clone(),
         addresses: addresses.into_iter().map(Address::from).collect(),
         sources: plan.sources.clone(),
@@ -70,32 +70,9 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
 }
 
 /// The versions of HTTP that the plan's load asks for, each once.
-pub(super) fn versions(plan: &Plan) -> Vec<HttpVersion> {
+pub(super) fn versions(plan: &crate::plan::Plan) -> Vec<HttpVersion> {
     let asked = |version: &HttpVersion| plan.load.iter().any(|point| point.http == *version);
     [HttpVersion::Http11, HttpVersion::Http10].into_iter().filter(asked).collect()
-}
-
-/// The plan's requests as they are sent to `address`.
-pub(super) fn targets(plan: &Plan, contents: &Contents, address: SocketAddr) -> Vec<TargetSpec> {
-    let bodies = contents.bodies.iter().cloned().chain(std::iter::repeat(Vec::new()));
-    plan.targets.iter().zip(bodies).map(|(target, body)| request(target, body, address)).collect()
-}
-
-fn request(target: &Target, body: Vec<u8>, address: SocketAddr) -> TargetSpec {
-    let mut headers = target.headers.clone();
-    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-        headers.insert(0, ("host".to_owned(), address.to_string()));
-    }
-    TargetSpec {
-        name: target.name.clone(),
-        weight: target.weight,
-        method: target.method.clone(),
-        path: target.path.clone(),
-        headers,
-        body,
-        body_is_template: target.body_is_template,
-        checks: target.checks.clone(),
-    }
 }
 
 /// The record of a trial that was loaded.

@@ -14,14 +14,14 @@ const REQUESTS: u64 = 400;
 
 /// nginx on a Unix socket and on a port, in one process, with a line per request: address, HTTP version, number of the
 /// connection, number of the request on it.
-struct Nginx {
+pub(crate) struct Nginx {
     process: Child,
     scratch: Scratch,
     port: u16,
 }
 
 impl Nginx {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let scratch = Scratch::new();
         // An address that nothing else on this machine listens on, so that the port stays free.
         let port = TcpListener::bind("127.86.75.30:0")
@@ -56,16 +56,16 @@ impl Nginx {
         nginx
     }
 
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("127.86.75.30:{}", self.port)
     }
 
-    fn socket(&self) -> String {
+    pub(crate) fn socket(&self) -> String {
         self.scratch.path().join("socket").display().to_string()
     }
 
     /// The lines written since this was asked last, once there are `requests` of them.
-    fn seen(&self, requests: u64) -> Vec<Vec<String>> {
+    pub(crate) fn seen(&self, requests: u64) -> Vec<Vec<String>> {
         let path = self.scratch.path().join("access.log");
         let start = Instant::now();
         loop {

@@ -44,6 +44,11 @@ impl Upstream {
 
     /// Requests that it has answered.
     pub(crate) fn requests(&self) -> u64 {
+        self.ledger("requests")
+    }
+
+    /// The sum of a member over its instances.
+    pub(crate) fn ledger(&self, member: &str) -> u64 {
         let mut control = TcpStream::connect(&self.control).expect("the control socket answers");
         control.write_all(b"GET /ledger HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
         let mut answer = String::new();
@@ -51,7 +56,7 @@ impl Upstream {
         let body = answer.split("\r\n\r\n").nth(1).expect("a body");
         let ledger: Value = serde_json::from_str(body).expect("JSON");
         let instances = ledger["instances"].as_array().expect("instances");
-        instances.iter().map(|instance| instance["requests"].as_u64().expect("a count")).sum()
+        instances.iter().map(|instance| instance[member].as_u64().expect("a count")).sum()
     }
 }
 
@@ -67,7 +72,7 @@ pub(crate) fn load(args: &[&str]) -> Output {
 }
 
 /// What `hoptax load --json` says; the load must have gone well.
-fn case(args: &[&str]) -> Value {
+pub(crate) fn case(args: &[&str]) -> Value {
     let output = load(&[args, &["--json"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let case = serde_json::from_slice(&output.stdout).expect("one JSON document");

@@ -12,16 +12,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const REQUESTS: u64 = 900;
+pub(crate) const REQUESTS: u64 = 900;
 
 /// nginx on a Unix socket, which answers with the path and the token that it was sent, and keeps a line per request.
-struct Nginx {
+pub(crate) struct Nginx {
     process: Child,
     scratch: Scratch,
 }
 
 impl Nginx {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let scratch = Scratch::new();
         let path = scratch.path().display();
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -52,6 +52,10 @@ impl Nginx {
         nginx
     }
 
+    pub(crate) fn socket(&self) -> String {
+        self.scratch.path().join("socket").display().to_string()
+    }
+
     /// What `spec` gives with these targets: its record.
     fn load(&self, targets: &Value, files: &Value) -> Value {
         let limit = 5_000_000_000_u64;
@@ -79,7 +83,7 @@ impl Nginx {
     }
 
     /// The fields of the lines that it wrote, once they are all there.
-    fn seen(&self) -> Vec<Vec<String>> {
+    pub(crate) fn seen(&self) -> Vec<Vec<String>> {
         let start = Instant::now();
         loop {
             let text = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Long enough for anything here on a machine that does much else; never waited for in full when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
-const NAME: &str = "nginx.test";
+pub(crate) const NAME: &str = "nginx.test";
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
 fn params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
@@ -22,14 +22,14 @@ fn params(name: &str) -> CertificateParams {
     params
 }
 
-fn authority(name: &str) -> Authority {
+pub(crate) fn authority(name: &str) -> Authority {
     let mut params = params(name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("random numbers")).expect("a certificate")
 }
 
 /// A certificate by `authority`, or by itself, and its key; PEM.
-fn identity(name: &str, authority: Option<&Authority>, expired: bool) -> (String, String) {
+pub(crate) fn identity(name: &str, authority: Option<&Authority>, expired: bool) -> (String, String) {
     let mut params = params(name);
     if expired {
         (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
@@ -43,9 +43,9 @@ fn identity(name: &str, authority: Option<&Authority>, expired: bool) -> (String
 }
 
 /// nginx, gone when its test is.
-struct Nginx {
+pub(crate) struct Nginx {
     process: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     _files: Scratch,
 }
 
@@ -59,7 +59,7 @@ impl Drop for Nginx {
 
 impl Nginx {
     /// With `certificate`, on TLS, and `more` in its `server`. It answers `/` with "hello".
-    fn start((certificate, key): &(String, String), more: &str) -> Self {
+    pub(crate) fn start((certificate, key): &(String, String), more: &str) -> Self {
         Self::listening("ssl", (certificate, key), more)
     }
 

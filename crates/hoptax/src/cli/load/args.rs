@@ -73,6 +73,10 @@ pub(super) struct LoadArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
 pub(super) struct RequestArgs {
+    /// Request the targets of this file instead: a list in YAML or JSON as below `target` in a plan; the URL is then
+    /// without a path, and -H goes to each that lacks the header
+    #[arg(long, value_name = "FILE")]
+    pub(super) targets: Option<PathBuf>,
     /// Add a request header; may stand several times, and hold templates
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(super) headers: Vec<String>,
@@ -174,7 +178,7 @@ pub(super) struct GeneratorArgs {
     #[arg(long, value_name = "CPUS")]
     pub(super) cpus: Option<String>,
     /// Seed of everything random: arrivals, the mix of targets, templates
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_parser = values::seed, value_name = "N")]
     pub(super) seed: u64,
     /// How the workers wait for their sockets
     #[arg(long, value_enum, default_value_t, value_name = "NAME")]

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 mod connections;
 mod request;
+mod targets;
 mod tls;
 
 /// Measured time where neither a time nor a number of requests is given.
@@ -29,7 +30,10 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         Url::parse(args.url.as_deref().unwrap_or_default(), !args.request.no_templates).map_err(BadInput)?;
     let cpus = crate::cli::upstream::cpus(args.generator.cpus.as_deref())?;
     let default_workers = cpus.len().max(1) as u32;
-    let (target, files) = request::target(&args.request, &url)?;
+    let (targets, files) = match &args.request.targets {
+        Some(file) => targets::targets(file, &args.request, &url)?,
+        None => request::target(&args.request, &url).map(|(target, files)| (vec![target], files))?,
+    };
     Ok(LoadSpec {
         schema: SPEC_SCHEMA,
         addresses: connections::addresses(&args.connection, &url)?,
@@ -40,7 +44,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
             true => Some(1),
             false => args.connection.requests_per_connection,
         },
-        targets: vec![target],
+        targets,
         files,
         shape: match &args.load.rate {
             None => Shape::Closed,

@@ -6,6 +6,7 @@ use super::output::Made;
 use super::paint::{Ink, Paint};
 use crate::plan::units;
 use hdrhistogram::Histogram;
+use hoptax_load::Address;
 use hoptax_load::histogram::{DecodeError, LOWEST};
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Shape};
@@ -87,6 +88,14 @@ impl<'a> Summary<'a> {
         words.push(format!("{} connection{}", spec.connections, s(spec.connections)));
         let workers = self.record.workers;
         words.push(format!("{workers} worker{} on {}", s(workers), self.record.event_loop));
+        if let [Address::Unix(path)] = spec.addresses.as_slice() {
+            words.push(format!("Unix socket {}", path.display()));
+        }
+        match spec.sources.as_slice() {
+            [] => {}
+            [only] => words.push(format!("from {only}")),
+            several => words.push(format!("from {} addresses", several.len())),
+        }
         if spec.http == HttpVersion::Http10 {
             words.push("HTTP/1.0".to_owned());
         }

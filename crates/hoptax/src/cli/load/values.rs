@@ -32,6 +32,13 @@ pub(super) fn count(text: &str) -> Result<u64, UnitError> {
     }
 }
 
+/// A whole number of any size.
+pub(super) fn seed(text: &str) -> Result<u64, UnitError> {
+    text.parse().or_else(|_| {
+        wrong(format!("`{text}` is no seed"), format!("give a whole number from 0 to {}", u64::MAX))
+    })
+}
+
 /// As [`count`], of what there cannot be billions.
 pub(super) fn count32(text: &str) -> Result<u32, UnitError> {
     let most = u32::MAX;
@@ -47,7 +54,9 @@ pub(super) fn statuses(text: &str) -> Result<Check, UnitError> {
 
 fn status_range(text: &str, part: &str) -> Result<(u16, u16), UnitError> {
     const HELP: &str = "write statuses as 200, 2xx or 200-299, with commas between them";
-    let class = part.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok());
+    // Beyond that a class is no status of any kind, and its bounds no numbers of 16 bits.
+    let class =
+        part.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok().filter(|class| *class < 600));
     let range = match (class, part.split_once('-')) {
         (Some(class), _) => Some((class * 100, class * 100 + 99)),
         (None, Some((from, to))) => from.trim().parse().ok().zip(to.trim().parse().ok()),

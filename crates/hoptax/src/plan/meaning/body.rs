@@ -102,7 +102,7 @@ pub(super) fn existing(reader: &mut Reader<'_>, place: Place, name: &str) -> Pat
         Err(error) => reader.fault(
             place,
             format!("cannot read {}: {error}", path.display()),
-            "a relative path starts at the plan's directory",
+            format!("a relative path starts at the directory of {}", reader.sources.file),
         ),
     }
     path

@@ -15,9 +15,9 @@ mod upstream;
 
 use super::de::one_of;
 use super::error::{Fault, Place, Sources};
-use super::raw::{Auto, Placed, RawBudget, RawCpus, RawPlan, Short};
+use super::raw::{Auto, Placed, RawBudget, RawCpus, RawPlan, RawTarget, Short, Sweep};
 use super::units::{self, UnitError, nearest, show_budget_value};
-use super::{AccessLog, Budget, Context, CpuPlan, CpuSets, Gateway, Plan, Profile, Upstream};
+use super::{AccessLog, Budget, Context, CpuPlan, CpuSets, Gateway, Plan, Profile, Targets, Upstream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,6 +68,21 @@ pub(crate) fn understand(
         seed: raw.seed,
         budget,
     })
+}
+
+/// Understands a list of targets that belongs to no plan; of what answers them nothing is known.
+pub(crate) fn understand_targets(
+    raw: Sweep<RawTarget>,
+    context: &Context,
+    sources: &Sources<'_>,
+) -> Result<Targets, Vec<Fault>> {
+    let mut reader = Reader { context, sources, faults: Vec::new(), files: BTreeMap::new() };
+    let elsewhere = Upstream::Running { url: String::new() };
+    let targets = target::list(&mut reader, raw, &elsewhere);
+    match reader.faults.is_empty() {
+        true => Ok(Targets { targets, files: reader.files }),
+        false => Err(reader.faults),
+    }
 }
 
 /// What was understood of the upstream, and where its delay stands, for the checks that load and timeout need.

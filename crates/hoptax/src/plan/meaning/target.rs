@@ -5,13 +5,11 @@ use super::{Reader, body, expect};
 use crate::plan::error::Place;
 use crate::plan::raw::{Ordered, Placed, RawTarget, Sweep, Text};
 use crate::plan::{Target, Upstream};
+use hoptax_load::target::MOST_TARGETS;
 use hoptax_load::template::Place as Part;
 
 /// Methods in common use, to tell `get` from a method of one's own.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-
-/// A mix of more than this is a list of paths, which a template takes from a file.
-const MOST_TARGETS: usize = 1000;
 
 const MOST_WEIGHT: u32 = 1_000_000;
 
@@ -20,7 +18,18 @@ pub(super) fn read(
     typed: Option<Sweep<RawTarget>>,
     upstream: &Upstream,
 ) -> Vec<Target> {
-    let Some(Sweep(typed)) = typed else { return vec![Target::get("/")] };
+    match typed {
+        None => vec![Target::get("/")],
+        Some(typed) => list(reader, typed, upstream),
+    }
+}
+
+/// Targets, at least one; what is expected of their answers is held against `upstream`.
+pub(super) fn list(
+    reader: &mut Reader<'_>,
+    Sweep(typed): Sweep<RawTarget>,
+    upstream: &Upstream,
+) -> Vec<Target> {
     if let Some(beyond) = typed.get(MOST_TARGETS) {
         reader.fault(
             beyond.place,

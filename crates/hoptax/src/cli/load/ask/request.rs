@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use hoptax_load::spec::{Check, TargetSpec};
 use hoptax_load::template::{self, Place, TemplateError};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -51,19 +52,28 @@ fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String,
     );
     texts.extend(body.map(|body| ("the body".to_owned(), body, Place::Body)));
     let mut files = BTreeMap::new();
-    for (what, text, place) in texts {
-        // A text without templates is judged with the rest of the request.
-        if !text.contains("{{") {
-            continue;
-        }
-        let wrong = |error: TemplateError| BadInput(format!("{what}: {error}"));
-        for name in template::files_named(text).map_err(wrong)? {
-            let lines = read_text(&format!("{{{{line {name}}}}}"), Path::new(&name))?;
-            files.insert(name, lines);
-        }
-        template::check(text, place, &files).map_err(wrong)?;
+    // A text without templates is judged with the rest of the request.
+    for (what, text, place) in texts.into_iter().filter(|(_, text, _)| text.contains("{{")) {
+        template(&what, text, place, &mut files)?;
     }
     Ok(files)
+}
+
+/// Checks one template, which stands in `what`, and adds to `files` those that it takes lines from.
+pub(super) fn template(
+    what: &str,
+    text: &str,
+    place: Place,
+    files: &mut BTreeMap<String, String>,
+) -> Result<(), BadInput> {
+    let wrong = |error: TemplateError| BadInput(format!("{what}: {error}"));
+    for name in template::files_named(text).map_err(wrong)? {
+        if let Entry::Vacant(unread) = files.entry(name) {
+            let lines = read_text(&format!("{{{{line {}}}}}", unread.key()), Path::new(unread.key()))?;
+            unread.insert(lines);
+        }
+    }
+    template::check(text, place, files).map_err(wrong)
 }
 
 /// The same text as a template that expands to it.
@@ -111,7 +121,7 @@ fn checks(args: &RequestArgs) -> Result<Vec<Check>, BadInput> {
     Ok(checks)
 }
 
-fn split_header(text: &str) -> Result<(String, String), BadInput> {
+pub(super) fn split_header(text: &str) -> Result<(String, String), BadInput> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))

@@ -36,7 +36,7 @@ impl Summary<'_> {
     pub(super) fn outcomes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.record.counts;
         let statuses = counts.status.iter().map(|(status, count)| format!("{status}: {}", thousands(*count)));
-        let statuses = statuses.collect::<Vec<_>>().join("  ");
+        let statuses = statuses.collect::<Vec<_>>().join(", ");
         write!(f, "{:LABEL$}", "Status")?;
         write_wrapped(f, if statuses.is_empty() { "none" } else { &statuses }, &" ".repeat(LABEL))?;
         if counts.ok < counts.completed {

@@ -71,7 +71,7 @@ impl Summary<'_> {
         if missing > 0 {
             writeln!(
                 f,
-                "{} more requests failed or were not sent, and are not in these",
+                "{} more failed, were not sent or were under way, and are not in these",
                 thousands(missing)
             )?;
         }

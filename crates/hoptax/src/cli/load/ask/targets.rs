@@ -1,0 +1,75 @@
+//! `--targets`: several targets from a file, which reads as the `target` of a plan does.
+
+use super::super::args::RequestArgs;
+use super::super::url::Url;
+use super::request::split_header;
+use crate::cli::BadInput;
+use crate::plan;
+use crate::run::Contents;
+use hoptax_load::spec::TargetSpec;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The targets of `file`, and the files that their templates take lines from. Headers that were typed go to each target
+/// that has none of their name.
+///
+/// # Errors
+/// [`BadInput`] for what was typed wrong, here or there; otherwise if a file that is named there cannot be read.
+pub(super) fn targets(
+    file: &Path,
+    args: &RequestArgs,
+    url: &Url,
+) -> anyhow::Result<(Vec<TargetSpec>, BTreeMap<String, String>)> {
+    contradictions(file, args, url)?;
+    let typed = args.headers.iter().map(|header| split_header(header)).collect::<Result<Vec<_>, _>>()?;
+    let mut read = plan::load_targets(file).map_err(BadInput::from)?;
+    for target in &mut read.targets {
+        let own = target.headers.len();
+        for (name, value) in &typed {
+            if !target.headers[..own].iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                target.headers.push((name.clone(), value.clone()));
+            }
+        }
+    }
+    let contents = Contents::of(&read.targets, &read.files)?;
+    let targets = contents.targets(&read.targets, &url.authority);
+    let mut files = contents.files;
+    // Those that only the typed headers name: from where we are, as without a file of targets.
+    for (name, value) in typed.iter().filter(|(_, value)| value.contains("{{")) {
+        super::request::template(
+            &format!("-H {name}"),
+            value,
+            hoptax_load::template::Place::Header,
+            &mut files,
+        )?;
+    }
+    Ok((targets, files))
+}
+
+/// What stands in the file cannot be typed beside it.
+fn contradictions(file: &Path, args: &RequestArgs, url: &Url) -> Result<(), BadInput> {
+    let beside = [
+        ("--method", args.method.is_some(), "method: POST"),
+        ("--body", args.body.is_some(), "body: { text: … }"),
+        ("--body-size", args.body_size.is_some(), "body: 64KiB"),
+        ("--no-templates", args.no_templates, "\\{{ for {{"),
+        ("--expect-status", args.expect_status.is_some(), "expect: { status: 200 }"),
+        ("--expect-body", !args.expect_body.is_empty(), "expect: { body: { contains: … } }"),
+        ("--expect-body-equals", args.expect_body_equals.is_some(), "expect: { body: { equals: … } }"),
+        ("--expect-length", args.expect_length.is_some(), "expect: { body: { length: 1KiB } }"),
+        ("--expect-header", !args.expect_header.is_empty(), "expect: { headers: { etag: any } }"),
+    ];
+    if let Some((flag, _, there)) = beside.iter().find(|(_, given, _)| *given) {
+        return Err(BadInput(format!(
+            "{flag} cannot stand beside --targets, whose file says it for each target; write there {there}"
+        )));
+    }
+    if url.path != "/" {
+        return Err(BadInput(format!(
+            "the URL has the path {}, and the targets of {} have their own; leave it out of the URL",
+            url.path,
+            file.display()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! The flags of `hoptax load`, each seen from the other end: by the real nginx, or in the upstream's ledger.
+
+use crate::load::{Ending, Upstream, case, load, until};
+use crate::support::{Scratch, hoptax};
+use crate::world::is_missing;
+use crate::{connections, requests, tls};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::process::Stdio;
+
+/// The summary of a load that went well, which fits a terminal.
+#[track_caller]
+fn summary(args: &[&str]) -> String {
+    let output = load(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    text
+}
+
+/// What is said of a load that ends with `code`, and of nothing on standard output.
+#[track_caller]
+fn refused(args: &[&str], code: i32, part: &str) {
+    let output = load(args);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(code), &b""[..]), "{args:?}: {text}");
+    assert!(text.contains(part), "{args:?}: {text}");
+}
+
+fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [base, more].concat()
+}
+
+#[test]
+fn certificates_are_checked_as_asked() {
+    if is_missing("nginx") {
+        return;
+    }
+    let (ours, other) = (tls::authority("authority.test"), tls::authority("other.test"));
+    let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&ours), false), "");
+    let scratch = Scratch::new();
+    let file = |name: &str, text: &str| scratch.file(name, text).display().to_string();
+    let (ca, wrong) = (file("ca.pem", &ours.pem()), file("other.pem", &other.pem()));
+    let url = format!("https://{}/", nginx.address);
+    let named = ["--server-name", tls::NAME];
+    let base = [url.as_str(), "-n", "60", "-c", "3"];
+
+    let text = summary(&with(&base, &[&named[..], &["--ca", &ca, "--tls", "1.3"]].concat()));
+    assert!(text.contains("TLS            TLSv1.3, TLS13_"), "{text}");
+    assert!(text.contains("ALPN http/1.1") && text.contains("3 handshakes, 0 resumed"), "{text}");
+    assert!(!text.contains("not checked") && text.contains("200: 60"), "{text}");
+    let text = summary(&with(&base, &["-k", "--tls", "1.2", "--alpn", "none"]));
+    assert!(text.contains("TLS            TLSv1.2, TLS_ECDHE_"), "{text}");
+    assert!(text.contains("certificates not checked") && text.contains("200: 60"), "{text}");
+
+    refused(&with(&base, &named), 1, "give its authority (`--ca FILE`)");
+    refused(&with(&base, &[&named[..], &["--ca", &wrong]].concat()), 1, "signed by nobody who is trusted");
+    refused(&with(&base, &["--ca", &ca]), 1, "ask for the name that it is for (`--server-name NAME`)");
+    refused(&with(&base, &["--ca", &file("key.pem", "-----BEGIN PRIVATE KEY-----")]), 2, "is it the key?");
+}
+
+#[test]
+fn a_client_certificate_is_shown_to_who_demands_one() {
+    if is_missing("nginx") {
+        return;
+    }
+    let (authority, clients) = (tls::authority("authority.test"), tls::authority("clients.test"));
+    let scratch = Scratch::new();
+    let file = |name: &str, text: &str| scratch.file(name, text).display().to_string();
+    let trusted = file("clients.pem", &clients.pem());
+    let more = format!("ssl_verify_client on; ssl_client_certificate {trusted};");
+    let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&authority), false), &more);
+    let (chain, key) = tls::identity("client.test", Some(&clients), false);
+    let both = file("both.pem", &format!("{chain}{key}"));
+    let (chain, key) = (file("chain.pem", &chain), file("key.pem", &key));
+    let url = format!("https://{}/", nginx.address);
+    let base = [url.as_str(), "-k", "-n", "40", "-c", "2"];
+
+    assert!(summary(&with(&base, &["--cert", &chain, "--key", &key])).contains("200: 40"));
+    assert!(summary(&with(&base, &["--cert", &both])).contains("200: 40"));
+    // nginx takes the connection all the same, and says what it misses in HTTP.
+    let text = summary(&with(&base, &[]));
+    assert!(text.contains("400: 40") && text.contains("40 × status 400 is not 200 to 399"), "{text}");
+    refused(&with(&base, &["--cert", &chain]), 2, "name its file by --key");
+    let (_, stranger) = tls::identity("stranger.test", None, false);
+    let stranger = file("stranger.pem", &stranger);
+    refused(&with(&base, &["--cert", &chain, "--key", &stranger]), 2, "give the two that belong together");
+}
+
+#[test]
+fn a_unix_socket_and_sources_are_told_and_used() {
+    if is_missing("nginx") {
+        return;
+    }
+    let nginx = connections::Nginx::start();
+    let socket = nginx.socket();
+    let text = summary(&["http://shop.test/", "--unix", &socket, "-n", "100", "-c", "4"]);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&format!("Unix socket {socket}")) && text.contains("200: 100"), "{text}");
+    assert!(nginx.seen(100).iter().all(|line| line[0] == "unix:"));
+
+    let url = format!("http://{}/", nginx.address());
+    let text = summary(&[&url, "--source", "127.86.75.31,127.86.75.32", "-n", "100", "-c", "4"]);
+    assert!(text.contains("from 2 addresses"), "{text}");
+    let seen: BTreeSet<(String, String)> =
+        nginx.seen(100).into_iter().map(|line| (line[0].clone(), line[2].clone())).collect();
+    let from = |source: &str| seen.iter().filter(|(address, _)| address == source).count();
+    assert_eq!(["127.86.75.31", "127.86.75.32"].map(from), [2, 2], "{seen:?}");
+}
+
+#[test]
+fn the_ledger_agrees_on_how_long_connections_last() {
+    for (flags, told, least, most) in [
+        (&[][..], "epoll\n", 4, 4),
+        (&["--no-keepalive"], "no keep-alive", 200, 204),
+        (&["--requests-per-connection", "10"], "10 requests per connection", 20, 24),
+    ] {
+        let upstream = Upstream::start(&[]);
+        let url = upstream.url();
+        let text = summary(&[&[url.as_str(), "-n", "200", "-c", "4"], flags].concat());
+        assert!(text.contains(told) && text.contains("200: 200"), "{text}");
+        assert_eq!(upstream.requests(), 200);
+        let connections = upstream.ledger("connections");
+        assert!((least..=most).contains(&connections), "{flags:?}: {connections}");
+    }
+}
+
+#[test]
+fn the_server_sees_each_line_and_each_number() {
+    if is_missing("nginx") {
+        return;
+    }
+    let nginx = requests::Nginx::start();
+    let scratch = Scratch::new();
+    let tokens = scratch.file("tokens.txt", "red\ngreen\nblue\n").display().to_string();
+    let url = format!("http://shop.test/orders/{{{{seq}}}}?t={{{{line {tokens}}}}}");
+    let header = format!("authorization: Bearer {{{{line {tokens}}}}}");
+    let count = requests::REQUESTS.to_string();
+    let text = summary(&[&url, "--unix", &nginx.socket(), "-n", &count, "-c", "3", "-H", &header]);
+    assert!(text.contains("900 completed"), "{text}");
+    let (mut numbers, mut lines) = (BTreeSet::new(), [0; 3]);
+    for line in nginx.seen() {
+        let (number, token) =
+            line[1].strip_prefix("/orders/").and_then(|rest| rest.split_once("?t=")).expect("both");
+        assert!(numbers.insert(number.to_owned()), "{number} twice");
+        assert_eq!(line[2], format!("Bearer {token}"));
+        lines[["red", "green", "blue"].iter().position(|known| *known == token).expect("a line")] += 1;
+    }
+    assert_eq!(lines, [300; 3]);
+}
+
+#[test]
+fn what_was_expected_and_did_not_come_is_told() {
+    let upstream = Upstream::start(&["--body", "64B"]);
+    let url = upstream.url();
+    for (flags, told) in [
+        (["--expect-status", "201,4xx"], "status 200 is not 201, 400 to 499"),
+        (["--expect-body", "absent"], "body does not contain \"absent\""),
+        (["--expect-body-equals", "ok"], "body is not \"ok\""),
+        (["--expect-length", "1KiB"], "body is 64 bytes long, not 1024"),
+        (["--expect-header", "x-none"], "no header x-none"),
+    ] {
+        let args = [&[url.as_str(), "-n", "30", "-c", "2"], &flags[..]].concat();
+        let text = summary(&args);
+        assert!(text.contains("Not a success  30") && text.contains(&format!("30 × {told}")), "{text}");
+        let counts = case(&args)["counts"].clone();
+        assert_eq!((&counts["completed"], &counts["ok"]), (&30.into(), &0.into()));
+        assert_eq!(counts["failed_checks"], serde_json::json!({ told: 30 }));
+    }
+    let text = summary(&[&url, "-n", "30", "--expect-status", "2xx", "--expect-length", "64B"]);
+    assert!(!text.contains("Not a success"), "{text}");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_without_a_report() {
+    let upstream = Upstream::start(&[]);
+    let mut command = hoptax();
+    command.args(["load", &upstream.url(), "-d", "1h"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = Ending(command.spawn().expect("starts"));
+    until("requests arrive", || upstream.requests() > 100);
+    let pid = Pid::from_child(&process.0);
+    // Stopped, it takes both signals when it goes on, however busy this machine is: between them it can do nothing.
+    for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
+        kill_process(pid, signal).expect("it runs");
+    }
+    let status = process.0.wait().expect("ends");
+    // Which of the two is taken first is for the kernel to say.
+    assert!(matches!(status.code(), Some(130 | 143)), "{status}");
+    let report = std::io::read_to_string(process.0.stdout.take().expect("piped")).expect("text");
+    assert_eq!(report, "");
+}
+
+#[test]
+fn what_a_flag_asks_for_wrongly_is_told_without_a_load_spec() {
+    for (args, part) in [
+        (&["http://127.0.0.1:9/", "-X", "GE T"][..], "method: \"GE T\" is not a method"),
+        (&["http://127.0.0.1:9/", "-H", "a b: c"], "\"a b\" is not a header name"),
+        (&["http://127.0.0.1:9/", "--source", "192.0.2.1"], "give addresses of this machine"),
+        (&["http://127.0.0.1:9/", "--seed", "x"], "give a whole number from 0"),
+        (&["http://127.0.0.1:9/", "--expect-status", "700xx"], "is not a status"),
+    ] {
+        refused(args, 2, part);
+        let text = load(args).stderr;
+        assert!(!String::from_utf8_lossy(&text).contains("load spec"), "{args:?}");
+    }
+}

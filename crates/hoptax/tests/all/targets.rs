@@ -1,0 +1,159 @@
+//! `hoptax load --targets FILE`: a mix from a file, as the real nginx sees it, and what is said of files that are wrong.
+
+use crate::load::{Upstream, load};
+use crate::requests::{Nginx, REQUESTS};
+use crate::support::Scratch;
+use crate::world::is_missing;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const MIX: &str = r#"
+- name: order
+  weight: 1
+  method: POST
+  path: "/orders/{{seq}}"
+  headers: { authorization: "Bearer {{line tokens.txt}}" }
+  body: { text: '{"id":"{{uuid}}"}' }
+- name: item
+  weight: 8
+  path: "/items/{{random 1 3}}"
+  expect: { body: { contains: /items/ } }
+- { name: gone, path: /gone, expect: { status: 410 } }
+"#;
+
+#[test]
+fn nginx_sees_the_mix_of_a_file() {
+    if is_missing("nginx") {
+        return;
+    }
+    let nginx = Nginx::start();
+    let scratch = Scratch::new();
+    scratch.file("tokens.txt", "red\nblue\n");
+    let file = scratch.file("mix.yaml", MIX).display().to_string();
+    let count = REQUESTS.to_string();
+    let output = load(&[
+        "http://shop.test",
+        "--targets",
+        &file,
+        "--unix",
+        &nginx.socket(),
+        "-n",
+        &count,
+        "-c",
+        "3",
+        "-H",
+        "authorization: typed",
+        "--json",
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let case: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(case["counts"]["ok"], REQUESTS, "{}", case["counts"]);
+
+    let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in nginx.seen() {
+        let [method, uri, authorization, length] = line.as_slice() else { panic!("{line:?}") };
+        let name = match (method.as_str(), uri.as_str()) {
+            ("POST", uri) if uri.starts_with("/orders/") => "order",
+            ("GET", "/items/1" | "/items/2" | "/items/3") => "item",
+            ("GET", "/gone") => "gone",
+            other => panic!("{other:?}"),
+        };
+        *seen.entry(name).or_default() += 1;
+        if name == "order" {
+            assert!(["Bearer red", "Bearer blue"].contains(&authorization.as_str()), "its own: {line:?}");
+            assert_eq!(length, "45", "of the braces, the name and a UUID");
+        } else {
+            assert_eq!(authorization, "typed", "it has none of its own: {line:?}");
+        }
+    }
+    for target in case["targets"].as_array().expect("one by one") {
+        assert_eq!(
+            target["counts"]["completed"].as_u64().or(target["completed"].as_u64()),
+            seen.get(target["name"].as_str().expect("a name")).copied(),
+            "{target}"
+        );
+    }
+    assert!((700..900).contains(&seen["item"]), "{seen:?}: eight in ten");
+}
+
+#[test]
+fn json_reads_as_well_and_one_target_needs_no_list() {
+    let upstream = Upstream::start(&["--body", "64B"]);
+    let scratch = Scratch::new();
+    let mix = json!([{"path": "/a", "weight": 3}, {"path": "/b", "method": "PUT", "body": "1KiB"}]);
+    let pretty = serde_json::to_string_pretty(&mix).expect("plain data");
+    for (text, rows) in [
+        (mix.to_string(), &["GET /a", "PUT /b"][..]),
+        (pretty.replace("  ", "\t"), &["GET /a", "PUT /b"]),
+        ("path: /only\n".to_owned(), &[]),
+    ] {
+        let file = scratch.file("targets.json", &text).display().to_string();
+        let output = load(&[&upstream.url(), "--targets", &file, "-n", "100"]);
+        assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
+        let told = String::from_utf8(output.stdout).expect("text");
+        assert!(told.contains("200: 100"), "{told}");
+        assert!(rows.iter().all(|row| told.lines().any(|line| line.starts_with(row))), "{told}");
+    }
+}
+
+#[test]
+fn the_example_on_the_reference_page_can_be_loaded() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/requests.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let example = page.split("```yaml").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let scratch = Scratch::new();
+    scratch.file("tokens.txt", "red\n");
+    let file = scratch.file("shop.yaml", example);
+    let read = hoptax::plan::load_targets(&file).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read.targets.iter().map(|target| target.weight).collect::<Vec<_>>(), [1, 9]);
+}
+
+#[test]
+fn a_file_that_is_wrong_is_shown_with_its_place_and_the_way_out() {
+    let scratch = Scratch::new();
+    let many: String = (0..257).map(|index| format!("- path: /{index}\n")).collect();
+    for (text, place, said) in [
+        ("- path: /a\n  metod: POST\n", ":2:3: unknown key `metod`", "did you mean `method`?"),
+        ("- path: /a/{{sek}}\n", ":1:14: there is no template `sek`", "did you mean `seq`?"),
+        ("- path: a\n", ":1:9: the path `a` does not begin", "write /a"),
+        (
+            "- path: \"/{{line no.txt}}\"\n",
+            ":1:13: cannot read",
+            "a relative path starts at the directory of",
+        ),
+        ("- path: /a\n  expect: { status: 2000 }\n", ":2:21: `2000` is no status", "a class such as 2xx"),
+        ("- path: /a\n- path: /a\n", ":2:3: two targets are called `GET /a`", "give them names"),
+        ("targets:\n- path: /a\n", ":1:1: `targets` is no part of a target", "this file is the list itself"),
+        ("", ":1:1: there are no targets here, but nothing", "write a list of them"),
+        ("[]", ":1:1: there are no targets here, but a list", "write a list of them"),
+        ("[\n\t{\"path\": \"/a\"\n\t{\"path\": \"/b\"}]", ":3:2: malformed", "a missing quote, bracket"),
+        (&many, ":257:3: there are 257 targets", "give 256 or fewer"),
+    ] {
+        let file = scratch.file("t.yaml", text).display().to_string();
+        let output = load(&["http://127.0.0.1:9", "--targets", &file]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}: {told}");
+        assert!(told.contains(&format!("{file}{place}")) && told.contains(said), "{text}: {told}");
+    }
+}
+
+#[test]
+fn what_stands_in_the_file_cannot_be_typed_beside_it() {
+    let scratch = Scratch::new();
+    let file = scratch.file("t.yaml", "path: /a\n").display().to_string();
+    for (args, part) in [
+        (&["http://127.0.0.1:9", "-X", "PUT"][..], "--method cannot stand beside --targets"),
+        (&["http://127.0.0.1:9", "--expect-status", "200"], "write there expect: { status: 200 }"),
+        (&["http://127.0.0.1:9/x"], "leave it out of the URL"),
+        (&["http://127.0.0.1:9", "-H", "x"], "write -H 'name: value'"),
+        (&["http://127.0.0.1:9", "-H", "x: {{sek}}"], "-H x: there is no template `sek`"),
+    ] {
+        let output = load(&[args, &["--targets", &file]].concat());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
+        assert!(told.contains(part), "{args:?}: {told}");
+    }
+    let output = load(&["http://127.0.0.1:9", "--targets", "/nowhere/t.yaml"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && told.contains("is the path right?"), "{told}");
+}
