@@ -43,7 +43,8 @@ fn points_inside(error: &PlanError, text: &str, sets: &[String]) {
         let set = error.file.strip_prefix("--set ").unwrap_or_else(|| panic!("a line: {error:?}"));
         assert!(sets.iter().any(|given| given == set), "{error:?}");
         let shown = |line: &String| line.replace('\t', " ").trim_end() == error.excerpt;
-        lines(set).into_iter().find(shown).unwrap_or_default()
+        // Lines that look alike may differ in the blanks at their ends.
+        lines(set).into_iter().filter(shown).max_by_key(String::len).unwrap_or_default()
     } else {
         assert_eq!(error.file, "plan.yaml");
         let line = lines(text).into_iter().nth(error.line as usize - 1);
