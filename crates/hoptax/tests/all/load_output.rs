@@ -66,6 +66,7 @@ fn failures_are_told_with_what_to_do() {
     let upstream = Upstream::start(&["--status", "503"]);
     let text = loaded(&[&upstream.url(), "-n", "50"]);
     assert!(text.contains("503: 50") && text.contains("Not a success  50"), "{text}");
+    assert!(text.contains("Availability   100.00 % answered, 0.00 % a success"), "{text}");
     let slow = Upstream::start(&["--delay", "20ms"]);
     let text = loaded(&[&slow.url(), "-c", "1", "-r", "500/s", "-d", "400ms"]);
     assert!(text.contains("! ") && text.contains("requests/s were due") && text.contains("-c 2"), "{text}");

@@ -150,8 +150,12 @@ impl<'a> Summary<'a> {
         let in_flight = throughput * self.response_time.mean() / SECOND;
         line(f, "Concurrency", &format!("{in_flight:.2} requests under way on average"))?;
         let due = counts.scheduled - counts.in_flight;
-        let available = if due > 0 { 100.0 * counts.completed as f64 / due as f64 } else { 0.0 };
-        line(f, "Availability", &format!("{available:.2} %"))?;
+        let share = |part: u64| if due > 0 { 100.0 * part as f64 / due as f64 } else { 0.0 };
+        let mut available = format!("{:.2} %", share(counts.completed));
+        if counts.ok < counts.completed {
+            available += &format!(" answered, {:.2} % a success", share(counts.ok));
+        }
+        line(f, "Availability", &available)?;
         self.generator(f)
     }
 
