@@ -202,10 +202,14 @@ impl<'a> Worker<'a> {
             self.resting.pop();
             self.rested(io, slot, now);
         }
-        self.connect_queued(io);
-        for _ in 0..STARTS_AT_ONCE {
-            let Some(slot) = self.starting.next() else { break };
-            self.start(io, slot);
+        if self.may_connect() || !self.starting.is_empty() {
+            self.connect_queued(io);
+            for _ in 0..STARTS_AT_ONCE {
+                let Some(slot) = self.starting.next() else { break };
+                self.start(io, slot);
+            }
+            // That took its time, and may have armed timeouts at later moments than this turn's first.
+            now = clock::now().max(now);
         }
         self.dispatch(io, now);
         let deadline = self.deadline(now, until);
