@@ -20,7 +20,7 @@ pub fn holds(input: &[u8]) {
     };
     match parse("plan.yaml", text, &sets, &context) {
         Ok(plan) => {
-            assert!(!plan.load.is_empty() && plan.trials > 0);
+            assert!(!plan.load.is_empty() && plan.trials.at_least() > 0);
             let json = serde_json::to_string(&plan).expect("a plan is JSON");
             serde_json::from_str::<hoptax::plan::Plan>(&json).expect("a plan that was written is read");
         }

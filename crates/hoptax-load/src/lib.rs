@@ -20,6 +20,7 @@ mod recorder;
 mod scratch;
 mod spares;
 pub mod spec;
+pub mod stamp;
 pub mod target;
 pub mod template;
 mod timeouts;

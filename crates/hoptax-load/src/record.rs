@@ -49,6 +49,9 @@ pub struct LoadRecord {
     /// TLS handshakes; absent without TLS.
     #[serde(default)]
     pub tls: Option<TlsTally>,
+    /// The upstream's stamps; absent where none was asked for.
+    #[serde(default)]
+    pub stamps: Option<StampTally>,
     /// The generator's own cost over the measured time.
     pub cpu: GeneratorCpu,
     /// Largest resident set of the generator, bytes.
@@ -150,6 +153,25 @@ pub struct Histograms {
     /// Connection established − TLS handshake done, for connections of the whole life; absent without TLS.
     #[serde(default)]
     pub tls_handshake: Option<Encoded>,
+    /// Upstream's receipt of the request − sent, of responses that carry the upstream's stamps; absent where none was asked
+    /// for.
+    #[serde(default)]
+    pub request_path: Option<Encoded>,
+    /// Completed − upstream's reply, of the same responses.
+    #[serde(default)]
+    pub response_path: Option<Encoded>,
+}
+
+/// What became of the upstream's stamps in responses of the measured time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StampTally {
+    /// Responses whose stamps could be used.
+    pub used: u64,
+    /// Responses without stamps.
+    pub missing: u64,
+    /// Responses with stamps that are not numbers, or that contradict the generator's clock: received before the request was
+    /// sent, or answered after the response was there.
+    pub impossible: u64,
 }
 
 /// TLS handshakes over the generator's whole life.

@@ -57,6 +57,10 @@ pub struct LoadSpec {
     pub seed: u64,
     /// Whether to record windows of [`crate::record::WINDOW_NS`].
     pub windows: bool,
+    /// Whether responses carry the upstream's stamps ([`crate::stamp`]), which split response times into the way there and the
+    /// way back.
+    #[serde(default)]
+    pub stamps: bool,
     /// Which event loop to use; specs that do not say leave it to the generator.
     #[serde(default)]
     pub event_loop: Choice,

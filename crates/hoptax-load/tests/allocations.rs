@@ -268,6 +268,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         cpus: Vec::new(),
         seed: 1,
         windows: case.windows,
+        stamps: false,
         event_loop: case.event_loop,
     };
     let interrupt = AtomicBool::new(false);

@@ -21,7 +21,7 @@ use crate::record::dir::{DirError, RunDir};
 use crate::record::{
     Contender as ContenderRecord, DIRECT, Ended, Environment, Failure, RunRecord, SCHEMA, Stage, TrialRecord,
 };
-use crate::schedule::{self, Contender, Slot};
+use crate::schedule::{self, Contender, Director, Slot};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase};
 use hoptax_load::spec::LoadSpec;
@@ -136,10 +136,9 @@ impl Run<'_> {
         traffic: &mut dyn Traffic,
         progress: &mut dyn Progress,
     ) -> Result<Outcome, DirError> {
-        let slots =
-            schedule::schedule(self.plan.gateways.len(), self.plan.load.len(), self.plan.trials, self.seed);
-        progress.begun(slots.len(), schedule::estimate(self.plan));
-        let mut record = self.record(slots.len());
+        let mut director = schedule::director(self.plan, self.seed);
+        progress.begun(director.planned(), schedule::estimate(self.plan));
+        let mut record = self.record(director.planned());
         dir.write_run(&record)?;
 
         progress.preparing("upstream");
@@ -154,9 +153,10 @@ impl Run<'_> {
         flow.start_gateways(&mut record);
         dir.write_run(&record)?;
 
-        let measured = flow.measure(&slots, dir);
+        let measured = flow.measure(&mut *director, dir);
         let interrupted = self.is_interrupted();
         drop(flow);
+        record.trials_planned = director.planned() as u32;
         match measured {
             Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
             Err(error) => {
@@ -198,6 +198,8 @@ impl Run<'_> {
             load: self.plan.load.clone(),
             trials_planned: trials as u32,
             environment: self.environment.clone(),
+            host_at_start: None,
+            host_at_end: None,
             started_unix_ns: clock::unix(),
             ended: None,
         }
@@ -296,12 +298,15 @@ impl Flow<'_> {
 
     /// Measures slot after slot until the end, a signal, or the upstream's death. Returns how many trials came out
     /// well, and why it could not go on.
-    fn measure(&mut self, slots: &[Slot], dir: &mut RunDir) -> Result<(usize, Option<Failure>), DirError> {
-        let mut measured = 0;
-        for (number, slot) in slots.iter().enumerate() {
-            if self.run.is_interrupted() {
-                break;
-            }
+    fn measure(
+        &mut self,
+        director: &mut dyn Director,
+        dir: &mut RunDir,
+    ) -> Result<(usize, Option<Failure>), DirError> {
+        let (mut measured, mut number) = (0, 0);
+        let mut last: Option<TrialRecord> = None;
+        while !self.run.is_interrupted() {
+            let Some(slot) = director.next(last.as_ref()) else { break };
             if number > 0 {
                 self.pause();
             }
@@ -309,8 +314,9 @@ impl Flow<'_> {
                 Contender::Direct(_) => DIRECT,
                 Contender::Gateway(index) => &self.run.plan.gateways[index].label,
             };
-            self.progress.trial(number, slot, label);
-            let Some(trial) = self.trial(number, slot, label) else { break };
+            self.progress.trial(number, &slot, label);
+            let Some(trial) = self.trial(number, &slot, label) else { break };
+            number += 1;
             dir.append(&trial)?;
             self.progress.recorded(&trial);
             match &trial.failed {
@@ -321,6 +327,7 @@ impl Flow<'_> {
                 self.progress.failed("upstream", &failure);
                 return Ok((measured, Some(failure)));
             }
+            last = Some(trial);
         }
         Ok((measured, None))
     }

@@ -7,14 +7,14 @@
 //! the machine itself moved in between (the noise floor), and direct stands at the start and the end of each round.
 
 use crate::plan::{LoadPoint, Plan};
-use crate::record::DirectTrial;
+use crate::record::{DirectTrial, SearchStep, TrialRecord};
 use hoptax_load::clock;
 use hoptax_load::random::Random;
 use hoptax_load::spec::{Rate, Shape};
 use std::time::Duration;
 
 /// One trial to come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slot {
     /// Round, from 0.
     pub round: u32,
@@ -22,6 +22,40 @@ pub struct Slot {
     pub load: usize,
     /// Who is measured.
     pub contender: Contender,
+    /// The step of a search that this is; absent in rounds.
+    pub step: Option<SearchStep>,
+}
+
+/// Says what is measured next, from what was measured so far.
+pub trait Director {
+    /// Trials known so far to come over the whole run: of a fixed schedule all of them from the start, of one that adapts
+    /// those that are certain.
+    fn planned(&self) -> usize;
+
+    /// The next trial, told what the one before it led to; none when the run is over.
+    fn next(&mut self, last: Option<&TrialRecord>) -> Option<Slot>;
+}
+
+/// The director that a plan asks for.
+pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
+    let slots = schedule(plan.gateways.len(), plan.load.len(), plan.trials.at_least(), seed);
+    Box::new(Rounds { planned: slots.len(), slots: slots.into_iter() })
+}
+
+/// A fixed number of rounds.
+struct Rounds {
+    planned: usize,
+    slots: std::vec::IntoIter<Slot>,
+}
+
+impl Director for Rounds {
+    fn planned(&self) -> usize {
+        self.planned
+    }
+
+    fn next(&mut self, _: Option<&TrialRecord>) -> Option<Slot> {
+        self.slots.next()
+    }
 }
 
 /// Who is measured in a slot.
@@ -47,7 +81,7 @@ pub fn schedule(gateways: usize, load_points: usize, trials: u32, seed: u64) -> 
         for load in loads {
             let mut order: Vec<usize> = (0..gateways).collect();
             random.shuffle(&mut order);
-            let slot = |contender| Slot { round, load, contender };
+            let slot = |contender| Slot { round, load, contender, step: None };
             slots.push(slot(Contender::Direct(DirectTrial::First)));
             slots.extend(order.into_iter().map(Contender::Gateway).map(slot));
             slots.push(slot(Contender::Direct(DirectTrial::Last)));
@@ -70,7 +104,7 @@ const CONNECTS_PER_SECOND: u32 = 10_000;
 /// starts, and requests that are in flight when a trial ends, come on top.
 pub fn estimate(plan: &Plan) -> Duration {
     let gateways = plan.gateways.len() as f64;
-    let rounds = f64::from(plan.trials);
+    let rounds = f64::from(plan.trials.at_least());
     let trials = rounds * plan.load.len() as f64 * (gateways + 2.0);
     let starts = 1.0 + if plan.isolate { gateways * plan.load.len() as f64 * rounds } else { gateways };
     let once: f64 = plan.load.iter().map(|load| trial(plan, load).as_secs_f64()).sum();

@@ -140,6 +140,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         cpus: Vec::new(),
         seed: 1,
         windows: true,
+        stamps: false,
         event_loop: Choice::Auto,
     }
 }

@@ -110,6 +110,7 @@ impl Case {
             cpus: Vec::new(),
             seed: 1,
             windows: true,
+            stamps: false,
             event_loop,
         }
     }

@@ -3,7 +3,8 @@
 
 use hoptax::analysis::{Analysis, analyse};
 use hoptax::plan::{
-    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, Plan, Profile, Target, Timeouts, Upstream,
+    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, Plan, Profile, Target, Timeouts, Trials,
+    Upstream,
 };
 use hoptax::record::{
     Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage,
@@ -145,7 +146,7 @@ pub(crate) fn via(contender: &str, round: u32) -> MadeTrial {
         threads: 2,
         rss_bytes_max: 12 << 20,
         pss_bytes_max: Some(8 << 20),
-        cpu_ns_by_window: Vec::new(),
+        ..RoleUsage::default()
     });
     MadeTrial(TrialRecord {
         schema: SCHEMA,
@@ -154,12 +155,17 @@ pub(crate) fn via(contender: &str, round: u32) -> MadeTrial {
         contender: contender.into(),
         load: 0,
         direct: None,
+        step: None,
         failed: None,
         load_record: Some(load_record()),
+        generator: None,
         gateway,
         upstream: Some(RoleUsage { cpu_ns: 5_000_000, ..RoleUsage::default() }),
         host: HostUsage { idle: 0.4, ..HostUsage::default() },
         ledger: Some(ledger(REQUESTS)),
+        network: None,
+        gateway_log_bytes: None,
+        gateway_counters: BTreeMap::new(),
     })
     .all_at_us(200)
 }
@@ -385,6 +391,7 @@ fn load_record() -> LoadRecord {
         bytes: Bytes { sent: REQUESTS * 60, received: REQUESTS * 1100, body: REQUESTS * 1024 },
         targets: Vec::new(),
         tls: None,
+        stamps: None,
         histograms: Histograms {
             response_time: none.clone(),
             service_time: none.clone(),
@@ -392,6 +399,8 @@ fn load_record() -> LoadRecord {
             first_byte: none.clone(),
             connect: none,
             tls_handshake: None,
+            request_path: None,
+            response_path: None,
         },
         cpu: GeneratorCpu { used_ns: SECOND / 10, busiest_worker_ns: SECOND / 10 },
         rss_bytes_max: 6 << 20,
@@ -416,7 +425,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         targets: vec![Target::get("/")],
         files: BTreeMap::new(),
         load: load.clone(),
-        trials: 5,
+        trials: Trials::Fixed(5),
         warmup: Duration::from_secs(1),
         pause: Duration::ZERO,
         timeout: Timeouts::all(Duration::from_secs(3)),
@@ -449,6 +458,8 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
             governor: None,
             hypervisor: None,
         },
+        host_at_start: None,
+        host_at_end: None,
         started_unix_ns: 1_790_000_000 * SECOND,
         ended: Some(Ended { unix_ns: 1_790_000_060 * SECOND, interrupted: false, failed: None }),
     }

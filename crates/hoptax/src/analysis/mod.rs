@@ -85,7 +85,9 @@ fn of_case<'a>(
     contender: &str,
     load: usize,
 ) -> impl Iterator<Item = &'a TrialRecord> {
-    records.iter().filter(move |record| record.contender == contender && record.load as usize == load)
+    records.iter().filter(move |record| {
+        record.contender == contender && record.load as usize == load && record.step.is_none()
+    })
 }
 
 fn good_trials<'a>(records: &'a [TrialRecord], contender: &str, load: usize) -> Vec<Trial<'a>> {

@@ -128,12 +128,14 @@ impl Outlook {
             name: plan.name.clone(),
             upstream: describe_upstream(&plan.upstream),
             cases: contenders.len() * plan.load.len(),
-            trials: u64::from(plan.trials) * plan.load.len() as u64 * (plan.gateways.len() as u64 + 2),
+            trials: u64::from(plan.trials.at_least())
+                * plan.load.len() as u64
+                * (plan.gateways.len() as u64 + 2),
             contenders,
             targets: plan.targets.iter().map(|target| TargetOutlook::of(target, &plan.targets)).collect(),
             requested: Target::describe_all(&plan.targets),
             load: plan.load.iter().map(LoadOutlook::of).collect(),
-            rounds: plan.trials,
+            rounds: plan.trials.at_least(),
             seed: plan.seed,
             expected_s: estimate(plan).as_secs_f64(),
             not_installed,

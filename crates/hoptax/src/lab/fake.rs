@@ -171,7 +171,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         targets: vec![Target { headers: vec![("host".into(), "echo.com".into())], ..Target::get("/") }],
         files: BTreeMap::new(),
         load: vec![LoadPoint::closed(connections, Duration::from_secs(1))],
-        trials: 1,
+        trials: crate::plan::Trials::Fixed(1),
         warmup: Duration::ZERO,
         pause: Duration::ZERO,
         timeout: Timeouts::all(Duration::from_secs(3)),

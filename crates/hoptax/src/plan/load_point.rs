@@ -23,6 +23,20 @@ pub struct LoadPoint {
     /// Version of HTTP spoken.
     #[serde(default)]
     pub http: HttpVersion,
+    /// The highest rate that holds an objective is searched for; the shape's rate is then where the search begins.
+    #[serde(default)]
+    pub search: Option<Search>,
+}
+
+/// A search for the highest rate that a contender holds under an objective.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// The objective as it was typed: `p99 < 10ms and errors < 0.1%`.
+    pub objective: String,
+    /// Lowest rate tried, requests/s.
+    pub from: f64,
+    /// Highest rate tried, requests/s.
+    pub to: f64,
 }
 
 impl LoadPoint {
@@ -35,6 +49,7 @@ impl LoadPoint {
             requests: None,
             requests_per_connection: None,
             http: HttpVersion::Http11,
+            search: None,
         }
     }
 

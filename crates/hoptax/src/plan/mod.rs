@@ -15,7 +15,7 @@ mod target;
 pub mod units;
 
 pub use error::{PlanError, PlanErrors};
-pub use load_point::LoadPoint;
+pub use load_point::{LoadPoint, Search};
 pub use parse::{Context, LoadError, TEMPLATE, load, load_targets, parse, parse_targets};
 pub use raw::schema;
 pub use target::{Target, Targets, Timeouts};
@@ -53,7 +53,7 @@ pub struct Plan {
     /// How it is requested: every load point, sweeps expanded, in the order typed.
     pub load: Vec<LoadPoint>,
     /// Rounds; every case is measured once in each.
-    pub trials: u32,
+    pub trials: Trials,
     /// Traffic before the measured time of each trial, thrown away.
     pub warmup: Duration,
     /// Quiet between trials.
@@ -75,6 +75,39 @@ pub struct Plan {
     pub seed: Option<u64>,
     /// Limits whose breach makes `hoptax run` exit 3.
     pub budget: Vec<Budget>,
+}
+
+/// How many rounds a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Trials {
+    /// This many.
+    Fixed(u32),
+    /// As many as it takes.
+    Auto(AutoTrials),
+}
+
+/// Rounds go on until the interval of every headline tax is narrow enough, or time or number run out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct AutoTrials {
+    /// Narrow enough: the half-width of the interval over the estimate.
+    pub within: f64,
+    /// Longest time for all rounds.
+    pub at_most: Duration,
+    /// Fewest rounds.
+    pub least: u32,
+    /// Most rounds.
+    pub most: u32,
+}
+
+impl Trials {
+    /// Rounds that there will be in any case.
+    pub fn at_least(&self) -> u32 {
+        match self {
+            Self::Fixed(rounds) => *rounds,
+            Self::Auto(auto) => auto.least,
+        }
+    }
 }
 
 /// The service behind the gateways.

@@ -62,6 +62,9 @@ impl Timeline {
             rss_bytes_max: inside.clone().map(|tree| tree.rss_bytes).max().unwrap_or(0),
             pss_bytes_max: inside.filter_map(|tree| tree.pss_bytes).max(),
             cpu_ns_by_window: windows(from, to).map(|(from, to)| cpu(to).saturating_sub(cpu(from))).collect(),
+            rss_bytes_by_window: Vec::new(),
+            throttled_ns: None,
+            cpus_allowed: Vec::new(),
         })
     }
 
@@ -89,7 +92,7 @@ impl Timeline {
             .map(|(from, to)| between(from, to))
             .map(|(steal, foreign, _)| (steal, foreign))
             .unzip();
-        HostUsage { steal, foreign, idle, steal_by_window, foreign_by_window }
+        HostUsage { steal, foreign, idle, steal_by_window, foreign_by_window, load_average: None }
     }
 
     /// The samples within `[from, to]`, or those nearest to it.

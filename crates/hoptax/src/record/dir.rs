@@ -224,12 +224,17 @@ mod tests {
             contender: "direct".into(),
             load: 0,
             direct: None,
+            step: None,
             failed: None,
             load_record: None,
+            generator: None,
             gateway: None,
             upstream: None,
             host: HostUsage::default(),
             ledger: None,
+            network: None,
+            gateway_log_bytes: None,
+            gateway_counters: std::collections::BTreeMap::new(),
         }
     }
 

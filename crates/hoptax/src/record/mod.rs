@@ -10,8 +10,9 @@ use hoptax_load::record::LoadRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the run directory. 2: plans have targets and three timeouts. Version 1 still reads.
-pub const SCHEMA: u32 = 2;
+/// Version of the run directory. 2: plans have targets and three timeouts. 3: the number of trials may be found while
+/// measuring, and trials may be steps of a search. Versions 1 and 2 still read.
+pub const SCHEMA: u32 = 3;
 
 /// The label of the baseline, which no gateway may take.
 pub const DIRECT: &str = "direct";
@@ -39,6 +40,12 @@ pub struct RunRecord {
     pub trials_planned: u32,
     /// The machine.
     pub environment: Environment,
+    /// How fit the host was before the first trial; absent in older runs.
+    #[serde(default)]
+    pub host_at_start: Option<HostLook>,
+    /// The same look after the last trial; absent while it runs, and in older runs.
+    #[serde(default)]
+    pub host_at_end: Option<HostLook>,
     /// Start, Unix nanoseconds.
     pub started_unix_ns: u64,
     /// How the run ended; absent while it runs, and for ever if it was killed.
@@ -133,6 +140,44 @@ pub struct Environment {
     pub hypervisor: Option<String>,
 }
 
+/// How fit a host is to be measured on, at one moment: what `hoptax doctor` shows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostLook {
+    /// When, Unix nanoseconds.
+    pub at_unix_ns: u64,
+    /// What was looked at, in the order in which it is shown.
+    pub items: Vec<Fitness>,
+}
+
+/// One thing that was looked at on a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fitness {
+    /// Names it: `cpus`, `governor`, `steal`, …
+    pub name: String,
+    /// How it stands.
+    pub status: FitnessStatus,
+    /// What was seen, in a few words: `2`, `performance`, `3.1 %`.
+    pub seen: String,
+    /// Why it matters where it is not in order; empty where it is.
+    pub message: String,
+    /// What to do; absent where nothing is to be done.
+    pub advice: Option<String>,
+}
+
+/// How something about a host stands; the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FitnessStatus {
+    /// Figures from this host will be wrong, or a run will fail.
+    Bad,
+    /// Figures will be noisier than they need be, or a limit is near.
+    Warning,
+    /// It cannot be told here.
+    Unknown,
+    /// In order.
+    Good,
+}
+
 /// One line of `trials.jsonl`: one case in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
@@ -148,10 +193,16 @@ pub struct TrialRecord {
     pub load: u32,
     /// Which of the round's two direct trials of this load point this is; absent for gateways.
     pub direct: Option<DirectTrial>,
+    /// The step of a capacity search that this trial is; absent for trials of rounds.
+    #[serde(default)]
+    pub step: Option<SearchStep>,
     /// Why the trial failed; what was measured until then stands beside it.
     pub failed: Option<Failure>,
     /// What the generator saw; absent if it could not say anything.
     pub load_record: Option<LoadRecord>,
+    /// CPU and memory of the generator; absent in older runs.
+    #[serde(default)]
+    pub generator: Option<RoleUsage>,
     /// CPU and memory of the gateway's processes; absent for direct and for an external one without a pid.
     pub gateway: Option<RoleUsage>,
     /// CPU and memory of the upstream; absent where it is not ours.
@@ -160,6 +211,57 @@ pub struct TrialRecord {
     pub host: HostUsage,
     /// The upstream's count over the generator's whole life; absent where the upstream is not ours.
     pub ledger: Option<LedgerDelta>,
+    /// The kernel's network counters over the generator's whole life; absent in older runs.
+    #[serde(default)]
+    pub network: Option<NetworkUsage>,
+    /// Bytes that the gateway wrote to its logs over the generator's whole life; absent for direct, for external ones, and
+    /// in older runs.
+    #[serde(default)]
+    pub gateway_log_bytes: Option<u64>,
+    /// The gateway's own counters, by the names that its pack gives them: what they grew by over the generator's whole
+    /// life. Empty where the pack names none.
+    #[serde(default)]
+    pub gateway_counters: BTreeMap<String, f64>,
+}
+
+/// A step of a capacity search.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SearchStep {
+    /// Which step of this contender's search this is, from 0.
+    pub number: u32,
+    /// The rate tried, requests/s.
+    pub rate: f64,
+    /// What the trial is for.
+    pub purpose: StepPurpose,
+}
+
+/// What a step of a search is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepPurpose {
+    /// To find where the objective ends to be held.
+    Search,
+    /// To confirm, by a longer trial, that it is held there.
+    Confirm,
+}
+
+/// What the kernel counted in the network namespace that the traffic ran in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkUsage {
+    /// Connections dropped as a listen queue was full (`ListenOverflows`).
+    pub listen_overflows: u64,
+    /// Connections dropped by listeners for any reason (`ListenDrops`).
+    pub listen_drops: u64,
+    /// SYNs and SYN-ACKs sent again (`TCPSynRetrans`).
+    pub syn_retransmits: u64,
+    /// Segments sent again (`RetransSegs`).
+    pub retransmits: u64,
+    /// Segments sent (`OutSegs`).
+    pub segments_sent: u64,
+    /// Most sockets in TIME_WAIT seen at once.
+    pub time_wait_max: u64,
+    /// Ports that the kernel may choose from (`ip_local_port_range`).
+    pub local_ports: u64,
 }
 
 /// Which of a round's two direct trials of a load point.
@@ -187,6 +289,15 @@ pub struct RoleUsage {
     pub pss_bytes_max: Option<u64>,
     /// CPU time per window, nanoseconds; as long as the generator's windows.
     pub cpu_ns_by_window: Vec<u64>,
+    /// Sum of resident sets at the end of each window, bytes; empty in older runs.
+    #[serde(default)]
+    pub rss_bytes_by_window: Vec<u64>,
+    /// Time for which the cgroup's CPU limit held it back, nanoseconds; absent where there is no limit or it cannot be told.
+    #[serde(default)]
+    pub throttled_ns: Option<u64>,
+    /// CPUs that its threads may run on; empty where it cannot be told.
+    #[serde(default)]
+    pub cpus_allowed: Vec<u32>,
 }
 
 /// The host over the measured time. Shares are of all CPUs together, 0 to 1.
@@ -202,6 +313,9 @@ pub struct HostUsage {
     pub steal_by_window: Vec<f64>,
     /// Foreign use per window.
     pub foreign_by_window: Vec<f64>,
+    /// The one-minute load average when the measured time ended; absent in older runs.
+    #[serde(default)]
+    pub load_average: Option<f64>,
 }
 
 /// What the upstream counted between two looks at its ledger.

@@ -106,7 +106,7 @@ impl Model {
             seed: run.seed,
             command: run.command.clone(),
             plan_text: run.plan_text.clone(),
-            rounds: run.plan.trials,
+            rounds: run.plan.trials.at_least(),
             target: Target::describe_all(&run.plan.targets),
             profile: run.plan.profile,
             trials_planned: run.trials_planned,

@@ -89,6 +89,7 @@ fn record(completed: u64) -> LoadRecord {
         bytes: load::Bytes::default(),
         targets: Vec::new(),
         tls: None,
+        stamps: None,
         histograms: load::Histograms {
             response_time: empty.clone(),
             service_time: empty.clone(),
@@ -96,6 +97,8 @@ fn record(completed: u64) -> LoadRecord {
             first_byte: empty.clone(),
             connect: empty,
             tls_handshake: None,
+            request_path: None,
+            response_path: None,
         },
         cpu: load::GeneratorCpu::default(),
         rss_bytes_max: 0,
@@ -115,7 +118,7 @@ impl Scene {
     fn new() -> Self {
         let hop = |label: &str, kind| Gateway { label: label.into(), kind: GatewayKind::Hop(kind) };
         let mut plan = fake::plan(vec![hop("hop-l4", HopKind::L4), hop("hop-l7", HopKind::L7)], 1);
-        plan.trials = 2;
+        plan.trials = crate::plan::Trials::Fixed(2);
         let script = |port, version: &str| Script {
             addresses: vec![SocketAddr::from(([127, 0, 0, 1], port))],
             facts: Facts { version: Some(version.into()), ..Facts::default() },

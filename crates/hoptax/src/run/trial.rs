@@ -10,6 +10,7 @@ use hoptax_load::Address;
 use hoptax_load::event_loop::Choice;
 use hoptax_load::random::Random;
 use hoptax_load::spec::{HttpVersion, LoadSpec, SPEC_SCHEMA, Timeouts};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub struct Usage {
 /// What the generator is asked for in this slot. Every contender of a round and load point gets the same arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
     let (plan, cpus) = (run.plan, run.generator_cpus.clone());
-    let LoadPoint { shape, connections, duration, requests, requests_per_connection, http } =
+    let LoadPoint { shape, connections, duration, requests, requests_per_connection, http, search: _ } =
         plan.load[slot.load].clone();
     let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
     LoadSpec {
@@ -65,6 +66,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         cpus,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
         windows: true,
+        stamps: false,
         event_loop: Choice::Auto,
     }
 }
@@ -130,12 +132,17 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
             Contender::Direct(which) => Some(which),
             Contender::Gateway(_) => None,
         },
+        step: slot.step,
         failed: None,
         load_record: None,
+        generator: None,
         gateway: None,
         upstream: None,
         host: HostUsage::default(),
         ledger: None,
+        network: None,
+        gateway_log_bytes: None,
+        gateway_counters: BTreeMap::new(),
     }
 }
 

@@ -61,6 +61,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         cpus,
         seed: args.generator.seed,
         windows: args.output.csv,
+        stamps: false,
         event_loop: args.generator.event_loop.into(),
     })
 }

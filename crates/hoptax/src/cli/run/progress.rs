@@ -35,7 +35,7 @@ impl Bar {
         bar.enable_steady_tick(Duration::from_secs(1));
         Self {
             bar,
-            rounds: plan.trials,
+            rounds: plan.trials.at_least(),
             load: plan.load.iter().map(LoadPoint::describe).collect(),
             expected: Duration::ZERO,
             trials: 0,

@@ -291,6 +291,7 @@ impl Axes {
             requests: self.requests[requests].value,
             requests_per_connection: self.keepalive[keepalive].value,
             http: self.http[http].value,
+            search: None,
         }
     }
 }

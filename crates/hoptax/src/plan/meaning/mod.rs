@@ -17,7 +17,9 @@ use super::de::one_of;
 use super::error::{Fault, Place, Sources};
 use super::raw::{Auto, Placed, RawBudget, RawCpus, RawPlan, RawTarget, Short, Sweep};
 use super::units::{self, UnitError, nearest, show_budget_value};
-use super::{AccessLog, Budget, Context, CpuPlan, CpuSets, Gateway, Plan, Profile, Targets, Upstream};
+use super::{
+    AccessLog, Budget, Context, CpuPlan, CpuSets, Gateway, Plan, Profile, Targets, Trials, Upstream,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,7 +58,7 @@ pub(crate) fn understand(
         targets,
         files: reader.files,
         load,
-        trials,
+        trials: Trials::Fixed(trials),
         warmup,
         pause,
         timeout,

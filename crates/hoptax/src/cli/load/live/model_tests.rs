@@ -34,6 +34,7 @@ pub(in super::super::super) fn spec(
         cpus: Vec::new(),
         seed: 0,
         windows: true,
+        stamps: false,
         event_loop: Choice::Auto,
     }
 }
