@@ -6,6 +6,7 @@ mod docs;
 mod driver;
 mod examples;
 mod hop;
+mod hop_delay;
 mod lab;
 mod load;
 mod load_flags;
