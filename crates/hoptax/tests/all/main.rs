@@ -12,6 +12,7 @@ mod load;
 mod load_flags;
 mod load_live;
 mod load_output;
+mod misbehaviour;
 mod origin;
 mod pack_docs;
 mod packs;
