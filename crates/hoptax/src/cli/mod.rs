@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 mod check;
+mod doctor;
 mod gateways;
 mod guard;
 mod hop;
@@ -31,6 +32,7 @@ enum Verb {
     Load(Box<load::Args>),
     Report(report::Args),
     Check(check::Args),
+    Doctor(doctor::Args),
     Init(init::Args),
     Gateways(gateways::Args),
     Render(render::Args),
@@ -82,6 +84,7 @@ pub fn main() -> ExitCode {
         Verb::Load(args) => args.run(),
         Verb::Report(args) => args.run(),
         Verb::Check(args) => args.run(),
+        Verb::Doctor(args) => args.run(),
         Verb::Init(args) => args.run(),
         Verb::Gateways(args) => args.run(),
         Verb::Render(args) => args.run(),

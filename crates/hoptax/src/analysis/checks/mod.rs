@@ -6,7 +6,9 @@ mod errors;
 mod failed_checks;
 mod few_samples;
 mod generator_saturated;
+mod host_changed;
 mod host_noisy;
+mod host_unfit;
 mod not_distinguishable;
 mod rate_missed;
 mod rejections_counted;
@@ -90,6 +92,8 @@ pub fn all() -> Vec<Check> {
         rate_missed::check,
         generator_saturated::check,
         host_noisy::check,
+        host_unfit::check,
+        host_changed::check,
         few_samples::check,
         not_distinguishable::check,
     ]
