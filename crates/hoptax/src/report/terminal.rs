@@ -332,7 +332,7 @@ mod tests {
         run.contender("envoy", Some(failure(crate::record::Stage::Start, "did not start")));
         let metric = crate::plan::Metric::AddedP50;
         run.record.plan.budget =
-            vec![crate::plan::Budget { gateway: None, metric, max: Some(20.0), min: None }];
+            vec![crate::plan::Budget { max: Some(20.0), ..crate::plan::Budget::of(metric) }];
         let text = terminal(&run.model(), 200, false);
         assert!(
             text.contains("over budget nginx, closed loop, 32 connections: added_p50 must be at most 20")
