@@ -6,6 +6,7 @@
 mod budget;
 pub(crate) mod de;
 pub(crate) mod error;
+mod hop_delay;
 mod load_point;
 mod meaning;
 pub(crate) mod node;
@@ -17,6 +18,7 @@ pub mod units;
 
 pub use budget::{Budget, LoadSelector, Metric};
 pub use error::{PlanError, PlanErrors};
+pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
 pub use load_point::{LoadPoint, Search};
 pub use parse::{
     BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_budget,
@@ -232,6 +234,8 @@ pub enum GatewayKind {
     },
     /// A built-in reference proxy.
     Hop(HopKind),
+    /// `hop-l7` with delays that are known.
+    DelayingHop(HopDelay),
     /// Something that already runs.
     External {
         /// `http://host:port`, without a path.

@@ -8,6 +8,7 @@ mod budget;
 mod connections;
 mod expect;
 mod gateways;
+mod hop_delay;
 mod load;
 mod rates;
 mod target;
