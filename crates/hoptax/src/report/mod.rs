@@ -1,10 +1,14 @@
 //! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
 
 mod charts;
+pub mod comparison;
 mod csv;
+mod figures;
 mod format;
+pub mod gate;
 mod html;
 mod json;
+mod junit;
 mod layout;
 mod markdown;
 mod model;
@@ -16,6 +20,7 @@ pub use charts::ChartError;
 pub use csv::csv;
 pub use html::{HtmlError, html};
 pub use json::json;
+pub use junit::junit;
 pub use markdown::markdown;
 pub use model::{Belief, Model};
 pub use terminal::terminal;

@@ -21,13 +21,17 @@ pub struct Obstacle {
 /// Longest that a setting is quoted.
 const QUOTED: usize = 120;
 
-/// Everything for which the runs cannot be compared; empty for one and the same run.
+/// Everything for which the subjects cannot be compared; empty for contenders of one run.
 pub(super) fn obstacles(first: &Subject<'_>, second: &Subject<'_>) -> Vec<Obstacle> {
-    let (a, b) = (first.side.run, second.side.run);
-    let mut found = Vec::new();
-    if first.is_same_run(second) {
-        return found;
+    match first.is_same_run(second) {
+        true => Vec::new(),
+        false => of_runs(first.side.run, second.side.run, &super::pairs_of_labels(first, second)),
     }
+}
+
+/// Everything for which two runs cannot be compared, whose contenders are set against each other in these pairs.
+pub(super) fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacle> {
+    let mut found = Vec::new();
     let mut check = |what: &str, a: String, b: String| {
         if a != b {
             let (a, b) = (quoted(&a), quoted(&b));
@@ -45,7 +49,7 @@ pub(super) fn obstacles(first: &Subject<'_>, second: &Subject<'_>) -> Vec<Obstac
     if !common {
         check("load", loads(&a.load), loads(&b.load));
     }
-    for (one, other) in super::pairs_of_labels(first, second) {
+    for (one, other) in labels {
         if one == other
             && let (Some(one), Some(other)) = (contender(a, one), contender(b, other))
             && one.kind != other.kind

@@ -195,6 +195,15 @@ pub fn compare(
     })
 }
 
+/// Everything for which figures of `second` cannot be taken relative to those of `first`, gateway by gateway.
+pub fn obstacles(first: &Side<'_>, second: &Side<'_>) -> Vec<Obstacle> {
+    let (a, b) = (first.run, second.run);
+    let both = |label: &&str| b.contenders.iter().any(|other| other.label == **label);
+    let labels: Vec<(&str, &str)> =
+        a.contenders.iter().map(|one| one.label.as_str()).filter(both).map(|label| (label, label)).collect();
+    alike::of_runs(a, b, &labels)
+}
+
 /// The contenders that are set against each other: the two named, or all that both have.
 fn pairs_of_labels<'s>(first: &Subject<'s>, second: &Subject<'s>) -> Vec<(&'s str, &'s str)> {
     match (first.label, second.label) {
