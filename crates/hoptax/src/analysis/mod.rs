@@ -4,22 +4,25 @@ mod budget;
 mod case;
 pub(crate) mod causes;
 pub mod checks;
+pub mod compare;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod load;
 mod noise;
+mod side;
 pub mod stats;
 mod targets;
 mod tax;
 mod trial;
 
-pub use budget::{BudgetResult, Outcome};
+pub use budget::{Baseline, BudgetResult, ChangeResult, Outcome, judge};
 pub use case::{
     Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Path, Throughput, Tls,
 };
 pub use checks::{Finding, Severity};
 pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;
+pub use side::Side;
 pub use targets::TargetFigures;
 pub use tax::{Difference, Tax, TaxMetric};
 pub use trial::{TargetTrial, Trial};
@@ -76,7 +79,10 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         let about = findings.iter().filter(|finding| finding.case.as_deref() == Some(&*case.case));
         case.findings = about.map(|finding| finding.code).collect();
     }
-    let budget = budget::judge(&run.plan.budget, &cases);
+    let budget = match run.plan.budget.is_empty() {
+        true => Vec::new(),
+        false => judge(&run.plan.budget, &cases, &Side::read(run, records), None),
+    };
     Analysis { cases, noise_floor, findings, budget }
 }
 

@@ -72,7 +72,7 @@ impl TaxMetric {
             Metric::ThroughputRatio => Some(Self::ThroughputRatio),
             Metric::CpuUsPerRequest => Some(Self::CpuUsPerRequest),
             Metric::ExtraUpstreamRequests => Some(Self::ExtraUpstreamRequests),
-            Metric::ErrorShare | Metric::MemoryRssBytes => None,
+            _ => None,
         }
     }
 
@@ -113,7 +113,7 @@ impl TaxMetric {
     }
 
     /// The value of one round.
-    fn in_round(self, via: &Trial<'_>, direct: &[&Trial<'_>]) -> Option<f64> {
+    pub(super) fn in_round(self, via: &Trial<'_>, direct: &[&Trial<'_>]) -> Option<f64> {
         let via = self.of(via)?;
         let direct: Vec<f64> = direct.iter().filter_map(|trial| self.of(trial)).collect();
         match self.comparison() {

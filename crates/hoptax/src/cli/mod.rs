@@ -5,7 +5,9 @@ use std::io;
 use std::process::ExitCode;
 
 mod check;
+mod compare;
 mod doctor;
+mod gate;
 mod gateways;
 mod guard;
 mod hop;
@@ -31,6 +33,8 @@ enum Verb {
     Run(run::Args),
     Load(Box<load::Args>),
     Report(report::Args),
+    Compare(compare::Args),
+    Gate(gate::Args),
     Check(check::Args),
     Doctor(doctor::Args),
     Init(init::Args),
@@ -52,7 +56,7 @@ pub enum Exit {
     Failed,
     /// 2: the plan or the command line is wrong.
     BadInput,
-    /// 3: a budget was breached.
+    /// 3: a budget was breached, or a comparison came out worse where that was asked about.
     OverBudget,
     /// 4: measured, but a `void` finding says not to believe it.
     Void,
@@ -83,6 +87,8 @@ pub fn main() -> ExitCode {
         Verb::Run(args) => args.run(),
         Verb::Load(args) => args.run(),
         Verb::Report(args) => args.run(),
+        Verb::Compare(args) => args.run(),
+        Verb::Gate(args) => args.run(),
         Verb::Check(args) => args.run(),
         Verb::Doctor(args) => args.run(),
         Verb::Init(args) => args.run(),

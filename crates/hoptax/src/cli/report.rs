@@ -79,18 +79,18 @@ pub(super) fn for_terminal(model: &Model, to_stdout: bool) -> String {
 }
 
 /// Columns of the terminal that standard output is, within what is readable.
-fn columns() -> u16 {
+pub(super) fn columns() -> u16 {
     let told = rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| size.ws_col);
     if told == 0 { WIDTH } else { told.clamp(WIDTH, WIDEST) }
 }
 
-fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text)
         .with_context(|| format!("cannot write {}; choose another file with --output", path.display()))
 }
 
 /// Prints; a reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> anyhow::Result<()> {
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write the report to standard output"),

@@ -3,6 +3,7 @@
 //! `raw` holds what was typed; parsing turns it into the types below or refuses it with a line, a column and the fix.
 //! Nothing after this module knows YAML, units or defaults.
 
+mod budget;
 pub(crate) mod de;
 pub(crate) mod error;
 mod hop_delay;
@@ -15,10 +16,14 @@ pub mod stages;
 mod target;
 pub mod units;
 
+pub use budget::{Budget, LoadSelector, Metric};
 pub use error::{PlanError, PlanErrors};
 pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
 pub use load_point::{LoadPoint, Search};
-pub use parse::{Context, LoadError, TEMPLATE, load, load_targets, parse, parse_targets};
+pub use parse::{
+    BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_budget,
+    parse_targets,
+};
 pub use raw::schema;
 pub use target::{Target, Targets, Timeouts};
 
@@ -290,45 +295,6 @@ pub struct CpuSets {
     pub gateway: Vec<u32>,
     /// The upstream's.
     pub upstream: Vec<u32>,
-}
-
-/// A limit on one metric of one gateway, or of every gateway.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Budget {
-    /// A label; every gateway when absent.
-    pub gateway: Option<String>,
-    /// What is limited.
-    pub metric: Metric,
-    /// A breach is above this, in the metric's own unit.
-    pub max: Option<f64>,
-    /// A breach is below this.
-    pub min: Option<f64>,
-}
-
-/// What a budget can limit. Times are in microseconds, ratios are 1 for no loss, shares are 0 to 1.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Added response time at the median, µs.
-    AddedP50,
-    /// Added response time at the 90th percentile, µs.
-    AddedP90,
-    /// Added response time at the 95th percentile, µs.
-    AddedP95,
-    /// Added response time at the 99th percentile, µs.
-    AddedP99,
-    /// Throughput via the gateway over direct throughput.
-    ThroughputRatio,
-    /// Gateway CPU per request, µs.
-    CpuUsPerRequest,
-    /// Upstream requests per client request, minus 1.
-    ExtraUpstreamRequests,
-    /// Errors and timeouts over scheduled requests.
-    ErrorShare,
-    /// Largest resident set of the gateway's processes, bytes.
-    MemoryRssBytes,
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! From a file to a plan.
 
 use super::error::{Fault, PlanErrors, Sources};
-use super::{PackInfo, Plan, Targets, de, meaning, node};
+use super::raw::{Placed, RawBudget};
+use super::{Budget, PackInfo, Plan, Targets, de, meaning, node};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +67,37 @@ pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<T
     meaning::understand_targets(raw, context, &sources).map_err(|faults| sources.errors(faults))
 }
 
-/// Why no plan, and no list of targets, came of a file.
+/// What a list of budgets is checked against.
+#[derive(Debug, Clone, Copy)]
+pub struct BudgetContext<'a> {
+    /// The plan of the run that is judged.
+    pub plan: &'a Plan,
+    /// Whether there is a baseline run that changes can be relative to.
+    pub baseline: bool,
+}
+
+/// Understands a list of budgets: what stands below `budget` in a plan.
+///
+/// # Errors
+/// Every mistake that was found, each with its place and how to mend it.
+pub fn parse_budget(
+    file_name: &str,
+    text: &str,
+    context: &BudgetContext<'_>,
+) -> Result<Vec<Budget>, PlanErrors> {
+    let sources = Sources { file: file_name, text, sets: &[] };
+    let root = node::read(text, 0, 0).map_err(|fault| sources.errors(vec![fault]))?;
+    if !matches!(&root.value, node::Value::Sequence(items) if !items.is_empty()) {
+        let found = format!("there is no list of budgets here, but {}", root.describe());
+        let help = "this file is the list itself, as it stands below `budget` in a plan: \
+                    - { metric: added_p99, max: 1ms }";
+        return Err(sources.errors(vec![Fault::new(root.place, found, help)]));
+    }
+    let raw: Vec<Placed<RawBudget>> = de::from_node(&root).map_err(|faults| sources.errors(faults))?;
+    meaning::understand_budget(raw, context, &sources).map_err(|faults| sources.errors(faults))
+}
+
+/// Why no plan, and no list of targets or budgets, came of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
@@ -105,6 +136,7 @@ fn hint(what: &str, error: &std::io::Error) -> &'static str {
 
 const PLAN: &str = "plan";
 const TARGETS: &str = "targets";
+const BUDGET: &str = "budget";
 
 /// The text of the file at `path`, which is to hold `what`, and where relative paths in it start.
 fn read(path: &Path, what: &'static str) -> Result<(String, PathBuf), LoadError> {
@@ -142,6 +174,15 @@ pub fn load_targets(path: &Path) -> Result<Targets, LoadError> {
     // Targets name neither CPUs nor packs.
     let context = Context { cpus: 0, known: Vec::new(), directory };
     Ok(parse_targets(&path.display().to_string(), &text, &context)?)
+}
+
+/// Reads and understands the list of budgets at `path`.
+///
+/// # Errors
+/// If the file cannot be read, is not text, or has mistakes.
+pub fn load_budget(path: &Path, context: &BudgetContext<'_>) -> Result<Vec<Budget>, LoadError> {
+    let (text, _) = read(path, BUDGET)?;
+    Ok(parse_budget(&path.display().to_string(), &text, context)?)
 }
 
 /// The commented plan that `hoptax init` writes.

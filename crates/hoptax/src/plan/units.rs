@@ -360,14 +360,12 @@ impl fmt::Display for Delay {
 /// If it is not in the metric's unit.
 pub fn budget_value(metric: Metric, text: &str) -> Result<f64, UnitError> {
     match metric {
-        Metric::AddedP50
-        | Metric::AddedP90
-        | Metric::AddedP95
-        | Metric::AddedP99
-        | Metric::CpuUsPerRequest => Ok(duration(text)?.as_nanos() as f64 / 1000.0),
+        _ if metric.is_time() => Ok(duration(text)?.as_nanos() as f64 / 1000.0),
         Metric::ErrorShare => share(text),
-        Metric::MemoryRssBytes => Ok(size(text)? as f64),
-        Metric::ThroughputRatio | Metric::ExtraUpstreamRequests => match split(text) {
+        Metric::MemoryRssBytes | Metric::MemoryPssBytes => Ok(size(text)? as f64),
+        Metric::Throughput => rate(text),
+        // Metrics with names of their own are above: these are ratios.
+        _ => match split(text) {
             Some((number, "")) => Ok(number),
             Some((number, "%")) => Ok(number / 100.0),
             _ => Err(UnitError::new(
@@ -381,15 +379,41 @@ pub fn budget_value(metric: Metric, text: &str) -> Result<f64, UnitError> {
 /// Shows a budget's limit in the unit of its metric.
 pub fn show_budget_value(metric: Metric, value: f64) -> String {
     match metric {
-        Metric::AddedP50
-        | Metric::AddedP90
-        | Metric::AddedP95
-        | Metric::AddedP99
-        | Metric::CpuUsPerRequest => show_duration(Duration::from_nanos((value * 1000.0).round() as u64)),
+        _ if metric.is_time() => show_duration(Duration::from_nanos((value * 1000.0).round() as u64)),
         Metric::ErrorShare => show_share(value),
-        Metric::MemoryRssBytes => show_size(value as u64),
-        Metric::ThroughputRatio | Metric::ExtraUpstreamRequests => value.to_string(),
+        Metric::MemoryRssBytes | Metric::MemoryPssBytes => show_size(value as u64),
+        Metric::Throughput => show_rate(value),
+        _ => value.to_string(),
     }
+}
+
+/// Parses a change: a percentage with its sign, as a share.
+///
+/// # Errors
+/// If it is none, or would leave less than nothing.
+pub fn change(text: &str) -> Result<f64, UnitError> {
+    let text = text.trim();
+    let (sign, rest) = match text.strip_prefix('+') {
+        Some(rest) => (1.0, rest),
+        None => (-1.0, text.strip_prefix(['-', '−']).unwrap_or(text)),
+    };
+    match split(rest) {
+        Some((percent, "%")) if sign > 0.0 || percent < 100.0 => Ok(sign * percent / 100.0),
+        Some((_, "%")) => {
+            Err(UnitError::new(format!("`{text}` leaves nothing"), "write less than 100 %, such as -10%"))
+        }
+        _ => Err(UnitError::new(
+            format!("`{text}` is not a change"),
+            "write a percentage with its sign, such as +10%; a limit in the metric's own unit has no sign",
+        )),
+    }
+}
+
+/// Shows a change as it is typed: `+10%`.
+pub fn show_change(change: f64) -> String {
+    // To a hundredth of a per cent, so that 0.1 × 100 is not told with all its digits.
+    let percent = (change * 1e4).round() / 1e2;
+    if percent < 0.0 { format!("{percent}%") } else { format!("+{percent}%") }
 }
 
 /// Splits `http://host:port` into host and port; the port is 80 where there is none.

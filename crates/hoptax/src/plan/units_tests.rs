@@ -162,7 +162,18 @@ fn delays() {
 }
 
 #[test]
+fn changes_are_percentages_with_a_sign() {
+    assert_eq!((change("+10%"), change("-5%"), change("−5 %")), (Ok(0.1), Ok(-0.05), Ok(-0.05)));
+    assert!(words(change("+10")).contains("is not a change"));
+    assert!(words(change("-100%")).contains("leaves nothing"));
+    assert_eq!((show_change(0.1), show_change(-0.05)), ("+10%".to_owned(), "-5%".to_owned()));
+}
+
+#[test]
 fn budget_values_follow_the_metric() {
+    assert_eq!(budget_value(Metric::P999, "1ms"), Ok(1000.0));
+    assert_eq!(budget_value(Metric::Throughput, "1000/s"), Ok(1000.0));
+    assert_eq!(budget_value(Metric::MemoryPssBytes, "1KiB"), Ok(1024.0));
     assert_eq!(budget_value(Metric::AddedP99, "1ms"), Ok(1000.0));
     assert_eq!(budget_value(Metric::CpuUsPerRequest, "30us"), Ok(30.0));
     assert_eq!(budget_value(Metric::ThroughputRatio, "0.9"), Ok(0.9));

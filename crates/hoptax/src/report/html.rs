@@ -1,11 +1,11 @@
 //! The report as one page that needs nothing else: no network, no script, its charts inside.
 
 use super::charts::{self, ChartError, Width};
+use super::figures;
 use super::format::{Scale, bytes, grouped, number};
 use super::model::{Belief, Model};
-use super::sentence::with_interval;
 use super::table::{self, Cell};
-use super::terminal::{metric_name, stage_name};
+use super::terminal::stage_name;
 use crate::analysis::causes;
 use crate::analysis::stats::{Estimate, Statistic};
 use crate::analysis::{BudgetResult, Case, Latency, Load, Outcome, TargetFigures};
@@ -205,10 +205,9 @@ fn of_work(case: &Case) -> Vec<String> {
 fn of_budget(result: &BudgetResult) -> Value {
     context! {
         case => &result.case,
-        metric => metric_name(result.metric),
-        max => result.max.map(number),
-        min => result.min.map(number),
-        measured => result.measured.as_ref().map(|value| with_interval(value, Scale::plain())),
+        metric => result.metric.name(),
+        limit => figures::limit(result),
+        measured => figures::measured(result),
         outcome => match result.outcome {
             Outcome::Kept => "kept",
             Outcome::Breached => "breached",

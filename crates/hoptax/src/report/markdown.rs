@@ -1,10 +1,10 @@
 //! The report for a pull request: GitHub-flavoured Markdown.
 
-use super::format::{Scale, bytes, number};
+use super::figures;
+use super::format::bytes;
 use super::model::Model;
-use super::sentence::with_interval;
 use super::table::{self, Cell, HEADINGS};
-use super::terminal::{belief, metric_name, stage_name};
+use super::terminal::{belief, stage_name};
 use crate::analysis::{Case, Load, Outcome, TargetFigures};
 use std::fmt::Write;
 
@@ -96,24 +96,15 @@ fn budget(model: &Model) -> String {
     let mut text =
         String::from("\n## Budget\n\n| case | metric | limit | measured | |\n|---|---|---:|---:|---|\n");
     for result in &model.budget {
-        let limit = match (result.max, result.min) {
-            (Some(max), Some(min)) => format!("{} to {}", number(min), number(max)),
-            (Some(max), None) => format!("≤ {}", number(max)),
-            (None, Some(min)) => format!("≥ {}", number(min)),
-            (None, None) => String::new(),
-        };
-        let told =
-            result.measured.as_ref().map_or("–".into(), |value| with_interval(value, Scale::plain()));
+        let limit = inline(&figures::limit(result));
+        let told = inline(&figures::measured(result));
         let outcome = match result.outcome {
             Outcome::Kept => "kept",
             Outcome::Breached => "**breached**",
             Outcome::Unmeasured => "**not measured**",
         };
         let case = inline(&result.case);
-        line(
-            &mut text,
-            &format!("| {case} | {} | {limit} | {told} | {outcome} |", metric_name(result.metric)),
-        );
+        line(&mut text, &format!("| {case} | {} | {limit} | {told} | {outcome} |", result.metric.name()));
     }
     text
 }
@@ -185,7 +176,7 @@ fn longest_run_of_ticks(text: &str) -> usize {
 }
 
 /// Text that may come from anywhere, so that it cannot become markup.
-fn inline(text: &str) -> String {
+pub(super) fn inline(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

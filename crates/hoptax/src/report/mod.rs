@@ -1,11 +1,15 @@
 //! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
 
 mod charts;
+pub mod comparison;
 mod csv;
+mod figures;
 mod format;
+pub mod gate;
 mod host;
 mod html;
 mod json;
+mod junit;
 mod layout;
 mod markdown;
 mod model;
@@ -18,6 +22,7 @@ pub use csv::csv;
 pub use host::HostLooks;
 pub use html::{HtmlError, html};
 pub use json::json;
+pub use junit::junit;
 pub use markdown::markdown;
 pub use model::{Belief, Model};
 pub use terminal::terminal;

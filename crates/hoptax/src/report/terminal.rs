@@ -1,10 +1,8 @@
 //! The report on a terminal: a table per load point, the sentences, what failed, what to doubt.
 
-use super::format::{Scale, number};
 use super::host;
 use super::layout::{self, MARK};
 use super::model::{Belief, Model};
-use super::sentence::with_interval;
 use super::table;
 use crate::analysis::{Case, Finding, Load, Outcome, Severity};
 
@@ -121,17 +119,7 @@ impl Page {
     fn budget(&self, model: &Model) -> String {
         let mut text = String::new();
         for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {
-            let metric = metric_name(result.metric);
-            let limit = match (result.max, result.min) {
-                (Some(max), _) => format!("at most {}", number(max)),
-                (None, Some(min)) => format!("at least {}", number(min)),
-                (None, None) => "no limit".into(),
-            };
-            let told = match &result.measured {
-                Some(value) => format!("it is {}", with_interval(value, Scale::plain())),
-                None => "nothing could be set against it".into(),
-            };
-            let line = format!("{}: {metric} must be {limit}; {told}.", result.case);
+            let line = super::figures::sentence(result);
             text.push_str(&self.wrap(&line, &self.style(RED, "over budget"), "  "));
         }
         text
@@ -240,11 +228,6 @@ fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A metric as it is written in a plan.
-pub(super) fn metric_name(metric: crate::plan::Metric) -> String {
-    serde_json::to_value(metric).ok().and_then(|name| Some(name.as_str()?.to_string())).unwrap_or_default()
-}
-
 /// A stage in words.
 pub(super) fn stage_name(stage: crate::record::Stage) -> &'static str {
     match stage {
@@ -341,12 +324,15 @@ mod tests {
         run.contender("envoy", Some(failure(crate::record::Stage::Start, "did not start")));
         let metric = crate::plan::Metric::AddedP50;
         run.record.plan.budget =
-            vec![crate::plan::Budget { gateway: None, metric, max: Some(20.0), min: None }];
+            vec![crate::plan::Budget { max: Some(20.0), ..crate::plan::Budget::of(metric) }];
         let text = terminal(&run.model(), 200, false);
         assert!(
-            text.contains("over budget nginx, closed loop, 32 connections: added_p50 must be at most 20")
+            text.contains("over budget nginx, closed loop, 32 connections: added_p50 must be at most 20 µs")
         );
-        assert!(text.contains("added_p50 must be at most 20; nothing could be set against it."), "{text}");
+        assert!(
+            text.contains("added_p50 must be at most 20 µs; nothing could be set against it: did not start."),
+            "{text}"
+        );
     }
 
     #[test]

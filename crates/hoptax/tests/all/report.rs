@@ -12,9 +12,9 @@ use tempfile::TempDir;
 
 #[allow(dead_code, reason = "each test takes what it needs")]
 #[path = "../../src/analysis/fixture.rs"]
-mod fixture;
+pub(crate) mod fixture;
 
-fn on_disk(run: &Run) -> (TempDir, PathBuf) {
+pub(crate) fn on_disk(run: &Run) -> (TempDir, PathBuf) {
     let below = TempDir::new().expect("a directory");
     let mut dir = RunDir::create(below.path(), "made-up").expect("writable");
     dir.write_run(&run.record).expect("writable");

@@ -1,12 +1,17 @@
 //! Pure statistics: no records, no clock, no words.
 
+mod beta;
 mod histogram;
 mod interval;
+mod proportion;
 mod student;
+mod two_samples;
 
 pub use histogram::{Statistic, merge};
 pub use interval::{Estimate, around, of_mean};
+pub use proportion::of_share;
 pub use student::two_sided_95;
+pub use two_samples::{Contrast, change, holm, independent, paired};
 
 /// Arithmetic mean; absent for no values.
 pub fn mean(values: &[f64]) -> Option<f64> {

@@ -4,6 +4,7 @@
 //! once. A plan is handed out only when there was none.
 
 mod body;
+mod budget;
 mod connections;
 mod expect;
 mod gateways;
@@ -14,14 +15,13 @@ mod target;
 mod templates;
 mod upstream;
 
-use super::de::one_of;
 use super::error::{Fault, Place, Sources};
 use super::raw::{Auto, Placed, RawBudget, RawCpus, RawPlan, RawTarget, Short, Sweep};
-use super::units::{self, UnitError, nearest, show_budget_value};
+use super::units::{self, UnitError};
 use super::{
-    AccessLog, Budget, Context, CpuPlan, CpuSets, Gateway, Plan, Profile, Targets, Trials, Upstream,
+    AccessLog, Budget, BudgetContext, Context, CpuPlan, CpuSets, Plan, Profile, Targets, Trials, Upstream,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -48,7 +48,8 @@ pub(crate) fn understand(
     let sources =
         connections::sources(&mut reader, raw.sources.unwrap_or_default(), &upstream.value, &gateways);
     let cpus = reader.cpus(raw.cpus);
-    let budget = reader.budget(raw.budget.unwrap_or_default(), &gateways);
+    let setting = budget::Setting { gateways: &gateways, load: &load, baseline: false };
+    let budget = budget::read(&mut reader, raw.budget.unwrap_or_default(), &setting);
     if !reader.faults.is_empty() {
         return Err(reader.faults);
     }
@@ -86,6 +87,20 @@ pub(crate) fn understand_targets(
         true => Ok(Targets { targets, files: reader.files }),
         false => Err(reader.faults),
     }
+}
+
+/// Understands a list of budgets that belongs to a run which is over.
+pub(crate) fn understand_budget(
+    raw: Vec<Placed<RawBudget>>,
+    context: &BudgetContext<'_>,
+    sources: &Sources<'_>,
+) -> Result<Vec<Budget>, Vec<Fault>> {
+    let nothing = Context { cpus: 0, known: Vec::new(), directory: PathBuf::new() };
+    let mut reader = Reader { context: &nothing, sources, faults: Vec::new(), files: BTreeMap::new() };
+    let BudgetContext { plan, baseline } = *context;
+    let setting = budget::Setting { gateways: &plan.gateways, load: &plan.load, baseline };
+    let budget = budget::read(&mut reader, raw, &setting);
+    if reader.faults.is_empty() { Ok(budget) } else { Err(reader.faults) }
 }
 
 /// What was understood of the upstream, and where its delay stands, for the checks that load and timeout need.
@@ -183,63 +198,6 @@ impl Reader<'_> {
             self.fault(typed.place, format!("there is no CPU {absent}"), format!("this machine has {have}"));
         }
         cpus
-    }
-
-    fn budget(&mut self, typed: Vec<Placed<RawBudget>>, gateways: &[Gateway]) -> Vec<Budget> {
-        let mut seen = BTreeSet::new();
-        let mut budget = Vec::new();
-        for Placed { place, value: entry } in typed {
-            let metric = entry.metric.value;
-            if let Some(label) = &entry.gateway {
-                self.check_label_is_known(label, gateways);
-            }
-            let max = entry.max.as_ref().and_then(|max| self.limit(metric, max));
-            let min = entry.min.as_ref().and_then(|min| self.limit(metric, min));
-            if entry.max.is_none() && entry.min.is_none() {
-                self.fault(place, "this entry limits nothing", "add `max: …` or `min: …`");
-            }
-            if let (Some(max), Some(min), Some(typed)) = (max, min, &entry.min)
-                && min > max
-            {
-                let (min, max) = (show_budget_value(metric, min), show_budget_value(metric, max));
-                self.fault(
-                    typed.place,
-                    format!("the least {min} is above the most {max}"),
-                    "no figure can satisfy both; exchange `min` and `max`",
-                );
-            }
-            let gateway = entry.gateway.map(|label| label.value);
-            for (bound, given) in [("max", max.is_some()), ("min", min.is_some())] {
-                if given && !seen.insert((gateway.clone(), metric, bound)) {
-                    let of =
-                        gateway.as_deref().map_or("every gateway".to_owned(), |label| format!("`{label}`"));
-                    self.fault(
-                        place,
-                        format!("`{bound}` of this metric of {of} is limited twice"),
-                        "keep the stricter entry",
-                    );
-                }
-            }
-            budget.push(Budget { gateway, metric, max, min });
-        }
-        budget
-    }
-
-    fn limit(&mut self, metric: super::Metric, typed: &Placed<super::raw::Limit>) -> Option<f64> {
-        self.unit(typed, |text| units::budget_value(metric, text))
-    }
-
-    fn check_label_is_known(&mut self, label: &Placed<String>, gateways: &[Gateway]) {
-        if gateways.iter().any(|gateway| gateway.label == label.value) {
-            return;
-        }
-        let labels: Vec<_> = gateways.iter().map(|gateway| gateway.label.as_str()).collect();
-        let help = match nearest(&label.value, labels.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if labels.is_empty() => "the plan has no gateways".to_owned(),
-            None => format!("this plan has {}", one_of(&labels)),
-        };
-        self.fault(label.place, format!("no gateway here is labelled `{}`", label.value), help);
     }
 }
 

@@ -192,10 +192,29 @@ pub(crate) struct RawBudget {
     pub(crate) gateway: Option<Placed<String>>,
     /// What is limited.
     pub(crate) metric: Placed<Metric>,
-    /// Above this is a breach.
+    /// At which load points: `{ loop: open, connections: 16 }`. Default: at all of them.
+    pub(crate) load: Option<Placed<RawLoadSelector>>,
+    /// The label, or `direct`, that a change such as +10% is relative to.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) against: Option<Placed<String>>,
+    /// Above this is a breach: a value, or with a sign a change, +10%.
     pub(crate) max: Option<Placed<Limit>>,
-    /// Below this is a breach.
+    /// Below this is a breach: a value, or with a sign a change, -5%.
     pub(crate) min: Option<Placed<Limit>>,
+}
+
+/// Selects load points: what is given must be so.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "load_selector")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawLoadSelector {
+    /// The loop.
+    #[serde(rename = "loop")]
+    pub(crate) loops: Option<RawLoop>,
+    /// Connections.
+    pub(crate) connections: Option<ConnectionCount>,
+    /// Requests asked for per second, minute or hour; of stages their mean.
+    pub(crate) rate: Option<Placed<Rate>>,
 }
 
 /// The JSON Schema (draft 2020-12) of plans, as `hoptax schema` prints it.

@@ -97,7 +97,7 @@ texts! {
     }
     Limit {
         "type": ["string", "number"],
-        "description": "In the metric's unit: 1ms, 0.9, 5%, 64MiB."
+        "description": "In the metric's unit: 1ms, 0.9, 5%, 64MiB; with a sign a change: +10%."
     }
 }
 

@@ -312,6 +312,29 @@ fn budgets() {
             "3:44 `max` of this metric of every gateway is limited twice;",
         ),
         ("{ metric: added_p99 , maximum: 1ms }", "3:32 unknown key `maximum`;"),
+        (
+            "{ metric: p50, max: +10% }",
+            "3:10 this limit is a change, but nothing is said that it is relative to;",
+        ),
+        ("{ metric: p50, max: +10%, against: ngnix }", "3:45 no gateway here is labelled `ngnix`;"),
+        (
+            "{ metric: p50, max: 1ms, against: direct }",
+            "3:44 `against` is for changes, and this limit is a value;",
+        ),
+        ("{ metric: p50, max: +10ms, against: direct }", "3:30 `+10ms` is not a change;"),
+        (
+            "{ metric: error_share, max: +10%, against: direct }",
+            "3:38 `error_share` is zero for most gateways",
+        ),
+        (
+            "{ metric: p50, max: -20%, min: -10%, against: direct }",
+            "3:41 the least -10% is above the most -20%;",
+        ),
+        ("{ metric: p50, max: 1ms, load: { connections: 4711 } }", "3:41 no load point is like this;"),
+        (
+            "{ metric: p50, max: 1ms, load: { loops: open } }",
+            "3:43 unknown key `loops`; did you mean `loop`?",
+        ),
     ] {
         let told = mistake(&format!("{SMALLEST}budget: [{entry}]\n"));
         assert!(told.starts_with(expected) && !told.contains('\n'), "{entry}\n{told}");

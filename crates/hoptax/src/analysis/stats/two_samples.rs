@@ -1,0 +1,281 @@
+//! Two groups of rounds set against each other: by pairs within one run, or as independent samples of two runs.
+
+use super::beta::{student_beyond, student_within};
+use super::{mean, standard_deviation};
+use serde::Serialize;
+
+/// Share of intervals that hold the truth.
+const CONFIDENCE: f64 = 0.95;
+
+/// Second less first, with its 95 % interval, and how probable one as large is where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Contrast {
+    /// Mean of the second less mean of the first.
+    pub estimate: f64,
+    /// Lower end; absent with a single round on a side.
+    pub low: Option<f64>,
+    /// Upper end; absent with a single round on a side.
+    pub high: Option<f64>,
+    /// Two-sided p-value of "no difference"; absent with a single round on a side.
+    pub p_value: Option<f64>,
+    /// Rounds behind it: pairs, or those of the side that has fewer.
+    pub rounds: u32,
+}
+
+impl Contrast {
+    /// The interval, where there is one.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+
+    fn new(estimate: f64, error: Option<(f64, f64)>, rounds: usize) -> Self {
+        // (standard error, degrees of freedom)
+        let half = error.map(|(error, degrees)| error * student_within(CONFIDENCE, degrees));
+        let p_value = error.map(|(error, degrees)| match (estimate == 0.0, error == 0.0) {
+            (true, _) => 1.0,
+            (false, true) => 0.0,
+            (false, false) => student_beyond(estimate / error, degrees),
+        });
+        Self {
+            estimate,
+            low: half.map(|half| estimate - half),
+            high: half.map(|half| estimate + half),
+            p_value,
+            rounds: rounds as u32,
+        }
+    }
+}
+
+/// Of pairs (first, second) of the same rounds: Student's t of their differences. Absent for no pair.
+pub fn paired(pairs: &[(f64, f64)]) -> Option<Contrast> {
+    let differences: Vec<f64> = pairs.iter().map(|(first, second)| second - first).collect();
+    let error = standard_deviation(&differences)
+        .map(|deviation| (deviation / (pairs.len() as f64).sqrt(), pairs.len() as f64 - 1.0));
+    Some(Contrast::new(mean(&differences)?, error, pairs.len()))
+}
+
+/// Of two independent samples, whose scatter may differ: Welch's t with the degrees of freedom of Satterthwaite
+/// (B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
+/// involved", Biometrika 34, 1947). Absent where a sample is empty.
+pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
+    let estimate = mean(second)? - mean(first)?;
+    let error = variance_of_mean(first).zip(variance_of_mean(second)).map(|(a, b)| {
+        let degrees = welch_degrees(&[(a, first.len()), (b, second.len())]);
+        ((a + b).sqrt(), degrees)
+    });
+    Some(Contrast::new(estimate, error, first.len().min(second.len())))
+}
+
+/// Second over first less 1; absent for no values, and where the first's mean is not above zero.
+///
+/// By pairs that are all above zero: the geometric mean of each round's ratio, with Student's t of the logarithms, so that
+/// a round in which the machine was slow counts like any other (P. J. Fleming and J. J. Wallace, "How not to lie with
+/// statistics: the correct way to summarize benchmark results", Communications of the ACM 29, 1986).
+///
+/// Otherwise the ratio of the means, with the interval of Fieller, which is absent where the first's own interval holds
+/// zero: then the ratio is not bounded.
+/// E. C. Fieller, "Some problems in interval estimation", Journal of the Royal Statistical Society B 16, 1954: the
+/// interval holds each ratio ρ for which `second − ρ · first` is not distinguishable from zero.
+pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast> {
+    let (a, b) = (mean(first)?, mean(second)?);
+    if a <= 0.0 {
+        return None;
+    }
+    if by_pairs && first.iter().chain(second).all(|value| *value > 0.0) {
+        return paired_ratios(first, second);
+    }
+    let ratio = b / a;
+    let rounds = first.len().min(second.len());
+    let plain = Contrast::new(ratio - 1.0, None, rounds);
+    let Some((aa, bb)) = variance_of_mean(first).zip(variance_of_mean(second)) else { return Some(plain) };
+    let (ab, degrees) = if by_pairs {
+        (covariance_of_means(first, second), rounds as f64 - 1.0)
+    } else {
+        (0.0, welch_degrees(&[(ratio * ratio * aa, first.len()), (bb, second.len())]))
+    };
+    let variance = (bb - 2.0 * ratio * ab + ratio * ratio * aa).max(0.0);
+    let t = student_within(CONFIDENCE, degrees);
+    // (a² − t²·aa)·ρ² − 2·(ab̄ − t²·ab)·ρ + (b² − t²·bb) ≤ 0
+    let square = a * a - t * t * aa;
+    let linear = a * b - t * t * ab;
+    let constant = b * b - t * t * bb;
+    if square <= 0.0 {
+        return Some(plain);
+    }
+    let root = (linear * linear - square * constant).max(0.0).sqrt();
+    let contrast = Contrast::new(b - a, Some(((bb - 2.0 * ab + aa).max(0.0).sqrt(), degrees)), rounds);
+    let (low, high) = match variance > 0.0 {
+        true => ((linear - root) / square, (linear + root) / square),
+        false => (ratio, ratio),
+    };
+    Some(Contrast { low: Some(low - 1.0), high: Some(high - 1.0), p_value: contrast.p_value, ..plain })
+}
+
+fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
+    let pairs: Vec<(f64, f64)> = first.iter().zip(second).map(|(a, b)| (a.ln(), b.ln())).collect();
+    let logarithm = paired(&pairs)?;
+    Some(Contrast {
+        estimate: logarithm.estimate.exp_m1(),
+        low: logarithm.low.map(f64::exp_m1),
+        high: logarithm.high.map(f64::exp_m1),
+        ..logarithm
+    })
+}
+
+/// Adjusts p-values so that calling those at most α leaves the chance of any false call at most α, however they hang
+/// together (S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6,
+/// 1979). In the order given.
+pub fn holm(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
+    let mut adjusted = vec![0.0; p_values.len()];
+    let mut least = 0.0_f64;
+    for (rank, index) in order.into_iter().enumerate() {
+        let remaining = (p_values.len() - rank) as f64;
+        least = least.max((p_values[index] * remaining).min(1.0));
+        adjusted[index] = least;
+    }
+    adjusted
+}
+
+fn variance_of_mean(values: &[f64]) -> Option<f64> {
+    Some(standard_deviation(values)?.powi(2) / values.len() as f64)
+}
+
+fn covariance_of_means(first: &[f64], second: &[f64]) -> f64 {
+    let (Some(a), Some(b)) = (mean(first), mean(second)) else { return 0.0 };
+    let count = first.len() as f64;
+    first.iter().zip(second).map(|(x, y)| (x - a) * (y - b)).sum::<f64>() / (count - 1.0) / count
+}
+
+/// Degrees of freedom of a sum of variances of means, each with the size of its sample.
+fn welch_degrees(parts: &[(f64, usize)]) -> f64 {
+    let sum: f64 = parts.iter().map(|(variance, _)| variance).sum();
+    let below: f64 = parts.iter().map(|(variance, size)| variance * variance / (*size as f64 - 1.0)).sum();
+    let least = parts.iter().map(|(_, size)| *size as f64 - 1.0).fold(f64::INFINITY, f64::min);
+    if below > 0.0 { sum * sum / below } else { least }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_load::random::Random;
+
+    #[test]
+    fn welch_by_hand() {
+        // Means 2 and 6; s² = 1 of three and 16/3 of four.
+        let contrast = independent(&[1.0, 2.0, 3.0], &[4.0, 4.0, 8.0, 8.0]).expect("values");
+        let (a, b) = (1.0 / 3.0, 4.0 / 3.0);
+        let degrees = (a + b) * (a + b) / (a * a / 2.0 + b * b / 3.0);
+        let half = student_within(0.95, degrees) * (5.0_f64 / 3.0).sqrt();
+        assert_eq!((contrast.estimate, contrast.rounds), (4.0, 3));
+        assert!((contrast.high.expect("rounds") - 4.0 - half).abs() < 1e-9);
+        // The p-value says the same as the interval.
+        assert_eq!(contrast.p_value.expect("rounds") < 0.05, contrast.low.expect("rounds") > 0.0);
+    }
+
+    #[test]
+    fn pairs_see_what_their_rounds_hide() {
+        let pairs = [(10.0, 11.0), (50.0, 51.2), (90.0, 90.9)];
+        let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+        assert!(paired(&pairs).expect("pairs").low.expect("three") > 0.0);
+        assert!(independent(&first, &second).expect("values").low.expect("three") < 0.0);
+    }
+
+    #[test]
+    fn one_round_has_neither_interval_nor_p_value() {
+        for contrast in [paired(&[(1.0, 3.0)]), independent(&[1.0], &[3.0, 3.5, 2.5])] {
+            let contrast = contrast.expect("values");
+            assert_eq!((contrast.estimate, contrast.interval(), contrast.p_value), (2.0, None, None));
+        }
+        assert_eq!(paired(&[]), None);
+        assert_eq!(independent(&[], &[1.0]), None);
+    }
+
+    #[test]
+    fn a_ratio_is_bounded_only_where_its_divisor_is_not_zero() {
+        let sure = change(&[100.0, 101.0, 99.0], &[110.0, 112.0, 108.0], false).expect("values");
+        assert!((sure.estimate - 0.1).abs() < 1e-12 && sure.low.expect("bounded") > 0.05);
+        let unsure = change(&[-50.0, 1.0, 60.0], &[110.0, 112.0, 108.0], false).expect("values");
+        assert_eq!(unsure.interval(), None);
+        assert_eq!(change(&[0.0, 0.0], &[1.0, 1.0], false), None);
+        // All of it is in the pairs: each second is 1.1 times its first.
+        let exact = change(&[10.0, 50.0, 90.0], &[11.0, 55.0, 99.0], true).expect("values");
+        assert!((exact.low.expect("bounded") - 0.1).abs() < 1e-6, "{exact:?}");
+        let with_a_negative = change(&[-1.0, 100.0, 103.0, 98.0], &[1.0, 120.0, 118.0, 121.0], true);
+        assert!(with_a_negative.expect("values").estimate > 0.0, "the ratio of the means");
+        assert!(
+            change(&[10.0, 50.0, 90.0], &[11.0, 55.0, 99.0], false).expect("values").interval().is_none()
+        );
+    }
+
+    #[test]
+    fn holm_by_hand() {
+        let adjusted = holm(&[0.04, 0.01, 0.03]);
+        let expected = [0.06, 0.03, 0.06];
+        for (got, wanted) in adjusted.iter().zip(expected) {
+            assert!((got - wanted).abs() < 1e-12, "{adjusted:?}");
+        }
+        assert_eq!(holm(&[]), Vec::<f64>::new());
+    }
+
+    /// Runs in which each figure is skewed, and rounds drift together: how often do intervals hold the truth?
+    fn covered(of: impl Fn(&mut Random) -> Option<(Contrast, f64)>) -> f64 {
+        const RUNS: u32 = 1500;
+        let mut random = Random::new(41);
+        let held = (0..RUNS)
+            .filter(|_| {
+                let (contrast, truth) = of(&mut random).expect("values");
+                contrast.interval().is_none_or(|(low, high)| low <= truth && truth <= high)
+            })
+            .count();
+        held as f64 / f64::from(RUNS)
+    }
+
+    fn normal(random: &mut Random) -> f64 {
+        (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
+    }
+
+    #[test]
+    fn intervals_of_two_runs_cover_the_truth() {
+        // Five rounds against eight; the second scatters three times as much.
+        let share = covered(|random| {
+            let first: Vec<f64> = (0..5).map(|_| 100.0 + normal(random)).collect();
+            let second: Vec<f64> = (0..8).map(|_| 107.0 + 3.0 * normal(random)).collect();
+            Some((independent(&first, &second)?, 7.0))
+        });
+        assert!((0.93..=0.97).contains(&share), "{share}");
+        // Skewed scatter, alike on both sides, cancels in a difference.
+        let skewed = covered(|random| {
+            let mut one = |base: f64| (0..6).map(|_| base + random.exponential()).collect::<Vec<f64>>();
+            let (first, second) = (one(10.0), one(12.0));
+            Some((independent(&first, &second)?, 2.0))
+        });
+        assert!((0.93..=0.985).contains(&skewed), "{skewed}");
+    }
+
+    #[test]
+    fn intervals_of_pairs_and_ratios_cover_the_truth() {
+        let rounds = |random: &mut Random| -> Vec<(f64, f64)> {
+            (0..5)
+                .map(|_| {
+                    let machine = 100.0 * (1.0 + 0.3 * random.unit());
+                    (machine * (1.0 + 0.01 * normal(random)), machine * (1.1 + 0.01 * normal(random)))
+                })
+                .collect()
+        };
+        let ratio = covered(|random| {
+            let (first, second): (Vec<f64>, Vec<f64>) = rounds(random).into_iter().unzip();
+            Some((change(&first, &second, true)?, 0.1))
+        });
+        assert!((0.93..=0.97).contains(&ratio), "{ratio}");
+        let difference = covered(|random| Some((paired(&rounds(random))?, 11.5)));
+        assert!((0.93..=0.97).contains(&difference), "{difference}");
+        let of_runs = covered(|random| {
+            let first: Vec<f64> = (0..5).map(|_| 100.0 + 5.0 * normal(random)).collect();
+            let second: Vec<f64> = (0..5).map(|_| 120.0 + 5.0 * normal(random)).collect();
+            Some((change(&first, &second, false)?, 0.2))
+        });
+        assert!((0.93..=0.97).contains(&of_runs), "{of_runs}");
+    }
+}

@@ -1,0 +1,231 @@
+//! A comparison, drawn: the verdict first, then what carries it.
+
+use super::figures::{change, figure, value, wrapped};
+use super::markdown::inline;
+use crate::analysis::compare::{Comparison, Row, Verdict};
+
+/// Marks what cannot be told apart, as in the table of a run.
+const MARK: &str = "~";
+
+/// Tables for a terminal. Without `all`, rows that neither count nor can be told apart are only counted.
+pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
+    let width = usize::from(width);
+    let mut text = wrapped(&headline(comparison), width);
+    for line in reasons(comparison) {
+        text.push_str(&wrapped(&format!("- {line}"), width));
+    }
+    for line in caveats(comparison) {
+        text.push_str(&wrapped(&format!("! {line}"), width));
+    }
+    let (shown, hidden): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| all || is_told(row));
+    let mut heading = String::new();
+    for row in shown {
+        let next = format!("{}: {}", row.load.label, labels(row));
+        if next != heading {
+            text.push('\n');
+            text.push_str(&wrapped(&next, width));
+            heading = next;
+        }
+        text.push_str(&line(row));
+    }
+    text.push('\n');
+    if !hidden.is_empty() {
+        let told = format!("{} more rows are not distinguishable; --all shows them.", hidden.len());
+        text.push_str(&wrapped(&told, width));
+    }
+    let marks = format!("{MARK}: not distinguishable. *: counts into the verdict.");
+    text.push_str(&wrapped(&marks, width));
+    text.push_str(&wrapped(&chance(comparison), width));
+    text
+}
+
+/// For a pull request: the verdict, a table of what carries it, the rest folded away.
+pub fn markdown(comparison: &Comparison) -> String {
+    let mut text = format!("**{}**\n\n", inline(&headline(comparison)));
+    for line in reasons(comparison) {
+        text.push_str(&format!("- {}\n", inline(&line)));
+    }
+    for line in caveats(comparison) {
+        text.push_str(&format!("- ⚠ {}\n", inline(&line)));
+    }
+    let (told, rest): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| is_told(row));
+    if !text.ends_with("\n\n") {
+        text.push('\n');
+    }
+    text.push_str(&table(&told));
+    if !rest.is_empty() {
+        let count = rest.len();
+        text.push_str(&format!("\n<details><summary>{count} more rows, not distinguishable</summary>\n\n"));
+        text.push_str(&table(&rest));
+        text.push_str("\n</details>\n");
+    }
+    text.push_str(&format!("\n{}\n", inline(&chance(comparison))));
+    text
+}
+
+/// All of it as JSON.
+pub fn json(comparison: &Comparison) -> String {
+    let mut text = serde_json::to_string_pretty(comparison).expect("only string keys");
+    text.push('\n');
+    text
+}
+
+/// The verdict in a sentence.
+fn headline(comparison: &Comparison) -> String {
+    let Comparison { a, b, verdict, paired, .. } = comparison;
+    let of = comparison.rows.iter().find(|row| row.headline).or(comparison.rows.first());
+    let (one, other) = match (paired, of) {
+        (true, Some(row)) => (row.label_a.clone(), row.label_b.clone()),
+        _ => (a.clone(), b.clone()),
+    };
+    match verdict {
+        Verdict::Better | Verdict::Worse => format!("{other} is {} than {one}.", verdict.words()),
+        Verdict::Mixed => format!("{other} is better than {one} in some ways and worse in others."),
+        Verdict::NotDistinguishable => format!("{other} and {one} are not distinguishable."),
+    }
+}
+
+/// The rows that carry the verdict, in sentences.
+fn reasons(comparison: &Comparison) -> Vec<String> {
+    let carrying = comparison.rows.iter().filter(|row| row.stands());
+    carrying
+        .map(|row| {
+            let (load, verdict) = (&row.load.label, row.verdict.words());
+            format!("{}, {load}: {} {}: {verdict}", row.label_b, row.metric.name(), amount(row))
+        })
+        .collect()
+}
+
+fn caveats(comparison: &Comparison) -> Vec<String> {
+    let forced = comparison.forced.iter().map(|one| {
+        format!(
+            "Compared by force: {} differs ({} and {}). These answer different questions.",
+            one.what, one.a, one.b
+        )
+    });
+    let void = comparison.void.iter().map(|one| format!("Not to be believed: {one}"));
+    forced.chain(void).chain(comparison.warnings.iter().cloned()).collect()
+}
+
+/// How many rows would be called by chance, and what two runs cannot tell.
+fn chance(comparison: &Comparison) -> String {
+    let rows = comparison.rows.len();
+    let expected = super::format::number(comparison.expected_by_chance);
+    let mut text = format!(
+        "Of {rows} rows about {expected} would leave out \"no difference\" by chance alone; the verdict allows for that."
+    );
+    if !comparison.paired {
+        text.push_str(
+            " Two runs may differ by more than the rounds of either show: for a decision measure both in one run \
+             and compare its labels.",
+        );
+    }
+    text
+}
+
+/// Whether a row is shown without being asked for.
+fn is_told(row: &Row) -> bool {
+    row.headline || row.verdict != Verdict::NotDistinguishable
+}
+
+fn labels(row: &Row) -> String {
+    match row.label_a == row.label_b {
+        true => row.label_a.clone(),
+        false => format!("{} → {}", row.label_a, row.label_b),
+    }
+}
+
+/// A change in per cent where it has an interval, else the difference.
+fn amount(row: &Row) -> String {
+    match &row.change {
+        Some(changed) if changed.interval().is_some() || changed.trials == 1 => change(changed),
+        _ => {
+            let difference = crate::analysis::stats::Estimate {
+                estimate: row.difference.estimate,
+                low: row.difference.low,
+                high: row.difference.high,
+                trials: row.difference.rounds,
+            };
+            let sign = if difference.estimate > 0.0 { "+" } else { "" };
+            format!("{sign}{}", figure(row.metric, &difference))
+        }
+    }
+}
+
+fn line(row: &Row) -> String {
+    let point = |estimate: &Option<crate::analysis::stats::Estimate>| {
+        estimate.as_ref().map_or("–".into(), |one| value(row.metric, one.estimate))
+    };
+    let star = if row.headline { "*" } else { " " };
+    let verdict = match row.verdict {
+        Verdict::NotDistinguishable => MARK,
+        verdict => verdict.words(),
+    };
+    let text = format!(
+        "{star}{:<23} {:>9} {:>9}  {:<24} {verdict}",
+        row.metric.name(),
+        point(&row.a),
+        point(&row.b),
+        amount(row)
+    );
+    format!("{}\n", text.trim_end())
+}
+
+fn table(rows: &[&Row]) -> String {
+    let mut text = String::from(
+        "| load | gateway | metric | before | after | change | verdict |\n|---|---|---|---:|---:|---:|---|\n",
+    );
+    for row in rows {
+        let told = |estimate: &Option<crate::analysis::stats::Estimate>| {
+            estimate.as_ref().map_or("–".into(), |one| figure(row.metric, one))
+        };
+        let verdict = match row.stands() {
+            true => format!("**{}**", row.verdict.words()),
+            false => row.verdict.words().to_string(),
+        };
+        let cells =
+            [&row.load.label, &labels(row), row.metric.name(), &told(&row.a), &told(&row.b), &amount(row)];
+        text.push_str(&format!("| {} | {verdict} |\n", cells.map(inline).join(" | ")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::compare::{LEAST_CHANGE, Subject, compare};
+    use crate::analysis::fixture::{Run, sample};
+    use crate::analysis::{Analysis, Side};
+
+    fn of_labels(run: &Run, a: &str, b: &str) -> Comparison {
+        let (side, analysis): (Side<'_>, Analysis) = (Side::read(&run.record, &run.trials), run.analyse());
+        let subject = |label| Subject { name: "run-1", side: &side, analysis: &analysis, label: Some(label) };
+        compare(&subject(a), &subject(b), LEAST_CHANGE, false).expect("comparable")
+    }
+
+    #[test]
+    fn fits_into_eighty_columns_with_the_verdict_first() {
+        let run = sample();
+        for all in [false, true] {
+            let text = terminal(&of_labels(&run, "haproxy", "nginx"), 80, all);
+            assert!(text.starts_with("nginx is worse than haproxy."), "{text}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+            }
+            assert!(text.contains("cpu_us_per_request") && text.contains("by chance"), "{text}");
+            assert_eq!(text.contains("--all"), !all, "{text}");
+        }
+    }
+
+    #[test]
+    fn markdown_tables_are_rectangular() {
+        let run = sample();
+        let text = markdown(&of_labels(&run, "haproxy", "nginx"));
+        assert!(text.starts_with("**nginx is worse than haproxy.**"), "{text}");
+        let rows = text.lines().filter(|line| line.starts_with('|'));
+        for row in rows {
+            assert_eq!(row.replace("\\|", "").matches('|').count(), 8, "{row}");
+        }
+        assert!(text.contains("<details>") && text.contains("not distinguishable"), "{text}");
+    }
+}

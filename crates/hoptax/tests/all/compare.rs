@@ -1,0 +1,222 @@
+//! `hoptax compare` and `hoptax gate`: on runs made up for the purpose, and on real ones.
+
+use crate::report::fixture::{Run, sample, via};
+use crate::report::on_disk;
+use crate::run::{run, run_directory, text};
+use crate::support::{Json, Scratch, hoptax, json};
+use std::path::Path;
+use std::process::Output;
+
+fn compare(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
+    hoptax().arg("compare").args(arguments.iter().map(AsRef::as_ref)).output().expect("runs")
+}
+
+fn gate(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
+    hoptax().arg("gate").args(arguments.iter().map(AsRef::as_ref)).output().expect("runs")
+}
+
+/// nginx at these response times in each of six rounds, µs, and this much CPU time per request.
+fn nginx(us: u64, cpu_us: u64) -> Run {
+    let mut run = Run::closed(32);
+    for round in 0..6 {
+        run.direct(round, 100 + u64::from(round % 2), 100);
+        let cpu = cpu_us * 1000 + u64::from(round) * 20;
+        run.push(via("nginx", round).all_at_us(us + u64::from(round)).gateway_cpu_us(cpu));
+    }
+    run
+}
+
+#[test]
+fn compares_two_runs_in_every_format() {
+    let (_one, a) = on_disk(&nginx(200, 20));
+    let (_two, b) = on_disk(&nginx(200, 30));
+    let told = compare(&[&a, &b]);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    assert!(text(&told.stdout).lines().next().unwrap().contains("is worse than"), "{}", text(&told.stdout));
+    let failed = compare(&[&a, &b, &"--fail-on", &"worse"]);
+    assert_eq!(failed.status.code(), Some(3));
+    let better = compare(&[&b, &a, &"--fail-on", &"worse", &"--format", &"markdown"]);
+    assert_eq!(better.status.code(), Some(0));
+    assert!(text(&better.stdout).starts_with("**"), "{}", text(&better.stdout));
+
+    let report = json(hoptax().arg("compare").args([&a, &b]).args(["--format", "json"]));
+    let documented = include_str!("../../../../docs/reference/compare.md");
+    let described = |object: &Json| {
+        for name in object.as_object().expect("an object").keys() {
+            assert!(
+                documented.contains(&format!("`{name}`")),
+                "`{name}` is not in docs/reference/compare.md"
+            );
+        }
+    };
+    described(&report);
+    let rows = report["rows"].as_array().expect("rows");
+    described(&rows[0]);
+    described(&rows[0]["difference"]);
+    let cpu = rows.iter().find(|row| row["metric"] == "cpu_us_per_request").expect("a row");
+    assert_eq!((&cpu["verdict"], &report["verdict"]), (&"worse".into(), &"worse".into()));
+    assert!((cpu["change"]["estimate"].as_f64().unwrap() - 0.5).abs() < 0.01, "{cpu}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_with_the_way_out() {
+    let (_one, a) = on_disk(&nginx(200, 20));
+    let mut other = nginx(200, 20);
+    other.record.plan.profile = hoptax::plan::Profile::Stock;
+    let (_two, b) = on_disk(&other);
+    let refused = compare(&[&a, &b]);
+    assert_eq!(refused.status.code(), Some(2));
+    let told = text(&refused.stderr);
+    for expected in ["profile", "equalised", "stock", "--force"] {
+        assert!(told.contains(expected), "{told}");
+    }
+    let forced = compare(&[&a, &b, &"--force"]);
+    assert_eq!(forced.status.code(), Some(0));
+    assert!(text(&forced.stdout).contains("Compared by force"), "{}", text(&forced.stdout));
+
+    let missing = Path::new("/nowhere/at/all");
+    let empty = Scratch::new();
+    let foreign = Scratch::new();
+    foreign.file("run.json", "{\"some\": \"thing\"}");
+    let newer = Scratch::new();
+    newer.file("run.json", "{\"schema\": 4711}");
+    for (arguments, expected) in [
+        (vec![a.as_path()], "--labels"),
+        (vec![a.as_path(), missing], "cannot read"),
+        (vec![a.as_path(), empty.path()], "run directory"),
+        (vec![a.as_path(), foreign.path()], "is not a run record"),
+        (vec![a.as_path(), newer.path()], "use a newer hoptax"),
+    ] {
+        let refused = hoptax().arg("compare").args(&arguments).output().expect("runs");
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {}", text(&refused.stdout));
+        assert!(text(&refused.stderr).contains(expected), "{expected}: {}", text(&refused.stderr));
+    }
+    let unknown = compare(&[&a, &"--labels", &"nginx,ngnix"]);
+    assert!(text(&unknown.stderr).contains("did you mean nginx?"), "{}", text(&unknown.stderr));
+    let itself = compare(&[&a, &"--labels", &"nginx,nginx"]);
+    assert_eq!(itself.status.code(), Some(2));
+}
+
+#[test]
+fn two_gateways_of_one_run_are_paired() {
+    let (_below, dir) = on_disk(&sample());
+    let report =
+        json(hoptax().arg("compare").arg(&dir).args(["--labels", "haproxy,nginx", "--format", "json"]));
+    assert_eq!((&report["paired"], &report["verdict"]), (&true.into(), &"worse".into()), "{report}");
+    let direct =
+        json(hoptax().arg("compare").arg(&dir).args(["--labels", "direct,nginx", "--format", "json"]));
+    assert!(direct["rows"].as_array().expect("rows").iter().any(|row| row["verdict"] == "worse"));
+}
+
+#[test]
+fn a_run_that_was_not_to_be_believed_ends_with_4() {
+    let mut broken = nginx(200, 20);
+    for round in 6..12 {
+        broken.push(via("nginx", round).errors(9000));
+    }
+    let ((_one, a), (_two, b)) = (on_disk(&nginx(200, 20)), on_disk(&broken));
+    let told = compare(&[&a, &b]);
+    assert_eq!(told.status.code(), Some(4), "{}", text(&told.stdout));
+    assert!(text(&told.stdout).contains("Not to be believed"), "{}", text(&told.stdout));
+    assert_eq!(compare(&[&a, &b, &"--accept-void"]).status.code(), Some(0));
+}
+
+#[test]
+fn gates_a_run_by_a_file_and_a_baseline() {
+    let scratch = Scratch::new();
+    let (_one, base) = on_disk(&nginx(200, 20));
+    let (_two, dir) = on_disk(&nginx(200, 30));
+    let absolute =
+        scratch.file("a.yaml", "- { metric: p99, max: 1ms }\n- { metric: cpu_us_per_request, max: 25us }\n");
+    let junit = scratch.path().join("junit.xml");
+    let told = gate(&[&dir, &"--budget", &absolute, &"--junit", &junit]);
+    assert_eq!(told.status.code(), Some(3), "{}", text(&told.stderr));
+    let words = text(&told.stdout);
+    assert!(words.starts_with("made-up: 1 of 2 budgets are breached."), "{words}");
+    assert!(words.contains("cpu_us_per_request must be at most 25 µs"), "{words}");
+    let xml = std::fs::read_to_string(&junit).expect("written");
+    let document = roxmltree::Document::parse(&xml).expect("XML");
+    let failures = document.descendants().filter(|node| node.has_tag_name("failure"));
+    assert_eq!(failures.count(), 1, "{xml}");
+    assert_eq!(gate(&[&base, &"--budget", &absolute]).status.code(), Some(0));
+
+    let relative = scratch.file("r.yaml", "- { gateway: nginx, metric: cpu_us_per_request, max: +10% }\n");
+    let told = gate(&[&dir, &"--budget", &relative, &"--baseline", &base, &"--format", &"markdown"]);
+    assert_eq!(told.status.code(), Some(3), "{}", text(&told.stderr));
+    assert!(text(&told.stdout).contains("+50 %"), "{}", text(&told.stdout));
+    let same = gate(&[&dir, &"--budget", &relative, &"--baseline", &dir]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
+    let report = json(
+        hoptax()
+            .arg("gate")
+            .arg(&dir)
+            .arg("--budget")
+            .arg(&relative)
+            .arg("--baseline")
+            .arg(&base)
+            .args(["--format", "json"]),
+    );
+    assert_eq!(
+        (&report["kept"], &report["budget"][0]["outcome"]),
+        (&false.into(), &"breached".into()),
+        "{report}"
+    );
+}
+
+#[test]
+fn mistakes_in_a_budget_file_are_told_with_their_place() {
+    let scratch = Scratch::new();
+    let (_one, dir) = on_disk(&nginx(200, 20));
+    for (content, expected) in [
+        ("- { metric: cpu, max: 1ms }\n", "b.yaml:1:13"),
+        ("- { gateway: ngnix, metric: p50, max: 1ms }\n", "no gateway here is labelled `ngnix`"),
+        ("- { metric: p50, max: +10% }\n", "--baseline"),
+        ("budget:\n- { metric: p50, max: 1ms }\n", "this file is the list itself"),
+        ("- { metric: p50, max: 1ms, load: { loop: open } }\n", "no load point is like this"),
+    ] {
+        let file = scratch.file("b.yaml", content);
+        let refused = gate(&[&dir, &"--budget", &file]);
+        assert_eq!(refused.status.code(), Some(2), "{content}");
+        assert!(text(&refused.stderr).contains(expected), "{expected}: {}", text(&refused.stderr));
+    }
+    let none = gate(&[&dir]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(text(&none.stderr).contains("has no budget"), "{}", text(&none.stderr));
+}
+
+/// Two real runs of the built-in hop. In the second it computes for ten times as long as a request takes it: seen between
+/// the runs, by a gate, and, paired, within one run.
+#[test]
+fn a_planted_slowdown_is_found_between_real_runs() {
+    let of = |planted: &str| {
+        let scratch = Scratch::new();
+        let plan = format!(
+            "name: planted
+gateways: [{{ name: hop-l7, label: main }}, {{ name: hop-l7, label: pr{planted} }}]
+load: [{{ loop: closed, connections: 4, duration: 300ms }}]
+trials: 4
+warmup: 100ms
+upstream: {{ body: 64B }}
+budget: [{{ gateway: pr, metric: cpu_us_per_request, against: main, max: +100% }}]
+"
+        );
+        let output = run(&scratch, &plan, &["--accept-void"]);
+        (scratch, output)
+    };
+    let ((clean, kept), (slow, breached)) = (of(""), of(", delay: { in: 400us, how: spin }"));
+    assert_eq!(kept.status.code(), Some(0), "{}\n{}", text(&kept.stdout), text(&kept.stderr));
+    assert_eq!(breached.status.code(), Some(3), "{}\n{}", text(&breached.stdout), text(&breached.stderr));
+    assert!(text(&breached.stdout).contains("against main"), "{}", text(&breached.stdout));
+
+    let (before, after) = (run_directory(&clean), run_directory(&slow));
+    let verdict = |arguments: &[&dyn AsRef<std::ffi::OsStr>]| {
+        let output = compare(arguments);
+        let told: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+        told["verdict"].as_str().expect("a verdict").to_owned()
+    };
+    let format = [&"--format" as &dyn AsRef<std::ffi::OsStr>, &"json", &"--accept-void"];
+    let [f, j, v] = format;
+    assert_eq!(verdict(&[&after, &"--labels", &"main,pr", f, j, v]), "worse");
+    assert_eq!(verdict(&[&before, &after, &"--labels", &"pr,pr", f, j, v]), "worse");
+    assert_eq!(verdict(&[&after, &before, &"--labels", &"pr,pr", f, j, v]), "better");
+}
