@@ -6,6 +6,7 @@
 mod environment;
 mod host;
 mod sampler;
+mod steal;
 mod timeline;
 mod tree;
 
