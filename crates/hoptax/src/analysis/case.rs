@@ -1,6 +1,7 @@
 //! One case: a contender at a load point, all its good trials together.
 
 use super::load::Load;
+use super::quiet::QuietFigures;
 use super::stats::{Estimate, Statistic, around, merge, of_mean, share};
 use super::targets::TargetFigures;
 use super::tax::Tax;
@@ -232,6 +233,8 @@ pub struct Case {
     pub ledger: Option<LedgerFigures>,
     /// What the hop costs; absent for direct.
     pub tax: Option<Tax>,
+    /// The same figures from quiet windows alone; absent where it is not known what the hypervisor took.
+    pub quiet: Option<QuietFigures>,
     /// The request's and the response's part of the tax: needs an upstream that stamps its responses.
     pub path: Option<Path>,
     /// Codes of the findings about this case.
@@ -275,6 +278,7 @@ impl Case {
             memory: None,
             ledger: None,
             tax: None,
+            quiet: None,
             path: None,
             findings: Vec::new(),
             throughput_by_window: Vec::new(),

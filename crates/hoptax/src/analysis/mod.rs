@@ -9,6 +9,7 @@ pub mod compare;
 pub(crate) mod fixture;
 mod load;
 mod noise;
+mod quiet;
 mod side;
 pub mod stats;
 mod targets;
@@ -22,6 +23,7 @@ pub use case::{
 pub use checks::{Finding, Severity};
 pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;
+pub use quiet::{Quiet, QuietFigures, needs_repeating};
 pub use side::Side;
 pub use targets::TargetFigures;
 pub use tax::{Difference, Tax, TaxMetric};
@@ -57,6 +59,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
     for load in &loads {
         let direct = good_trials(records, DIRECT, load.index);
         let floor = NoiseFloor::new(load.clone(), &direct);
+        let first = examined.len();
         for contender in &run.contenders {
             let trials = good_trials(records, &contender.label, load.index);
             let mut case = Case::new(&contender.label, load, &trials);
@@ -71,6 +74,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             }
             examined.push((case, trials));
         }
+        quiet::look(load, &mut examined[first..]);
         noise_floor.push(floor);
     }
     let findings = checks::examine(&checks::Subject { run, cases: &examined, noise_floor: &noise_floor });

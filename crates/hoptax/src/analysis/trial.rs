@@ -1,4 +1,7 @@
 //! A trial that can be counted on: what its record holds, with the histograms decoded.
+//!
+//! What a tax is made from (requests completed, the time in which they did, their response times, the gateway's CPU time)
+//! stands in the trial's own fields, so that the same arithmetic serves a whole trial and its quiet windows alone.
 
 use super::stats::{Statistic, share};
 use crate::record::{DirectTrial, Failure, Stage, TrialRecord};
@@ -14,6 +17,12 @@ pub struct Trial<'a> {
     pub record: &'a TrialRecord,
     /// What the generator saw.
     pub load: &'a LoadRecord,
+    /// Requests that completed inside the time looked at.
+    pub completed: u64,
+    /// The time looked at, ns, never zero: the whole measured time, or its quiet windows.
+    pub measured_ns: u64,
+    /// CPU time of the gateway inside the time looked at, ns; absent when its processes were not watched.
+    pub gateway_cpu_ns: Option<u64>,
     /// Completed − scheduled, ns.
     pub response_time: Histogram<u64>,
     /// Completed − sent, ns.
@@ -71,6 +80,9 @@ impl<'a> Trial<'a> {
         Ok(Self {
             record,
             load,
+            completed: load.completed_in_time,
+            measured_ns: load.measured_ns,
+            gateway_cpu_ns: record.gateway.as_ref().map(|gateway| gateway.cpu_ns),
             first_byte: decode("first byte", &load.histograms.first_byte)?,
             connect: decode("connect", &load.histograms.connect)?,
             tls_handshake: handshake.map(|handshake| decode("TLS handshake", handshake)).transpose()?,
@@ -96,14 +108,14 @@ impl<'a> Trial<'a> {
         self.record.direct
     }
 
-    /// Measured time, s; never zero.
+    /// The time looked at, s; never zero.
     pub fn seconds(&self) -> f64 {
-        self.load.measured_ns as f64 / SECOND as f64
+        self.measured_ns as f64 / SECOND as f64
     }
 
-    /// Completed requests per second of measured time.
+    /// Completed requests per second of the time looked at.
     pub fn throughput(&self) -> f64 {
-        self.load.completed_in_time as f64 / self.seconds()
+        self.completed as f64 / self.seconds()
     }
 
     /// A figure of the response times, µs.
@@ -113,8 +125,7 @@ impl<'a> Trial<'a> {
 
     /// CPU time of the gateway per completed request, µs; absent when its processes were not watched.
     pub fn gateway_us_per_request(&self) -> Option<f64> {
-        let used = self.record.gateway.as_ref()?.cpu_ns as f64 / 1e3;
-        share(used, self.load.completed_in_time as f64)
+        share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
     }
 
     /// Requests that reached the upstream, per request that the generator sent, less 1; over the generator's whole life.

@@ -1,6 +1,6 @@
 //! The host's CPU time by kind, from `/proc/stat`.
 
-use procfs::{CurrentSI, KernelStats};
+use procfs::{CpuTime, CurrentSI, KernelStats};
 
 /// CPU time of all CPUs since boot, nanoseconds; the kernel counts it in ticks of 10 ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,9 +16,18 @@ pub struct HostTimes {
 impl HostTimes {
     /// The times now; all zero where `/proc/stat` cannot be read.
     pub fn now() -> Self {
-        let Ok(stats) = KernelStats::current() else { return Self::default() };
-        let total = stats.total;
-        let nanoseconds = |ticks: u64| ticks * (1_000_000_000 / procfs::ticks_per_second());
+        Self::now_with_steal().0
+    }
+
+    /// The times now, and of each CPU what the hypervisor took from it since boot, nanoseconds; all from one reading. The
+    /// list is empty where `/proc/stat` cannot be read.
+    pub fn now_with_steal() -> (Self, Vec<u64>) {
+        let Ok(stats) = KernelStats::current() else { return Default::default() };
+        let steal = stats.cpu_time.iter().map(|cpu| nanoseconds(cpu.steal.unwrap_or(0))).collect();
+        (Self::of(&stats.total), steal)
+    }
+
+    fn of(total: &CpuTime) -> Self {
         // Guest time is part of user time already (proc_stat(5)).
         let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
         Self {
@@ -32,4 +41,8 @@ impl HostTimes {
     pub fn total(self) -> u64 {
         self.busy + self.idle + self.steal
     }
+}
+
+fn nanoseconds(ticks: u64) -> u64 {
+    ticks * (1_000_000_000 / procfs::ticks_per_second())
 }

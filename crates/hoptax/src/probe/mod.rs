@@ -7,6 +7,7 @@ mod environment;
 pub mod fitness;
 mod host;
 mod sampler;
+mod steal;
 mod timeline;
 mod tree;
 

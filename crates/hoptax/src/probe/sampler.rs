@@ -87,7 +87,8 @@ fn look(trees: &mut [Tree], close: bool) -> Sample {
     let look = if close { Tree::look_closely } else { Tree::look };
     let at_ns = clock::now();
     let own_ns = clock::process_cpu();
-    Sample { at_ns, host: HostTimes::now(), own_ns, trees: trees.iter_mut().map(look).collect() }
+    let (host, steal_by_cpu) = HostTimes::now_with_steal();
+    Sample { at_ns, host, steal_by_cpu, own_ns, trees: trees.iter_mut().map(look).collect() }
 }
 
 /// The first moment after `now` that is a whole number of windows from `start`.

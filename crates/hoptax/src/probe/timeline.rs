@@ -1,6 +1,6 @@
 //! What the sampler saw, turned into figures over exactly the measured time. Pure.
 
-use super::HostTimes;
+use super::{HostTimes, steal};
 use crate::record::{HostUsage, RoleUsage};
 use hoptax_load::record::WINDOW_NS;
 
@@ -26,6 +26,8 @@ pub struct Sample {
     pub at_ns: u64,
     /// The host.
     pub host: HostTimes,
+    /// Of that, taken by the hypervisor, by CPU, nanoseconds.
+    pub steal_by_cpu: Vec<u64>,
     /// CPU time of the sampling process itself so far, nanoseconds.
     pub own_ns: u64,
     /// The watched trees, in the order given to the sampler.
@@ -92,7 +94,8 @@ impl Timeline {
             .map(|(from, to)| between(from, to))
             .map(|(steal, foreign, _)| (steal, foreign))
             .unzip();
-        HostUsage { steal, foreign, idle, steal_by_window, foreign_by_window, load_average: None }
+        let stolen = Some(steal::stolen(self, from, to));
+        HostUsage { steal, foreign, idle, steal_by_window, foreign_by_window, stolen, load_average: None }
     }
 
     /// The samples within `[from, to]`, or those nearest to it.
@@ -105,7 +108,7 @@ impl Timeline {
 
     /// A growing count at a moment: between two samples it is taken to have grown evenly, before the first and after
     /// the last it is taken to stand still.
-    fn value_at(&self, at: u64, value: impl Fn(&Sample) -> u64) -> u64 {
+    pub(super) fn value_at(&self, at: u64, value: impl Fn(&Sample) -> u64) -> u64 {
         let next = self.samples.partition_point(|sample| sample.at_ns < at);
         let Some(after) = self.samples.get(next) else {
             return self.samples.last().map_or(0, value);
@@ -118,7 +121,7 @@ impl Timeline {
 }
 
 /// The generator's windows in `[from, to)`, the last one cut short where it must be.
-fn windows(from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
+pub(super) fn windows(from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
     (from..to).step_by(WINDOW_NS as usize).map(move |start| (start, (start + WINDOW_NS).min(to)))
 }
 
@@ -136,7 +139,7 @@ mod tests {
             steal: steal_ms * MS,
             idle: (2 * at_ms).saturating_sub(busy_ms + steal_ms) * MS,
         };
-        Sample { at_ns: at_ms * MS, host, own_ns: 0, trees: vec![tree] }
+        Sample { at_ns: at_ms * MS, host, own_ns: 0, steal_by_cpu: Vec::new(), trees: vec![tree] }
     }
 
     #[test]

@@ -313,9 +313,27 @@ pub struct HostUsage {
     pub steal_by_window: Vec<f64>,
     /// Foreign use per window.
     pub foreign_by_window: Vec<f64>,
+    /// What the hypervisor took from each CPU, window by window; absent in older runs.
+    #[serde(default)]
+    pub stolen: Option<Stolen>,
     /// The one-minute load average when the measured time ended; absent in older runs.
     #[serde(default)]
     pub load_average: Option<f64>,
+}
+
+/// What the hypervisor took from each CPU, window by window.
+///
+/// The kernel counts it in ticks of 10 ms and learns of it only when a CPU runs again: what was taken in one window may
+/// stand in a later one. So the lists go beyond the measured time, in both directions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stolen {
+    /// Windows in front of the measured time that each list begins with.
+    pub before: u32,
+    /// Windows behind the measured time that each list ends with.
+    pub after: u32,
+    /// CPU time taken in each window, nanoseconds, by CPU (as `/proc/stat` lists those that are online, from 0). CPUs that
+    /// nothing was taken from are left out.
+    pub ns_by_cpu: BTreeMap<u32, Vec<u64>>,
 }
 
 /// What the upstream counted between two looks at its ledger.

@@ -4,12 +4,14 @@
 mod connections_short;
 mod errors;
 mod failed_checks;
+mod few_quiet_windows;
 mod few_samples;
 mod generator_saturated;
 mod host_changed;
 mod host_noisy;
 mod host_unfit;
 mod not_distinguishable;
+mod quiet_differs;
 mod rate_missed;
 mod rejections_counted;
 
@@ -94,6 +96,8 @@ pub fn all() -> Vec<Check> {
         host_noisy::check,
         host_unfit::check,
         host_changed::check,
+        few_quiet_windows::check,
+        quiet_differs::check,
         few_samples::check,
         not_distinguishable::check,
     ]
