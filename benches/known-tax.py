@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Whether hoptax finds a tax that is known: hops that add exactly so much time, and hops that add exactly nothing.
+
+Two truths. An external gateway whose address is the upstream's own adds exactly nothing to direct, and a hop that is there twice
+nothing to itself. A `hop-l7` that holds requests or answers back for a known time adds exactly that to the one that does not,
+measured in the same rounds. Each run is a run as a user makes it; what is counted is what its reports say.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from common import CPUS, HOPTAX, Disturbance, Record, options, spread, table
+from servers import free_port
+
+BARE, TWIN, SAME = "bare", "bare-again", "same"
+PERCENTILES = ("p50", "p99")
+# label: (delay as a plan writes it, µs added at p50, µs added at p99; None where the percentile lies on the edge of the share)
+KNOWN = {
+    "in-0.1ms-spin": ("{ in: 100us, how: spin }", 100, 100),
+    "out-0.1ms-spin": ("{ out: 100us, how: spin }", 100, 100),
+    "in-0.5ms-sleep": ("{ in: 500us }", 500, 500),
+    "out-0.5ms-spin": ("{ out: 500us, how: spin }", 500, 500),
+    "in-2ms-spin": ("{ in: 2ms, how: spin }", 2000, 2000),
+    "out-2ms-sleep": ("{ out: 2ms }", 2000, 2000),
+    "in-10ms-sleep": ("{ in: 10ms }", 10_000, 10_000),
+    "out-10ms-sleep": ("{ out: 10ms }", 10_000, 10_000),
+    "1%-of-10ms": ("{ in: 10ms, share: 1% }", 0, None),
+    "5%-of-10ms": ("{ in: 10ms, share: 5% }", 0, 10_000),
+}
+
+
+def told(*arguments):
+    """What hoptax answers, as JSON. That a run is not to be believed (4) is an answer too."""
+    ran = subprocess.run([HOPTAX, *map(str, arguments)], capture_output=True, text=True, timeout=900)
+    if ran.returncode not in (0, 4):
+        raise SystemExit(f"known-tax: hoptax {' '.join(map(str, arguments))} ended with {ran.returncode}:\n{ran.stderr}")
+    return json.loads(ran.stdout)
+
+
+def measured(hops, arguments, seed, read):
+    """One run of these gateways beside the same upstream under another name; `read(directory, report)` takes out what counts."""
+    with tempfile.TemporaryDirectory(prefix="hoptax-known-tax-") as below:
+        port = free_port()
+        plan = Path(below, "known-tax.yaml")
+        gateways = [f"{{ name: external, label: {SAME}, url: \"http://127.0.0.1:{port}\" }}", *hops]
+        plan.write_text(
+            f"upstream: {{ port: {port}, body: 64B }}\ngateways:\n" + "".join(f"  - {gateway}\n" for gateway in gateways)
+            + f"load:\n  - {{ loop: open, rate: {arguments.rate}/s, arrivals: jitter, connections: 8, "
+              f"duration: {arguments.seconds}s }}\ntrials: {arguments.rounds}\nwarmup: 200ms\nseed: {seed}\n")
+        disturbance = Disturbance()
+        ran = subprocess.run([HOPTAX, "run", plan, "--out", below, "--accept-void"], capture_output=True, text=True)
+        if ran.returncode:
+            raise SystemExit(f"known-tax: hoptax run ended with {ran.returncode}:\n{ran.stderr}")
+        directory = next(path.parent for path in Path(below).glob("*/run.json"))
+        report = told("report", directory, "--format", "json")
+        void = sorted({finding["code"] for finding in report["findings"] if finding["severity"] == "void"})
+        return {**read(directory, report), "void": void, "steal": disturbance.told(0)["steal"]}
+
+
+def of_same(report):
+    """The tax of the upstream under another name: {percentile: the tax as the report tells it}."""
+    case = next(case for case in report["cases"] if case["gateway"] == SAME)
+    return {percentile: case["tax"][f"added_{percentile}"] for percentile in PERCENTILES}
+
+
+def against_bare(directory, label):
+    """What `hoptax compare` says of a hop against the bare one: {percentile: row}."""
+    rows = told("compare", directory, "--labels", f"{BARE},{label}", "--format", "json")["rows"]
+    return {row["metric"]: row for row in rows if row["metric"] in PERCENTILES}
+
+
+def covers(interval, truth):
+    return interval["low"] is not None and interval["low"] <= truth <= interval["high"]
+
+
+def nothing(record, arguments):
+    """Runs in which nothing is added: how often hoptax says otherwise."""
+    hops = [f"{{ name: hop-l7, label: {BARE} }}", f"{{ name: hop-l7, label: {TWIN} }}"]
+    read = lambda directory, report: {"same": of_same(report), "twin": against_bare(directory, TWIN)}
+    runs = [measured(hops, arguments, record.order.randrange(2**32), read) for _ in range(arguments.zero)]
+    rows = [["adds exactly nothing", "", "not distinguishable", "interval covers 0", "estimate µs", "half-width µs"]]
+    for name, of, clear, where in (
+            ("the upstream's own address, against direct", "same", lambda told: told["distinguishable"], lambda told: told),
+            ("a second bare hop-l7, against the first", "twin", lambda told: told["verdict"] != "not distinguishable",
+             lambda told: told["difference"])):
+        for percentile in PERCENTILES:
+            said = [run[of][percentile] for run in runs]
+            intervals = [where(one) for one in said]
+            rows.append([name, percentile, f"{sum(not clear(one) for one in said)} of {len(said)}",
+                         f"{sum(covers(one, 0) for one in intervals)} of {len(said)}",
+                         spread([one["estimate"] for one in intervals], 1),
+                         spread([(one["high"] - one["low"]) / 2 for one in intervals if one["low"] is not None], 1)])
+    steal = spread([run["steal"] for run in runs], 1)
+    record.say(f"\n{len(runs)} runs of {arguments.rounds} rounds in which nothing is added; steal {steal} %; void: "
+               f"{sum(bool(run['void']) for run in runs)}\n{table(rows)}")
+    record.add({"what": "nothing", "runs": runs})
+
+
+def known(record, arguments):
+    """Runs of hops with known delays: is the truth inside the interval, and is it seen?"""
+    hops = [f"{{ name: hop-l7, label: {BARE} }}",
+            *(f"{{ name: hop-l7, label: \"{label}\", delay: {delay} }}" for label, (delay, *_) in KNOWN.items())]
+    read = lambda directory, report: {"hops": {label: against_bare(directory, label) for label in KNOWN}}
+    runs = [measured(hops, arguments, record.order.randrange(2**32), read) for _ in range(arguments.known)]
+    rows = [["delay in hop-l7", "", "truth µs", "interval covers it", "distinguishable", "error µs", "half-width µs"]]
+    for label, (_, *truths) in KNOWN.items():
+        for percentile, truth in zip(PERCENTILES, truths):
+            if truth is None:
+                continue
+            said = [run["hops"][label][percentile] for run in runs]
+            rows.append([label, percentile, f"{truth:,}",
+                         f"{sum(covers(one['difference'], truth) for one in said)} of {len(said)}",
+                         f"{sum(one['verdict'] != 'not distinguishable' for one in said)} of {len(said)}",
+                         spread([one["difference"]["estimate"] - truth for one in said], 1),
+                         spread([(one["difference"]["high"] - one["difference"]["low"]) / 2 for one in said
+                                 if one["difference"]["low"] is not None], 1)])
+    steal = spread([run["steal"] for run in runs], 1)
+    record.say(f"\n{len(runs)} runs of {arguments.rounds} rounds with known delays; steal {steal} %; void: "
+               f"{sum(bool(run['void']) for run in runs)}\n{table(rows)}")
+    record.add({"what": "known", "runs": runs})
+
+
+def main():
+    parser = options(__doc__, rounds=5, seconds=1)
+    parser.add_argument("--rate", type=int, default=200, help="requests per second (default %(default)s)")
+    parser.add_argument("--zero", type=int, default=20, help="runs in which nothing is added (default %(default)s)")
+    parser.add_argument("--known", type=int, default=3, help="runs with known delays (default %(default)s)")
+    arguments = parser.parse_args()
+    record = Record("known-tax", "Taxes that are known: what hoptax says of them", arguments)
+    # Here nothing is pinned by us: hoptax decides, as it does for a user.
+    os.sched_setaffinity(0, CPUS)
+    if arguments.zero:
+        nothing(record, arguments)
+    if arguments.known:
+        known(record, arguments)
+
+
+if __name__ == "__main__":
+    main()
