@@ -1,6 +1,7 @@
 //! One case: a contender at a load point, all its good trials together.
 
 use super::load::Load;
+use super::quiet::QuietFigures;
 use super::stats::{Estimate, Rounds, Statistic, Sums, Units, of_merged, resampled, share};
 use super::targets::TargetFigures;
 use super::tax::Tax;
@@ -239,6 +240,8 @@ pub struct Case {
     pub ledger: Option<LedgerFigures>,
     /// What the hop costs; absent for direct.
     pub tax: Option<Tax>,
+    /// The same figures from quiet windows alone; absent where it is not known what the hypervisor took.
+    pub quiet: Option<QuietFigures>,
     /// The request's and the response's part of the tax: needs an upstream that stamps its responses.
     pub path: Option<Path>,
     /// Codes of the findings about this case.
@@ -282,6 +285,7 @@ impl Case {
             memory: None,
             ledger: None,
             tax: None,
+            quiet: None,
             path: None,
             findings: Vec::new(),
             throughput_by_window: Vec::new(),
@@ -330,12 +334,15 @@ impl Case {
 }
 
 /// The figures of one of the trials' histograms, where they have it.
-fn latency<'a>(trials: &[Trial<'a>], of: for<'t> fn(&'t Trial<'a>) -> Option<&'t Histogram<u64>>) -> Latency {
+pub(super) fn latency<'a>(
+    trials: &[Trial<'a>],
+    of: for<'t> fn(&'t Trial<'a>) -> Option<&'t Histogram<u64>>,
+) -> Latency {
     Latency::of(&trials.iter().filter_map(|trial| Some((trial.round(), of(trial)?))).collect::<Vec<_>>())
 }
 
 /// Requests completed over measured time, all trials together, with its interval over rounds.
-fn throughput(trials: &[Trial<'_>]) -> Option<Estimate> {
+pub(super) fn throughput(trials: &[Trial<'_>]) -> Option<Estimate> {
     let units = Units::new(trials.iter().map(Trial::round));
     let of = |trial: &Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());
     let sums = Sums::new(&units, trials.iter().map(of));

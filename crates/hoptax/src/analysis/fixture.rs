@@ -8,14 +8,14 @@ use hoptax::plan::{
 };
 use hoptax::record::{
     Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage,
-    RunRecord, SCHEMA, Stage, TrialRecord,
+    RunRecord, SCHEMA, Stage, Stolen, TrialRecord,
 };
 use hoptax::report::Model;
-use hoptax_load::clock::SECOND;
-use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
+use hoptax_load::clock::{MILLISECOND, SECOND};
+use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
 use hoptax_load::record::{
     Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, LoadRecord, RECORD_SCHEMA,
-    TargetRecord, TlsTally, Window,
+    TargetRecord, TlsTally, WINDOW_NS, Window,
 };
 use hoptax_load::spec::{Arrivals, Rate, Shape};
 use std::collections::BTreeMap;
@@ -313,6 +313,35 @@ impl MadeTrial {
         self.0.host.steal = steal;
         self.0.host.foreign = foreign;
         self
+    }
+
+    /// What the hypervisor took of one CPU in each window, ms.
+    pub(crate) fn stolen_ms(mut self, by_window: &[u64]) -> Self {
+        let taken: Vec<u64> = by_window.iter().map(|ms| ms * MILLISECOND).collect();
+        let ns_by_cpu =
+            if taken.iter().any(|ns| *ns > 0) { BTreeMap::from([(0, taken)]) } else { BTreeMap::new() };
+        self.0.host.stolen = Some(Stolen { before: 0, after: 0, ns_by_cpu });
+        self
+    }
+
+    /// Windows with these response times. They are the trial's, and all of its windows.
+    pub(crate) fn windows_us(mut self, windows: &[Vec<u64>]) -> Self {
+        let load = self.load();
+        load.measured_ns = windows.len() as u64 * WINDOW_NS;
+        load.completed_in_time = windows.iter().map(|times| times.len() as u64).sum();
+        load.windows = windows
+            .iter()
+            .map(|times| {
+                let mut histogram = empty(WINDOW_DIGITS);
+                for time in times {
+                    histogram.record(time * 1000).expect("in range");
+                }
+                let completed = times.len() as u64;
+                let response_time = (completed > 0).then(|| Encoded::new(&histogram));
+                Window { sent: completed, completed, ok: completed, response_time, ..Window::default() }
+            })
+            .collect();
+        self.response_times_us(windows.iter().flatten().copied())
     }
 
     pub(crate) fn failed(mut self, message: &str) -> Self {

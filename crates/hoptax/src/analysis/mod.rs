@@ -8,6 +8,7 @@ pub mod checks;
 pub(crate) mod fixture;
 mod load;
 mod noise;
+mod quiet;
 pub mod stats;
 mod targets;
 mod tax;
@@ -20,6 +21,7 @@ pub use case::{
 pub use checks::{Finding, Severity};
 pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;
+pub use quiet::{Quiet, QuietFigures, needs_repeating};
 pub use targets::TargetFigures;
 pub use tax::{Difference, Tax, TaxMetric};
 pub use trial::{TargetTrial, Trial};
@@ -54,6 +56,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
     for load in &loads {
         let direct = good_trials(records, DIRECT, load.index);
         let floor = NoiseFloor::new(load.clone(), &direct);
+        let first = examined.len();
         for contender in &run.contenders {
             let trials = good_trials(records, &contender.label, load.index);
             let mut case = Case::new(&contender.label, load, &trials);
@@ -68,6 +71,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             }
             examined.push((case, trials));
         }
+        quiet::look(load, &mut examined[first..]);
         noise_floor.push(floor);
     }
     let findings = checks::examine(&checks::Subject { run, cases: &examined, noise_floor: &noise_floor });

@@ -3,6 +3,7 @@
 use super::charts::{self, ChartError, Width};
 use super::format::{Scale, bytes, grouped, number};
 use super::model::{Belief, Model};
+use super::quiet;
 use super::sentence::with_interval;
 use super::table::{self, Cell};
 use super::terminal::{metric_name, stage_name};
@@ -56,6 +57,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         belief,
         verdict,
         loads,
+        quiet => quiet::line(model),
         gateways => model.summary.iter().map(|one| context! {
             sentence => &one.sentence,
             colour => charts::css(charts::colour(model, &one.gateway)),
@@ -108,7 +110,13 @@ fn of_case(model: &Model, case: &Case) -> Value {
         let row = Statistic::ALL.map(|one| table::time(latency.get(one)));
         cells(&row)
     });
+    let quiet = quiet::row(case).map(|row| {
+        let mut row = row.to_vec();
+        row.insert(1, quiet::ratio(case));
+        cells(&row)
+    });
     context! {
+        quiet,
         gateway => &case.gateway,
         colour => charts::css(charts::colour(model, &case.gateway)),
         failed => case.failed.is_some(),

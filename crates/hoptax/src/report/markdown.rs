@@ -2,6 +2,7 @@
 
 use super::format::{Scale, bytes, number};
 use super::model::Model;
+use super::quiet;
 use super::sentence::with_interval;
 use super::table::{self, Cell, HEADINGS};
 use super::terminal::{belief, metric_name, stage_name};
@@ -27,6 +28,9 @@ pub fn markdown(model: &Model) -> String {
         text.push_str(&load_table(model, load));
     }
     line(&mut text, "\nIn parentheses: 95 % interval over trials.");
+    if let Some(told) = quiet::line(model) {
+        line(&mut text, &format!("\n{told}"));
+    }
     text.push_str(&budget(model));
     text.push_str(&failures(model));
     text.push_str(&findings(model));
@@ -49,6 +53,9 @@ fn load_table(model: &Model, load: &Load) -> String {
     text.push('\n');
     for case in model.at(load) {
         line(&mut text, &row(case));
+        if let Some(cells) = quiet::row(case) {
+            line(&mut text, &quiet_row(&cells, &quiet::ratio(case)));
+        }
         for target in &case.targets {
             line(&mut text, &target_row(target));
         }
@@ -72,6 +79,11 @@ fn row(case: &Case) -> String {
         }
     }
     text
+}
+
+fn quiet_row(cells: &[Cell], ratio: &Cell) -> String {
+    let cells: String = cells.iter().chain([ratio]).map(|cell| format!(" {} |", in_one_line(cell))).collect();
+    format!("| {} |{cells}", quiet::NAME)
 }
 
 fn target_row(target: &TargetFigures) -> String {

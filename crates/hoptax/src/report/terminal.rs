@@ -3,6 +3,7 @@
 use super::format::{Scale, number};
 use super::layout::{self, MARK};
 use super::model::{Belief, Model};
+use super::quiet;
 use super::sentence::with_interval;
 use super::table;
 use crate::analysis::{Case, Finding, Load, Outcome, Severity};
@@ -26,6 +27,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
             "",
             "",
         ));
+        text.extend(quiet::line(model).map(|line| page.wrap(&line, "", "")));
     }
     for section in [page.sentences(model), page.budget(model), page.failures(model), page.findings(model)] {
         if !section.is_empty() {
@@ -93,7 +95,10 @@ impl Page {
             .flat_map(|case| {
                 let reason = if case.failed.is_some() { "failed" } else { "not reached" };
                 let targets = case.targets.iter().map(table::target_row).map(|(name, row)| (name, Ok(row)));
-                std::iter::once((case.gateway.clone(), table::row(case).ok_or(reason))).chain(targets)
+                let quiet = quiet::row(case).map(|row| (quiet::NAME.to_string(), Ok(row)));
+                std::iter::once((case.gateway.clone(), table::row(case).ok_or(reason)))
+                    .chain(quiet)
+                    .chain(targets)
             })
             .collect();
         let mut text = self.style(BOLD, &capital(&load.label));

@@ -4,10 +4,12 @@
 mod connections_short;
 mod errors;
 mod failed_checks;
+mod few_quiet_windows;
 mod few_samples;
 mod generator_saturated;
 mod host_noisy;
 mod not_distinguishable;
+mod quiet_differs;
 mod rate_missed;
 mod rejections_counted;
 
@@ -90,6 +92,8 @@ pub fn all() -> Vec<Check> {
         rate_missed::check,
         generator_saturated::check,
         host_noisy::check,
+        few_quiet_windows::check,
+        quiet_differs::check,
         few_samples::check,
         not_distinguishable::check,
     ]
