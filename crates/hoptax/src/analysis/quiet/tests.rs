@@ -179,7 +179,8 @@ fn a_trial_with_too_few_quiet_windows_is_in_no_quiet_figure() {
     let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("told");
     assert_eq!((quiet.trials, quiet.trials_left_out, quiet.left_out), (2, 1, 16));
     let added = quiet.tax.as_ref().expect("a gateway").added_p50.expect("two rounds").estimate;
-    assert!(added.trials == 2 && (added.estimate - 1000.0).abs() < 30.0, "{added:?}");
+    // Merged, half of its requests took 1,500 µs and half 2,500: the median is the former.
+    assert!(added.trials == 2 && (added.estimate - 500.0).abs() < 30.0, "{added:?}");
 }
 
 #[test]

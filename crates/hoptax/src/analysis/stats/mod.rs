@@ -1,11 +1,17 @@
 //! Pure statistics: no records, no clock, no words.
 
+mod draws;
 mod histogram;
 mod interval;
+mod rounds;
+#[cfg(test)]
+mod simulation;
 mod student;
 
+pub use draws::Draws;
 pub use histogram::{Statistic, merge};
-pub use interval::{Estimate, around, of_mean};
+pub use interval::{Estimate, of_mean, of_merged, resampled};
+pub use rounds::{MOST_UNITS, Reader, Rounds, Sums, Units};
 pub use student::two_sided_95;
 
 /// Arithmetic mean; absent for no values.
