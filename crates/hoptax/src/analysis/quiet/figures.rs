@@ -147,7 +147,7 @@ fn shares(look: &Look<'_>) -> QuietFigures {
 
 /// A metric of which all windows and quiet windows say different things.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Disagreement<'a> {
+pub(in crate::analysis) struct Disagreement<'a> {
     /// Which.
     pub metric: TaxMetric,
     /// What all windows say: the headline.
@@ -159,7 +159,7 @@ pub struct Disagreement<'a> {
 /// The metrics in which a conclusion is sought (in an open loop the rate decides the throughput) whose tax stands out of the
 /// noise in all windows but not in quiet ones, or the other way round, or on the other side of "no tax". Both must have an
 /// interval.
-pub fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
+pub(in crate::analysis) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {
         return Vec::new();
