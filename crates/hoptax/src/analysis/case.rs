@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::quiet::QuietFigures;
-use super::stats::{Estimate, Statistic, around, merge, of_mean, share};
+use super::stats::{Estimate, Rounds, Statistic, Sums, Units, of_merged, resampled, share};
 use super::targets::TargetFigures;
 use super::tax::Tax;
 use super::trial::Trial;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Throughput with its unit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Throughput {
-    /// Mean over trials of completed requests over measured time.
+    /// Completed requests over measured time, all trials together.
     #[serde(flatten)]
     pub estimate: Estimate,
     /// `requests/s`.
@@ -47,22 +47,29 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The figures of the merged histograms, one per trial; their intervals from the spread of the trials' own figures.
-    pub(super) fn of(trials: &[&Histogram<u64>]) -> Self {
-        let merged = merge(trials.iter().copied());
-        let of = |statistic: Statistic| {
-            let each: Vec<f64> = trials.iter().filter_map(|trial| statistic.of(trial)).collect();
-            around(statistic.of(&merged)?, &each).map(|estimate| estimate.at_least(0.0))
+    /// The figures of merged histograms, each with its round, and their intervals over rounds. The maximum has none: see
+    /// [`Rounds::reader`].
+    pub(super) fn of(trials: &[(u32, &Histogram<u64>)]) -> Self {
+        let held: Vec<(u32, &Histogram<u64>)> =
+            trials.iter().copied().filter(|(_, histogram)| !histogram.is_empty()).collect();
+        let units = Units::new(held.iter().map(|(round, _)| *round));
+        let in_units = held.iter().filter_map(|(round, histogram)| Some((units.of(*round)?, *histogram)));
+        let rounds = Rounds::new(units.count(), in_units);
+        let trials = held.len() as u32;
+        let of = |statistic| {
+            let estimate = of_merged(&units, rounds.reader(statistic))?.at_least(0.0);
+            Some(Estimate { trials, ..estimate })
         };
+        let largest = held.iter().filter_map(|(_, histogram)| Statistic::Max.of(histogram)).reduce(f64::max);
         Self {
             p50: of(Statistic::P50),
             p90: of(Statistic::P90),
             p95: of(Statistic::P95),
             p99: of(Statistic::P99),
             p999: of(Statistic::P999),
-            max: of(Statistic::Max),
+            max: largest.map(|largest| Estimate::bare(largest, trials)),
             mean: of(Statistic::Mean),
-            samples: merged.len(),
+            samples: held.iter().map(|(_, histogram)| histogram.len()).sum(),
             unit: "us",
         }
     }
@@ -290,12 +297,10 @@ impl Case {
         if trials.is_empty() {
             return Self::unmeasured(gateway, load);
         }
-        let throughputs: Vec<f64> = trials.iter().map(Trial::throughput).collect();
-        let throughput = of_mean(&throughputs).map(|estimate| estimate.at_least(0.0));
         let counts = sum_counts(trials);
         Self {
             trials: trials.len() as u32,
-            throughput: throughput.map(|estimate| Throughput { estimate, unit: "requests/s" }),
+            throughput: throughput(trials).map(|estimate| Throughput { estimate, unit: "requests/s" }),
             response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
             service_time: Some(latency(trials, |trial| Some(&trial.service_time))),
             send_lag: Some(latency(trials, |trial| Some(&trial.send_lag))),
@@ -329,8 +334,20 @@ impl Case {
 }
 
 /// The figures of one of the trials' histograms, where they have it.
-fn latency<'a>(trials: &[Trial<'a>], of: for<'t> fn(&'t Trial<'a>) -> Option<&'t Histogram<u64>>) -> Latency {
-    Latency::of(&trials.iter().filter_map(of).collect::<Vec<_>>())
+pub(super) fn latency<'a>(
+    trials: &[Trial<'a>],
+    of: for<'t> fn(&'t Trial<'a>) -> Option<&'t Histogram<u64>>,
+) -> Latency {
+    Latency::of(&trials.iter().filter_map(|trial| Some((trial.round(), of(trial)?))).collect::<Vec<_>>())
+}
+
+/// Requests completed over measured time, all trials together, with its interval over rounds.
+pub(super) fn throughput(trials: &[Trial<'_>]) -> Option<Estimate> {
+    let units = Units::new(trials.iter().map(Trial::round));
+    let of = |trial: &Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());
+    let sums = Sums::new(&units, trials.iter().map(of));
+    let estimate = resampled(&units, |drawn| sums.share(drawn))?;
+    Some(Estimate { trials: trials.len() as u32, ..estimate.at_least(0.0) })
 }
 
 /// Requests that ended in a timeout or an error.

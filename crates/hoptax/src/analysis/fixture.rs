@@ -324,24 +324,34 @@ impl MadeTrial {
         self
     }
 
-    /// Windows with these response times. They are the trial's, and all of its windows.
-    pub(crate) fn windows_us(mut self, windows: &[Vec<u64>]) -> Self {
+    /// Windows with these response times, ns. They are the trial's, and all of its windows.
+    pub(crate) fn windows_ns(mut self, windows: &[Vec<u64>]) -> Self {
+        let histogram = |digits: u8, times: &mut dyn Iterator<Item = u64>| {
+            let mut histogram = empty(digits);
+            times.for_each(|time| histogram.saturating_record(time));
+            Encoded::new(&histogram)
+        };
+        let window = |times: &Vec<u64>| {
+            let completed = times.len() as u64;
+            let told = || histogram(WINDOW_DIGITS, &mut times.iter().copied());
+            let response_time = (completed > 0).then(told);
+            Window { sent: completed, completed, ok: completed, response_time, ..Window::default() }
+        };
         let load = self.load();
         load.measured_ns = windows.len() as u64 * WINDOW_NS;
         load.completed_in_time = windows.iter().map(|times| times.len() as u64).sum();
-        load.windows = windows
-            .iter()
-            .map(|times| {
-                let mut histogram = empty(WINDOW_DIGITS);
-                for time in times {
-                    histogram.record(time * 1000).expect("in range");
-                }
-                let completed = times.len() as u64;
-                let response_time = (completed > 0).then(|| Encoded::new(&histogram));
-                Window { sent: completed, completed, ok: completed, response_time, ..Window::default() }
-            })
-            .collect();
-        self.response_times_us(windows.iter().flatten().copied())
+        load.windows = windows.iter().map(window).collect();
+        let whole = histogram(TRIAL_DIGITS, &mut windows.iter().flatten().copied());
+        load.histograms.service_time = whole.clone();
+        load.histograms.response_time = whole;
+        self
+    }
+
+    /// Windows with these response times, µs.
+    pub(crate) fn windows_us(self, windows: &[Vec<u64>]) -> Self {
+        let ns: Vec<Vec<u64>> =
+            windows.iter().map(|times| times.iter().map(|time| time * 1000).collect()).collect();
+        self.windows_ns(&ns)
     }
 
     pub(crate) fn failed(mut self, message: &str) -> Self {

@@ -23,7 +23,7 @@ pub use case::{
 pub use checks::{Finding, Severity};
 pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;
-pub use quiet::{Quiet, QuietFigures, needs_repeating};
+pub use quiet::{Quiet, QuietFigures, needs_repeating, quiet_rounds};
 pub use side::Side;
 pub use targets::TargetFigures;
 pub use tax::{Difference, Tax, TaxMetric};

@@ -1,10 +1,11 @@
 //! The targets of a mix, one by one.
 
 use super::case::Latency;
-use super::stats::{Statistic, mean, of_mean, root_mean_square};
-use super::tax::{Difference, both_ends};
+use super::stats::{Statistic, root_mean_square};
+use super::tax::{Added, Difference, Pairs, both_ends};
 use super::trial::{TargetTrial, Trial};
 use crate::plan::Target;
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// What one target of several saw, over all good trials of a case.
@@ -52,9 +53,16 @@ fn one(
     direct: &[Trial<'_>],
     is_direct: bool,
 ) -> TargetFigures {
-    let of: Vec<&TargetTrial<'_>> = trials.iter().filter_map(|trial| trial.target(&target.name)).collect();
-    let sum = |count: fn(&TargetTrial<'_>) -> u64| of.iter().map(|trial| count(trial)).sum();
-    let added = |statistic| if is_direct { None } else { added(statistic, &target.name, trials, direct) };
+    let of: Vec<(u32, &TargetTrial<'_>)> =
+        trials.iter().filter_map(|trial| Some((trial.round(), trial.target(&target.name)?))).collect();
+    let sum = |count: fn(&TargetTrial<'_>) -> u64| of.iter().map(|(_, trial)| count(trial)).sum();
+    let times = (!is_direct).then(|| {
+        Added::new(&Pairs::new(trials, direct), |trial| Some(&trial.target(&target.name)?.response_time))
+    });
+    let added = |statistic| added(times.as_ref()?, statistic, &target.name, direct);
+    let latency = |times: for<'t> fn(&'t TargetTrial<'_>) -> &'t Histogram<u64>| {
+        Latency::of(&of.iter().map(|(round, trial)| (*round, times(trial))).collect::<Vec<_>>())
+    };
     TargetFigures {
         name: target.name.clone(),
         share: target.share_of(all),
@@ -62,28 +70,19 @@ fn one(
         completed: sum(|trial| trial.record.completed),
         ok: sum(|trial| trial.record.ok),
         failed: sum(|trial| trial.record.failed),
-        response_time: Latency::of(&of.iter().map(|trial| &trial.response_time).collect::<Vec<_>>()),
-        service_time: Latency::of(&of.iter().map(|trial| &trial.service_time).collect::<Vec<_>>()),
+        response_time: latency(|trial| &trial.response_time),
+        service_time: latency(|trial| &trial.service_time),
         added_p50: added(Statistic::P50),
         added_p99: added(Statistic::P99),
     }
 }
 
 /// As the tax of the whole case: paired with direct by round, and told from noise by how far direct lies from itself.
-fn added(statistic: Statistic, name: &str, via: &[Trial<'_>], direct: &[Trial<'_>]) -> Option<Difference> {
+fn added(times: &Added, statistic: Statistic, name: &str, direct: &[Trial<'_>]) -> Option<Difference> {
     let of = |trial: &Trial<'_>| statistic.of(&trial.target(name)?.response_time);
-    let rounds: Vec<f64> = via
-        .iter()
-        .filter_map(|trial| {
-            let same_round = direct.iter().filter(|other| other.round() == trial.round());
-            Some(of(trial)? - mean(&same_round.filter_map(of).collect::<Vec<_>>())?)
-        })
-        .collect();
     let drifts: Vec<f64> =
         both_ends(direct).iter().filter_map(|(first, last)| Some(of(last)? - of(first)?)).collect();
-    let estimate = of_mean(&rounds)?;
-    let above_floor = root_mean_square(&drifts).is_some_and(|floor| estimate.estimate.abs() > floor);
-    Some(Difference { estimate, distinguishable: estimate.excludes(0.0) && above_floor })
+    Some(Difference::new(times.at(statistic)?, 0.0, root_mean_square(&drifts)))
 }
 
 #[cfg(test)]

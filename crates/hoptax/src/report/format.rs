@@ -63,6 +63,7 @@ impl Scale {
     pub(super) fn interval_of(self, estimate: &Estimate) -> String {
         match estimate.interval() {
             Some((low, high)) => self.interval(low, high),
+            None if estimate.trials > 1 => "no interval".into(),
             None => "one trial".into(),
         }
     }

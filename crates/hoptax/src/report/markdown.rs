@@ -237,7 +237,7 @@ mod tests {
             run.direct(round, 100, 160);
             run.push(via("nginx", round).all_at_us(140));
         }
-        assert!(markdown(&run.model()).contains("+9.95 µs (9.95–9.95), not distinguishable"));
+        assert!(markdown(&run.model()).contains("+40 µs (40–40), not distinguishable"));
     }
 
     #[test]

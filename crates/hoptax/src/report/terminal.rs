@@ -304,7 +304,7 @@ mod tests {
             run.push(via("nginx", round).all_at_us(140));
         }
         let text = terminal(&run.model(), 80, false);
-        assert!(text.contains("~+9.95"), "{text}");
+        assert!(text.contains("~+40 µs"), "{text}");
         assert!(text.contains("~ not distinguishable from the noise"), "{text}");
     }
 

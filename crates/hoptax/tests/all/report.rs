@@ -123,14 +123,15 @@ fn json_tells_targets_handshakes_and_causes() {
 fn the_reference_names_every_member_of_a_case() {
     let reference = include_str!("../../../../docs/reference/json.md");
     let mut run = Run::mix(&[("read", 3), ("write", 1)]);
-    run.push(via("direct", 0).first().target("read", 5, 100).target("write", 5, 400).tls(9, 4, 800));
+    let direct = via("direct", 0).first().target("read", 5, 100).target("write", 5, 400).tls(9, 4, 800);
+    run.push(direct.stolen_ms(&[0; 10]));
     let (_below, dir) = on_disk(&run);
     let report = json(&dir);
     let case = &report["cases"][0];
     for member in case.as_object().expect("a case").keys() {
         assert!(reference.contains(&format!("| `{member}` |")), "`{member}` is not described");
     }
-    for holder in ["load", "counts", "connections", "bytes", "cpu", "memory", "ledger", "tls"] {
+    for holder in ["load", "counts", "connections", "bytes", "cpu", "memory", "ledger", "tls", "quiet"] {
         let row = reference.lines().find(|line| line.starts_with(&format!("| `{holder}` |"))).expect(holder);
         for member in case[holder].as_object().expect(holder).keys() {
             assert!(row.contains(&format!("`{member}`")), "`{holder}.{member}` is not described");
@@ -217,6 +218,48 @@ fn a_file_that_cannot_be_written_is_named() {
     let output = report(&dir, &["-o", file.to_str().expect("UTF-8")]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no/such"));
+}
+
+/// Steal is written into the records of a run that had none, as another machine would have.
+#[test]
+fn steal_in_the_records_leaves_windows_out_and_older_records_do_not_know() {
+    let windows = |usual_us: u64| -> Vec<Vec<u64>> {
+        (0..10).map(|window| vec![if window == 4 { 50_000 } else { usual_us + window }; 50]).collect()
+    };
+    let mut run = Run::closed(8);
+    for round in 0..3 {
+        run.push(via("direct", round).first().windows_us(&windows(400)));
+        run.push(via("direct", round).last().windows_us(&windows(400)));
+        run.push(via("nginx", round).windows_us(&windows(900)));
+    }
+    let (_below, dir) = on_disk(&run);
+    let quiet = |dir: &Path| {
+        let report = json(dir);
+        let cases = report["cases"].as_array().expect("a list").clone();
+        cases.into_iter().find(|case| case["gateway"] == "nginx").expect("measured")["quiet"].clone()
+    };
+    assert_eq!(quiet(&dir), Value::Null, "nothing tells what was stolen");
+
+    let trials = dir.join("trials.jsonl");
+    let text = fs::read_to_string(&trials).expect("written");
+    let stolen: String = text
+        .lines()
+        .map(|line| {
+            let mut trial: Value = serde_json::from_str(line).expect("JSON");
+            let taken: Vec<u64> = (0..14).map(|window| if window == 6 { 30_000_000 } else { 0 }).collect();
+            trial["host"]["stolen"] =
+                serde_json::json!({ "before": 2, "after": 2, "ns_by_cpu": { "1": taken } });
+            format!("{trial}\n")
+        })
+        .collect();
+    fs::write(&trials, stolen).expect("writable");
+    let told = quiet(&dir);
+    assert_eq!((&told["windows"], &told["left_out"], &told["trials"]), (&30.into(), &9.into(), &3.into()));
+    let p99 = told["response_time"]["p99"]["estimate"].as_f64().expect("told");
+    assert!((p99 / 909.0 - 1.0).abs() < 0.008, "{told}");
+    let added = told["tax"]["added_p50"]["estimate"].as_f64().expect("told");
+    assert!((added - 500.0).abs() < 0.016 * 900.0, "{told}");
+    assert!(report_of(&dir, "terminal").contains("· quiet: without the windows"));
 }
 
 /// A run of version 1: one target, one timeout, and records without causes, failed checks, targets and TLS.

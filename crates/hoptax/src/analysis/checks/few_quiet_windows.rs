@@ -29,9 +29,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 case.trials,
                 percent(quiet.share_left_out)
             ),
-            advice: "Measure at another time or on a machine of your own; `trials: auto` goes on until enough rounds are \
-                     quiet."
-                .into(),
+            advice: "Measure in more rounds, at another time, or on a machine of your own.".into(),
         })
     };
     subject.measured().filter_map(|(case, _)| disturbed(case)).collect()

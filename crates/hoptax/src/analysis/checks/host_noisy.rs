@@ -39,11 +39,21 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             percent(host.steal),
             percent(host.foreign)
         ),
-        advice:
-            "Measure when nothing else runs, or on a machine of your own; more trials narrow the intervals. \
-                 Paired rounds and the noise floor already hold direct and gateways to the same noise."
-                .into(),
+        advice: format!(
+            "Measure when nothing else runs, or on a machine of your own; more trials narrow the intervals. Paired \
+             rounds and the noise floor already hold direct and gateways to the same noise.{}",
+            read_quiet(subject)
+        ),
     }]
+}
+
+/// Where windows were left out because of steal, the way to the figures without them.
+fn read_quiet(subject: &Subject<'_>) -> &'static str {
+    let quiet = || subject.measured().filter_map(|(case, _)| case.quiet.as_ref());
+    match quiet().any(|quiet| quiet.leaves_out() && quiet.trials > 0) {
+        true => " Read the figures of quiet windows too: they leave out what the hypervisor disturbed.",
+        false => "",
+    }
 }
 
 #[cfg(test)]
@@ -62,6 +72,18 @@ mod tests {
         let evidence = &findings[0].evidence;
         assert_eq!((&evidence["noisy_trials"], &evidence["trials"]), (&2.into(), &3.into()));
         assert_eq!((&evidence["worst_round"], &evidence["worst_foreign"]), (&2.into(), &0.2.into()));
+    }
+
+    #[test]
+    fn leads_to_the_quiet_figures_where_there_are_any() {
+        let run = |stolen: &[u64]| {
+            let mut run = Run::closed(1);
+            run.push(via("nginx", 0).windows_us(&vec![vec![100]; 10]).stolen_ms(stolen).host(0.03, 0.0));
+            raised(&run, CODE).remove(0).advice
+        };
+        assert!(run(&[0, 0, 30, 0, 0, 0, 0, 0, 0, 0]).contains("quiet windows"));
+        assert!(!run(&[0; 10]).contains("quiet windows"), "foreign processes leave no window out");
+        assert!(!run(&[30; 10]).contains("quiet windows"), "none is left");
     }
 
     #[test]

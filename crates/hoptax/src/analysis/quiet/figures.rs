@@ -2,10 +2,10 @@
 
 use super::Quiet;
 use super::restrict::restrict;
-use crate::analysis::case::{Case, Latency, Throughput};
+use crate::analysis::case::{Case, Latency, Throughput, latency, throughput};
 use crate::analysis::load::Load;
 use crate::analysis::noise::NoiseFloor;
-use crate::analysis::stats::{of_mean, share};
+use crate::analysis::stats::share;
 use crate::analysis::tax::{Difference, Tax, TaxMetric};
 use crate::analysis::trial::Trial;
 use serde::Serialize;
@@ -118,16 +118,12 @@ fn restricted(case: &Case, look: &Look<'_>, direct: &[Trial<'_>], floor: &NoiseF
     if trials.is_empty() {
         return shares(look);
     }
-    let throughputs: Vec<f64> = trials.iter().map(Trial::throughput).collect();
-    let throughput = of_mean(&throughputs).map(|estimate| estimate.at_least(0.0));
     let used: Option<u64> = trials.iter().map(|trial| trial.gateway_cpu_ns).sum();
     let completed: u64 = trials.iter().map(|trial| trial.completed).sum();
     QuietFigures {
         trials: trials.len() as u32,
-        throughput: throughput.map(|estimate| Throughput { estimate, unit: "requests/s" }),
-        response_time: Some(Latency::of(
-            &trials.iter().map(|trial| &trial.response_time).collect::<Vec<_>>(),
-        )),
+        throughput: throughput(trials).map(|estimate| Throughput { estimate, unit: "requests/s" }),
+        response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
         cpu_us_per_request: used.and_then(|used| share(used as f64 / 1e3, completed as f64)),
         tax: (!case.is_direct()).then(|| Tax::new(trials, direct, floor)),
         ..shares(look)
@@ -151,7 +147,7 @@ fn shares(look: &Look<'_>) -> QuietFigures {
 
 /// A metric of which all windows and quiet windows say different things.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Disagreement<'a> {
+pub(in crate::analysis) struct Disagreement<'a> {
     /// Which.
     pub metric: TaxMetric,
     /// What all windows say: the headline.
@@ -163,7 +159,7 @@ pub struct Disagreement<'a> {
 /// The metrics in which a conclusion is sought (in an open loop the rate decides the throughput) whose tax stands out of the
 /// noise in all windows but not in quiet ones, or the other way round, or on the other side of "no tax". Both must have an
 /// interval.
-pub fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
+pub(in crate::analysis) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {
         return Vec::new();

@@ -1,15 +1,21 @@
 //! Pure statistics: no records, no clock, no words.
 
 mod beta;
+mod draws;
 mod histogram;
 mod interval;
 mod proportion;
+mod rounds;
+#[cfg(test)]
+mod simulation;
 mod student;
 mod two_samples;
 
+pub use draws::Draws;
 pub use histogram::{Statistic, merge};
-pub use interval::{Estimate, around, of_mean};
+pub use interval::{Estimate, around, of_mean, of_merged, resampled};
 pub use proportion::of_share;
+pub use rounds::{MOST_UNITS, Reader, Rounds, Sums, Units};
 pub use student::two_sided_95;
 pub use two_samples::{Contrast, change, holm, independent, paired};
 

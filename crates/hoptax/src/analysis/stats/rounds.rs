@@ -1,0 +1,294 @@
+//! The histograms of rounds side by side, so that percentiles of any merge of them are read without merging.
+
+use super::{Statistic, share};
+use hdrhistogram::Histogram;
+use hoptax_load::histogram::LOWEST;
+
+/// Most units that are drawn. Neighbouring rounds beyond that are drawn together, as batches, which keeps what rounds that
+/// follow each other have in common, and bounds the work. More than 30 batches are of little use: B. W. Schmeiser, "Batch Size
+/// Effects in the Analysis of Simulation Output", Operations Research 30 (1982).
+pub const MOST_UNITS: usize = 30;
+
+/// The distributions of times of several rounds. A round may hold several histograms, as direct's do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rounds {
+    /// Every value that was recorded in any round, ns, ascending.
+    values: Vec<u64>,
+    /// For each value, for each round: how many samples are no larger.
+    cumulative: Vec<u64>,
+    /// For each round: the sum of its samples, ns.
+    sums: Vec<f64>,
+    /// For each round: its samples. As long as there are rounds.
+    samples: Vec<u64>,
+}
+
+impl Rounds {
+    /// The rounds of these histograms, each of which says to which of `rounds` it belongs.
+    ///
+    /// # Panics
+    /// If one belongs to a round that there is not.
+    pub fn new<'a>(rounds: usize, histograms: impl IntoIterator<Item = (usize, &'a Histogram<u64>)>) -> Self {
+        let mut samples = Vec::new();
+        let mut sums = vec![0.0; rounds];
+        for (round, histogram) in histograms {
+            sums[round] += histogram.mean() * histogram.len() as f64;
+            let recorded = histogram.iter_recorded();
+            samples.extend(recorded.map(|step| (step.value_iterated_to(), round, step.count_at_value())));
+        }
+        Self::of_samples(sums, samples)
+    }
+
+    /// The same from the sum of each round's samples, ns, and (value in ns, round, count) in any order.
+    pub(super) fn of_samples(sums: Vec<f64>, mut samples: Vec<(u64, usize, u64)>) -> Self {
+        samples.sort_unstable();
+        let (mut values, mut cumulative) = (Vec::new(), Vec::<u64>::new());
+        let mut so_far = vec![0; sums.len()];
+        for same in samples.chunk_by(|one, other| one.0 == other.0) {
+            for &(_, round, count) in same {
+                so_far[round] += count;
+            }
+            values.push(same[0].0);
+            cumulative.extend_from_slice(&so_far);
+        }
+        Self { values, cumulative, sums, samples: so_far }
+    }
+
+    /// Rounds, empty ones included.
+    pub fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether there is no sample at all.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Whether this round holds samples.
+    pub fn has(&self, round: usize) -> bool {
+        self.samples[round] > 0
+    }
+
+    /// A figure of the merge of these rounds, ready to be read for any draw of them. The maximum has none: a draw can only
+    /// repeat what was seen, so it says nothing of how large the next one may be (Efron and Tibshirani, chapter 7.4).
+    pub fn reader(&self, statistic: Statistic) -> Option<Reader<'_>> {
+        let what = match (statistic.quantile(), statistic) {
+            (Some(share), _) => What::Quantile { share, between: self.between(share)? },
+            (None, Statistic::Mean) => What::Mean,
+            (None, _) => return None,
+        };
+        (!self.is_empty()).then_some(Reader { rounds: self, what })
+    }
+
+    /// Between which values every merge has this percentile: it lies between the least and the largest that the rounds
+    /// themselves have.
+    fn between(&self, share: f64) -> Option<(usize, usize)> {
+        let of = |round: usize| {
+            let rank = rank(share, self.samples[round]);
+            self.first(
+                |value| self.cumulative[value * self.len() + round] >= rank,
+                (0, self.values.len() - 1),
+            )
+        };
+        let held = || (0..self.len()).filter(|round| self.has(*round)).map(of);
+        Some((held().min()?, held().max()?))
+    }
+
+    /// The first value within the bounds (the last included) for which this holds; the last one if it holds for no other.
+    fn first(&self, holds: impl Fn(usize) -> bool, (mut low, mut high): (usize, usize)) -> usize {
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if holds(middle) { high = middle } else { low = middle + 1 }
+        }
+        low
+    }
+}
+
+/// The sample, counted from 1, that is a percentile of so many: as in HdrHistogram.
+fn rank(share: f64, samples: u64) -> u64 {
+    ((share * samples as f64).ceil() as u64).max(1)
+}
+
+/// One figure of draws of rounds.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a> {
+    rounds: &'a Rounds,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Quantile { share: f64, between: (usize, usize) },
+    Mean,
+}
+
+impl Reader<'_> {
+    /// The figure, µs, of the merge in which each round stands as often as it was drawn; absent where that holds no sample.
+    pub fn of(&self, drawn: &[u64]) -> Option<f64> {
+        let Rounds { values, cumulative, sums, samples } = self.rounds;
+        let times =
+            |counts: &[u64]| drawn.iter().zip(counts).map(|(times, count)| times * count).sum::<u64>();
+        let all = times(samples);
+        if all == 0 {
+            return None;
+        }
+        let nanoseconds = match self.what {
+            What::Quantile { share, between } => {
+                let rank = rank(share, all);
+                let row = |value: usize| &cumulative[value * samples.len()..][..samples.len()];
+                values[self.rounds.first(|value| times(row(value)) >= rank, between)] as f64
+            }
+            What::Mean => weighted(drawn, sums) / all as f64,
+        };
+        // Histograms do not tell what is below their least value from zero.
+        Some(if nanoseconds < LOWEST as f64 { 0.0 } else { nanoseconds / 1e3 })
+    }
+}
+
+/// Two sums over rounds, of which one is a share of the other: requests completed of the time that it took, say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sums {
+    parts: Vec<f64>,
+    wholes: Vec<f64>,
+}
+
+impl Sums {
+    /// Adds up (round, part, whole) by units; rounds that are none of them are left out.
+    pub fn new(units: &Units, values: impl IntoIterator<Item = (u32, f64, f64)>) -> Self {
+        let mut sums = Self { parts: vec![0.0; units.count()], wholes: vec![0.0; units.count()] };
+        for (round, part, whole) in values {
+            let Some(unit) = units.of(round) else { continue };
+            sums.parts[unit] += part;
+            sums.wholes[unit] += whole;
+        }
+        sums
+    }
+
+    /// The one sum over the other, each round taken as often as it was drawn; absent where the whole is nothing.
+    pub fn share(&self, drawn: &[u64]) -> Option<f64> {
+        share(weighted(drawn, &self.parts), weighted(drawn, &self.wholes))
+    }
+}
+
+fn weighted(drawn: &[u64], values: &[f64]) -> f64 {
+    drawn.iter().zip(values).map(|(times, value)| *times as f64 * value).sum()
+}
+
+/// The units that are drawn: `rounds` (any numbers, repeated or not) numbered from 0 in ascending order, neighbours joined
+/// where there are more than [`MOST_UNITS`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Units {
+    rounds: Vec<u32>,
+}
+
+impl Units {
+    /// The units of these rounds.
+    pub fn new(rounds: impl IntoIterator<Item = u32>) -> Self {
+        let mut rounds: Vec<u32> = rounds.into_iter().collect();
+        rounds.sort_unstable();
+        rounds.dedup();
+        Self { rounds }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.rounds.len().min(MOST_UNITS)
+    }
+
+    /// Distinct rounds.
+    pub fn rounds(&self) -> usize {
+        self.rounds.len()
+    }
+
+    /// The unit of a round; absent for a round that is none of these.
+    pub fn of(&self, round: u32) -> Option<usize> {
+        let index = self.rounds.binary_search(&round).ok()?;
+        Some(index * self.count() / self.rounds.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::merge;
+    use super::*;
+    use hoptax_load::histogram::{TRIAL_DIGITS, empty};
+    use hoptax_load::random::Random;
+
+    fn histogram(random: &mut Random, samples: usize, mean_us: f64) -> Histogram<u64> {
+        let mut histogram = empty(TRIAL_DIGITS);
+        for _ in 0..samples {
+            histogram.record((1000.0 * mean_us * random.exponential()) as u64).expect("in range");
+        }
+        histogram
+    }
+
+    #[test]
+    fn reads_what_merging_would_give() {
+        let mut random = Random::new(5);
+        let histograms: Vec<Histogram<u64>> = [(300, 80.0), (1000, 100.0), (7, 900.0), (500, 90.0)]
+            .map(|(samples, mean)| histogram(&mut random, samples, mean))
+            .into();
+        let rounds = Rounds::new(4, histograms.iter().enumerate());
+        for drawn in [[1, 1, 1, 1], [0, 0, 4, 0], [2, 0, 1, 1], [0, 4, 0, 0], [1, 3, 0, 0]] {
+            let repeated = histograms
+                .iter()
+                .zip(drawn)
+                .flat_map(|(histogram, times)| std::iter::repeat_n(histogram, times as usize));
+            let merged = merge(repeated);
+            for statistic in [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99, Statistic::P999]
+            {
+                let read = rounds.reader(statistic).expect("there are samples").of(&drawn);
+                assert_eq!(read, statistic.of(&merged), "{} of {drawn:?}", statistic.name());
+            }
+            let mean =
+                rounds.reader(Statistic::Mean).expect("there are samples").of(&drawn).expect("samples");
+            let merged = Statistic::Mean.of(&merged).expect("samples");
+            assert!((mean - merged).abs() <= 1e-9 * merged, "{mean} {merged}");
+        }
+        assert!(rounds.reader(Statistic::Max).is_none(), "draws say nothing of a maximum");
+    }
+
+    #[test]
+    fn several_histograms_of_one_round_count_together() {
+        let mut random = Random::new(6);
+        let (one, other) = (histogram(&mut random, 100, 50.0), histogram(&mut random, 300, 150.0));
+        let rounds = Rounds::new(1, [(0, &one), (0, &other)]);
+        let read = rounds.reader(Statistic::P90).expect("samples").of(&[1]);
+        assert_eq!(read, Statistic::P90.of(&merge([&one, &other])));
+    }
+
+    #[test]
+    fn nothing_recorded_is_absent() {
+        let (none, mut one) = (empty(TRIAL_DIGITS), empty(TRIAL_DIGITS));
+        assert!(Rounds::new(1, [(0, &none)]).reader(Statistic::P50).is_none());
+        one.record(5000).expect("in range");
+        let rounds = Rounds::new(2, [(0, &none), (1, &one)]);
+        let reader = rounds.reader(Statistic::P50).expect("one sample");
+        assert_eq!((reader.of(&[2, 0]), reader.of(&[1, 1]).map(f64::round)), (None, Some(5.0)));
+        assert_eq!((rounds.len(), rounds.has(0), rounds.has(1)), (2, false, true));
+    }
+
+    #[test]
+    fn shares_are_of_sums() {
+        let units = Units::new([0, 1]);
+        let sums = Sums::new(&units, [(0, 1.0, 10.0), (1, 30.0, 20.0), (1, 3.0, 2.0), (7, 100.0, 1.0)]);
+        assert_eq!(sums.share(&[1, 1]), Some(34.0 / 32.0));
+        assert_eq!(sums.share(&[2, 0]), Some(0.1));
+        assert_eq!(sums.share(&[0, 0]), None);
+    }
+
+    #[test]
+    fn many_rounds_are_drawn_in_batches_of_neighbours() {
+        let few = Units::new([3, 1, 3, 9]);
+        assert_eq!(
+            (few.count(), few.rounds(), few.of(1), few.of(3), few.of(9), few.of(2)),
+            (3, 3, Some(0), Some(1), Some(2), None)
+        );
+        let many = Units::new(0..100);
+        let units: Vec<usize> = (0..100).filter_map(|round| many.of(round)).collect();
+        assert!(units.is_sorted() && units.len() == 100);
+        for unit in 0..MOST_UNITS {
+            let size = units.iter().filter(|other| **other == unit).count();
+            assert!((3..=4).contains(&size), "unit {unit} holds {size} rounds");
+        }
+    }
+}

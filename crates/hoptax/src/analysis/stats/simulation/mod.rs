@@ -1,0 +1,182 @@
+//! How often intervals cover the truth, where the truth is known: made-up rounds of request times.
+//!
+//! The tests hold the method in use to what METHODOLOGY.md says of it; the one that is ignored makes the tables anew:
+//! `cargo test --release -p hoptax --lib coverage_tables -- --ignored --nocapture`.
+
+mod methods;
+mod stopping;
+mod world;
+
+use super::rounds::{Rounds, Sums, Units};
+use super::{Statistic, resampled, share};
+use hoptax_load::random::Random;
+use methods::{Figure, Method};
+use world::{Round, World};
+
+/// What is estimated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum What {
+    Added(Statistic),
+    Ratio,
+}
+
+/// Rounds of one made-up run, laid out as those of a real one.
+struct Run {
+    units: Units,
+    via: Rounds,
+    direct: Rounds,
+    completed: [Sums; 2],
+}
+
+impl Run {
+    fn new(rounds: &[Round]) -> Self {
+        let units = Units::new(0..rounds.len() as u32);
+        let laid = |times: fn(&Round) -> &[u64]| {
+            let each = || rounds.iter().enumerate();
+            let samples =
+                each().flat_map(|(index, round)| times(round).iter().map(move |time| (*time, index, 1)));
+            let sums = each().map(|(_, round)| times(round).iter().sum::<u64>() as f64).collect();
+            Rounds::of_samples(sums, samples.collect())
+        };
+        let sums = |of: fn(&Round) -> f64| {
+            Sums::new(&units, rounds.iter().zip(0..).map(|(round, index)| (index, of(round), 1.0)))
+        };
+        Self {
+            via: laid(|round| &round.via),
+            direct: laid(|round| &round.direct),
+            completed: [sums(|round| round.throughput[0]), sums(|round| round.throughput[1])],
+            units,
+        }
+    }
+
+    /// The figure of a draw: what a tax is.
+    fn figure(&self, what: What) -> impl Fn(&[u64]) -> Option<f64> {
+        let readers = match what {
+            What::Added(statistic) => self.via.reader(statistic).zip(self.direct.reader(statistic)),
+            What::Ratio => None,
+        };
+        move |drawn| match readers {
+            Some((via, direct)) => Some(via.of(drawn)? - direct.of(drawn)?),
+            None => share(self.completed[0].share(drawn)?, self.completed[1].share(drawn)?),
+        }
+    }
+}
+
+/// Shares of runs whose intervals cover the truth, by method, and the intervals' mean widths.
+fn coverage(
+    world: World,
+    what: What,
+    rounds: usize,
+    runs: u32,
+    seed: u64,
+    methods: &[Method],
+) -> Vec<(f64, f64)> {
+    let truth = world.truth(what);
+    let mut random = Random::stream(seed, world as u64);
+    let mut seen = vec![(0.0, 0.0); methods.len()];
+    for _ in 0..runs {
+        let run = Run::new(&(0..rounds).map(|_| world.round(&mut random, what)).collect::<Vec<_>>());
+        let figure = run.figure(what);
+        let figure = Figure::new(rounds, &figure);
+        for (method, (covered, width)) in methods.iter().zip(&mut seen) {
+            let (low, high) = method.interval(&figure);
+            *covered += f64::from(u8::from(low <= truth && truth <= high)) / f64::from(runs);
+            *width += (high - low) / f64::from(runs);
+        }
+    }
+    seen
+}
+
+/// Everything that is estimated in a world.
+const FIGURES: [What; 3] = [What::Added(Statistic::P50), What::Added(Statistic::P99), What::Ratio];
+
+/// Runs of each kind in the tests: their share of 95 % is known to within 1.1 % (one standard error).
+const RUNS: u32 = 400;
+
+/// Holds every figure of a world to the target. Four standard errors are allowed for chance: of some sixty shares none will
+/// then fail by it. Where a world's intervals are known to be too wide, only the lower bound counts.
+fn holds(world: World, rounds: usize) {
+    let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
+    for what in FIGURES {
+        let (share, _) = coverage(world, what, rounds, RUNS, 11, &[Method::InUse])[0];
+        assert!(share >= 0.93 - 4.0 * error, "{world:?} {what:?}, {rounds} rounds: {share}");
+        let most = if world.is_wide() { 1.0 } else { 0.97 + 4.0 * error };
+        assert!(share <= most, "{world:?} {what:?}, {rounds} rounds: {share}");
+    }
+}
+
+macro_rules! covers {
+    ($($name:ident: $world:ident)*) => {$(
+        #[test]
+        fn $name() {
+            for rounds in [3, 5] {
+                holds(World::$world, rounds);
+            }
+        }
+    )*};
+}
+
+covers! {
+    covers_the_truth_where_times_are_skewed: Skewed
+    covers_the_truth_where_times_have_an_exponential_tail: Tail
+    covers_the_truth_where_times_are_correlated: Correlated
+    covers_the_truth_where_there_are_bad_windows: Bursts
+    covers_the_truth_where_times_are_bimodal: Bimodal
+    covers_the_truth_where_the_percentile_lies_between_two_modes: Edge
+    covers_the_truth_where_rounds_are_good_or_bad: BadRounds
+    covers_the_truth_where_rounds_have_an_effect_of_their_own: Drift
+    covers_the_truth_where_a_gateway_is_noisier_than_direct: Unequal
+}
+
+/// The same test refuses what METHODOLOGY.md says does not do: it would notice.
+#[test]
+fn the_percentile_bootstrap_and_averages_of_percentiles_do_not_cover() {
+    let five = coverage(World::Skewed, What::Added(Statistic::P50), 5, RUNS, 11, &[Method::Percentile])[0].0;
+    assert!((0.75..0.90).contains(&five), "{five}");
+    let p99 = What::Added(Statistic::P99);
+    let many = coverage(World::Bursts, p99, 20, 100, 11, &[Method::MeanOfRounds, Method::InUse]);
+    assert!(many[0].0 < 0.87 && many[1].0 > 0.9, "an average of p99 is the p99 of nothing: {many:?}");
+}
+
+#[test]
+fn the_method_in_use_is_the_one_tested() {
+    let mut random = Random::new(3);
+    for rounds in [2, 5, 9] {
+        let what = What::Added(Statistic::P99);
+        let made: Vec<Round> = (0..rounds).map(|_| World::Skewed.round(&mut random, what)).collect();
+        let run = Run::new(&made);
+        let figure = run.figure(what);
+        let used = resampled(&run.units, &figure).expect("rounds").interval().expect("rounds");
+        let tested = Method::InUse.interval(&Figure::new(rounds, &figure));
+        assert!((used.0 - tested.0).abs() < 1e-6 && (used.1 - tested.1).abs() < 1e-6, "{used:?} {tested:?}");
+    }
+}
+
+/// Prints the two tables of METHODOLOGY.md; takes minutes.
+#[test]
+#[ignore = "makes the tables of METHODOLOGY.md anew, in minutes"]
+fn coverage_tables() {
+    let runs = 1000;
+    let cells =
+        |shares: Vec<f64>| shares.iter().map(|share| format!(" {:.1} |", 100.0 * share)).collect::<String>();
+    for what in FIGURES {
+        println!(
+            "\n| {what:?}, rounds | 2 | 3 | 5 | 7 | 10 | 20 |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+        );
+        for world in World::ALL {
+            let share = |rounds| coverage(world, what, rounds, runs, 1, &[Method::InUse])[0].0;
+            println!("| {} |{}", world.name(), cells([2, 3, 5, 7, 10, 20].map(share).into()));
+        }
+    }
+    for rounds in [3, 5, 7] {
+        println!(
+            "\n| {rounds} rounds, p99 |{}",
+            Method::ALL.map(|one| format!(" {} |", one.name())).concat()
+        );
+        println!("| --- |{}", " ---: |".repeat(Method::ALL.len()));
+        for world in World::ALL {
+            let seen = coverage(world, What::Added(Statistic::P99), rounds, runs, 1, &Method::ALL);
+            println!("| {} |{}", world.name(), cells(seen.iter().map(|(share, _)| *share).collect()));
+        }
+    }
+}

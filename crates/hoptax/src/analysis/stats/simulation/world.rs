@@ -1,0 +1,181 @@
+//! Worlds of which the truth is known: how request times come about, direct and via a gateway.
+
+use super::What;
+use hoptax_load::random::Random;
+use std::f64::consts::TAU;
+
+/// Requests of a trial.
+const REQUESTS: usize = 500;
+/// What the gateway adds to each request, µs.
+const ADDED_US: f64 = 20.0;
+/// Share of direct's throughput that the gateway has.
+const RATIO: f64 = 0.7;
+/// The middle of direct's times, µs.
+const MIDDLE_US: f64 = 100.0;
+
+/// One round: direct's times (of both its trials), those via the gateway, ns; throughput via and direct.
+pub(super) struct Round {
+    pub(super) direct: Vec<u64>,
+    pub(super) via: Vec<u64>,
+    pub(super) throughput: [f64; 2],
+}
+
+/// How times come about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum World {
+    Skewed,
+    Tail,
+    Correlated,
+    Bursts,
+    Bimodal,
+    Edge,
+    BadRounds,
+    Drift,
+    Unequal,
+}
+
+impl World {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Skewed,
+        Self::Tail,
+        Self::Correlated,
+        Self::Bursts,
+        Self::Bimodal,
+        Self::Edge,
+        Self::BadRounds,
+        Self::Drift,
+        Self::Unequal,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Skewed => "skewed (lognormal, σ = 1)",
+            Self::Tail => "exponential tail",
+            Self::Correlated => "correlated (AR(1), φ = 0.95)",
+            Self::Bursts => "bursts: 1 window in 20 at 5×",
+            Self::Bimodal => "bimodal: 3 % at 10×",
+            Self::Edge => "bimodal: 1 % at 10×",
+            Self::BadRounds => "3 rounds in 10 at 1.5×, direct too",
+            Self::Drift => "rounds ±10 %, direct too; trials ±3 %",
+            Self::Unequal => "the same, the gateway's trials ±10 %",
+        }
+    }
+
+    /// Whether rounds differ so much that intervals are wider than need be: what direct and the gateway have in common
+    /// cancels in the middle of their distributions, and not quite at the ends of merged ones.
+    pub(super) fn is_wide(self) -> bool {
+        matches!(self, Self::BadRounds | Self::Drift)
+    }
+
+    /// The true figure: of what infinitely many rounds would show.
+    pub(super) fn truth(self, what: What) -> f64 {
+        let statistic = match what {
+            What::Added(statistic) => statistic,
+            What::Ratio => return RATIO,
+        };
+        // Direct and via differ in nothing but what is added, so that each percentile moves by that. Only here their times
+        // scatter differently: both are lognormal, by the sum of what moves rounds, trials and requests.
+        let of = |trial: f64| {
+            let sigma = (ROUND * ROUND + trial * trial + REQUEST * REQUEST).sqrt();
+            let z = if statistic.quantile() == Some(0.99) { 2.326_347_874 } else { 0.0 };
+            MIDDLE_US * (sigma * z).exp()
+        };
+        ADDED_US + if self == Self::Unequal { of(NOISY_TRIAL) - of(QUIET_TRIAL) } else { 0.0 }
+    }
+
+    /// A round as it may turn out. Times are made only where they are asked for.
+    pub(super) fn round(self, random: &mut Random, what: What) -> Round {
+        let shared = self.of_round(random);
+        if what == What::Ratio {
+            // Direct's two trials, and the gateway's. A server that takes longer answers less.
+            let mut rate = |via| 1.0 / (shared * self.of_trial(random, via) * (0.02 * normal(random)).exp());
+            let (first, last, via) = (rate(false), rate(false), rate(true));
+            return Round {
+                direct: Vec::new(),
+                via: Vec::new(),
+                throughput: [RATIO * via, (first + last) / 2.0],
+            };
+        }
+        let mut trial = |via: bool| -> Vec<u64> {
+            let factor = MIDDLE_US * shared * self.of_trial(random, via);
+            let added = if via { ADDED_US } else { 0.0 };
+            // As a histogram of three digits keeps them.
+            let kept = |time: f64| ((time * factor + added) * 10.0).round() as u64 * 100;
+            self.times(random).into_iter().map(kept).collect()
+        };
+        let (mut direct, via) = (trial(false), trial(true));
+        direct.extend(trial(false));
+        Round { direct, via, throughput: [1.0, 1.0] }
+    }
+
+    /// By how much everything in a round is slower.
+    fn of_round(self, random: &mut Random) -> f64 {
+        match self {
+            Self::BadRounds if random.unit() < 0.3 => 1.5,
+            Self::Drift | Self::Unequal => (ROUND * normal(random)).exp(),
+            _ => 1.0,
+        }
+    }
+
+    /// By how much one trial is slower.
+    fn of_trial(self, random: &mut Random, via: bool) -> f64 {
+        match self {
+            Self::Drift => (0.03 * normal(random)).exp(),
+            Self::Unequal => ((if via { NOISY_TRIAL } else { QUIET_TRIAL }) * normal(random)).exp(),
+            _ => 1.0,
+        }
+    }
+
+    /// The times of a trial's requests, of which 1 is the middle.
+    fn times(self, random: &mut Random) -> Vec<f64> {
+        let mut lognormal =
+            |sigma: f64| (0..REQUESTS).map(|_| (sigma * normal(random)).exp()).collect::<Vec<f64>>();
+        match self {
+            Self::Skewed => lognormal(1.0),
+            Self::Tail => (0..REQUESTS).map(|_| 0.3 + random.exponential()).collect(),
+            Self::Correlated => correlated(random),
+            Self::Bursts => {
+                let mut times = lognormal(0.2);
+                for window in times.chunks_mut(REQUESTS / 20) {
+                    if random.unit() < 0.05 {
+                        window.iter_mut().for_each(|time| *time *= 5.0);
+                    }
+                }
+                times
+            }
+            Self::Bimodal => mixed(lognormal(0.2), random, 0.03),
+            Self::Edge => mixed(lognormal(0.2), random, 0.01),
+            Self::BadRounds => lognormal(0.3),
+            Self::Drift | Self::Unequal => lognormal(REQUEST),
+        }
+    }
+}
+
+/// Standard deviations of logarithms.
+const ROUND: f64 = 0.1;
+const REQUEST: f64 = 0.5;
+const NOISY_TRIAL: f64 = 0.1;
+const QUIET_TRIAL: f64 = 0.02;
+
+/// Each time resembles the one before it: the logarithms are an autoregressive process of the first order.
+fn correlated(random: &mut Random) -> Vec<f64> {
+    const PHI: f64 = 0.95;
+    let mut state = normal(random);
+    let mut next = || {
+        state = PHI * state + (1.0 - PHI * PHI).sqrt() * normal(random);
+        (0.5 * state).exp()
+    };
+    (0..REQUESTS).map(|_| next()).collect()
+}
+
+/// A share of the times is ten times as long.
+fn mixed(mut times: Vec<f64>, random: &mut Random, share: f64) -> Vec<f64> {
+    times.iter_mut().filter(|_| random.unit() < share).for_each(|time| *time *= 10.0);
+    times
+}
+
+/// Standard normal: G. E. P. Box and M. E. Muller, "A Note on the Generation of Random Normal Deviates", 1958.
+pub(super) fn normal(random: &mut Random) -> f64 {
+    let radius = (2.0 * random.exponential()).sqrt();
+    radius * (TAU * random.unit()).cos()
+}
