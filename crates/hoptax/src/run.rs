@@ -70,6 +70,10 @@ pub trait Progress {
     fn begun(&mut self, trials: usize, expected: Duration) {
         let _ = (trials, expected);
     }
+    /// So many trials are known to come over the whole run; told again before each of them.
+    fn planned(&mut self, trials: usize) {
+        let _ = trials;
+    }
     /// A service is being started or verified.
     fn preparing(&mut self, what: &str) {
         let _ = what;
@@ -157,6 +161,7 @@ impl Run<'_> {
         let interrupted = self.is_interrupted();
         drop(flow);
         record.trials_planned = director.planned() as u32;
+        record.stopped = director.stopped();
         match measured {
             Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
             Err(error) => {
@@ -197,6 +202,7 @@ impl Run<'_> {
             contenders: std::iter::once(direct).chain(gateways).collect(),
             load: self.plan.load.clone(),
             trials_planned: trials as u32,
+            stopped: None,
             environment: self.environment.clone(),
             host_at_start: None,
             host_at_end: None,
@@ -305,7 +311,9 @@ impl Flow<'_> {
     ) -> Result<(usize, Option<Failure>), DirError> {
         let (mut measured, mut number) = (0, 0);
         let mut last: Option<TrialRecord> = None;
+        let begun = clock::now();
         while !self.run.is_interrupted() {
+            director.tell_time(Duration::from_nanos(clock::now().saturating_sub(begun)));
             let Some(slot) = director.next(last.as_ref()) else { break };
             if number > 0 {
                 self.pause();
@@ -314,6 +322,7 @@ impl Flow<'_> {
                 Contender::Direct(_) => DIRECT,
                 Contender::Gateway(index) => &self.run.plan.gateways[index].label,
             };
+            self.progress.planned(director.planned());
             self.progress.trial(number, &slot, label);
             let Some(trial) = self.trial(number, &slot, label) else { break };
             number += 1;

@@ -6,9 +6,10 @@ pub(crate) mod causes;
 pub mod checks;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod headline;
 mod load;
 mod noise;
-mod quiet;
+pub mod quiet;
 pub mod stats;
 mod targets;
 mod tax;
