@@ -72,6 +72,10 @@ pub trait Progress {
     fn begun(&mut self, trials: usize, expected: Duration) {
         let _ = (trials, expected);
     }
+    /// So many trials are known to come over the whole run; told again before each of them.
+    fn planned(&mut self, trials: usize) {
+        let _ = trials;
+    }
     /// A service is being started or verified.
     fn preparing(&mut self, what: &str) {
         let _ = what;
@@ -162,6 +166,7 @@ impl Run<'_> {
         drop(flow);
         record.trials_planned = director.planned() as u32;
         record.host_at_end = (self.look)(Moment::End);
+        record.stopped = director.stopped();
         match measured {
             Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
             Err(error) => {
@@ -202,6 +207,7 @@ impl Run<'_> {
             contenders: std::iter::once(direct).chain(gateways).collect(),
             load: self.plan.load.clone(),
             trials_planned: trials as u32,
+            stopped: None,
             environment: self.environment.clone(),
             host_at_start: (self.look)(Moment::Start),
             host_at_end: None,
@@ -310,7 +316,9 @@ impl Flow<'_> {
     ) -> Result<(usize, Option<Failure>), DirError> {
         let (mut measured, mut number) = (0, 0);
         let mut last: Option<TrialRecord> = None;
+        let begun = clock::now();
         while !self.run.is_interrupted() {
+            director.tell_time(Duration::from_nanos(clock::now().saturating_sub(begun)));
             let Some(slot) = director.next(last.as_ref()) else { break };
             if number > 0 {
                 self.pause();
@@ -319,6 +327,7 @@ impl Flow<'_> {
                 Contender::Direct(_) => DIRECT,
                 Contender::Gateway(index) => &self.run.plan.gateways[index].label,
             };
+            self.progress.planned(director.planned());
             self.progress.trial(number, &slot, label);
             let Some(trial) = self.trial(number, &slot, label) else { break };
             number += 1;

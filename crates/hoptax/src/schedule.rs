@@ -6,8 +6,10 @@
 //! each load point: every comparison is then made within minutes of its baseline, the two direct trials say how much
 //! the machine itself moved in between (the noise floor), and direct stands at the start and the end of each round.
 
-use crate::plan::{LoadPoint, Plan};
-use crate::record::{DirectTrial, SearchStep, TrialRecord};
+mod auto;
+
+use crate::plan::{LoadPoint, Plan, Trials};
+use crate::record::{DirectTrial, SearchStep, Stopped, TrialRecord};
 use hoptax_load::clock;
 use hoptax_load::random::Random;
 use hoptax_load::spec::{Rate, Shape};
@@ -34,10 +36,25 @@ pub trait Director {
 
     /// The next trial, told what the one before it led to; none when the run is over.
     fn next(&mut self, last: Option<&TrialRecord>) -> Option<Slot>;
+
+    /// Told before each [`Director::next`] how long ago the first trial began.
+    fn tell_time(&mut self, elapsed: Duration) {
+        let _ = elapsed;
+    }
+
+    /// Why there is no further round; absent for a number of rounds that was fixed, and while rounds go on.
+    fn stopped(&self) -> Option<Stopped> {
+        None
+    }
 }
 
 /// The director that a plan asks for.
 pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
+    if let Trials::Auto(auto) = plan.trials {
+        let in_rounds: Vec<usize> =
+            (0..plan.load.len()).filter(|load| plan.load[*load].search.is_none()).collect();
+        return Box::new(auto::Auto::new(plan, auto, &in_rounds, seed));
+    }
     let slots = schedule(plan.gateways.len(), plan.load.len(), plan.trials.at_least(), seed);
     Box::new(Rounds { planned: slots.len(), slots: slots.into_iter() })
 }

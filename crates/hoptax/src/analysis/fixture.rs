@@ -486,6 +486,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         contenders: Vec::new(),
         load,
         trials_planned: 20,
+        stopped: None,
         environment: Environment {
             host: "bench-1".into(),
             kernel: "Linux 6.1.0".into(),

@@ -7,9 +7,10 @@ pub mod checks;
 pub mod compare;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod headline;
 mod load;
 mod noise;
-mod quiet;
+pub mod quiet;
 mod side;
 pub mod stats;
 mod targets;

@@ -38,6 +38,9 @@ pub struct RunRecord {
     pub load: Vec<LoadPoint>,
     /// Trials planned, direct ones included.
     pub trials_planned: u32,
+    /// Why there was no further round, where their number was found while measuring.
+    #[serde(default)]
+    pub stopped: Option<Stopped>,
     /// The machine.
     pub environment: Environment,
     /// How fit the host was before the first trial; absent in older runs.
@@ -50,6 +53,18 @@ pub struct RunRecord {
     pub started_unix_ns: u64,
     /// How the run ended; absent while it runs, and for ever if it was killed.
     pub ended: Option<Ended>,
+}
+
+/// Why `trials: auto` began no further round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stopped {
+    /// Every headline tax was known within what was asked for.
+    Narrow,
+    /// Another round would not have ended in time.
+    Budget,
+    /// There were as many as there may be.
+    Rounds,
 }
 
 /// Direct or a gateway, as it was found when the run began.

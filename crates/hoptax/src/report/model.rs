@@ -1,10 +1,12 @@
 //! The one report model: what every format draws, and, serialised, the JSON report itself.
 
 use super::host::HostLooks;
+use super::format::Scale;
 use super::sentence;
 use crate::analysis::{Analysis, BudgetResult, Case, Finding, Load, NoiseFloor, Outcome, Severity};
-use crate::plan::{Target, Upstream};
-use crate::record::{Contender, Environment, RunRecord};
+use crate::plan::units::show_duration;
+use crate::plan::{Target, Trials, Upstream};
+use crate::record::{Contender, Environment, RunRecord, Stopped};
 use serde::Serialize;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -32,8 +34,10 @@ pub struct Model {
     pub command: Vec<String>,
     /// The plan as it was typed.
     pub plan_text: String,
-    /// Rounds asked for.
+    /// Rounds asked for; with `trials: auto` those that were begun.
     pub rounds: u32,
+    /// Why there was no further round; absent where their number was fixed.
+    pub stopped: Option<Stopped>,
     /// Method and path requested; of several targets each with its share.
     pub target: String,
     /// Settings of gateways: `equalised` or `stock`.
@@ -109,7 +113,8 @@ impl Model {
             seed: run.seed,
             command: run.command.clone(),
             plan_text: run.plan_text.clone(),
-            rounds: run.plan.trials.at_least(),
+            rounds: rounds(run, &analysis),
+            stopped: run.stopped,
             target: Target::describe_all(&run.plan.targets),
             profile: run.plan.profile,
             trials_planned: run.trials_planned,
@@ -189,6 +194,34 @@ impl Model {
     }
 }
 
+/// Rounds: as many as were asked for, or as were begun where that was left open.
+fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
+    match run.plan.trials {
+        Trials::Fixed(rounds) => rounds,
+        Trials::Auto(_) => {
+            let of = |case: &Case| case.throughput_by_window.iter().map(|(round, _)| round + 1).max();
+            analysis.cases.iter().filter_map(of).max().unwrap_or(0)
+        }
+    }
+}
+
+/// Why rounds ended, in words.
+fn why_stopped(run: &RunRecord) -> Option<String> {
+    let Trials::Auto(auto) = run.plan.trials else { return None };
+    let within = Scale::percent().value(auto.within);
+    Some(match run.stopped? {
+        Stopped::Narrow => format!("Rounds went on until each headline tax was known within {within}."),
+        Stopped::Budget => format!(
+            "Rounds ended as another one would not have fit into {}: not every headline tax is known within {within}.",
+            show_duration(auto.at_most)
+        ),
+        Stopped::Rounds => format!(
+            "Rounds ended after the most there may be, {}: not every headline tax is known within {within}.",
+            auto.most
+        ),
+    })
+}
+
 fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     match &run.ended {
@@ -199,6 +232,7 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<
         }
         Some(_) => {}
     }
+    notes.extend(why_stopped(run));
     if let Upstream::Running { url } = &run.plan.upstream {
         notes.push(format!(
             "The upstream at {url} is not ours: it has no ledger and its CPU time was not watched, so extra \

@@ -2,6 +2,7 @@
 
 use super::format::Scale;
 use super::model::Summary;
+use crate::analysis::headline;
 use crate::analysis::stats::Estimate;
 use crate::analysis::{Analysis, Case, Difference, Load, Severity, TaxMetric};
 use crate::record::{DIRECT, RunRecord};
@@ -27,9 +28,9 @@ pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
 fn about(gateway: &str, analysis: &Analysis) -> String {
     let cases: Vec<&Case> = analysis.cases.iter().filter(|case| case.gateway == gateway).collect();
     let measured: Vec<&Case> = cases.iter().copied().filter(|case| case.trials > 0).collect();
-    let Some(latency) = latency_case(&measured) else { return nothing(gateway, &cases) };
+    let Some(latency) = case_of(&measured, headline::for_latency) else { return nothing(gateway, &cases) };
     let mut sentence = format!("{gateway} {}.", latency_part(latency, analysis));
-    if let Some(throughput) = throughput_case(&measured) {
+    if let Some(throughput) = case_of(&measured, headline::for_throughput) {
         let limit = generator_limit(throughput, analysis);
         sentence.push_str(&throughput_part(throughput, latency, limit));
     }
@@ -45,10 +46,18 @@ fn about(gateway: &str, analysis: &Analysis) -> String {
 
 /// The tax at the median, where latency says most.
 fn median<'a>(gateway: &str, analysis: &'a Analysis) -> Option<(&'a Load, &'a Difference)> {
-    let cases: Vec<&Case> =
-        analysis.cases.iter().filter(|case| case.gateway == gateway && case.trials > 0).collect();
-    let case = latency_case(&cases)?;
-    Some((&case.load, case.tax.as_ref()?.added_p50.as_ref()?))
+    let headlines = analysis.headlines(gateway);
+    let median = headlines.iter().find(|headline| headline.metric == TaxMetric::AddedP50)?;
+    Some((&median.case.load, median.tax))
+}
+
+/// The case at the load point that is chosen among those of these cases.
+fn case_of<'a>(
+    cases: &[&'a Case],
+    choose: fn(&mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load>,
+) -> Option<&'a Case> {
+    let load = choose(&mut cases.iter().map(|case| &case.load))?;
+    cases.iter().find(|case| case.load.index == load.index).copied()
 }
 
 /// The short answer: which gateway adds least at the median, or that it cannot be told. Built-in hops are references
@@ -91,19 +100,6 @@ fn nothing(gateway: &str, cases: &[&Case]) -> String {
         Some(failure) => format!("{gateway} was not measured: {}", stop(&failure.message)),
         None => format!("{gateway} was not measured: the run ended before its first trial."),
     }
-}
-
-/// Where added latency says most: at a steady rate; without one, in a closed loop at the fewest connections, as under
-/// saturation response time only mirrors throughput; else over stages, whose percentiles are of all their rates together.
-fn latency_case<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
-    let steady = cases.iter().find(|case| case.load.is_steady());
-    let closed = cases.iter().filter(|case| !case.load.is_open());
-    steady.or_else(|| closed.min_by_key(|case| case.load.connections)).or(cases.first()).copied()
-}
-
-/// Where lost throughput says most: in a closed loop with the most connections.
-fn throughput_case<'a>(cases: &[&'a Case]) -> Option<&'a Case> {
-    cases.iter().filter(|case| !case.load.is_open()).max_by_key(|case| case.load.connections).copied()
 }
 
 fn latency_part(case: &Case, analysis: &Analysis) -> String {

@@ -79,6 +79,10 @@ impl Progress for Bar {
         self.begun = Instant::now();
     }
 
+    fn planned(&mut self, trials: usize) {
+        self.trials = trials;
+    }
+
     fn preparing(&mut self, what: &str) {
         self.bar.set_message(format!("starting {what}"));
     }

@@ -13,13 +13,14 @@ mod load;
 mod rates;
 mod target;
 mod templates;
+mod trials;
 mod upstream;
 
 use super::error::{Fault, Place, Sources};
 use super::raw::{Auto, Placed, RawBudget, RawCpus, RawPlan, RawTarget, Short, Sweep};
 use super::units::{self, UnitError};
 use super::{
-    AccessLog, Budget, BudgetContext, Context, CpuPlan, CpuSets, Plan, Profile, Targets, Trials, Upstream,
+    AccessLog, Budget, BudgetContext, Context, CpuPlan, CpuSets, Plan, Profile, Targets, Upstream,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ pub(crate) fn understand(
     let gateways = gateways::read(&mut reader, raw.gateways);
     let targets = target::read(&mut reader, raw.target, &upstream.value);
     let load = load::read(&mut reader, raw.load, &upstream);
-    let trials = reader.count(raw.trials.as_ref(), "trials", 5, MOST_TRIALS);
+    let trials = trials::read(&mut reader, raw.trials);
     let warmup = reader.time(raw.warmup, Duration::from_secs(2));
     let pause = reader.time(raw.pause, Duration::ZERO);
     let timeout = connections::timeouts(&mut reader, raw.timeout, &upstream);
@@ -60,7 +61,7 @@ pub(crate) fn understand(
         targets,
         files: reader.files,
         load,
-        trials: Trials::Fixed(trials),
+        trials,
         warmup,
         pause,
         timeout,

@@ -10,7 +10,7 @@ pub(crate) use forms::{Ordered, Placed, Short, Sweep};
 pub(crate) use request::{RawBodyExpect, RawExpect, RawLength, RawRequestBody, RawTarget, RawTimeouts};
 pub(crate) use texts::{
     AddressText, ArrivalsText, Auto, Bytes, ConnectionCount, CpuList, DelayText, HttpText, KeepAliveText,
-    Limit, Rate, RequestCount, Share, StageText, StatusText, Text, Time,
+    Limit, Rate, RequestCount, Share, StageText, StatusText, Text, Time, TrialsText,
 };
 
 use super::{AccessLog, HopDelayHow, Metric, Profile};
@@ -33,8 +33,8 @@ pub(crate) struct RawPlan {
     pub(crate) target: Option<Sweep<RawTarget>>,
     /// How it is requested. Each entry is one load point, or several where it sweeps over lists.
     pub(crate) load: Placed<Vec<Placed<RawLoad>>>,
-    /// Rounds: every case is measured once in each. Default: 5.
-    pub(crate) trials: Option<Placed<u32>>,
+    /// Rounds: every case is measured once in each. A number, `auto`, or a mapping that says how exactly. Default: 5.
+    pub(crate) trials: Option<Placed<Short<RawTrials, TrialsText>>>,
     /// Traffic before the measured time of each trial, thrown away. Default: 2s.
     pub(crate) warmup: Option<Placed<Time>>,
     /// Quiet between trials. Default: 0s.
@@ -180,6 +180,21 @@ pub(crate) struct RawCpus {
     pub(crate) gateway: Option<Placed<CpuList>>,
     /// The upstream's.
     pub(crate) upstream: Option<Placed<CpuList>>,
+}
+
+/// Rounds go on until every headline tax is known well enough.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "trials")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawTrials {
+    /// Well enough: the half-width of the interval over the tax, or over direct's own figure where that is larger. Default: 5%.
+    pub(crate) within: Option<Placed<Share>>,
+    /// Longest time for all rounds. Default: 10m.
+    pub(crate) at_most: Option<Placed<Time>>,
+    /// Fewest rounds. Default: 5.
+    pub(crate) least: Option<Placed<u32>>,
+    /// Most rounds. Default: 30.
+    pub(crate) most: Option<Placed<u32>>,
 }
 
 /// A limit on one metric.

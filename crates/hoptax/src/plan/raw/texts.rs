@@ -63,6 +63,12 @@ texts! {
         "minimum": 1,
         "description": "on, off, or how many requests a connection carries: 100."
     }
+    TrialsText {
+        "type": ["string", "integer"],
+        "pattern": r"^(auto|[1-9][0-9]*)$",
+        "minimum": 1,
+        "description": "How many rounds, or auto."
+    }
     HttpText {
         "enum": ["1.0", "1.1", 1.0, 1.1],
         "description": "1.0 or 1.1."

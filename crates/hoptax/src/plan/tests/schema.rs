@@ -211,7 +211,9 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 const MISTAKEN: [(&str, bool); 32] = [
     ("trials=many", true),
     ("trials=-1", true),
-    ("trials=0", false),
+    ("trials=0", true),
+    ("trials={ within: 5%, atmost: 1m }", true),
+    ("trials={ least: 9, most: 3 }", false),
     ("tirals=1", true),
     ("name=[a]", true),
     ("name=../x", false),

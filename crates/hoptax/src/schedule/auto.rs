@@ -1,0 +1,185 @@
+//! As many rounds as it takes: `trials: auto`.
+
+use super::{Director, Slot, schedule};
+use crate::analysis::headline::{Precision, precisions};
+use crate::analysis::quiet;
+use crate::plan::{AutoTrials, LoadPoint, Plan};
+use crate::record::{Stopped, TrialRecord};
+use std::time::Duration;
+
+/// Whole rounds, until every headline tax is known within what was asked for, or time or number run out.
+pub(super) struct Auto {
+    auto: AutoTrials,
+    load: Vec<LoadPoint>,
+    /// Trials of the most rounds there may be, in their order.
+    slots: std::vec::IntoIter<Slot>,
+    /// Trials of a round.
+    in_round: usize,
+    /// Trials given out.
+    given: usize,
+    /// What was measured, without what no tax is made from.
+    measured: Vec<TrialRecord>,
+    /// Rounds of which a trial should be made again: they do not count towards the fewest.
+    disturbed: Vec<u32>,
+    /// Since the first trial began.
+    elapsed: Duration,
+    stopped: Option<Stopped>,
+}
+
+impl Auto {
+    /// `in_rounds` are the load points that are measured in rounds.
+    pub(super) fn new(plan: &Plan, auto: AutoTrials, in_rounds: &[usize], seed: u64) -> Self {
+        let mut slots = schedule(plan.gateways.len(), in_rounds.len(), auto.most, seed);
+        for slot in &mut slots {
+            slot.load = in_rounds[slot.load];
+        }
+        Self {
+            auto,
+            load: plan.load.clone(),
+            slots: slots.into_iter(),
+            in_round: in_rounds.len() * (plan.gateways.len() + 2),
+            given: 0,
+            measured: Vec::new(),
+            disturbed: Vec::new(),
+            elapsed: Duration::ZERO,
+            stopped: None,
+        }
+    }
+
+    fn keep(&mut self, trial: &TrialRecord) {
+        if quiet::needs_repeating(trial) && !self.disturbed.contains(&trial.round) {
+            self.disturbed.push(trial.round);
+        }
+        let mut kept = trial.clone();
+        if let Some(record) = &mut kept.load_record {
+            record.windows.clear();
+            record.targets.clear();
+        }
+        self.measured.push(kept);
+    }
+
+    /// Why no further round is begun; absent while one is.
+    fn stops(&self) -> Option<Stopped> {
+        let rounds = (self.given / self.in_round) as u32;
+        if rounds >= self.auto.most {
+            return Some(Stopped::Rounds);
+        }
+        let undisturbed = rounds - self.disturbed.len() as u32;
+        if undisturbed >= self.auto.least && self.is_narrow() {
+            return Some(Stopped::Narrow);
+        }
+        // A round that would not end in time is not begun: half of one would be of no use.
+        (rounds > 0 && self.elapsed + self.elapsed / rounds > self.auto.at_most).then_some(Stopped::Budget)
+    }
+
+    fn is_narrow(&self) -> bool {
+        let within = |one: &Precision| one.is_within(self.auto.within);
+        precisions(&self.load, &self.measured).iter().all(within)
+    }
+}
+
+impl Director for Auto {
+    fn planned(&self) -> usize {
+        match self.stopped {
+            Some(_) => self.given,
+            None => self.given.next_multiple_of(self.in_round).max(self.auto.least as usize * self.in_round),
+        }
+    }
+
+    fn tell_time(&mut self, elapsed: Duration) {
+        self.elapsed = elapsed;
+    }
+
+    fn next(&mut self, last: Option<&TrialRecord>) -> Option<Slot> {
+        if let Some(trial) = last {
+            self.keep(trial);
+        }
+        if self.given.is_multiple_of(self.in_round) && self.stopped.is_none() {
+            self.stopped = self.stops();
+        }
+        if self.stopped.is_some() {
+            return None;
+        }
+        self.given += 1;
+        self.slots.next()
+    }
+
+    fn stopped(&self) -> Option<Stopped> {
+        self.stopped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture::{Run, via};
+    use crate::plan::Trials;
+    use crate::record::DIRECT;
+    use crate::schedule::{Contender, director};
+
+    /// One gateway, one load point; rounds of three trials, each of which takes a second.
+    fn told(
+        auto: AutoTrials,
+        response_us: impl Fn(u32) -> u64,
+        stolen_rounds: u32,
+    ) -> (usize, Option<Stopped>) {
+        let run = Run::closed(1);
+        let mut plan = run.record.plan.clone();
+        plan.trials = Trials::Auto(auto);
+        plan.gateways = vec![crate::plan::Gateway {
+            label: "nginx".into(),
+            kind: crate::plan::GatewayKind::Hop(crate::plan::HopKind::L4),
+        }];
+        let mut director = director(&plan, 7);
+        assert_eq!(director.planned(), 3 * auto.least as usize);
+        let (mut last, mut given) = (None, 0);
+        while let Some(slot) = director.next(last.as_ref()) {
+            given += 1;
+            director.tell_time(Duration::from_secs(given as u64));
+            let trial = match slot.contender {
+                Contender::Direct(_) => via(DIRECT, slot.round).all_at_us(100),
+                Contender::Gateway(_) => via("nginx", slot.round).all_at_us(response_us(slot.round)),
+            };
+            // All of a second on one CPU, taken window after window.
+            let stolen = if slot.round < stolen_rounds { 100 } else { 0 };
+            last = Some(trial.stolen_ms(&[stolen; 10]).0);
+        }
+        assert_eq!(director.planned(), given, "what there was");
+        assert_eq!(given % 3, 0, "whole rounds");
+        (given / 3, director.stopped())
+    }
+
+    const AUTO: AutoTrials =
+        AutoTrials { within: 0.05, at_most: Duration::from_secs(600), least: 5, most: 12 };
+
+    #[test]
+    fn ends_after_the_fewest_rounds_where_nothing_scatters() {
+        assert_eq!(told(AUTO, |_| 150, 0), (5, Some(Stopped::Narrow)));
+    }
+
+    #[test]
+    fn goes_on_while_intervals_are_wide() {
+        // 150 and 250 by turns: the interval of their median never falls below 5 % of direct's 100 µs.
+        let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
+        assert_eq!(told(AUTO, by_turns, 0), (12, Some(Stopped::Rounds)));
+        // One slow round is wide at first, and forgotten by the median of many.
+        let (rounds, stopped) =
+            told(AutoTrials { most: 30, ..AUTO }, |round| if round < 2 { 250 } else { 150 }, 0);
+        assert!((6..30).contains(&rounds) && stopped == Some(Stopped::Narrow), "{rounds}");
+    }
+
+    #[test]
+    fn begins_no_round_that_would_not_end_in_time() {
+        let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
+        // Rounds take three seconds.
+        let at_most = |seconds| AutoTrials { at_most: Duration::from_secs(seconds), ..AUTO };
+        assert_eq!(told(at_most(21), by_turns, 0), (7, Some(Stopped::Budget)));
+        assert_eq!(told(at_most(20), by_turns, 0), (6, Some(Stopped::Budget)));
+        assert_eq!(told(at_most(6), |_| 150, 0), (2, Some(Stopped::Budget)), "before the fewest rounds too");
+    }
+
+    #[test]
+    fn disturbed_rounds_are_made_up_for() {
+        assert_eq!(told(AUTO, |_| 150, 3), (8, Some(Stopped::Narrow)));
+    }
+}
