@@ -113,7 +113,7 @@ impl TaxMetric {
     }
 
     /// The value of one round.
-    pub(super) fn in_round(self, via: &Trial<'_>, direct: &[&Trial<'_>]) -> Option<f64> {
+    fn in_round(self, via: &Trial<'_>, direct: &[&Trial<'_>]) -> Option<f64> {
         let via = self.of(via)?;
         let direct: Vec<f64> = direct.iter().filter_map(|trial| self.of(trial)).collect();
         match self.comparison() {
