@@ -58,7 +58,8 @@ impl<'a> Side<'a> {
             Some((plain, set_against)) => {
                 let direct = self.means(plain, DIRECT, load);
                 let via = self.means(plain, label, load).into_iter();
-                via.filter_map(|(round, via)| Some((round, set_against(via, *direct.get(&round)?)?))).collect()
+                via.filter_map(|(round, via)| Some((round, set_against(via, *direct.get(&round)?)?)))
+                    .collect()
             }
         }
     }
