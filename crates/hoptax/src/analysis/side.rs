@@ -50,19 +50,25 @@ impl<'a> Side<'a> {
     /// The value of a metric in each round of a case that tells it. Direct's two trials of a round count as one, their
     /// mean; a tax is taken against them.
     pub fn by_round(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
-        let direct = self.trials(DIRECT, load);
+        if label == DIRECT && TaxMetric::limited_by(metric).is_some() {
+            return BTreeMap::new();
+        }
+        match against_direct(metric) {
+            None => self.means(metric, label, load),
+            Some((plain, set_against)) => {
+                let direct = self.means(plain, DIRECT, load);
+                let via = self.means(plain, label, load).into_iter();
+                via.filter_map(|(round, via)| Some((round, set_against(via, *direct.get(&round)?)?)))
+                    .collect()
+            }
+        }
+    }
+
+    /// The mean over each round's trials of a figure that a trial tells by itself.
+    fn means(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
         let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for trial in self.trials(label, load) {
-            let value = match TaxMetric::limited_by(metric) {
-                Some(_) if label == DIRECT => None,
-                Some(tax) => {
-                    let same: Vec<&Trial<'_>> =
-                        direct.iter().filter(|other| other.round() == trial.round()).collect();
-                    tax.in_round(trial, &same)
-                }
-                None => own(metric, trial),
-            };
-            rounds.entry(trial.round()).or_default().extend(value);
+            rounds.entry(trial.round()).or_default().extend(own(metric, trial));
         }
         rounds.into_iter().filter_map(|(round, values)| Some((round, mean(&values)?))).collect()
     }
@@ -100,7 +106,23 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a trial says by itself of a metric that is no tax.
+/// How a figure is set against direct's of the same round; absent where there is nothing to set it against.
+type SetAgainst = fn(f64, f64) -> Option<f64>;
+
+/// What a metric that is relative to direct is made from, and how.
+fn against_direct(metric: Metric) -> Option<(Metric, SetAgainst)> {
+    let difference: SetAgainst = |via, direct| Some(via - direct);
+    match metric {
+        Metric::AddedP50 => Some((Metric::P50, difference)),
+        Metric::AddedP90 => Some((Metric::P90, difference)),
+        Metric::AddedP95 => Some((Metric::P95, difference)),
+        Metric::AddedP99 => Some((Metric::P99, difference)),
+        Metric::ThroughputRatio => Some((Metric::Throughput, share)),
+        _ => None,
+    }
+}
+
+/// What a trial says by itself of a metric that is not relative to direct.
 fn own(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
     match metric {
         Metric::P50 => trial.response_time_us(Statistic::P50),
@@ -109,6 +131,8 @@ fn own(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
         Metric::P99 => trial.response_time_us(Statistic::P99),
         Metric::P999 => trial.response_time_us(Statistic::P999),
         Metric::Throughput => Some(trial.throughput()),
+        Metric::CpuUsPerRequest => trial.gateway_us_per_request(),
+        Metric::ExtraUpstreamRequests => trial.extra_upstream_requests(),
         Metric::ErrorShare => share(failures(&trial.load.counts) as f64, trial.load.counts.scheduled as f64),
         Metric::MemoryRssBytes => Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64),
         Metric::MemoryPssBytes => Some(trial.record.gateway.as_ref()?.pss_bytes_max? as f64),

@@ -97,11 +97,11 @@ pub(super) fn sentence(result: &BudgetResult) -> String {
     format!("{}: {} must be {}; {told}.", result.case, result.metric.name(), limit(result))
 }
 
-/// Words in lines of at most `width` columns, all but the first indented by two.
+/// Words in lines of at most `width` columns, all but the first indented by two; no number is parted from its unit.
 pub(super) fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;
-    for word in text.split(' ') {
+    for word in super::terminal::words(text) {
         let length = word.chars().count();
         if column > 0 && column + 1 + length > width {
             out.push_str("\n  ");
@@ -110,7 +110,7 @@ pub(super) fn wrapped(text: &str, width: usize) -> String {
             out.push(' ');
             column += 1;
         }
-        out.push_str(word);
+        out.push_str(&word);
         column += length;
     }
     out.push('\n');

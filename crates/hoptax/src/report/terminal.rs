@@ -189,7 +189,7 @@ impl Page {
 }
 
 /// Words, each with the unit that belongs to it.
-fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 9] = ["%", "µs", "ms", "s", "k", "B", "KiB", "MiB", "GiB"];
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
