@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 mod check;
+mod findings;
 mod gateways;
 mod guard;
 mod hop;
@@ -33,6 +34,7 @@ enum Verb {
     Check(check::Args),
     Init(init::Args),
     Gateways(gateways::Args),
+    Findings(findings::Args),
     Render(render::Args),
     Upstream(upstream::Args),
     Hop(hop::Args),
@@ -84,6 +86,7 @@ pub fn main() -> ExitCode {
         Verb::Check(args) => args.run(),
         Verb::Init(args) => args.run(),
         Verb::Gateways(args) => args.run(),
+        Verb::Findings(args) => args.run(),
         Verb::Render(args) => args.run(),
         Verb::Upstream(args) => args.run(),
         Verb::Hop(args) => args.run(),

@@ -1,11 +1,15 @@
 //! Pure statistics: no records, no clock, no words.
 
+mod chance;
 mod histogram;
 mod interval;
+mod ranks;
 mod student;
 
+pub use chance::{chi_square_above, normal_two_sided};
 pub use histogram::{Statistic, merge};
 pub use interval::{Estimate, around, of_mean};
+pub use ranks::{mann_kendall, mann_whitney, median, pettitt};
 pub use student::two_sided_95;
 
 /// Arithmetic mean; absent for no values.
