@@ -17,9 +17,11 @@ pub use trial::{Usage, WatchedRoles, load_spec};
 use crate::lab::verify::Requests;
 use crate::lab::{Driver, Facts, Service, Watched};
 use crate::plan::{Gateway, GatewayKind, HopKind, Plan};
+use crate::probe::fitness::Moment;
 use crate::record::dir::{DirError, RunDir};
 use crate::record::{
-    Contender as ContenderRecord, DIRECT, Ended, Environment, Failure, RunRecord, SCHEMA, Stage, TrialRecord,
+    Contender as ContenderRecord, DIRECT, Ended, Environment, Failure, HostLook, RunRecord, SCHEMA, Stage,
+    TrialRecord,
 };
 use crate::schedule::{self, Contender, Director, Slot};
 use hoptax_load::clock;
@@ -110,6 +112,8 @@ pub struct Run<'a> {
     pub generator_cpus: Vec<u32>,
     /// The machine.
     pub environment: Environment,
+    /// How fit it is at that moment.
+    pub look: &'a dyn Fn(Moment) -> Option<HostLook>,
     /// Set by a signal: the trial under way is cut short, and nothing further begins.
     pub interrupted: &'a AtomicBool,
 }
@@ -157,6 +161,7 @@ impl Run<'_> {
         let interrupted = self.is_interrupted();
         drop(flow);
         record.trials_planned = director.planned() as u32;
+        record.host_at_end = (self.look)(Moment::End);
         match measured {
             Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
             Err(error) => {
@@ -182,7 +187,7 @@ impl Run<'_> {
             let (kind, workers) = match &gateway.kind {
                 GatewayKind::Pack { pack, workers, .. } => (pack.clone(), Some(*workers)),
                 GatewayKind::Hop(HopKind::L4) => ("hop-l4".to_owned(), None),
-                GatewayKind::Hop(HopKind::L7) => ("hop-l7".to_owned(), None),
+                GatewayKind::Hop(HopKind::L7) | GatewayKind::DelayingHop(_) => ("hop-l7".to_owned(), None),
                 GatewayKind::External { .. } => ("external".to_owned(), None),
             };
             contender(&gateway.label, kind, workers)
@@ -198,7 +203,7 @@ impl Run<'_> {
             load: self.plan.load.clone(),
             trials_planned: trials as u32,
             environment: self.environment.clone(),
-            host_at_start: None,
+            host_at_start: (self.look)(Moment::Start),
             host_at_end: None,
             started_unix_ns: clock::unix(),
             ended: None,

@@ -22,7 +22,7 @@ mod interrupts;
 mod json;
 mod live;
 mod output;
-mod paint;
+pub(super) mod paint;
 mod progress;
 mod spectrum;
 mod summary;

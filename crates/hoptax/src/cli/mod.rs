@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 mod check;
+mod doctor;
 mod findings;
 mod gateways;
 mod guard;
@@ -32,6 +33,7 @@ enum Verb {
     Load(Box<load::Args>),
     Report(report::Args),
     Check(check::Args),
+    Doctor(doctor::Args),
     Init(init::Args),
     Gateways(gateways::Args),
     Findings(findings::Args),
@@ -84,6 +86,7 @@ pub fn main() -> ExitCode {
         Verb::Load(args) => args.run(),
         Verb::Report(args) => args.run(),
         Verb::Check(args) => args.run(),
+        Verb::Doctor(args) => args.run(),
         Verb::Init(args) => args.run(),
         Verb::Gateways(args) => args.run(),
         Verb::Findings(args) => args.run(),

@@ -57,6 +57,7 @@ impl Args {
         let interrupted = watch_signals().context("cannot watch for signals")?;
         let mut driver =
             ProcessDriver::new(&plan, packs, dir.path())?.with_interrupt(Arc::clone(&interrupted));
+        let look = |moment| Some(probe::fitness::at(moment, &self.out));
         let run = Run {
             plan: &plan,
             plan_text,
@@ -65,6 +66,7 @@ impl Args {
             seed,
             generator_cpus: driver.cpus().generator.clone(),
             environment: probe::environment(),
+            look: &look,
             interrupted: &interrupted,
         };
         let mut traffic = LocalTraffic::new().context("cannot find the hoptax program itself")?;

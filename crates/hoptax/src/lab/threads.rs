@@ -140,7 +140,7 @@ fn pin(cpu: u32) -> io::Result<()> {
 
 /// Makes the calling thread's sleeps end when they are due. By default the kernel adds up to 50 µs to each
 /// (`PR_SET_TIMERSLACK`), which is a part of the delays that are asked for.
-pub(super) fn sleep_precisely() {
+pub(crate) fn sleep_precisely() {
     // Where it is refused, delays are longer by the slack, as they are for everyone else.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }

@@ -4,6 +4,7 @@
 //! into figures over exactly the measured time.
 
 mod environment;
+pub mod fitness;
 mod host;
 mod sampler;
 mod timeline;

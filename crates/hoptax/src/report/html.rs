@@ -70,6 +70,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         }).collect::<Vec<_>>(),
         budget => model.budget.iter().map(of_budget).collect::<Vec<_>>(),
         memory => bytes(model.environment.memory_bytes as f64),
+        doubts => model.host.doubts(),
         command => command_line(&model.command),
     })?;
     Ok(page)

@@ -172,6 +172,7 @@ fn again(model: &Model) -> String {
         let version = contender.version.as_deref().unwrap_or("version unknown");
         line(&mut text, &format!("- {} {}", inline(&contender.label), inline(version)));
     }
+    text += &super::host::markdown(model, inline);
     // A fence longer than any in the plan, so that the plan cannot end it.
     let fence = "`".repeat(longest_run_of_ticks(&model.plan_text).max(2) + 1);
     let plan = model.plan_text.trim_end();

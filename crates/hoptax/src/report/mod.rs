@@ -3,6 +3,7 @@
 mod charts;
 mod csv;
 mod format;
+mod host;
 mod html;
 mod json;
 mod layout;
@@ -14,6 +15,7 @@ mod terminal;
 
 pub use charts::ChartError;
 pub use csv::csv;
+pub use host::HostLooks;
 pub use html::{HtmlError, html};
 pub use json::json;
 pub use markdown::markdown;

@@ -1,5 +1,6 @@
 //! The one report model: what every format draws, and, serialised, the JSON report itself.
 
+use super::host::HostLooks;
 use super::sentence;
 use crate::analysis::{Analysis, BudgetResult, Case, Finding, Load, NoiseFloor, Outcome, Severity};
 use crate::plan::{Target, Upstream};
@@ -43,6 +44,8 @@ pub struct Model {
     pub trials_recorded: usize,
     /// The machine.
     pub environment: Environment,
+    /// How fit the machine was.
+    pub host: HostLooks,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
     /// Which gateway adds least, or that it cannot be told; absent where there is no choice.
@@ -112,6 +115,7 @@ impl Model {
             trials_planned: run.trials_planned,
             trials_recorded,
             environment: run.environment.clone(),
+            host: HostLooks { at_start: run.host_at_start.clone(), at_end: run.host_at_end.clone() },
             contenders: run.contenders.clone(),
             answer,
             summary,

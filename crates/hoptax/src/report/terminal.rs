@@ -1,6 +1,7 @@
 //! The report on a terminal: a table per load point, the sentences, what failed, what to doubt.
 
 use super::format::{Scale, number};
+use super::host;
 use super::layout::{self, MARK};
 use super::model::{Belief, Model};
 use super::sentence::with_interval;
@@ -27,7 +28,10 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
             "",
         ));
     }
-    for section in [page.sentences(model), page.budget(model), page.failures(model), page.findings(model)] {
+    let host = page.host(model);
+    for section in
+        [page.sentences(model), page.budget(model), page.failures(model), page.findings(model), host]
+    {
         if !section.is_empty() {
             text.push('\n');
             text.push_str(&section);
@@ -107,6 +111,11 @@ impl Page {
 
     fn sentences(&self, model: &Model) -> String {
         model.summary.iter().map(|one| self.wrap(&one.sentence, "", "  ")).collect()
+    }
+
+    fn host(&self, model: &Model) -> String {
+        let sentence = host::sentence(model);
+        if sentence.is_empty() { sentence } else { self.wrap(&sentence, "", "  ") }
     }
 
     fn budget(&self, model: &Model) -> String {

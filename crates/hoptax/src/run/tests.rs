@@ -149,6 +149,7 @@ impl Scene {
             seed: 7,
             generator_cpus: Vec::new(),
             environment: Environment::default(),
+            look: &|_| None,
             interrupted,
         }
     }

@@ -47,7 +47,8 @@ fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
 fn severity<'a>(report: &'a Json, code: &str, gateway: &str) -> &'a str {
     let findings = report["findings"].as_array().expect("findings");
     let of = |finding: &&Json| {
-        finding["code"] == code && finding["case"].as_str().is_some_and(|case| case.starts_with(&format!("{gateway},")))
+        finding["code"] == code
+            && finding["case"].as_str().is_some_and(|case| case.starts_with(&format!("{gateway},")))
     };
     findings.iter().find(of).expect("raised")["severity"].as_str().expect("a severity")
 }
@@ -138,9 +139,14 @@ warmup: 0s
 #[test]
 fn what_a_gateway_ships_is_found() {
     let gateways = json(hoptax().args(["gateways", "--json"]));
-    let nginx = gateways.as_array().expect("packs").iter().find(|pack| pack["name"] == "nginx").expect("a pack");
-    let version: Vec<u32> =
-        nginx["version"].as_str().expect("installed").split('.').map_while(|part| part.parse().ok()).collect();
+    let nginx =
+        gateways.as_array().expect("packs").iter().find(|pack| pack["name"] == "nginx").expect("a pack");
+    let version: Vec<u32> = nginx["version"]
+        .as_str()
+        .expect("installed")
+        .split('.')
+        .map_while(|part| part.parse().ok())
+        .collect();
     assert!(version < vec![1, 29, 7], "this test needs an older nginx");
     let scratch = Scratch::new();
     let plan = "name: stock
@@ -159,7 +165,9 @@ warmup: 100ms
             finding["case"].as_str().is_some_and(|case| case.starts_with(&format!("{gateway},")))
                 && finding["code"].as_str().expect("a code").starts_with("upstream-")
         });
-        of.filter_map(|finding| finding["code"].as_str()).filter(|code| *code != "upstream-saturated").collect()
+        of.filter_map(|finding| finding["code"].as_str())
+            .filter(|code| *code != "upstream-saturated")
+            .collect()
     };
     assert_eq!(codes("nginx"), BTreeSet::from(["upstream-http-version", "upstream-not-reused"]));
     assert_eq!(codes("haproxy"), BTreeSet::new());
@@ -168,7 +176,8 @@ warmup: 100ms
 #[test]
 fn the_verb_explains_findings() {
     let all = json(hoptax().args(["findings", "--json"]));
-    let codes: Vec<&str> = all.as_array().expect("rules").iter().filter_map(|rule| rule["code"].as_str()).collect();
+    let codes: Vec<&str> =
+        all.as_array().expect("rules").iter().filter_map(|rule| rule["code"].as_str()).collect();
     for code in PLANTED {
         assert!(codes.contains(&code), "{code}");
     }

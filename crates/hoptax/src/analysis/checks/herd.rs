@@ -24,8 +24,8 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!(
             "an open loop with constant arrivals on {MANY} connections or more either has a p99 above {LONGER} times that of \
-             the same load with jitter, in each round and with intervals apart, or sends half of its requests only when the next is due, so \
-             that they leave together"
+             the same load with jitter, in each round and with intervals apart, or sends half of its requests only when the \
+             next is due, so that they leave together"
         ),
         seen: "A load generator whose connections all send at the same moments: tests with jitter switched on showed a \
                fraction of the latency that was published without.",
@@ -53,7 +53,10 @@ fn p99(case: &super::Case) -> Option<&Estimate> {
 fn longer_in_each_round(constant: &[Trial<'_>], jitter: &[Trial<'_>]) -> bool {
     constant.iter().all(|trial| {
         let p99 = trial.response_time_us(Statistic::P99);
-        jitter.iter().filter(|other| other.round() == trial.round()).all(|other| p99 > other.response_time_us(Statistic::P99))
+        jitter
+            .iter()
+            .filter(|other| other.round() == trial.round())
+            .all(|other| p99 > other.response_time_us(Statistic::P99))
     })
 }
 

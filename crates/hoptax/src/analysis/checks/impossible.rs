@@ -33,8 +33,8 @@ pub(super) fn rule() -> Rule {
             "outcomes do not add up to the requests that were due, or statuses and samples to the responses; a response took \
              less than {} µs; service times are longer than response times; a closed loop had {} more requests in flight \
              (throughput × mean response time, Little's law) than connections, or fewer than {} of them without errors; or \
-             via a gateway the shortest service time is under {} of direct's (open loop, or a single connection), or response time (open loop) or throughput \
-             (closed loop) is better than direct's with the whole interval beyond the noise floor",
+             via a gateway the shortest service time is under {} of direct's (open loop, or a single connection), or response \
+             time (open loop) or throughput (closed loop) is better than direct's with the whole interval beyond the noise floor",
             QUICKEST_NS / 1000,
             percent(IN_FLIGHT - 1.0),
             percent(IDLE),
@@ -192,10 +192,7 @@ fn quicker(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
 
 /// Where requests queue behind each other, as in a closed loop of many connections, the shortest time is that of a queue that
 /// was short by luck: direct's is the longer one, as it is driven harder.
-fn shorter_way(
-    (case, via): Measured<'_>,
-    direct: &[Trial<'_>],
-) -> Option<(&'static str, String, Value)> {
+fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<(&'static str, String, Value)> {
     if !case.load.is_open() && case.load.connections > 1 {
         return None;
     }

@@ -12,7 +12,9 @@ mod failed_checks;
 mod few_samples;
 mod generator_saturated;
 mod herd;
+mod host_changed;
 mod host_noisy;
+mod host_unfit;
 mod impossible;
 mod keepalive_lost;
 mod memory_growing;
@@ -126,6 +128,8 @@ pub fn all() -> Vec<Check> {
         rate_missed::check,
         generator_saturated::check,
         host_noisy::check,
+        host_unfit::check,
+        host_changed::check,
         few_samples::check,
         not_distinguishable::check,
         keepalive_lost::check,

@@ -35,6 +35,8 @@ pub fn rules() -> Vec<Rule> {
         super::generator_saturated::rule(),
         super::upstream_saturated::rule(),
         super::host_noisy::rule(),
+        super::host_unfit::rule(),
+        super::host_changed::rule(),
         super::unsteady::rule(),
         super::impossible::rule(),
         super::herd::rule(),

@@ -5,13 +5,13 @@ use std::io::IsTerminal;
 
 /// Paints, or does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Paint {
+pub(in crate::cli) struct Paint {
     on: bool,
 }
 
 /// What a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ink {
+pub(in crate::cli) enum Ink {
     /// What is looked for first.
     Strong,
     /// What explains.
@@ -25,17 +25,17 @@ pub(super) enum Ink {
 impl Paint {
     /// Never paints.
     #[cfg(test)]
-    pub(super) const OFF: Self = Self { on: false };
+    pub(in crate::cli) const OFF: Self = Self { on: false };
 
     /// Paints if `out` is a terminal, and neither `NO_COLOR` (no-color.org) nor `TERM=dumb` is set.
-    pub(super) fn on(out: &impl IsTerminal) -> Self {
+    pub(in crate::cli) fn on(out: &impl IsTerminal) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
         Self { on: out.is_terminal() && !set("NO_COLOR") && !dumb }
     }
 
     /// `text` in `ink`.
-    pub(super) fn ink<T: fmt::Display>(self, ink: Ink, text: T) -> String {
+    pub(in crate::cli) fn ink<T: fmt::Display>(self, ink: Ink, text: T) -> String {
         if !self.on {
             return text.to_string();
         }

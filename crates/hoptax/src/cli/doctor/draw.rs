@@ -1,0 +1,142 @@
+//! What doctor says, for reading: a line for each item, and below what is not in order why it matters and what to do.
+
+use super::Diagnosis;
+use crate::cli::load::paint::{Ink, Paint};
+use crate::record::{Fitness, FitnessStatus};
+use std::fmt::Write as _;
+
+/// Columns of a terminal that nobody has widened.
+const WIDTH: usize = 80;
+
+/// The whole text. Whatever stands on one line fits into 80 columns but for words that are longer.
+pub(super) fn text(diagnosis: &Diagnosis, paint: Paint) -> String {
+    let plan_items = diagnosis.plan.iter().flat_map(|plan| &plan.items);
+    let all: Vec<&Fitness> = diagnosis.items.iter().chain(plan_items).collect();
+    let names = all.iter().map(|item| item.name.len()).max().unwrap_or(0);
+    let heading = format!("{}: fit to be measured on?", diagnosis.host);
+    let mut text = format!("{}\n\n", paint.ink(Ink::Strong, heading));
+    for item in &diagnosis.items {
+        text += &one(item, names, paint);
+    }
+    if let Some(plan) = &diagnosis.plan {
+        let _ = write!(text, "\n{}\n\n", paint.ink(Ink::Strong, format!("Plan {} here", plan.name)));
+        for item in &plan.items {
+            text += &one(item, names, paint);
+        }
+    }
+    text.push('\n');
+    text += &paint.ink(Ink::Strong, verdict(&all));
+    text.push('\n');
+    text
+}
+
+fn one(item: &Fitness, names: usize, paint: Paint) -> String {
+    let (word, ink) = match item.status {
+        FitnessStatus::Good => ("ok", None),
+        FitnessStatus::Unknown => ("?", Some(Ink::Faint)),
+        FitnessStatus::Warning => ("warning", Some(Ink::Doubt)),
+        FitnessStatus::Bad => ("bad", Some(Ink::Failure)),
+    };
+    let column = "  warning  ".len();
+    let word = format!("{word:<7}");
+    let word = ink.map_or(word.clone(), |ink| paint.ink(ink, &word));
+    let indent = column + names + 2;
+    let mut lines = wrapped(&item.seen, WIDTH - indent).into_iter();
+    let first = lines.next().unwrap_or_default();
+    let mut text = format!("  {word}  {:<names$}  {first}\n", item.name);
+    for line in lines {
+        let _ = writeln!(text, "{:indent$}{line}", "");
+    }
+    if item.status == FitnessStatus::Good {
+        return text;
+    }
+    for line in wrapped(&item.message, WIDTH - column - 2) {
+        let _ = writeln!(text, "{:column$}  {}", "", paint.ink(Ink::Faint, line));
+    }
+    for (index, line) in wrapped(item.advice.as_deref().unwrap_or(""), WIDTH - column - 4).iter().enumerate()
+    {
+        let lead = if index == 0 { "→ " } else { "  " };
+        let _ = writeln!(text, "{:column$}  {lead}{line}", "");
+    }
+    text
+}
+
+fn verdict(items: &[&Fitness]) -> String {
+    let count = |status| items.iter().filter(|item| item.status == status).count();
+    let (bad, warnings) = (count(FitnessStatus::Bad), count(FitnessStatus::Warning));
+    let plural = |count: usize| if count == 1 { "1 warning".to_owned() } else { format!("{count} warnings") };
+    match (bad, warnings) {
+        (0, 0) => "Fit: everything that could be looked at is in order.".to_owned(),
+        (0, warnings) => {
+            format!("Fit, with {}: figures will be noisier than they need be.", plural(warnings))
+        }
+        (bad, 0) => format!("Not fit: {bad} bad. Mend that first."),
+        (bad, warnings) => format!("Not fit: {bad} bad, and {}. Mend what is bad first.", plural(warnings)),
+    }
+}
+
+/// `text` broken at blanks into lines of at most `width` characters; a longer word has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + 1 + word.chars().count() <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PlanDiagnosis;
+    use super::*;
+
+    fn item(name: &str, status: FitnessStatus) -> Fitness {
+        let advice =
+            (status != FitnessStatus::Good).then(|| "Do this at once, and then do it again. ".repeat(3));
+        let message = if advice.is_some() { "It matters a great deal. ".repeat(5) } else { String::new() };
+        Fitness { name: name.into(), status, seen: "so much that it is long ".repeat(4), message, advice }
+    }
+
+    fn diagnosis(statuses: &[FitnessStatus]) -> Diagnosis {
+        let items: Vec<Fitness> = statuses.iter().map(|&status| item("clock-source", status)).collect();
+        Diagnosis {
+            schema: 1,
+            hoptax: "1",
+            host: "bench-1".into(),
+            at_unix_ns: 0,
+            fit: true,
+            plan: Some(PlanDiagnosis { name: "quick".into(), items: items.clone() }),
+            items,
+        }
+    }
+
+    #[test]
+    fn fits_the_terminal_and_says_what_to_do() {
+        use FitnessStatus::{Bad, Good, Unknown, Warning};
+        let drawn = text(&diagnosis(&[Good, Warning, Bad, Unknown]), Paint::OFF);
+        for line in drawn.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+        assert!(drawn.starts_with("bench-1: fit to be measured on?\n"), "{drawn}");
+        assert_eq!(drawn.matches("→ Do this at once").count(), 6, "{drawn}");
+        assert!(drawn.contains("\nPlan quick here\n") && !drawn.contains('\u{1b}'), "{drawn}");
+        assert!(drawn.ends_with("Not fit: 2 bad, and 2 warnings. Mend what is bad first.\n"), "{drawn}");
+    }
+
+    #[test]
+    fn the_verdict_counts() {
+        use FitnessStatus::{Bad, Good, Unknown, Warning};
+        let said = |statuses: &[FitnessStatus]| {
+            let items: Vec<Fitness> = statuses.iter().map(|&status| item("x", status)).collect();
+            verdict(&items.iter().collect::<Vec<_>>())
+        };
+        assert!(said(&[Good, Unknown]).starts_with("Fit: everything"));
+        assert!(said(&[Warning]).starts_with("Fit, with 1 warning:"));
+        assert!(said(&[Bad, Good]).starts_with("Not fit: 1 bad."));
+    }
+}

@@ -1,0 +1,283 @@
+//! Whether a plan fits this host.
+
+use crate::lab::packs::{PackSet, binary};
+use crate::lab::{cpus, descriptors};
+use crate::plan::{CpuPlan, GatewayKind, Plan, Upstream};
+use crate::probe::fitness::Host;
+use crate::record::{Fitness, FitnessStatus};
+use crate::schedule;
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::time::Duration;
+
+/// Bytes that a trial takes on disk beside its windows: counts, and whole histograms, compressed.
+const BYTES_PER_TRIAL: u64 = 16 * 1024;
+/// Bytes of one window of 100 ms: a sparse histogram, and what each role used.
+const BYTES_PER_WINDOW: u64 = 1024;
+/// Windows per second.
+const WINDOWS: f64 = 10.0;
+
+/// Every item, in the order in which it is shown.
+pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
+    vec![
+        connections(plan, packs),
+        ports(plan, host),
+        roles(plan, &host.allowed),
+        installed(plan, packs),
+        upstream_ports(plan),
+        takes(plan),
+        room(plan, host.disk_free),
+    ]
+}
+
+fn item(name: &str, status: FitnessStatus, seen: String, message: &str, advice: &str) -> Fitness {
+    let advice = (!advice.is_empty()).then(|| advice.to_owned());
+    Fitness { name: name.into(), status, seen, message: message.into(), advice }
+}
+
+fn good(name: &str, seen: String) -> Fitness {
+    item(name, FitnessStatus::Good, seen, "", "")
+}
+
+fn most_connections(plan: &Plan) -> u32 {
+    plan.load.iter().map(|point| point.connections).max().unwrap_or(0)
+}
+
+/// The largest load point against the descriptors that processes may hold, as `hoptax check` does.
+fn connections(plan: &Plan, packs: &PackSet) -> Fitness {
+    let seen = format!("{} at most", most_connections(plan));
+    match descriptors::check(plan, packs, descriptors::limit()) {
+        Ok(notes) if notes.is_empty() => good("connections", seen),
+        Ok(notes) => item("connections", FitnessStatus::Warning, seen, &notes.join(" "), ""),
+        Err(error) => item("connections", FitnessStatus::Bad, seen, &error.to_string(), ""),
+    }
+}
+
+/// A gateway's connections to each upstream instance, and the generator's to whatever it meets, take a port each, of every
+/// source address anew.
+fn ports(plan: &Plan, host: &Host) -> Fitness {
+    let Some(ports) = host.local_ports() else {
+        return item("source-ports", FitnessStatus::Unknown, "cannot be told".into(), "", "");
+    };
+    let sources = plan.sources.len().max(1) as u64;
+    let connections = u64::from(most_connections(plan));
+    let seen = format!("{connections} of {}", ports * sources);
+    if connections > ports * sources {
+        let message = "One address has no more ports towards one other: further connects fail.";
+        let advice = "Give the generator more addresses (`sources: [127.0.0.2, 127.0.0.3]`), or widen \
+                      net.ipv4.ip_local_port_range.";
+        return item("source-ports", FitnessStatus::Bad, seen, message, advice);
+    }
+    if connections > ports {
+        let message = "A gateway has one address towards its upstream, and cannot open a connection there for each of its own.";
+        return item(
+            "source-ports",
+            FitnessStatus::Warning,
+            seen,
+            message,
+            "Widen net.ipv4.ip_local_port_range.",
+        );
+    }
+    good("source-ports", seen)
+}
+
+/// The CPUs of each role.
+fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
+    const NAME: &str = "roles";
+    let sets = cpus::resolve(&plan.cpus, allowed);
+    let named = [("generator", &sets.generator), ("gateway", &sets.gateway), ("upstream", &sets.upstream)];
+    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let shown = named.map(|(role, cpus)| match cpus.is_empty() {
+        true => format!("{role} anywhere"),
+        false => format!("{role} on {}", list(cpus)),
+    });
+    let seen = shown.join(", ");
+    let absent: Vec<u32> = named
+        .iter()
+        .flat_map(|(_, cpus)| cpus.iter())
+        .copied()
+        .filter(|cpu| !allowed.contains(cpu))
+        .collect();
+    if !absent.is_empty() {
+        let message = format!("The plan pins to CPU {}, which may not be used here.", list(&absent));
+        let advice = format!("Choose among {}, or write `cpus: auto`.", list(allowed));
+        return item(NAME, FitnessStatus::Bad, seen, &message, &advice);
+    }
+    let overlap = |a: &[u32], b: &[u32]| a.is_empty() || b.is_empty() || a.iter().any(|cpu| b.contains(cpu));
+    if overlap(&sets.generator, &sets.gateway)
+        || overlap(&sets.gateway, &sets.upstream)
+        || overlap(&sets.generator, &sets.upstream)
+    {
+        let message = "Roles share CPUs: what one needs, another lacks, and that shows up as tax.";
+        let advice = match plan.cpus {
+            CpuPlan::Auto => {
+                "`cpus: auto` keeps the roles apart on 4 CPUs or more; on fewer, stay well below saturation."
+            }
+            CpuPlan::Pinned(_) => "Give each role CPUs of its own.",
+        };
+        return item(NAME, FitnessStatus::Warning, seen, message, advice);
+    }
+    good(NAME, seen)
+}
+
+/// Every pack that the plan names.
+fn installed(plan: &Plan, packs: &PackSet) -> Fitness {
+    let named = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
+        GatewayKind::Pack { pack, .. } => packs.get(pack),
+        _ => None,
+    });
+    let named: BTreeMap<&str, _> = named.map(|pack| (pack.name(), pack)).collect();
+    let missing: Vec<&str> =
+        named.iter().filter(|(_, pack)| binary::find(pack).is_none()).map(|(name, _)| *name).collect();
+    if missing.is_empty() {
+        let seen = if named.is_empty() { "needs none" } else { "all installed" };
+        return good("packs", seen.to_owned());
+    }
+    let how: Vec<String> = missing
+        .iter()
+        .filter_map(|name| Some(format!("{name}: {}", binary::how_to_install(named.get(name)?).first()?)))
+        .collect();
+    let seen = format!("{} not installed", missing.join(", "));
+    let advice = format!("{}; or run with --skip-missing.", how.join("; "));
+    item("packs", FitnessStatus::Bad, seen, "`hoptax run` refuses to start without it.", &advice)
+}
+
+/// Ports that the plan fixes.
+fn upstream_ports(plan: &Plan) -> Fitness {
+    const NAME: &str = "upstream-port";
+    let Upstream::BuiltIn(upstream) = &plan.upstream else {
+        return good(NAME, "the upstream already runs".to_owned());
+    };
+    let Some(first) = upstream.port else { return good(NAME, "asked of the kernel".to_owned()) };
+    let wanted = (0..upstream.instances).filter_map(|index| u16::try_from(u32::from(first) + index).ok());
+    let taken: Vec<String> = wanted
+        .filter(|&port| TcpListener::bind(("127.0.0.1", port)).is_err())
+        .map(|port| port.to_string())
+        .collect();
+    if taken.is_empty() {
+        return good(NAME, format!("{first} is free"));
+    }
+    let message = "The built-in upstream cannot listen where somebody else does.";
+    let advice = "Stop what listens there (`ss -ltnp`), or choose another `upstream.port`.";
+    item(NAME, FitnessStatus::Bad, format!("{} in use", taken.join(", ")), message, advice)
+}
+
+fn takes(plan: &Plan) -> Fitness {
+    let estimate = schedule::estimate(plan);
+    let shown = humantime::format_duration(Duration::from_secs(estimate.as_secs().max(1))).to_string();
+    good("takes-about", shown)
+}
+
+/// What the results will need on disk, within a factor of two or so.
+fn room(plan: &Plan, free: Option<u64>) -> Fitness {
+    let contenders = plan.gateways.len() as u64 + 2;
+    let rounds = u64::from(plan.trials.at_least());
+    let of_point = |seconds: f64| BYTES_PER_TRIAL + (seconds * WINDOWS).ceil() as u64 * BYTES_PER_WINDOW;
+    let points: u64 = plan.load.iter().map(|point| of_point(point.duration.as_secs_f64())).sum();
+    let bytes = points * rounds * contenders;
+    let seen = format!("about {} MiB", bytes.div_ceil(1 << 20));
+    match free {
+        Some(free) if bytes > free => {
+            let message =
+                "There is less room where results are written; a trial that finds none ends the run.";
+            item("results", FitnessStatus::Bad, seen, message, "Make room, or write elsewhere with --out.")
+        }
+        _ => good("results", seen),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::fake;
+    use crate::plan::{CpuSets, Gateway};
+
+    fn plan() -> Plan {
+        let kind = GatewayKind::Hop(crate::plan::HopKind::L7);
+        fake::plan(vec![Gateway { label: "hop-l7".into(), kind }], 50)
+    }
+
+    fn packs() -> PackSet {
+        PackSet::load(None).expect("the packs are right")
+    }
+
+    #[test]
+    fn connections_beyond_descriptors_are_bad() {
+        assert_eq!(connections(&plan(), &packs()).status, FitnessStatus::Good);
+        let mut plan = plan();
+        plan.load[0].connections = u32::MAX;
+        let told = connections(&plan, &packs());
+        assert_eq!(told.status, FitnessStatus::Bad);
+        assert!(told.message.contains("the generator would hold"), "{told:?}");
+    }
+
+    #[test]
+    fn roles_that_share_cpus_are_doubted_and_absent_cpus_are_bad() {
+        let mut plan = plan();
+        assert_eq!(roles(&plan, &[0, 1]).status, FitnessStatus::Warning);
+        let apart = roles(&plan, &[0, 1, 2, 3]);
+        assert_eq!(
+            (apart.status, &*apart.seen),
+            (FitnessStatus::Good, "generator on 0, gateway on 1,2, upstream on 3")
+        );
+        plan.cpus = CpuPlan::Pinned(CpuSets { generator: vec![0], gateway: vec![1], upstream: vec![1, 9] });
+        let told = roles(&plan, &[0, 1, 2, 3]);
+        assert_eq!(told.status, FitnessStatus::Bad);
+        assert!(told.message.contains("CPU 9"), "{told:?}");
+        assert_eq!(roles(&plan, &[0, 1, 9]).status, FitnessStatus::Warning);
+    }
+
+    #[test]
+    fn a_taken_port_is_bad() {
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = taken.local_addr().expect("bound").port();
+        let mut plan = plan();
+        assert_eq!(upstream_ports(&plan).seen, "asked of the kernel");
+        let Upstream::BuiltIn(upstream) = &mut plan.upstream else { panic!("it is built in") };
+        (upstream.port, upstream.instances) = (Some(port), 1);
+        let told = upstream_ports(&plan);
+        assert_eq!((told.status, told.seen), (FitnessStatus::Bad, format!("{port} in use")));
+    }
+
+    #[test]
+    fn results_need_room() {
+        let plan = plan();
+        assert_eq!(room(&plan, Some(1 << 40)).status, FitnessStatus::Good);
+        assert_eq!(room(&plan, None).status, FitnessStatus::Good);
+        assert_eq!(room(&plan, Some(1000)).status, FitnessStatus::Bad);
+    }
+
+    #[test]
+    fn packs_that_are_not_installed_are_bad() {
+        assert_eq!(installed(&plan(), &packs()).seen, "needs none");
+        let scratch = tempfile::tempdir().expect("a directory");
+        let folder = scratch.path().join("nowhere");
+        std::fs::create_dir_all(&folder).expect("made");
+        let manifest = "name: nowhere\nsummary: a test\nbinary: no-such-program-here\n\
+                        version: { command: [\"{{ binary }}\", -v], pattern: 'v(.+)' }\n\
+                        start: [\"{{ binary }}\"]\nready: { path: / }\naccess_log: file\n";
+        std::fs::write(folder.join("gateway.yaml"), manifest).expect("written");
+        let packs = PackSet::load(Some(scratch.path())).expect("the pack is right");
+        let kind = GatewayKind::Pack { pack: "nowhere".into(), workers: 1, features: vec![] };
+        let plan = fake::plan(vec![Gateway { label: "nowhere".into(), kind }], 50);
+        let told = installed(&plan, &packs);
+        assert_eq!((told.status, &*told.seen), (FitnessStatus::Bad, "nowhere not installed"));
+    }
+
+    #[test]
+    fn more_connections_than_ports_are_bad_unless_there_are_more_addresses() {
+        let root = tempfile::tempdir().expect("a directory");
+        let directory = root.path().join("proc/sys/net/ipv4");
+        std::fs::create_dir_all(&directory).expect("made");
+        std::fs::write(directory.join("ip_local_port_range"), "1000\t1039\n").expect("written");
+        let host = Host { root: root.path().into(), ..Host::here(root.path()) };
+        let mut plan = plan();
+        plan.load[0].connections = 41;
+        assert_eq!(ports(&plan, &host).status, FitnessStatus::Bad);
+        plan.sources =
+            vec!["127.0.0.2".parse().expect("an address"), "127.0.0.3".parse().expect("an address")];
+        assert_eq!(ports(&plan, &host).status, FitnessStatus::Warning);
+        plan.load[0].connections = 40;
+        assert_eq!(ports(&plan, &host).status, FitnessStatus::Good);
+    }
+}
