@@ -105,17 +105,6 @@ impl TaxMetric {
             _ => trial.response_time_us(self.statistic()?),
         }
     }
-
-    /// The value of one round by itself: what comparisons pair.
-    pub(super) fn in_round(self, via: &Trial<'_>, direct: &[&Trial<'_>]) -> Option<f64> {
-        let via = self.of(via)?;
-        let direct: Vec<f64> = direct.iter().filter_map(|trial| self.of(trial)).collect();
-        match self {
-            Self::CpuUsPerRequest | Self::ExtraUpstreamRequests => Some(via),
-            Self::ThroughputRatio => mean(&direct).filter(|direct| *direct > 0.0).map(|direct| via / direct),
-            _ => Some(via - mean(&direct)?),
-        }
-    }
 }
 
 /// A tax, and whether it stands out of the noise.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 mod check;
 mod compare;
 mod doctor;
+mod findings;
 mod gate;
 mod gateways;
 mod guard;
@@ -39,6 +40,7 @@ enum Verb {
     Doctor(doctor::Args),
     Init(init::Args),
     Gateways(gateways::Args),
+    Findings(findings::Args),
     Render(render::Args),
     Upstream(upstream::Args),
     Hop(hop::Args),
@@ -93,6 +95,7 @@ pub fn main() -> ExitCode {
         Verb::Doctor(args) => args.run(),
         Verb::Init(args) => args.run(),
         Verb::Gateways(args) => args.run(),
+        Verb::Findings(args) => args.run(),
         Verb::Render(args) => args.run(),
         Verb::Upstream(args) => args.run(),
         Verb::Hop(args) => args.run(),

@@ -1,7 +1,7 @@
 //! The one report model: what every format draws, and, serialised, the JSON report itself.
 
-use super::host::HostLooks;
 use super::format::Scale;
+use super::host::HostLooks;
 use super::sentence;
 use crate::analysis::{Analysis, BudgetResult, Case, Finding, Load, NoiseFloor, Outcome, Severity};
 use crate::plan::units::show_duration;

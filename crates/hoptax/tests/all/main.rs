@@ -6,6 +6,7 @@ mod corpus;
 mod docs;
 mod driver;
 mod examples;
+mod findings;
 mod hop;
 mod hop_delay;
 mod lab;

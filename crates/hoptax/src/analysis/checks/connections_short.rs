@@ -1,11 +1,22 @@
 //! `connections-short`: fewer connections stood than were asked for.
 
-use super::{Finding, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::stats::share;
 
 const CODE: &str = "connections-short";
 /// Below this share of the connections it is another case than the one that was asked for.
 const ANOTHER_CASE: f64 = 0.9;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: format!("warning; void below {} of them", percent(ANOTHER_CASE)),
+        when: "fewer connections stood when the traffic of a trial began than were asked for".into(),
+        seen: "Tools that silently connect fewer than they are told to: the load is lighter than its label.",
+        advice: "Raise the limits in the way (descriptors, the gateway's own limit of connections, the listen backlog), or ask for fewer.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject

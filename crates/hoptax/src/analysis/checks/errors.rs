@@ -1,6 +1,6 @@
 //! `errors`: more than 0.1 % of the requests ended in an error or a timeout.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::case::failures;
 use crate::analysis::causes;
 use hoptax_load::record::Counts;
@@ -11,6 +11,20 @@ const CODE: &str = "errors";
 const DOUBTFUL: f64 = 0.001;
 /// Above this share most of the work that was asked for was not done.
 const MOST: f64 = 0.5;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: format!("warning; void above {}", percent(MOST)),
+        when: format!(
+            "more than {} of the requests ended in an error or a timeout. Message and evidence name the causes",
+            percent(DOUBTFUL)
+        ),
+        seen: "A published table had 43,997 timeouts beside an average response time that left them out: percentiles are then of the survivors.",
+        advice: "Read the gateway's log in the run directory; lower the connections or the rate until the errors go, or judge the gateway by them.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject

@@ -1,6 +1,6 @@
 //! `failed-checks`: whole answers were not as the plan expects.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::stats::share;
 
 const CODE: &str = "failed-checks";
@@ -8,6 +8,17 @@ const CODE: &str = "failed-checks";
 const DOUBTFUL: f64 = 0.001;
 /// Above this share the figures are those of answers that nobody wanted.
 const MOST: f64 = 0.5;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: format!("warning; void above {}", percent(MOST)),
+        when: format!("more than {} of the answers were not as a target's `expect` says", percent(DOUBTFUL)),
+        seen: "Whole answers that nobody wanted are in throughput and response times like any other, and are often the quicker ones.",
+        advice: "Ask for one by hand and look at the answer; take what refuses or changes answers under load out of the way, or expect what is right.",
+    }
+}
 
 /// Only where a target says what it expects: what is no success for want of that is told by `rejections-counted`.
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {

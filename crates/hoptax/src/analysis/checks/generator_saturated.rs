@@ -1,6 +1,6 @@
 //! `generator-saturated`: the generator, not what it measures, may have been the limit.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::Case;
 
 const CODE: &str = "generator-saturated";
@@ -8,6 +8,21 @@ const CODE: &str = "generator-saturated";
 const BUSY: f64 = 0.85;
 /// Send lag at p99 over response time at the median, above which lateness of the generator shows in the figures.
 const LATE: f64 = 0.1;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "the generator's busiest worker was on a CPU for more than {} of a trial, or (open loop) the send lag at p99 is above {} of the response time at p50",
+            percent(BUSY),
+            percent(LATE)
+        ),
+        seen: "wrk at 100 % of its CPU against a server at 50 %: what was published as the server's limit was the client's.",
+        advice: "Give the generator CPUs or a machine of its own (`cpus:` in the plan); for response times, use an open loop at a rate that it sends with ease.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|(case, _)| busy(case).or_else(|| late(case))).collect()

@@ -1,7 +1,7 @@
 //! `host-changed`: something about the host that lasts was otherwise after the last trial than before the first: trials before
 //! and after that were made on different machines, so to speak.
 
-use super::{Finding, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::record::{FitnessStatus, HostLook};
 
 const CODE: &str = "host-changed";
@@ -9,6 +9,20 @@ const CODE: &str = "host-changed";
 /// What stays as it is until somebody changes it, and bears on figures. What is seen of the others is never twice the same.
 const LASTING: [&str; 8] =
     ["cpus", "cpu-limit", "governor", "turbo", "smt", "clock-source", "huge-pages", "kernel"];
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "something about the host that lasts was otherwise after the last trial than before the first: {}",
+            LASTING.join(", ")
+        ),
+        seen: "A power profile that changed in the middle of a run: the trials before it and after it were made on different machines, so to speak.",
+        advice: "Measure again, with whatever changes it (power management, another user) switched off.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let (Some(start), Some(end)) = (&subject.run.host_at_start, &subject.run.host_at_end) else {

@@ -1,12 +1,27 @@
 //! `host-noisy`: the hypervisor or other processes took CPU time during trials.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "host-noisy";
 /// Share of all CPUs taken by the hypervisor over a trial.
 const STEAL: f64 = 0.02;
 /// Share of all CPUs used by processes that are none of ours over a trial.
 const FOREIGN: f64 = 0.05;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "in a trial the hypervisor took more than {} of all CPU time, or processes that are none of ours more than {}",
+            percent(STEAL),
+            percent(FOREIGN)
+        ),
+        seen: "Rented machines: on one with two CPUs the hypervisor took between 0 and 60 % within the same twelve seconds.",
+        advice: "Measure when nothing else runs, or on a machine of your own; more trials narrow the intervals.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let hosts = || {

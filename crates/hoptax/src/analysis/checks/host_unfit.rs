@@ -1,10 +1,21 @@
 //! `host-unfit`: the look that a run takes at its host before the first trial, and after the last, found something bad.
 
-use super::{Finding, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::record::{Fitness, FitnessStatus, HostLook};
 use std::collections::BTreeSet;
 
 const CODE: &str = "host-unfit";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: "the look that a run takes at its host, before the first trial and after the last, found something bad: what `hoptax doctor` shows as such".into(),
+        seen: "Figures from a host that cannot be measured on are wrong before the first request is sent, and nothing in them says so.",
+        advice: "Do what `hoptax doctor` says, and measure again.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let looks = [&subject.run.host_at_start, &subject.run.host_at_end];

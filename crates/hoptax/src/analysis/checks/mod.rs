@@ -1,19 +1,37 @@
 //! Findings: the mistakes that a run is examined for. One file per finding: its code, its rule, its evidence, its
 //! advice, its tests.
 
+mod amplification;
+mod balance;
+#[cfg(test)]
+mod clean;
 mod connections_short;
+mod different_work;
 mod errors;
 mod failed_checks;
 mod few_quiet_windows;
 mod few_samples;
 mod generator_saturated;
+mod herd;
 mod host_changed;
 mod host_noisy;
 mod host_unfit;
+mod impossible;
+mod keepalive_lost;
+mod memory_growing;
 mod not_distinguishable;
 mod quiet_differs;
 mod rate_missed;
 mod rejections_counted;
+mod rules;
+mod unasked;
+mod unpinned_version;
+mod unsteady;
+mod upstream_http_version;
+mod upstream_not_reused;
+mod upstream_saturated;
+
+pub use rules::{Rule, page, rules};
 
 use super::case::Case;
 use super::noise::NoiseFloor;
@@ -79,7 +97,25 @@ impl<'a> Subject<'a> {
     fn measured(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {
         self.cases.iter().filter(|(case, _)| case.trials > 0).map(|(case, trials)| (case, trials.as_slice()))
     }
+
+    /// Each gateway's case that was measured.
+    fn gateways(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {
+        self.measured().filter(|(case, _)| !case.is_direct())
+    }
+
+    /// Each gateway's case beside direct's of the same load point, where both were measured.
+    fn pairs(&self) -> impl Iterator<Item = (Measured<'a>, Measured<'a>)> {
+        self.gateways().filter_map(|via| Some((via, self.direct(via.0.load.index)?)))
+    }
+
+    /// Direct at a load point, if it was measured there.
+    fn direct(&self, load: usize) -> Option<Measured<'a>> {
+        self.measured().find(|(case, _)| case.is_direct() && case.load.index == load)
+    }
 }
+
+/// A case with its good trials.
+type Measured<'a> = (&'a Case, &'a [Trial<'a>]);
 
 /// A rule: looks at a run and raises what it doubts.
 pub type Check = fn(&Subject<'_>) -> Vec<Finding>;
@@ -100,6 +136,19 @@ pub fn all() -> Vec<Check> {
         quiet_differs::check,
         few_samples::check,
         not_distinguishable::check,
+        keepalive_lost::check,
+        upstream_not_reused::check,
+        upstream_http_version::check,
+        upstream_saturated::check,
+        different_work::check,
+        amplification::check,
+        balance::check,
+        unsteady::check,
+        impossible::check,
+        herd::check,
+        memory_growing::check,
+        unpinned_version::check,
+        unasked::check,
     ]
 }
 
@@ -134,14 +183,6 @@ mod tests {
     /// The findings of one rule.
     pub(super) fn raised(run: &Run, code: &str) -> Vec<Finding> {
         run.analyse().findings.into_iter().filter(|finding| finding.code == code).collect()
-    }
-
-    #[test]
-    fn a_clean_run_raises_only_what_its_size_makes_true() {
-        let findings = Run::steady(5, 100, &[("nginx", 150)]).analyse().findings;
-        let codes: Vec<&str> = findings.iter().map(|finding| finding.code).collect();
-        // 5,000 samples are too few for p99.9; everything else is in order but for the equal throughput.
-        assert!(codes.iter().all(|code| ["few-samples", "not-distinguishable"].contains(code)), "{codes:?}");
     }
 
     #[test]

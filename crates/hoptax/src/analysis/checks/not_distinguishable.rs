@@ -1,10 +1,21 @@
 //! `not-distinguishable`: a tax whose interval covers "no tax", or that lies inside the noise floor.
 
-use super::{Finding, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::analysis::{Case, TaxMetric};
 use serde_json::{Map, Value, json};
 
 const CODE: &str = "not-distinguishable";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "note".into(),
+        when: "a tax at p50 or p99, or (closed loop) on throughput, does not stand out of the noise: its interval covers no tax, or direct differs from itself by as much".into(),
+        seen: "Rankings drawn from one run each, which the next run turned round.",
+        advice: "Draw no conclusion from it; more or longer trials, or a quieter machine, may tell.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let gateways: Vec<&Case> =

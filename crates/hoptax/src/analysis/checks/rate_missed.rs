@@ -3,13 +3,27 @@
 //! Throughput is set against the requests that were due, not against the rate: Poisson arrivals scatter around their
 //! rate by themselves.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::load::grouped;
 use crate::analysis::stats::share;
 use crate::analysis::{Load, Trial};
 
 const CODE: &str = "rate-missed";
 const LEAST: f64 = 0.99;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "in an open loop fewer than {} of the requests that were due were achieved",
+            percent(LEAST)
+        ),
+        seen: "Sidecar tests at 1,000 requests per second that never reached 1,000: their response times are those of an overload.",
+        advice: "Lower the rate, or give more connections: a connection carries one request at a time.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject

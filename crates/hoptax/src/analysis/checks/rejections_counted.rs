@@ -1,6 +1,6 @@
 //! `rejections-counted`: responses outside of 200 to 399 make up part of the throughput.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::stats::share;
 use crate::plan::Upstream;
 use hoptax_load::record::Counts;
@@ -10,6 +10,20 @@ const CODE: &str = "rejections-counted";
 const DOUBTFUL: f64 = 0.001;
 /// Above this share the figures are those of rejections.
 const MOST: f64 = 0.5;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: format!("warning; void above {}", percent(MOST)),
+        when: format!(
+            "more than {} of the responses are outside of 200 to 399, and neither what the plan asks the upstream for nor what a target expects",
+            percent(DOUBTFUL)
+        ),
+        seen: "Rate limiters and breakers answer fast: a gateway that refuses looks better than one that works.",
+        advice: "Take limits and breakers out of the way, or lower the load until they do not act.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let plan = &subject.run.plan;

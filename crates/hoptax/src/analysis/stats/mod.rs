@@ -1,20 +1,24 @@
 //! Pure statistics: no records, no clock, no words.
 
 mod beta;
+mod chance;
 mod draws;
 mod histogram;
 mod interval;
 mod proportion;
+mod ranks;
 mod rounds;
 #[cfg(test)]
 mod simulation;
 mod student;
 mod two_samples;
 
+pub use chance::{chi_square_above, normal_two_sided};
 pub use draws::Draws;
 pub use histogram::{Statistic, merge};
-pub use interval::{Estimate, around, of_mean, of_merged, resampled};
+pub use interval::{Estimate, of_mean, of_merged, resampled};
 pub use proportion::of_share;
+pub use ranks::{mann_kendall, mann_whitney, median, pettitt};
 pub use rounds::{MOST_UNITS, Reader, Rounds, Sums, Units};
 pub use student::two_sided_95;
 pub use two_samples::{Contrast, change, holm, independent, paired};

@@ -19,9 +19,7 @@ mod upstream;
 use super::error::{Fault, Place, Sources};
 use super::raw::{Auto, Placed, RawBudget, RawCpus, RawPlan, RawTarget, Short, Sweep};
 use super::units::{self, UnitError};
-use super::{
-    AccessLog, Budget, BudgetContext, Context, CpuPlan, CpuSets, Plan, Profile, Targets, Upstream,
-};
+use super::{AccessLog, Budget, BudgetContext, Context, CpuPlan, CpuSets, Plan, Profile, Targets, Upstream};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -208,7 +208,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 }
 
 /// Mistakes, and whether the schema knows them too: it cannot know what hangs together, or what this machine has.
-const MISTAKEN: [(&str, bool); 32] = [
+const MISTAKEN: [(&str, bool); 34] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", true),

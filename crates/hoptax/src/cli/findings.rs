@@ -1,0 +1,111 @@
+//! `hoptax findings`.
+
+use super::{BadInput, Exit};
+use crate::analysis::checks::{Rule, page, rules};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+/// Columns of a terminal that has told nothing else.
+const WIDTH: usize = 80;
+
+/// Say what findings mean: when each is raised, why it matters, and what to do.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The finding to explain; all in short if left out
+    code: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print the page of the reference
+    #[arg(long, conflicts_with_all = ["json", "code"])]
+    markdown: bool,
+}
+
+impl Args {
+    pub(super) fn run(self) -> anyhow::Result<Exit> {
+        let mut rules = rules();
+        if let Some(code) = &self.code {
+            rules.retain(|rule| rule.code == code);
+            if rules.is_empty() {
+                return Err(BadInput(unknown(code)).into());
+            }
+        }
+        let text = if self.markdown {
+            page()
+        } else if self.json {
+            serde_json::to_string_pretty(&rules)? + "\n"
+        } else if self.code.is_some() {
+            rules.iter().map(explained).collect()
+        } else {
+            rules.iter().map(in_short).collect()
+        };
+        write!(io::stdout(), "{text}")?;
+        Ok(Exit::Success)
+    }
+}
+
+/// Codes that share a word with what was typed, or else all.
+fn unknown(code: &str) -> String {
+    let words: Vec<&str> = code.split(['-', '_', ' ']).filter(|word| word.len() > 2).collect();
+    let rules = rules();
+    let near = |rule: &&Rule| words.iter().any(|word| rule.code.contains(*word));
+    let mut codes: Vec<&str> = rules.iter().filter(near).map(|rule| rule.code).collect();
+    if codes.is_empty() {
+        codes = rules.iter().map(|rule| rule.code).collect();
+    }
+    format!("there is no finding `{code}`; there is {}", codes.join(", "))
+}
+
+fn in_short(rule: &Rule) -> String {
+    let mut text = format!("{} ({})\n", rule.code, rule.severity);
+    wrap(&mut text, &rule.when);
+    text
+}
+
+fn explained(rule: &Rule) -> String {
+    let mut text = format!("{} ({})\n", rule.code, rule.severity);
+    for (title, words) in
+        [("Raised when", rule.when.as_str()), ("Why it matters", rule.seen), ("What to do", rule.advice)]
+    {
+        let _ = writeln!(text, "\n{title}");
+        wrap(&mut text, words);
+    }
+    text
+}
+
+/// Appends a paragraph, indented by two, in lines that fit.
+fn wrap(text: &mut String, paragraph: &str) {
+    let mut column = 0;
+    for word in paragraph.split_whitespace() {
+        let length = word.chars().count();
+        if column == 0 || column + 1 + length > WIDTH {
+            let _ = write!(text, "{}  {word}", if column == 0 { "" } else { "\n" });
+            column = 2 + length;
+        } else {
+            let _ = write!(text, " {word}");
+            column += 1 + length;
+        }
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_fits_into_eighty_columns() {
+        for rule in rules() {
+            for line in (explained(&rule) + &in_short(&rule)).lines().filter(|line| !line.contains(" (")) {
+                assert!(line.chars().count() <= WIDTH, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_code_is_met_with_those_like_it() {
+        let told = unknown("keep-alive-lost");
+        assert!(told.contains("keepalive-lost") && !told.contains("balance"), "{told}");
+        assert!(unknown("x").contains("balance"));
+    }
+}

@@ -1,0 +1,193 @@
+//! Mistakes planted for real, one gateway each, found by the whole way from traffic to report; and the verb that explains them.
+
+use crate::run::{report, run, run_directory, text};
+use crate::support::proxy::{Misbehaviour, Proxy};
+use crate::support::{Json, Scratch, hoptax, json};
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener};
+
+/// Findings that are planted here. Others may be true of the machine that the tests run on, which is never quiet.
+const PLANTED: [&str; 10] = [
+    "amplification",
+    "balance",
+    "different-work",
+    "errors",
+    "failed-checks",
+    "keepalive-lost",
+    "memory-growing",
+    "rejections-counted",
+    "unasked",
+    "upstream-not-reused",
+];
+
+/// Two ports in a row that nothing listens on.
+fn two_ports() -> [SocketAddr; 2] {
+    let listen = |port: u16| TcpListener::bind(("127.0.0.1", port));
+    for _ in 0..100 {
+        let first = listen(0).expect("a port").local_addr().expect("bound");
+        let Some(next) = first.port().checked_add(1) else { continue };
+        if let (Ok(_), Ok(second)) = (listen(first.port()), listen(next)) {
+            return [first, second.local_addr().expect("bound")];
+        }
+    }
+    panic!("no two ports in a row are free");
+}
+
+/// The planted codes of each gateway, as the report has them.
+fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
+    let cases = report["cases"].as_array().expect("cases");
+    let codes = cases.iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {
+        assert!(case["trials"].as_u64().expect("a number") > 0, "{gateway} was measured: {}", case["failed"]);
+        case["findings"].as_array().expect("codes").clone()
+    });
+    let codes = codes.map(|code| code.as_str().expect("a code").to_owned());
+    codes.filter(|code| PLANTED.contains(&code.as_str())).collect()
+}
+
+fn severity<'a>(report: &'a Json, code: &str, gateway: &str) -> &'a str {
+    let findings = report["findings"].as_array().expect("findings");
+    let of = |finding: &&Json| {
+        finding["code"] == code
+            && finding["case"].as_str().is_some_and(|case| case.starts_with(&format!("{gateway},")))
+    };
+    findings.iter().find(of).expect("raised")["severity"].as_str().expect("a severity")
+}
+
+#[test]
+fn each_mistake_is_found_where_it_was_planted_and_nowhere_else() {
+    let right = Misbehaviour::default;
+    let plants: [(&str, Misbehaviour, &[&str]); 9] = [
+        ("faithful", right(), &[]),
+        ("closes", Misbehaviour { close_clients: true, ..right() }, &["keepalive-lost"]),
+        ("http-1-0", Misbehaviour { http_10: true, ..right() }, &["keepalive-lost"]),
+        ("no-pool", Misbehaviour { fresh_upstream: true, ..right() }, &["upstream-not-reused"]),
+        ("asks-twice", Misbehaviour { duplicate_every: Some(1), ..right() }, &["amplification"]),
+        // What it keeps is the answer to the verification, which asks for the connection to be closed: that stands in it.
+        ("cached", Misbehaviour { cached: true, ..right() }, &["amplification", "keepalive-lost"]),
+        (
+            "limited",
+            Misbehaviour { limit_per_second: Some(20), ..right() },
+            &["amplification", "different-work", "failed-checks", "rejections-counted"],
+        ),
+        ("altered", Misbehaviour { alter_every: Some(3), ..right() }, &["failed-checks"]),
+        ("favours", Misbehaviour { favour_first: Some(10), ..right() }, &["balance"]),
+    ];
+    let upstreams = two_ports();
+    let proxies: Vec<(&str, Proxy)> =
+        plants.iter().map(|(label, wrong, _)| (*label, Proxy::start(&upstreams, wrong.clone()))).collect();
+    let gateways: String = proxies
+        .iter()
+        .map(|(label, proxy)| format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", proxy.url()))
+        .collect();
+    let plan = format!(
+        "name: planted
+upstream: {{ instances: 2, port: {}, body: {{ text: hello }} }}
+gateways:
+{gateways}target: {{ path: /, expect: {{ body: {{ equals: hello }} }} }}
+load: [{{ loop: closed, connections: 16, duration: 600ms }}]
+trials: 3
+warmup: 100ms
+",
+        upstreams[0].port()
+    );
+    let scratch = Scratch::new();
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let report = report(&run_directory(&scratch));
+    for (label, _, expected) in &plants {
+        let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
+        assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
+    }
+    assert_eq!(found(&report, "direct"), BTreeSet::new());
+    for (code, gateway, expected) in [
+        ("keepalive-lost", "closes", "void"),
+        ("amplification", "asks-twice", "warning"),
+        ("amplification", "cached", "void"),
+        ("different-work", "limited", "void"),
+    ] {
+        assert_eq!(severity(&report, code, gateway), expected, "{code}, {gateway}");
+    }
+    let unpinned = report["findings"].as_array().expect("findings").iter();
+    assert_eq!(unpinned.filter(|finding| finding["code"] == "unpinned-version").count(), plants.len());
+}
+
+/// A gateway that keeps something of every request is seen to grow, in the process that the plan names.
+#[test]
+fn a_leak_is_found() {
+    let upstreams = two_ports();
+    let leaky = Proxy::start(&upstreams, Misbehaviour { leak_bytes: 32 << 10, ..Misbehaviour::default() });
+    let plan = format!(
+        "name: leak
+upstream: {{ instances: 2, port: {} }}
+gateways: [{{ name: external, label: leaky, url: \"{}\", pid: {} }}]
+load: [{{ loop: closed, connections: 2, requests: 1000, duration: 20s }}]
+trials: 4
+warmup: 0s
+",
+        upstreams[0].port(),
+        leaky.url(),
+        std::process::id()
+    );
+    let scratch = Scratch::new();
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let report = report(&run_directory(&scratch));
+    assert!(found(&report, "leaky").contains("memory-growing"), "{}", report["cases"]);
+    assert!(leaky.leaked() > 100 << 20, "it leaked {}", leaky.leaked());
+}
+
+/// nginx before 1.29.7 ships without a pool of upstream connections, and speaks HTTP/1.0 to the upstream; HAProxy does neither.
+#[test]
+fn what_a_gateway_ships_is_found() {
+    let gateways = json(hoptax().args(["gateways", "--json"]));
+    let nginx =
+        gateways.as_array().expect("packs").iter().find(|pack| pack["name"] == "nginx").expect("a pack");
+    let version: Vec<u32> = nginx["version"]
+        .as_str()
+        .expect("installed")
+        .split('.')
+        .map_while(|part| part.parse().ok())
+        .collect();
+    assert!(version < vec![1, 29, 7], "this test needs an older nginx");
+    let scratch = Scratch::new();
+    let plan = "name: stock
+profile: stock
+gateways: [nginx, haproxy]
+load: [{ loop: closed, connections: 8, duration: 500ms }]
+trials: 2
+warmup: 100ms
+";
+    let output = run(&scratch, plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let report = report(&run_directory(&scratch));
+    let codes = |gateway: &str| -> BTreeSet<&str> {
+        let findings = report["findings"].as_array().expect("findings").iter();
+        let of = findings.filter(|finding| {
+            finding["case"].as_str().is_some_and(|case| case.starts_with(&format!("{gateway},")))
+                && finding["code"].as_str().expect("a code").starts_with("upstream-")
+        });
+        of.filter_map(|finding| finding["code"].as_str())
+            .filter(|code| *code != "upstream-saturated")
+            .collect()
+    };
+    assert_eq!(codes("nginx"), BTreeSet::from(["upstream-http-version", "upstream-not-reused"]));
+    assert_eq!(codes("haproxy"), BTreeSet::new());
+}
+
+#[test]
+fn the_verb_explains_findings() {
+    let all = json(hoptax().args(["findings", "--json"]));
+    let codes: Vec<&str> =
+        all.as_array().expect("rules").iter().filter_map(|rule| rule["code"].as_str()).collect();
+    for code in PLANTED {
+        assert!(codes.contains(&code), "{code}");
+    }
+    let told = hoptax().args(["findings", "balance"]).output().expect("runs");
+    let told = text(&told.stdout);
+    assert!(told.starts_with("balance (warning)") && told.contains("What to do"), "{told}");
+    assert!(!told.contains("amplification"), "{told}");
+    let wrong = hoptax().args(["findings", "keepalive"]).output().expect("runs");
+    assert_eq!(wrong.status.code(), Some(2));
+    let told = text(&wrong.stderr);
+    assert!(told.contains("there is no finding `keepalive`") && told.contains("keepalive-lost"), "{told}");
+}
