@@ -200,6 +200,7 @@ impl Run<'_> {
             environment: self.environment.clone(),
             host_at_start: None,
             host_at_end: None,
+            link: None,
             started_unix_ns: clock::unix(),
             ended: None,
         }
@@ -213,6 +214,7 @@ fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord
         version: None,
         workers,
         settings: Vec::new(),
+        counters: Vec::new(),
         rendered: std::collections::BTreeMap::new(),
         failed: None,
     }
@@ -347,7 +349,7 @@ impl Flow<'_> {
 
     /// One trial; `None` if a signal came before it could say anything.
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) -> Option<TrialRecord> {
-        let service = match slot.contender {
+        let mut service = match slot.contender {
             Contender::Direct(_) => None,
             Contender::Gateway(index) => match self.take(index) {
                 Ok(service) => Some((index, service)),
@@ -359,8 +361,10 @@ impl Flow<'_> {
             None => (None, None),
         };
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
+        let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
         let mut trial = self.load(number, slot, label, addresses, watched);
-        if let Some((index, service)) = service {
+        if let Some((index, mut service)) = service {
+            trial::note_observed(&mut trial, &before, &service.observe());
             let death = self.put_back(index, service);
             trial.failed = explained(trial.failed, death);
         }
@@ -429,5 +433,6 @@ fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
     contender.version.clone_from(&facts.version);
     contender.workers = facts.workers.or(contender.workers);
     contender.settings.clone_from(&facts.settings);
+    contender.counters.clone_from(&facts.counters);
     contender.rendered.clone_from(&facts.rendered);
 }

@@ -13,9 +13,9 @@ const MARGIN: u32 = 10;
 /// What was taken in `[from, to)` and a second around it. Where nothing was sampled, nothing is known to have been taken.
 pub(super) fn stolen(timeline: &Timeline, from: u64, to: u64) -> Stolen {
     let margin = u64::from(MARGIN) * WINDOW_NS;
-    let before = (0..u64::from(MARGIN)).rev().map(|index| {
-        (from.saturating_sub((index + 1) * WINDOW_NS), from.saturating_sub(index * WINDOW_NS))
-    });
+    let before = (0..u64::from(MARGIN))
+        .rev()
+        .map(|index| (from.saturating_sub((index + 1) * WINDOW_NS), from.saturating_sub(index * WINDOW_NS)));
     let spans: Vec<(u64, u64)> =
         before.chain(windows(from, to)).chain(windows(to, to.saturating_add(margin))).collect();
     let cpus = timeline.samples.iter().map(|sample| sample.steal_by_cpu.len()).min().unwrap_or(0);
@@ -52,8 +52,13 @@ mod tests {
 
     #[test]
     fn each_cpu_has_its_own_list_and_those_left_alone_have_none() {
-        let timeline =
-            timeline(&[(2000, [0, 70]), (2100, [0, 70]), (2200, [10, 70]), (2300, [40, 70]), (2400, [40, 70])]);
+        let timeline = timeline(&[
+            (2000, [0, 70]),
+            (2100, [0, 70]),
+            (2200, [10, 70]),
+            (2300, [40, 70]),
+            (2400, [40, 70]),
+        ]);
         let stolen = stolen(&timeline, 2000 * MS, 2300 * MS);
         assert_eq!((stolen.before, stolen.after), (MARGIN, MARGIN));
         assert_eq!(stolen.ns_by_cpu.keys().copied().collect::<Vec<_>>(), [0]);
@@ -86,6 +91,9 @@ mod tests {
         // Each CPU's count is cut to whole ticks; the total is cut once.
         let tick = 1_000_000_000 / procfs::ticks_per_second();
         let sum: u64 = by_cpu.iter().sum();
-        assert!(sum <= total.steal && total.steal - sum <= tick * by_cpu.len() as u64, "{total:?} {by_cpu:?}");
+        assert!(
+            sum <= total.steal && total.steal - sum <= tick * by_cpu.len() as u64,
+            "{total:?} {by_cpu:?}"
+        );
     }
 }

@@ -1,15 +1,23 @@
 //! Findings: the mistakes that a run is examined for. One file per finding: its code, its rule, its evidence, its
 //! advice, its tests.
 
+mod bandwidth_bound;
 mod connections_short;
 mod errors;
 mod failed_checks;
 mod few_samples;
 mod generator_saturated;
+mod hidden_limit;
 mod host_noisy;
+mod listen_overflow;
+mod logging_unequal;
 mod not_distinguishable;
+mod ports_exhausted;
 mod rate_missed;
 mod rejections_counted;
+mod shared_cpus;
+mod throttled;
+mod workers_unequal;
 
 use super::case::Case;
 use super::noise::NoiseFloor;
@@ -90,6 +98,14 @@ pub fn all() -> Vec<Check> {
         rate_missed::check,
         generator_saturated::check,
         host_noisy::check,
+        shared_cpus::check,
+        throttled::check,
+        listen_overflow::check,
+        ports_exhausted::check,
+        hidden_limit::check,
+        workers_unequal::check,
+        logging_unequal::check,
+        bandwidth_bound::check,
         few_samples::check,
         not_distinguishable::check,
     ]
