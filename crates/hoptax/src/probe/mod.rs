@@ -3,6 +3,7 @@
 //! A [`Sampler`] looks at everything every 100 ms, in step with the generator's windows; a [`Timeline`] turns what it saw
 //! into figures over exactly the measured time.
 
+pub mod bandwidth;
 mod cgroup;
 mod environment;
 mod host;

@@ -4,8 +4,9 @@ use super::trial::{Usage, WatchedRoles};
 use super::{Loaded, Traffic};
 use crate::lab::Watched;
 use crate::lab::verify::{self, Requests};
+use crate::probe::bandwidth::{self, Asked, LARGEST};
 use crate::probe::{NetworkCounters, Sampler, Seen, Timeline, network};
-use crate::record::{Failure, HostUsage, RoleUsage, Stage};
+use crate::record::{Failure, HostUsage, Link, RoleUsage, Stage};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine};
 use hoptax_load::spec::{LoadSpec, Timeouts};
@@ -23,6 +24,9 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 /// What a generator gets beyond the times that its spec names, for starting and for writing its record.
 const SLACK_NS: u64 = 20 * clock::SECOND;
+
+/// For how long the loopback is measured, once per run, where bodies are large.
+const LINK_TIME: Duration = Duration::from_millis(300);
 
 /// The generator is this same program, started anew for each trial.
 #[derive(Debug)]
@@ -61,6 +65,14 @@ impl Traffic for LocalTraffic {
         gateway: SocketAddr,
     ) -> Result<(), Failure> {
         verify::verify(direct, gateway, requests, timeout)
+    }
+
+    fn link(&mut self, message_bytes: u64) -> Option<Link> {
+        let message_bytes = message_bytes.min(LARGEST);
+        let asked = Asked { message_bytes, echo: false, duration: LINK_TIME };
+        // Without it one finding is not looked for; that is no reason not to measure.
+        let measured = bandwidth::measure_loopback(&asked).ok()?;
+        Some(Link { message_bytes, bytes_per_second: measured.bytes_per_second })
     }
 
     fn load(
