@@ -97,7 +97,7 @@ fn listen(typed: &str) -> anyhow::Result<Exit> {
 
 /// Mean over the repeats with its interval.
 fn estimate(all: &[Measured], of: fn(&Measured) -> f64) -> Option<Estimate> {
-    of_mean(&all.iter().map(of).collect::<Vec<f64>>())
+    of_mean(&all.iter().map(of).collect::<Vec<f64>>()).map(|rate| rate.at_least(0.0))
 }
 
 fn document(where_to: &str, asked: &Asked, all: &[Measured]) -> serde_json::Value {

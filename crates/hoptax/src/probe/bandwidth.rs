@@ -174,7 +174,7 @@ mod tests {
     fn what_was_sent_arrives_in_whole_messages_one_way_and_back() {
         for echo in [false, true] {
             let measured = measure_loopback(&asked(100_000, echo)).expect("measured");
-            assert!(measured.bytes > 0 && measured.bytes % 100_000 == 0, "{measured:?}");
+            assert!(measured.bytes > 0 && measured.bytes.is_multiple_of(100_000), "{measured:?}");
             assert!(
                 (measured.bytes_per_second * measured.seconds / measured.bytes as f64 - 1.0).abs() < 1e-9
             );

@@ -7,6 +7,7 @@ use crate::lab::Watched;
 use hoptax_load::clock;
 use hoptax_load::record::WINDOW_NS;
 use procfs::{Current as _, LoadAverage};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -72,7 +73,7 @@ impl Sampler {
 fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>) -> (Timeline, Seen) {
     let mut timeline = Timeline::default();
     let mut seen = Seen::default();
-    let mut begun: Option<Vec<ThreadTimes>> = None;
+    let mut watch: Vec<ThreadWatch> = Vec::new();
     let mut looks: u32 = 0;
     let mut due = clock::now();
     loop {
@@ -98,23 +99,42 @@ fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>) -> (Timeline, Seen) {
             seen.time_wait_max = seen.time_wait_max.max(time_wait());
         }
         timeline.samples.push(look(&mut trees, close));
+        let at_ns = clock::now();
         match order {
-            Some(Order::Align(_)) => begun = Some(threads_of(&trees)),
+            Some(Order::Align(_)) => {
+                watch = trees.iter().map(|tree| ThreadWatch::begin(tree.threads(at_ns))).collect();
+            }
             Some(Order::Look) => {
                 seen.load_average = LoadAverage::current().ok().map(|load| f64::from(load.one));
-                let ended = threads_of(&trees);
-                let pairs = begun.iter().flatten().zip(&ended);
-                seen.threads =
-                    pairs.map(|(from, to)| threads::between(from, to, threads::affinity)).collect();
+                let ended = watch.iter_mut().zip(&trees);
+                seen.threads = ended.map(|(watch, tree)| watch.end(tree.threads(at_ns))).collect();
             }
-            None => {}
+            None => {
+                let few = watch.iter_mut().zip(&trees).filter(|(watch, _)| watch.latest.are_few());
+                few.for_each(|(watch, tree)| watch.latest.update(tree.threads(at_ns)));
+            }
         }
     }
 }
 
-fn threads_of(trees: &[Tree]) -> Vec<ThreadTimes> {
-    let now = clock::now();
-    trees.iter().map(|tree| tree.threads(now)).collect()
+/// The threads of one tree from the beginning of the measured time on.
+struct ThreadWatch {
+    begun: ThreadTimes,
+    latest: ThreadTimes,
+    /// Where each could run at the beginning: one that has ended cannot be asked any more.
+    cpus: BTreeMap<i32, Vec<u32>>,
+}
+
+impl ThreadWatch {
+    fn begin(times: ThreadTimes) -> Self {
+        Self { cpus: times.affinities(), latest: times.clone(), begun: times }
+    }
+
+    fn end(&mut self, times: ThreadTimes) -> Threads {
+        self.latest.update(times);
+        let cpus = |tid| self.cpus.get(&tid).cloned().unwrap_or_else(|| threads::affinity(tid));
+        threads::between(&self.begun, &self.latest, cpus)
+    }
 }
 
 fn look(trees: &mut [Tree], close: bool) -> Sample {

@@ -55,7 +55,7 @@ fn limits_of_gateways_that_were_hit_are_found_and_others_are_not() {
     );
     let plan = "name: limits
 gateways: [tight-envoy, tight-nginx, envoy, nginx, haproxy]
-load: { loop: closed, connections: 24, duration: 600ms }
+load: [{ loop: closed, connections: 24, duration: 600ms }]
 trials: 1
 warmup: 100ms
 upstream: { delay: 2ms }
@@ -101,7 +101,7 @@ fn a_gateway_that_logs_where_another_does_not_is_found() {
         ],
     );
     let load =
-        "load: { loop: closed, connections: 4, requests: 4000, duration: 30s }\ntrials: 1\nwarmup: 0s\n";
+        "load: [{ loop: closed, connections: 4, requests: 4000, duration: 30s }]\ntrials: 1\nwarmup: 0s\n";
     let packs = packs.to_str().expect("text");
     let plan = format!("name: logs\ngateways: [nginx, chatty, hop-l7]\n{load}");
     run(&scratch, &plan, &["--accept-void", "--packs", packs]);
@@ -159,7 +159,7 @@ fn a_cpu_limit_that_holds_back_is_found() {
         }
     };
     let scratch = Scratch::new();
-    let plan = "name: limited\ngateways: [hop-l7]\nload: { loop: closed, connections: 8, duration: 1s }\n\
+    let plan = "name: limited\ngateways: [hop-l7]\nload: [{ loop: closed, connections: 8, duration: 1s }]\n\
                 trials: 1\nwarmup: 0s\ntimeout: 30s\n";
     let plan = scratch.file("plan.yaml", plan);
     let output = Command::new("sh")
@@ -183,7 +183,7 @@ fn a_cpu_limit_that_holds_back_is_found() {
 fn every_trial_tells_what_the_probes_saw() {
     let scratch = Scratch::new();
     let plan = "name: seen\nupstream: { body: 64KiB }\ngateways: [hop-l7]\n\
-                load: { loop: closed, connections: 2, duration: 500ms }\ntrials: 1\nwarmup: 0s\n";
+                load: [{ loop: closed, connections: 2, duration: 500ms }]\ntrials: 1\nwarmup: 0s\n";
     run(&scratch, plan, &["--accept-void"]);
     let directory = run_directory(&scratch);
     for trial in trials(&directory) {

@@ -98,7 +98,9 @@ mod tests {
 
     fn found(logs: &[(&str, u64)]) -> Vec<Finding> {
         let mut run = Run::closed(1);
-        logs.iter().for_each(|(gateway, bytes)| drop(run.push(logged(gateway, *bytes))));
+        for (gateway, bytes) in logs {
+            run.push(logged(gateway, *bytes));
+        }
         raised(&run, CODE)
     }
 
