@@ -16,12 +16,12 @@ pub use trial::{Usage, WatchedRoles, load_spec};
 
 use crate::lab::verify::Requests;
 use crate::lab::{Driver, Facts, Service, Watched};
-use crate::plan::{Gateway, GatewayKind, HopKind, Plan};
+use crate::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
 use crate::probe::fitness::Moment;
 use crate::record::dir::{DirError, RunDir};
 use crate::record::{
-    Contender as ContenderRecord, DIRECT, Ended, Environment, Failure, HostLook, RunRecord, SCHEMA, Stage,
-    TrialRecord,
+    Contender as ContenderRecord, DIRECT, Ended, Environment, Failure, HostLook, Link, RunRecord, SCHEMA,
+    Stage, TrialRecord,
 };
 use crate::schedule::{self, Contender, Director, Slot};
 use hoptax_load::clock;
@@ -30,6 +30,10 @@ use hoptax_load::spec::LoadSpec;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Bodies from this size on make a run measure what the loopback carries. Below it a request costs more than its bytes: at
+/// 64 KiB a loopback of a few GB/s takes some 20 µs for them, about what a gateway takes for a request.
+const HEAVY: u64 = 64 << 10;
 
 /// Sends traffic and watches what it costs.
 pub trait Traffic {
@@ -44,6 +48,12 @@ pub trait Traffic {
         direct: SocketAddr,
         gateway: SocketAddr,
     ) -> Result<(), Failure>;
+
+    /// What the loopback carries in messages of this size; `None` where it is not measured.
+    fn link(&mut self, message_bytes: u64) -> Option<Link> {
+        let _ = message_bytes;
+        None
+    }
 
     /// One trial's load, while `watched` (the upstream, then the gateway, as far as they are there) is sampled.
     fn load(
@@ -158,6 +168,7 @@ impl Run<'_> {
             }
         };
         record.contenders[0].version = flow.upstream.facts().version.clone();
+        record.link = self.heaviest_body().and_then(|bytes| flow.traffic.link(bytes));
         flow.start_gateways(&mut record);
         dir.write_run(&record)?;
 
@@ -180,6 +191,20 @@ impl Run<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// The largest body that is sent or answered, where that is large enough for the link to matter.
+    fn heaviest_body(&self) -> Option<u64> {
+        let sent = self.contents.bodies.iter().map(|body| body.len() as u64).max();
+        let answered = match &self.plan.upstream {
+            Upstream::BuiltIn(BuiltInUpstream { body: Body::Size(bytes), .. }) => Some(*bytes),
+            Upstream::BuiltIn(BuiltInUpstream { body: Body::Text(text), .. }) => Some(text.len() as u64),
+            Upstream::BuiltIn(BuiltInUpstream { body: Body::File(path), .. }) => {
+                std::fs::metadata(path).ok().map(|metadata| metadata.len())
+            }
+            Upstream::Running { .. } => None,
+        };
+        sent.max(answered).filter(|&bytes| bytes >= HEAVY)
     }
 
     fn is_interrupted(&self) -> bool {
@@ -211,6 +236,7 @@ impl Run<'_> {
             environment: self.environment.clone(),
             host_at_start: (self.look)(Moment::Start),
             host_at_end: None,
+            link: None,
             started_unix_ns: clock::unix(),
             ended: None,
         }
@@ -224,6 +250,7 @@ fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord
         version: None,
         workers,
         settings: Vec::new(),
+        counters: Vec::new(),
         rendered: std::collections::BTreeMap::new(),
         failed: None,
     }
@@ -361,7 +388,7 @@ impl Flow<'_> {
 
     /// One trial; `None` if a signal came before it could say anything.
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) -> Option<TrialRecord> {
-        let service = match slot.contender {
+        let mut service = match slot.contender {
             Contender::Direct(_) => None,
             Contender::Gateway(index) => match self.take(index) {
                 Ok(service) => Some((index, service)),
@@ -373,8 +400,10 @@ impl Flow<'_> {
             None => (None, None),
         };
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
+        let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
         let mut trial = self.load(number, slot, label, addresses, watched);
-        if let Some((index, service)) = service {
+        if let Some((index, mut service)) = service {
+            trial::note_observed(&mut trial, &before, &service.observe());
             let death = self.put_back(index, service);
             trial.failed = explained(trial.failed, death);
         }
@@ -443,5 +472,6 @@ fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
     contender.version.clone_from(&facts.version);
     contender.workers = facts.workers.or(contender.workers);
     contender.settings.clone_from(&facts.settings);
+    contender.counters.clone_from(&facts.counters);
     contender.rendered.clone_from(&facts.rendered);
 }

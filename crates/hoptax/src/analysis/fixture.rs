@@ -105,6 +105,7 @@ impl Run {
                 version: Some("1.2.3".into()),
                 workers: Some(1),
                 settings: Vec::new(),
+                counters: Vec::new(),
                 rendered: BTreeMap::new(),
                 failed,
             });
@@ -618,6 +619,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         },
         host_at_start: None,
         host_at_end: None,
+        link: None,
         started_unix_ns: 1_790_000_000 * SECOND,
         ended: Some(Ended { unix_ns: 1_790_000_060 * SECOND, interrupted: false, failed: None }),
     }

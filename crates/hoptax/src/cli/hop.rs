@@ -110,7 +110,8 @@ impl Args {
     }
 }
 
-fn resolve(option: &str, typed: &str) -> Result<SocketAddr, BadInput> {
+/// The address that was typed as `HOST:PORT`.
+pub(super) fn resolve(option: &str, typed: &str) -> Result<SocketAddr, BadInput> {
     let wrong = |why: &dyn std::fmt::Display| {
         BadInput(format!("{option} {typed}: {why}; write it as HOST:PORT, such as 127.0.0.1:8080"))
     };

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
 
+mod bandwidth;
 mod check;
 mod compare;
 mod doctor;
@@ -44,6 +45,7 @@ enum Verb {
     Render(render::Args),
     Upstream(upstream::Args),
     Hop(hop::Args),
+    Bandwidth(bandwidth::Args),
     Schema(schema::Args),
     #[command(hide = true)]
     Guard(guard::Args),
@@ -99,6 +101,7 @@ pub fn main() -> ExitCode {
         Verb::Render(args) => args.run(),
         Verb::Upstream(args) => args.run(),
         Verb::Hop(args) => args.run(),
+        Verb::Bandwidth(args) => args.run(),
         Verb::Schema(args) => args.run(),
         Verb::Guard(args) => args.run(),
     };

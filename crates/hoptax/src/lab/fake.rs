@@ -1,7 +1,7 @@
 //! A lab without a world, for tests of the flow: services that are scripted, and a log of what was asked of them.
 
 use super::ledger::Ledger;
-use super::{Driver, Facts, Service, Watched};
+use super::{Driver, Facts, Observed, Service, Watched};
 use crate::plan::{
     AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, Plan, Profile, Target, Timeouts,
     Upstream,
@@ -29,6 +29,8 @@ pub struct Script {
     /// What its ledger tells, one answer after the other, the last for ever; `Err` for one that cannot be asked.
     /// Empty: it keeps none.
     pub ledgers: Vec<Result<Ledger, String>>,
+    /// What it tells of itself, one look after the other, and nothing after the last.
+    pub observed: Vec<Observed>,
 }
 
 /// Starts scripted services.
@@ -69,6 +71,7 @@ impl FakeDriver {
             dies_at_check: script.dies_at_check,
             checks: 0,
             ledgers: RefCell::new(script.ledgers.into()),
+            observed: script.observed.into(),
             stopped: false,
             log: Rc::clone(&self.log),
         }))
@@ -94,6 +97,7 @@ struct FakeService {
     dies_at_check: Option<usize>,
     checks: usize,
     ledgers: RefCell<VecDeque<Result<Ledger, String>>>,
+    observed: VecDeque<Observed>,
     stopped: bool,
     log: Rc<RefCell<Vec<String>>>,
 }
@@ -125,6 +129,10 @@ impl Service for FakeService {
             self.note("ledger");
             answer.map_err(|message| anyhow::anyhow!(message))
         })
+    }
+
+    fn observe(&mut self) -> Observed {
+        self.observed.pop_front().unwrap_or_default()
     }
 
     fn check(&mut self) -> Result<(), Failure> {

@@ -54,6 +54,13 @@ pub fn tail(path: &Path, lines: usize) -> Vec<String> {
     all[all.len().saturating_sub(lines)..].iter().map(ToString::to_string).collect()
 }
 
+/// Bytes of all files in `directory`, access logs included; none where it cannot be read.
+pub fn bytes(directory: &Path) -> u64 {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = files.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file);
+    sizes.map(|metadata| metadata.len()).sum()
+}
+
 /// Whether a service said that its port is taken: then other ports are worth a try.
 pub fn tells_of_taken_port(tails: &str) -> bool {
     let tails = tails.to_ascii_lowercase();
@@ -79,6 +86,7 @@ mod tests {
         write("access.log", "GET /\n");
         write("notes.txt", "no log\n");
 
+        assert_eq!(bytes(directory.path()), many.len() as u64 + 11 + 6 + 7, "all files, access logs too");
         let text = tails(directory.path());
 
         let lines: Vec<&str> = text.lines().collect();

@@ -4,7 +4,7 @@
 //! traits of this file; a fake driver stands in for the world in its tests.
 
 use crate::plan::Gateway;
-use crate::record::{Failure, Setting};
+use crate::record::{Counter, Failure, Setting};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -46,6 +46,11 @@ pub trait Service {
         None
     }
 
+    /// Its logs and counters, before and after a trial.
+    fn observe(&mut self) -> Observed {
+        Observed::default()
+    }
+
     /// Whether it is still there.
     ///
     /// # Errors
@@ -75,10 +80,22 @@ pub struct Facts {
     pub workers: Option<u32>,
     /// Settings that differ from what it ships.
     pub settings: Vec<Setting>,
+    /// The counters that [`Service::observe`] reads.
+    pub counters: Vec<Counter>,
     /// Digest of each rendered file, by its name.
     pub rendered: BTreeMap<String, String>,
 }
 
+/// What a service tells of itself at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observed {
+    /// Bytes in its logs; absent where they are not ours.
+    pub log_bytes: Option<u64>,
+    /// Its own counters, as far as they could be read.
+    pub counters: BTreeMap<String, f64>,
+}
+
+pub mod counters;
 pub mod cpus;
 pub mod descriptors;
 pub mod fake;

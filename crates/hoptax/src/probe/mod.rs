@@ -3,16 +3,23 @@
 //! A [`Sampler`] looks at everything every 100 ms, in step with the generator's windows; a [`Timeline`] turns what it saw
 //! into figures over exactly the measured time.
 
+pub mod bandwidth;
+mod cgroup;
 mod environment;
 pub mod fitness;
 mod host;
+pub mod network;
 mod sampler;
 mod steal;
+mod threads;
 mod timeline;
 mod tree;
 
+pub use cgroup::{Limited, Mounts};
 pub use environment::environment;
 pub use host::HostTimes;
-pub use sampler::Sampler;
+pub use network::NetworkCounters;
+pub use sampler::{Sampler, Seen};
+pub use threads::Threads;
 pub use timeline::{Sample, Timeline, TreeSample};
 pub use tree::Tree;

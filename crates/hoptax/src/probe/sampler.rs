@@ -1,9 +1,13 @@
 //! The thread that looks at everything every 100 ms while a trial runs.
 
+use super::network::time_wait;
+use super::threads::{self, ThreadTimes, Threads};
 use super::{HostTimes, Sample, Timeline, Tree};
 use crate::lab::Watched;
 use hoptax_load::clock;
 use hoptax_load::record::WINDOW_NS;
+use procfs::{Current as _, LoadAverage};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -15,7 +19,19 @@ const LOOKS_PER_SCAN: u32 = 10;
 #[derive(Debug)]
 pub struct Sampler {
     orders: Sender<Order>,
-    thread: JoinHandle<Timeline>,
+    thread: JoinHandle<(Timeline, Seen)>,
+}
+
+/// What is looked at now and then, and not at every look.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seen {
+    /// What the threads of each tree did over the measured time, in the order given to the sampler; empty where it was not
+    /// told when that began.
+    pub threads: Vec<Threads>,
+    /// Most sockets in TIME_WAIT seen at once.
+    pub time_wait_max: u64,
+    /// The one-minute load average when the measured time ended.
+    pub load_average: Option<f64>,
 }
 
 enum Order {
@@ -44,42 +60,80 @@ impl Sampler {
         let _ = self.orders.send(Order::Look);
     }
 
-    /// Looks once more and returns what was seen.
+    /// Looks once more and returns what was seen: at every look, and now and then.
     ///
     /// # Panics
     /// If the sampling thread did, which is a defect of ours.
-    pub fn finish(self) -> Timeline {
+    pub fn finish(self) -> (Timeline, Seen) {
         drop(self.orders);
         self.thread.join().expect("the sampler does not panic")
     }
 }
 
-fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>) -> Timeline {
+fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>) -> (Timeline, Seen) {
     let mut timeline = Timeline::default();
+    let mut seen = Seen::default();
+    let mut watch: Vec<ThreadWatch> = Vec::new();
     let mut looks: u32 = 0;
     let mut due = clock::now();
     loop {
         let wait = Duration::from_nanos(due.saturating_sub(clock::now()));
-        let close = match inbox.recv_timeout(wait) {
-            Ok(Order::Align(start)) => {
-                due = next_in_step(start, clock::now());
-                true
-            }
-            Ok(Order::Look) => true,
-            Err(RecvTimeoutError::Timeout) => {
-                due = next_in_step(due, clock::now());
-                false
-            }
+        let order = match inbox.recv_timeout(wait) {
+            Ok(order) => Some(order),
+            Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 timeline.samples.push(look(&mut trees, true));
-                return timeline;
+                seen.time_wait_max = seen.time_wait_max.max(time_wait());
+                return (timeline, seen);
             }
         };
+        due = match order {
+            Some(Order::Align(start)) => next_in_step(start, clock::now()),
+            Some(Order::Look) => due,
+            None => next_in_step(due, clock::now()),
+        };
         looks += 1;
+        let close = order.is_some();
         if close || looks.is_multiple_of(LOOKS_PER_SCAN) {
             trees.iter_mut().for_each(Tree::rescan);
+            seen.time_wait_max = seen.time_wait_max.max(time_wait());
         }
         timeline.samples.push(look(&mut trees, close));
+        let at_ns = clock::now();
+        match order {
+            Some(Order::Align(_)) => {
+                watch = trees.iter().map(|tree| ThreadWatch::begin(tree.threads(at_ns))).collect();
+            }
+            Some(Order::Look) => {
+                seen.load_average = LoadAverage::current().ok().map(|load| f64::from(load.one));
+                let ended = watch.iter_mut().zip(&trees);
+                seen.threads = ended.map(|(watch, tree)| watch.end(tree.threads(at_ns))).collect();
+            }
+            None => {
+                let few = watch.iter_mut().zip(&trees).filter(|(watch, _)| watch.latest.are_few());
+                few.for_each(|(watch, tree)| watch.latest.update(tree.threads(at_ns)));
+            }
+        }
+    }
+}
+
+/// The threads of one tree from the beginning of the measured time on.
+struct ThreadWatch {
+    begun: ThreadTimes,
+    latest: ThreadTimes,
+    /// Where each could run at the beginning: one that has ended cannot be asked any more.
+    cpus: BTreeMap<i32, Vec<u32>>,
+}
+
+impl ThreadWatch {
+    fn begin(times: ThreadTimes) -> Self {
+        Self { cpus: times.affinities(), latest: times.clone(), begun: times }
+    }
+
+    fn end(&mut self, times: ThreadTimes) -> Threads {
+        self.latest.update(times);
+        let cpus = |tid| self.cpus.get(&tid).cloned().unwrap_or_else(|| threads::affinity(tid));
+        threads::between(&self.begun, &self.latest, cpus)
     }
 }
 
@@ -117,11 +171,15 @@ mod tests {
             busy = busy.wrapping_add(clock::now());
         }
         sampler.look();
-        let timeline = sampler.finish();
+        let (timeline, seen) = sampler.finish();
         let to = clock::now();
         assert!(busy > 0);
         let usage = timeline.usage(0, from, to).expect("more than one look");
         assert!(usage.cpu_ns > 0 && usage.rss_bytes_max > 1_000_000 && usage.threads > 0, "{usage:?}");
+        assert!(seen.threads[0].busy >= 1 && !seen.threads[0].cpus_allowed.is_empty(), "{seen:?}");
+        assert_eq!(usage.rss_bytes_by_window.len(), usage.cpu_ns_by_window.len());
+        assert!(usage.rss_bytes_by_window.iter().all(|&bytes| bytes > 1_000_000), "{usage:?}");
+        assert!(seen.load_average.is_some_and(|load| load >= 0.0), "{seen:?}");
         let host = timeline.host(from, to);
         assert!(host.steal + host.foreign + host.idle <= 1.0 + 1e-9, "{host:?}");
     }

@@ -17,6 +17,8 @@ pub struct TreeSample {
     pub processes: u32,
     /// Threads; 0 where it was not looked at closely.
     pub threads: u32,
+    /// Time for which a CPU limit of its cgroups held it back so far, nanoseconds; absent where there is no limit.
+    pub throttled_ns: Option<u64>,
 }
 
 /// One look at everything.
@@ -64,10 +66,30 @@ impl Timeline {
             rss_bytes_max: inside.clone().map(|tree| tree.rss_bytes).max().unwrap_or(0),
             pss_bytes_max: inside.filter_map(|tree| tree.pss_bytes).max(),
             cpu_ns_by_window: windows(from, to).map(|(from, to)| cpu(to).saturating_sub(cpu(from))).collect(),
-            rss_bytes_by_window: Vec::new(),
-            throttled_ns: None,
+            rss_bytes_by_window: windows(from, to)
+                .map(|(_, end)| self.nearest(end).trees[index].rss_bytes)
+                .collect(),
+            throttled_ns: self.throttled(index, from, to),
             cpus_allowed: Vec::new(),
+            busy_threads: None,
         })
+    }
+
+    /// How long a CPU limit held tree `index` back in `[from, to)`; `None` where there was no limit.
+    fn throttled(&self, index: usize, from: u64, to: u64) -> Option<u64> {
+        self.around(from, to).iter().rev().find_map(|sample| sample.trees[index].throttled_ns)?;
+        // Until its limit was found it was not held back by it, as far as can be told: the count begins where it was.
+        let first = self.samples.iter().find_map(|sample| sample.trees[index].throttled_ns)?;
+        let at = |moment| self.value_at(moment, |sample| sample.trees[index].throttled_ns.unwrap_or(first));
+        Some(at(to).saturating_sub(at(from)))
+    }
+
+    /// The sample nearest to a moment.
+    fn nearest(&self, at: u64) -> &Sample {
+        let next = self.samples.partition_point(|sample| sample.at_ns < at).min(self.samples.len() - 1);
+        let before = next.saturating_sub(1);
+        let distance = |index: usize| self.samples[index].at_ns.abs_diff(at);
+        &self.samples[if distance(before) < distance(next) { before } else { next }]
     }
 
     /// What the host did in `[from, to)`. Everything busy that is neither a watched tree nor
@@ -160,6 +182,21 @@ mod tests {
         let usage = timeline.usage(0, 0, 250 * MS).expect("enough samples");
         assert_eq!(usage.cpu_ns_by_window, [40 * MS, 20 * MS, 0]);
         assert_eq!(usage.cpu_ns, 60 * MS);
+    }
+
+    #[test]
+    fn memory_is_told_at_the_end_of_each_window_and_throttling_within_the_measured_time() {
+        let mut timeline =
+            Timeline { samples: vec![sample(0, 0, 0, 0), sample(101, 0, 0, 0), sample(199, 0, 0, 0)] };
+        assert_eq!(timeline.usage(0, 0, 200 * MS).expect("samples").throttled_ns, None, "there is no limit");
+        // The limit was found at the second look.
+        timeline.samples[1].trees[0].throttled_ns = Some(500);
+        timeline.samples[2].trees[0].throttled_ns = Some(1_480);
+        let usage = timeline.usage(0, 0, 150 * MS).expect("samples");
+        assert_eq!(usage.throttled_ns, Some(490), "half of what came between the second and the third");
+        let usage = timeline.usage(0, 0, 200 * MS).expect("samples");
+        assert_eq!(usage.rss_bytes_by_window, [101, 199], "the looks nearest to the ends");
+        assert_eq!(usage.throttled_ns, Some(980));
     }
 
     #[test]

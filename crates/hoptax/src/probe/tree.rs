@@ -1,6 +1,7 @@
 //! CPU time and memory of a process and everything that descends from it.
 
-use super::TreeSample;
+use super::threads::ThreadTimes;
+use super::{Limited, Mounts, TreeSample};
 use crate::lab::Watched;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
@@ -17,12 +18,21 @@ pub struct Tree {
     /// CPU time by process, of all that were ever seen.
     cpu_ns: BTreeMap<i32, u64>,
     alive: BTreeSet<i32>,
+    mounts: Mounts,
+    /// Cgroups with a CPU limit that its processes are in.
+    limits: BTreeSet<Limited>,
 }
 
 impl Tree {
     /// Finds the members of the tree.
     pub fn new(watched: Watched) -> Self {
-        let mut tree = Self { watched, cpu_ns: BTreeMap::new(), alive: BTreeSet::new() };
+        let mut tree = Self {
+            watched,
+            cpu_ns: BTreeMap::new(),
+            alive: BTreeSet::new(),
+            mounts: Mounts::find(),
+            limits: BTreeSet::new(),
+        };
         tree.rescan();
         tree
     }
@@ -40,6 +50,13 @@ impl Tree {
         if self.watched.include_root {
             self.alive.insert(root);
         }
+        // Processes of a service mostly share a cgroup; one that has gone leaves its limit behind, which then stands still.
+        self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
+    }
+
+    /// CPU time by thread now.
+    pub(super) fn threads(&self, at_ns: u64) -> ThreadTimes {
+        ThreadTimes::now(at_ns, &self.alive)
     }
 
     /// CPU time and resident memory now.
@@ -53,6 +70,8 @@ impl Tree {
         });
         sample.cpu_ns = self.cpu_ns.values().sum();
         sample.processes = self.alive.len() as u32;
+        // Of limits one above the other the tightest holds back; adding them up would count its time twice.
+        sample.throttled_ns = self.limits.iter().filter_map(Limited::throttled_ns).max();
         sample
     }
 

@@ -49,6 +49,9 @@ pub struct RunRecord {
     /// The same look after the last trial; absent while it runs, and in older runs.
     #[serde(default)]
     pub host_at_end: Option<HostLook>,
+    /// What the loopback carries, where bodies are large enough for that to matter; absent in older runs.
+    #[serde(default)]
+    pub link: Option<Link>,
     /// Start, Unix nanoseconds.
     pub started_unix_ns: u64,
     /// How the run ended; absent while it runs, and for ever if it was killed.
@@ -80,10 +83,35 @@ pub struct Contender {
     pub workers: Option<u32>,
     /// Settings that differ from what the gateway ships, with the reason: taken from the pack.
     pub settings: Vec<Setting>,
+    /// The gateway's own counters that are read around each trial; empty in older runs.
+    #[serde(default)]
+    pub counters: Vec<Counter>,
     /// Digest of each rendered file, by its name: equal digests are equal configurations.
     pub rendered: BTreeMap<String, String>,
     /// Why it takes no part: not installed, did not start, answered wrong. Its cases are then reported as failed.
     pub failed: Option<Failure>,
+}
+
+/// A counter that a pack names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    /// Name, as in [`TrialRecord::gateway_counters`].
+    pub name: String,
+    /// What it counts.
+    pub meaning: String,
+    /// Whether it grows when a limit was hit.
+    pub overflow: bool,
+    /// The setting that lifts the limit, or what else to do; absent where the pack does not say.
+    pub advice: Option<String>,
+}
+
+/// What the loopback carries between two processes of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// Bytes of a message.
+    pub message_bytes: u64,
+    /// Bytes per second in one direction, one connection.
+    pub bytes_per_second: f64,
 }
 
 /// A setting that differs from what the gateway ships.
@@ -310,9 +338,13 @@ pub struct RoleUsage {
     /// Time for which the cgroup's CPU limit held it back, nanoseconds; absent where there is no limit or it cannot be told.
     #[serde(default)]
     pub throttled_ns: Option<u64>,
-    /// CPUs that its threads may run on; empty where it cannot be told.
+    /// CPUs that its threads may run on, those left out that hardly work; empty where it cannot be told.
     #[serde(default)]
     pub cpus_allowed: Vec<u32>,
+    /// Threads that worked, over all its processes: those that were on a CPU for 2 % of the time and for a quarter of what
+    /// the busiest was; absent where it cannot be told, and in older runs.
+    #[serde(default)]
+    pub busy_threads: Option<u32>,
 }
 
 /// The host over the measured time. Shares are of all CPUs together, 0 to 1.

@@ -4,8 +4,9 @@ use super::trial::{Usage, WatchedRoles};
 use super::{Loaded, Traffic};
 use crate::lab::Watched;
 use crate::lab::verify::{self, Requests};
-use crate::probe::{Sampler, Timeline};
-use crate::record::{Failure, Stage};
+use crate::probe::bandwidth::{self, Asked, LARGEST};
+use crate::probe::{NetworkCounters, Sampler, Seen, Timeline, network};
+use crate::record::{Failure, HostUsage, Link, RoleUsage, Stage};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine};
 use hoptax_load::spec::{LoadSpec, Timeouts};
@@ -23,6 +24,9 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 /// What a generator gets beyond the times that its spec names, for starting and for writing its record.
 const SLACK_NS: u64 = 20 * clock::SECOND;
+
+/// For how long the loopback is measured, once per run, where bodies are large.
+const LINK_TIME: Duration = Duration::from_millis(300);
 
 /// The generator is this same program, started anew for each trial.
 #[derive(Debug)]
@@ -63,6 +67,14 @@ impl Traffic for LocalTraffic {
         verify::verify(direct, gateway, requests, timeout)
     }
 
+    fn link(&mut self, message_bytes: u64) -> Option<Link> {
+        let message_bytes = message_bytes.min(LARGEST);
+        let asked = Asked { message_bytes, echo: false, duration: LINK_TIME };
+        // Without it one finding is not looked for; that is no reason not to measure.
+        let measured = bandwidth::measure_loopback(&asked).ok()?;
+        Some(Link { message_bytes, bytes_per_second: measured.bytes_per_second })
+    }
+
     fn load(
         &mut self,
         spec: &LoadSpec,
@@ -78,12 +90,16 @@ impl Traffic for LocalTraffic {
         };
         let generator = Watched { pid: child.id(), include_root: true };
         let roles = [Some(generator), watched.upstream, watched.gateway];
+        let network = NetworkCounters::now();
         let sampler = Sampler::start(&roles.into_iter().flatten().collect::<Vec<_>>());
         let outcome = drive(&mut child, spec, interrupted, &sampler, phase);
-        let timeline = sampler.finish();
+        let (timeline, seen) = sampler.finish();
+        let network = network.and_then(|before| {
+            Some(NetworkCounters::now()?.since(&before, seen.time_wait_max, network::local_ports()))
+        });
         match outcome {
             Ok(record) => {
-                let usage = usage(&timeline, &record, watched);
+                let usage = Usage { network, ..usage(&timeline, &seen, &record, watched) };
                 Loaded { record: Some(record), usage, failed: None }
             }
             Err(failure) => Loaded { failed: Some(failure), ..Loaded::default() },
@@ -93,12 +109,22 @@ impl Traffic for LocalTraffic {
 
 /// What the watched roles used over the record's measured time. The generator is tree 0; the others follow as they are
 /// there.
-fn usage(timeline: &Timeline, record: &LoadRecord, watched: &WatchedRoles) -> Usage {
+fn usage(timeline: &Timeline, seen: &Seen, record: &LoadRecord, watched: &WatchedRoles) -> Usage {
     let (from, to) = (record.started_ns, record.started_ns + record.measured_ns);
     let upstream = watched.upstream.map(|_| 1);
     let gateway = watched.gateway.map(|_| 1 + usize::from(watched.upstream.is_some()));
-    let of = |index: Option<usize>| index.and_then(|index| timeline.usage(index, from, to));
-    Usage { upstream: of(upstream), gateway: of(gateway), host: timeline.host(from, to) }
+    let of = |index: Option<usize>| {
+        let index = index?;
+        let usage = timeline.usage(index, from, to)?;
+        let threads = seen.threads.get(index);
+        Some(RoleUsage {
+            busy_threads: threads.map(|threads| threads.busy),
+            cpus_allowed: threads.map(|threads| threads.cpus_allowed.clone()).unwrap_or_default(),
+            ..usage
+        })
+    };
+    let host = HostUsage { load_average: seen.load_average, ..timeline.host(from, to) };
+    Usage { generator: of(Some(0)), upstream: of(upstream), gateway: of(gateway), host, network: None }
 }
 
 /// Hands over the spec, follows the phases, and waits for the record, within bounds.

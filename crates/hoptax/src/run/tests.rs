@@ -1,6 +1,7 @@
 //! What happens in a run, in which order, when something is missing, wrong, killed or interrupted. Nothing is started.
 
 use super::*;
+use crate::lab::Observed;
 use crate::lab::fake::{self, FakeDriver, Script};
 use crate::lab::ledger::{InstanceCounts, Ledger};
 use crate::record::dir::Run as ReadRun;
@@ -33,6 +34,11 @@ fn port(address: &Address) -> u16 {
 }
 
 impl Traffic for FakeTraffic {
+    fn link(&mut self, message_bytes: u64) -> Option<Link> {
+        self.log.borrow_mut().push(format!("link {message_bytes}"));
+        Some(Link { message_bytes, bytes_per_second: 1e9 })
+    }
+
     fn verify(
         &mut self,
         _: &Requests,
@@ -294,6 +300,37 @@ fn a_trial_that_a_signal_cut_off_before_its_measured_time_is_no_failure() {
     let (outcome, run, _) = scene.play();
     assert_eq!(run.trials.len(), 0, "{:?}", run.trials);
     assert!(outcome.ended.interrupted && outcome.ended.failed.is_none());
+}
+
+#[test]
+fn the_link_is_measured_once_where_bodies_are_large() {
+    let (_, run, journal) = Scene::new().play();
+    assert!(run.record.link.is_none() && journal.iter().all(|line| !line.starts_with("link")), "{journal:?}");
+    let mut scene = Scene::new();
+    let Upstream::BuiltIn(upstream) = &mut scene.plan.upstream else { panic!("it is ours") };
+    upstream.body = Body::Size(HEAVY);
+    let (_, run, journal) = scene.play();
+    assert_eq!(run.record.link.map(|link| link.message_bytes), Some(HEAVY));
+    assert_eq!(journal[..3], ["start upstream", "link 65536", "start hop-l4"]);
+}
+
+#[test]
+fn what_a_gateway_tells_of_itself_is_told_as_what_grew_during_its_trial() {
+    let mut scene = Scene::new();
+    let at = |log_bytes, refused| Observed {
+        log_bytes: Some(log_bytes),
+        counters: std::collections::BTreeMap::from([("refused".to_owned(), refused)]),
+    };
+    // Before and after each of two trials.
+    scene.script("hop-l7").observed = vec![at(10, 1.0), at(110, 4.0), at(500, 4.0), at(501, 4.0)];
+    let (_, run, _) = scene.play();
+    let told = |contender: &str| -> Vec<_> {
+        let of = run.trials.iter().filter(|trial| trial.contender == contender);
+        of.map(|trial| (trial.gateway_log_bytes, trial.gateway_counters.get("refused").copied())).collect()
+    };
+    assert_eq!(told("hop-l7"), [(Some(100), Some(3.0)), (Some(1), Some(0.0))]);
+    assert_eq!(told("hop-l4"), [(None, None), (None, None)]);
+    assert!(told(DIRECT).iter().all(|told| *told == (None, None)));
 }
 
 #[test]

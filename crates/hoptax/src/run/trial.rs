@@ -1,10 +1,10 @@
 //! One trial: the load spec that it is made from, and the record that is made of it. Pure.
 
 use super::{Loaded, Run};
-use crate::lab::Watched;
 use crate::lab::ledger::Ledger;
+use crate::lab::{Observed, Watched, counters};
 use crate::plan::LoadPoint;
-use crate::record::{Failure, HostUsage, LedgerDelta, RoleUsage, SCHEMA, Stage, TrialRecord};
+use crate::record::{Failure, HostUsage, LedgerDelta, NetworkUsage, RoleUsage, SCHEMA, Stage, TrialRecord};
 use crate::schedule::{Contender, Slot};
 use hoptax_load::Address;
 use hoptax_load::event_loop::Choice;
@@ -33,8 +33,12 @@ pub struct Usage {
     pub gateway: Option<RoleUsage>,
     /// The upstream's processes.
     pub upstream: Option<RoleUsage>,
+    /// The generator.
+    pub generator: Option<RoleUsage>,
     /// The host.
     pub host: HostUsage,
+    /// The kernel's network counters over the generator's whole life.
+    pub network: Option<NetworkUsage>,
 }
 
 /// What the generator is asked for in this slot. Every contender of a round and load point gets the same arrivals.
@@ -108,12 +112,23 @@ pub(super) fn record(
     TrialRecord {
         failed: failed.or(ledger_failed).or(nothing_completed),
         load_record: record,
+        generator: usage.generator,
         gateway: usage.gateway,
         upstream: usage.upstream,
         host: usage.host,
+        network: usage.network,
         ledger,
         ..blank(number, slot, label)
     }
+}
+
+/// What a gateway told of itself before and after a trial, as what grew in between.
+pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &Observed) {
+    trial.gateway_log_bytes = match (before.log_bytes, after.log_bytes) {
+        (Some(before), Some(after)) => Some(after.saturating_sub(before)),
+        _ => None,
+    };
+    trial.gateway_counters = counters::growth(&before.counters, &after.counters);
 }
 
 /// The record of a trial whose gateway takes no part.

@@ -19,6 +19,7 @@ mod origin;
 mod pack_docs;
 mod packs;
 mod plan;
+mod probes;
 mod report;
 mod requests;
 mod run;

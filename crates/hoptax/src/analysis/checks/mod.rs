@@ -3,6 +3,7 @@
 
 mod amplification;
 mod balance;
+mod bandwidth_bound;
 #[cfg(test)]
 mod clean;
 mod connections_short;
@@ -13,23 +14,30 @@ mod few_quiet_windows;
 mod few_samples;
 mod generator_saturated;
 mod herd;
+mod hidden_limit;
 mod host_changed;
 mod host_noisy;
 mod host_unfit;
 mod impossible;
 mod keepalive_lost;
+mod listen_overflow;
+mod logging_unequal;
 mod memory_growing;
 mod not_distinguishable;
+mod ports_exhausted;
 mod quiet_differs;
 mod rate_missed;
 mod rejections_counted;
 mod rules;
+mod shared_cpus;
+mod throttled;
 mod unasked;
 mod unpinned_version;
 mod unsteady;
 mod upstream_http_version;
 mod upstream_not_reused;
 mod upstream_saturated;
+mod workers_unequal;
 
 pub use rules::{Rule, page, rules};
 
@@ -134,6 +142,14 @@ pub fn all() -> Vec<Check> {
         host_changed::check,
         few_quiet_windows::check,
         quiet_differs::check,
+        shared_cpus::check,
+        throttled::check,
+        listen_overflow::check,
+        ports_exhausted::check,
+        hidden_limit::check,
+        workers_unequal::check,
+        logging_unequal::check,
+        bandwidth_bound::check,
         few_samples::check,
         not_distinguishable::check,
         keepalive_lost::check,

@@ -1,7 +1,8 @@
 //! What must hold of a pack before it is used: everything that can be told without starting its gateway.
 
-use super::manifest::Manifest;
+use super::manifest::{CounterFrom, Manifest};
 use super::{Pack, PackError, RESERVED, list};
+use crate::lab::counters;
 use crate::lab::guard::StopSignal;
 use crate::lab::render::{self, ACCESS_LOG, Variables, stays_below};
 use crate::plan::Profile;
@@ -33,6 +34,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_files(pack)?;
     check_start(pack)?;
     check_unsupported(pack)?;
+    check_counters(pack)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
@@ -113,6 +115,37 @@ fn check_start(pack: &Pack) -> Result<(), PackError> {
     if !manifest.ready.path.starts_with('/') {
         let message = format!("`ready.path: {}` does not begin with `/`", manifest.ready.path);
         return Err(pack.refuse(&manifest.ready.path, message, None));
+    }
+    Ok(())
+}
+
+fn check_counters(pack: &Pack) -> Result<(), PackError> {
+    let mut names = std::collections::BTreeSet::new();
+    for counter in &pack.manifest().counters {
+        let refuse = |near: &str, message: String, help: String| Err(pack.refuse(near, message, Some(help)));
+        if !names.insert(&counter.name) {
+            let message = format!("there are two counters `{}`", counter.name);
+            return refuse(&counter.name, message, "give each a name of its own".into());
+        }
+        match counter.from {
+            CounterFrom::Admin if !counter.path.starts_with('/') => {
+                let message =
+                    format!("`path: {}` of counter `{}` does not begin with `/`", counter.path, counter.name);
+                return refuse(
+                    &counter.path,
+                    message,
+                    "give a path on the admin port, or say `from: log`".into(),
+                );
+            }
+            CounterFrom::Log if !stays_below(&counter.path) => {
+                let message = format!("`path: {}` leaves the directory of logs", counter.path);
+                return refuse(&counter.path, message, "give a file's name, such as error.log".into());
+            }
+            _ => {}
+        }
+        if let Err(help) = counters::check(counter) {
+            return refuse(&counter.select, format!("counter `{}` cannot be read so", counter.name), help);
+        }
     }
     Ok(())
 }

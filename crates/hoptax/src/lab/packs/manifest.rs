@@ -46,6 +46,9 @@ pub struct Manifest {
     /// What limits it.
     #[serde(default)]
     pub limits: Limits,
+    /// The gateway's own counters, read before and after each trial.
+    #[serde(default)]
+    pub counters: Vec<CounterSpec>,
     /// Features that plans may switch on.
     #[serde(default)]
     pub features: Vec<String>,
@@ -173,6 +176,59 @@ pub enum LimitPer {
     Process,
     /// Every worker is one.
     Worker,
+}
+
+/// One of the gateway's own counters.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CounterSpec {
+    /// Name in records and findings; once per pack.
+    pub name: String,
+    /// Where it is read.
+    #[serde(default)]
+    pub from: CounterFrom,
+    /// Path on the admin port, or name of a file in the directory of logs.
+    pub path: String,
+    /// What is read there.
+    pub kind: CounterKind,
+    /// Where the number stands; how that is written depends on `kind`.
+    pub select: String,
+    /// A number that is taken away from it, written in the same way.
+    #[serde(default)]
+    pub minus: Option<String>,
+    /// Whether it grows when a limit was hit.
+    #[serde(default)]
+    pub overflow: bool,
+    /// What it counts, in words that follow a number: `requests refused by …`.
+    pub meaning: String,
+    /// What lifts the limit.
+    #[serde(default)]
+    pub advice: Option<String>,
+}
+
+/// Where a counter is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CounterFrom {
+    /// On the admin port.
+    #[default]
+    Admin,
+    /// In a log: lines are counted.
+    Log,
+}
+
+/// What a counter is read in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CounterKind {
+    /// Text for Prometheus.
+    Prometheus,
+    /// A table with a line of names.
+    Csv,
+    /// A JSON document.
+    Json,
+    /// Any text.
+    Regex,
 }
 
 /// Settings that differ from what the gateway ships, by profile.

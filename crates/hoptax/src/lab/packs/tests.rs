@@ -65,6 +65,21 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
             "access_log: file\nfeatures: [tls]\nunsupported: { tls: later }\n",
             &["gateway.yaml:9: feature `tls` is both offered and unsupported"],
         ),
+        (
+            "access_log: file\n",
+            "access_log: file\ncounters: [{ name: a, path: /s, kind: json, select: x, meaning: m }]\n",
+            &["gateway.yaml:8: counter `a` cannot be read so", "a JSON pointer begins with `/`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ncounters: [{ name: a, path: s, kind: regex, select: (x), meaning: m }]\n",
+            &["gateway.yaml:8: `path: s` of counter `a` does not begin with `/`", "say `from: log`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ncounters: [{ name: a, from: log, path: ../x, kind: regex, select: x, meaning: m }]\n",
+            &["`path: ../x` leaves the directory of logs"],
+        ),
         ("{{ binary }}\", -v", "{{ port }}\", -v", &["gateway.yaml:4: `port` is not defined"]),
     ];
     for (from, to, expected) in table {

@@ -110,6 +110,7 @@ impl ProcessDriver {
                     guarded,
                     log_directory,
                     control: None,
+                    counters: None,
                     _stdout: Some(stdout),
                 };
                 Ok((ready, started))

@@ -2,16 +2,17 @@
 
 use super::service::{Started, how};
 use super::{ProcessDriver, failed_to_start};
+use crate::lab::counters::Counters;
 use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
-use crate::lab::packs::manifest::{AccessLogTo, ReadyPort};
+use crate::lab::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
 use crate::lab::packs::{Pack, PackError, binary};
 use crate::lab::ports::{Ports, local};
 use crate::lab::readiness::{self, NotReady, Probe};
 use crate::lab::render::{self, ACCESS_LOG, Rendered, UpstreamAddress, Variables};
 use crate::lab::{Facts, Service, logs};
 use crate::plan::{AccessLog, Gateway, GatewayKind, Profile, Upstream, units};
-use crate::record::{Failure, Stage};
+use crate::record::{Counter, Failure, Stage};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -169,6 +170,11 @@ impl Attempt<'_> {
             guarded,
             log_directory: self.log_directory.clone(),
             control: None,
+            counters: Some(Counters::new(
+                &self.pack.manifest().counters,
+                local(admin_port),
+                &self.log_directory,
+            )),
             _stdout: None,
         })
     }
@@ -176,7 +182,19 @@ impl Attempt<'_> {
     fn facts(&self, version: Option<String>, rendered: &Rendered) -> Facts {
         // In the stock profile the gateway decides for itself.
         let workers = (self.driver.profile == Profile::Equalised).then_some(self.workers);
-        Facts { version, workers, settings: rendered.settings.clone(), rendered: rendered.digests() }
+        let counter = |spec: &CounterSpec| Counter {
+            name: spec.name.clone(),
+            meaning: spec.meaning.clone(),
+            overflow: spec.overflow,
+            advice: spec.advice.clone(),
+        };
+        Facts {
+            version,
+            workers,
+            settings: rendered.settings.clone(),
+            counters: self.pack.manifest().counters.iter().map(counter).collect(),
+            rendered: rendered.digests(),
+        }
     }
 
     fn access_log(&self) -> Option<PathBuf> {

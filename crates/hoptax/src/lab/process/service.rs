@@ -1,8 +1,9 @@
 //! A service under its guard, as the flow of a run sees it.
 
+use crate::lab::counters::Counters;
 use crate::lab::guarded::Guarded;
 use crate::lab::ledger::{self, Ledger};
-use crate::lab::{Facts, Service, Watched, logs};
+use crate::lab::{Facts, Observed, Service, Watched, logs};
 use crate::record::{Failure, Stage};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
@@ -20,6 +21,8 @@ pub(super) struct Started {
     pub(super) log_directory: PathBuf,
     /// Where the ledger is told, for the built-in upstream.
     pub(super) control: Option<SocketAddr>,
+    /// Its own counters, where its pack names some.
+    pub(super) counters: Option<Counters>,
     /// Kept open where it is a pipe: writing to one that nobody holds kills the writer.
     pub(super) _stdout: Option<ChildStdout>,
 }
@@ -39,6 +42,12 @@ impl Service for Started {
 
     fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
         self.control.map(ledger::fetch)
+    }
+
+    fn observe(&mut self) -> Observed {
+        // Logs last: what asking for the counters writes into them belongs to the time before this look.
+        let counters = self.counters.as_mut().map(Counters::read).unwrap_or_default();
+        Observed { log_bytes: Some(logs::bytes(&self.log_directory)), counters }
     }
 
     fn check(&mut self) -> Result<(), Failure> {

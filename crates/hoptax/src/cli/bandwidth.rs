@@ -1,0 +1,138 @@
+//! `hoptax bandwidth`.
+
+use super::hop::resolve;
+use super::{BadInput, Exit};
+use crate::analysis::stats::{Estimate, of_mean};
+use crate::plan::units;
+use crate::probe::bandwidth::{Asked, LARGEST, Measured, measure, measure_loopback, receive};
+use anyhow::Context as _;
+use serde_json::json;
+use std::io::Write as _;
+use std::net::TcpListener;
+
+/// Measure how many bytes per second one connection carries, with messages as long as the real ones.
+///
+/// Without an address it measures this machine's loopback, which says how fast bytes are copied from one process to another
+/// here. Between two machines, start a receiver on one with --listen and give its address to the other.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The receiver to send to; this machine's loopback when absent
+    #[arg(value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// Be the receiver, until stopped by a signal; prints the address it listens on as a line of JSON
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["address", "size", "echo", "repeats", "duration", "json"])]
+    listen: Option<String>,
+    /// Bytes of a message
+    #[arg(long, value_name = "SIZE", default_value = "64KiB")]
+    size: String,
+    /// Send each message back, and the next one after that
+    #[arg(long)]
+    echo: bool,
+    /// How often it is measured
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: u32,
+    /// How long each time
+    #[arg(long, value_name = "TIME", default_value = "300ms")]
+    duration: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(super) fn run(self) -> anyhow::Result<Exit> {
+        match &self.listen {
+            Some(typed) => listen(typed),
+            None => self.measure(),
+        }
+    }
+
+    fn measure(&self) -> anyhow::Result<Exit> {
+        let asked = self.asked()?;
+        let address = self.address.as_deref().map(|typed| resolve("HOST:PORT", typed)).transpose()?;
+        let once = || match address {
+            Some(address) => measure(address, &asked).with_context(|| {
+                format!("cannot measure to {address}; is `hoptax bandwidth --listen` running there?")
+            }),
+            None => measure_loopback(&asked).context("cannot measure the loopback"),
+        };
+        let all = (0..self.repeats).map(|_| once()).collect::<anyhow::Result<Vec<Measured>>>()?;
+        let where_to = address.map_or_else(|| "loopback".to_owned(), |address| address.to_string());
+        let text = match self.json {
+            true => document(&where_to, &asked, &all).to_string(),
+            false => summary(&where_to, &asked, &all),
+        };
+        writeln!(std::io::stdout(), "{text}")?;
+        Ok(Exit::Success)
+    }
+
+    fn asked(&self) -> Result<Asked, BadInput> {
+        let wrong = |option: &str, typed: &str, error: &units::UnitError| {
+            BadInput(format!("{option} {typed}: {}; {}", error.message, error.help))
+        };
+        let message_bytes = units::size(&self.size).map_err(|error| wrong("--size", &self.size, &error))?;
+        let duration =
+            units::duration(&self.duration).map_err(|error| wrong("--duration", &self.duration, &error))?;
+        if message_bytes == 0 || message_bytes > LARGEST {
+            let typed = &self.size;
+            return Err(BadInput(format!(
+                "--size {typed}: a message has 1 byte to 64 MiB; give a size in between"
+            )));
+        }
+        Ok(Asked { message_bytes, echo: self.echo, duration })
+    }
+}
+
+fn listen(typed: &str) -> anyhow::Result<Exit> {
+    let address = resolve("--listen", typed)?;
+    let listener = TcpListener::bind(address).with_context(|| {
+        format!(
+            "cannot listen on {address}; choose an address of this machine and a port that is free (0: any)"
+        )
+    })?;
+    writeln!(std::io::stdout(), "{}", json!({ "listen": listener.local_addr()?.to_string() }))?;
+    receive(&listener, || false).context("cannot accept senders any more")?;
+    Ok(Exit::Success)
+}
+
+/// Mean over the repeats with its interval.
+fn estimate(all: &[Measured], of: fn(&Measured) -> f64) -> Option<Estimate> {
+    of_mean(&all.iter().map(of).collect::<Vec<f64>>()).map(|rate| rate.at_least(0.0))
+}
+
+fn document(where_to: &str, asked: &Asked, all: &[Measured]) -> serde_json::Value {
+    json!({
+        "to": where_to,
+        "message_bytes": asked.message_bytes,
+        "echo": asked.echo,
+        "duration_s": asked.duration.as_secs_f64(),
+        "bytes_per_second": estimate(all, |once| once.bytes_per_second),
+        "messages_per_second": estimate(all, |once| once.messages_per_second),
+        "repeats": all,
+    })
+}
+
+fn summary(where_to: &str, asked: &Asked, all: &[Measured]) -> String {
+    let told = |of: fn(&Measured) -> f64, unit: f64| {
+        estimate(all, of).map_or_else(String::new, |estimate| match (estimate.low, estimate.high) {
+            (Some(low), Some(high)) => {
+                format!("{:.1} ({:.1} to {:.1})", estimate.estimate / unit, low / unit, high / unit)
+            }
+            _ => format!("{:.1} (measured once: no interval)", estimate.estimate / unit),
+        })
+    };
+    let way = if asked.echo { "each way, every message echoed" } else { "one way" };
+    let mut text = format!(
+        "{where_to}: messages of {} bytes, {way}, one connection, {} × {:?}\n  {} MB/s\n  {} messages/s",
+        asked.message_bytes,
+        all.len(),
+        asked.duration,
+        told(|once| once.bytes_per_second, 1e6),
+        told(|once| once.messages_per_second, 1.0),
+    );
+    if where_to == "loopback" {
+        text += "\n  On a loopback nothing is transmitted: this is how fast the machine copies, and\n  \
+                 whatever else it computes lowers it.";
+    }
+    text
+}

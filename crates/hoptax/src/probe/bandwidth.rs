@@ -1,0 +1,222 @@
+//! How many bytes per second go from one process to another in messages of a given size.
+//!
+//! One connection, blocking sockets, one thread on each side: what a single sender gets, as iperf measures it with
+//! `--len`. On a loopback nothing is transmitted: the figure says how fast this machine copies from one socket to another,
+//! and whoever computes at the same time lowers it.
+//!
+//! The conversation: the sender writes a greeting of 17 bytes and awaits the receiver's, then messages until its time is over, and closes its side.
+//! One way, the receiver then answers with the number of bytes that it has, as 8 bytes; echoing, it sends back each
+//! message, and the sender waits for it before the next.
+
+use serde::Serialize;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Tells this conversation from others, and its version.
+const MAGIC: [u8; 8] = *b"hoptaxB1";
+/// Largest message that a receiver makes room for.
+pub const LARGEST: u64 = 64 << 20;
+/// Nobody who is there is silent for so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// Bytes of a message, 1 to [`LARGEST`].
+    pub message_bytes: u64,
+    /// Whether each message comes back before the next is sent.
+    pub echo: bool,
+    /// For how long messages are sent.
+    pub duration: Duration,
+}
+
+/// What one measurement found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Measured {
+    /// Bytes that arrived at the receiver.
+    pub bytes: u64,
+    /// From the first byte sent until the receiver had said that it has the last, seconds.
+    pub seconds: f64,
+    /// Bytes per second, in one direction.
+    pub bytes_per_second: f64,
+    /// Messages per second.
+    pub messages_per_second: f64,
+}
+
+/// Sends messages to a receiver at `address` and tells how fast they arrived.
+///
+/// # Errors
+/// If nobody listens there, or whoever does is no receiver of this kind.
+pub fn measure(address: SocketAddr, asked: &Asked) -> io::Result<Measured> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(&hello(asked))?;
+    let mut ready = [0; 8];
+    stream.read_exact(&mut ready).map_err(|error| no_receiver(address, &error))?;
+    if ready != MAGIC {
+        return Err(no_receiver(address, &"it says something else"));
+    }
+    let message = vec![0x5a; asked.message_bytes as usize];
+    let mut back = vec![0; if asked.echo { message.len() } else { 0 }];
+    let begun = Instant::now();
+    let mut sent: u64 = 0;
+    while sent == 0 || begun.elapsed() < asked.duration {
+        stream.write_all(&message)?;
+        stream.read_exact(&mut back)?;
+        sent += asked.message_bytes;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    let mut count = [0; 8];
+    stream.read_exact(&mut count)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let bytes = u64::from_be_bytes(count);
+    if bytes != sent {
+        return Err(io::Error::other(format!("{sent} bytes were sent, and {bytes} arrived")));
+    }
+    let per_second = bytes as f64 / seconds;
+    Ok(Measured {
+        bytes,
+        seconds,
+        bytes_per_second: per_second,
+        messages_per_second: per_second / asked.message_bytes as f64,
+    })
+}
+
+fn no_receiver(address: SocketAddr, why: &dyn std::fmt::Display) -> io::Error {
+    io::Error::other(format!(
+        "{address} is no receiver ({why}): start one there with `hoptax bandwidth --listen {address}`"
+    ))
+}
+
+/// Answers senders one after the other, until `listener` fails or `enough` says so after one of them. What goes wrong with
+/// one sender ends its conversation only.
+///
+/// # Errors
+/// If the listener fails.
+pub fn receive(listener: &TcpListener, mut enough: impl FnMut() -> bool) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept()?;
+        // The sender is told by the connection's end.
+        let _ = serve(stream);
+        if enough() {
+            return Ok(());
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut head = [0; 17];
+    stream.read_exact(&mut head)?;
+    let size = u64::from_be_bytes(head[8..16].try_into().expect("eight bytes"));
+    if head[..8] != MAGIC || size == 0 || size > LARGEST {
+        return Err(io::Error::other("no sender of this kind"));
+    }
+    let echo = head[16] == 1;
+    stream.write_all(&MAGIC)?;
+    let mut room = vec![0; size as usize];
+    let mut received: u64 = 0;
+    loop {
+        let read = match stream.read(&mut room) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        received += read as u64;
+        if echo {
+            stream.write_all(&room[..read])?;
+        }
+    }
+    stream.write_all(&received.to_be_bytes())
+}
+
+/// Magic, size of a message, and whether it comes back.
+fn hello(asked: &Asked) -> [u8; 17] {
+    let mut head = [0; 17];
+    head[..8].copy_from_slice(&MAGIC);
+    head[8..16].copy_from_slice(&asked.message_bytes.to_be_bytes());
+    head[16] = u8::from(asked.echo);
+    head
+}
+
+/// Measures within this machine, with a receiver in a thread of its own.
+///
+/// # Errors
+/// As [`measure`], or if no port can be listened on.
+pub fn measure_loopback(asked: &Asked) -> io::Result<Measured> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let receiver = std::thread::spawn(move || receive(&listener, || true));
+    let measured = measure(address, asked);
+    if measured.is_err() {
+        // It may still be waiting for somebody.
+        let _ = TcpStream::connect(address);
+    }
+    receiver.join().map_err(|_| io::Error::other("the receiver panicked"))??;
+    measured
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(message_bytes: u64, echo: bool) -> Asked {
+        Asked { message_bytes, echo, duration: Duration::from_millis(20) }
+    }
+
+    #[test]
+    fn what_was_sent_arrives_in_whole_messages_one_way_and_back() {
+        for echo in [false, true] {
+            let measured = measure_loopback(&asked(100_000, echo)).expect("measured");
+            assert!(measured.bytes > 0 && measured.bytes.is_multiple_of(100_000), "{measured:?}");
+            assert!(
+                (measured.bytes_per_second * measured.seconds / measured.bytes as f64 - 1.0).abs() < 1e-9
+            );
+            assert!((measured.messages_per_second * 1e5 / measured.bytes_per_second - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn without_time_one_message_is_sent() {
+        let one = Asked { duration: Duration::ZERO, ..asked(7, true) };
+        assert_eq!(measure_loopback(&one).expect("measured").bytes, 7);
+    }
+
+    #[test]
+    fn whoever_says_something_else_is_no_receiver() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let other = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody");
+            stream.read_exact(&mut [0; 17]).expect("a greeting");
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("written");
+        });
+        let error = measure(address, &asked(1, false)).expect_err("no receiver").to_string();
+        assert!(error.contains(&format!("hoptax bandwidth --listen {address}")), "{error}");
+        other.join().expect("it ends");
+    }
+
+    #[test]
+    fn a_receiver_outlives_senders_that_are_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let mut served = 0;
+        let receiver = std::thread::spawn(move || {
+            receive(&listener, || {
+                served += 1;
+                served == 2
+            })
+        });
+        let mut stranger = TcpStream::connect(address).expect("accepted");
+        stranger.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").expect("written");
+        assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0, "it is hung up on");
+        assert!(measure(address, &asked(10, false)).is_ok());
+        receiver.join().expect("it ends").expect("served");
+    }
+}
