@@ -8,18 +8,18 @@ pub mod checks;
 pub(crate) mod fixture;
 mod load;
 mod noise;
+mod path;
 pub mod stats;
 mod targets;
 mod tax;
 mod trial;
 
 pub use budget::{BudgetResult, Outcome};
-pub use case::{
-    Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Path, Throughput, Tls,
-};
+pub use case::{Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Throughput, Tls};
 pub use checks::{Finding, Severity};
 pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;
+pub use path::Path;
 pub use targets::TargetFigures;
 pub use tax::{Difference, Tax, TaxMetric};
 pub use trial::{TargetTrial, Trial};
@@ -59,6 +59,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             let mut case = Case::new(&contender.label, load, &trials);
             case.failed_trials = failed_trials(records, &contender.label, load.index);
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
+            case.path = Path::new(&trials, &direct, case.is_direct());
             if !case.is_direct() && !trials.is_empty() {
                 case.tax = Some(Tax::new(&trials, &direct, &floor));
             }

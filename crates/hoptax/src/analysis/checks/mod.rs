@@ -1,6 +1,7 @@
 //! Findings: the mistakes that a run is examined for. One file per finding: its code, its rule, its evidence, its
 //! advice, its tests.
 
+mod clock;
 mod connections_short;
 mod errors;
 mod failed_checks;
@@ -90,6 +91,7 @@ pub fn all() -> Vec<Check> {
         rate_missed::check,
         generator_saturated::check,
         host_noisy::check,
+        clock::check,
         few_samples::check,
         not_distinguishable::check,
     ]
