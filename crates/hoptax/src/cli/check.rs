@@ -154,6 +154,7 @@ impl ContenderOutlook {
                 format!("pack {pack}, {workers}{with}")
             }
             GatewayKind::Hop(_) => "built-in hop".to_owned(),
+            GatewayKind::DelayingHop(delay) => format!("built-in hop that delays: {delay}"),
             GatewayKind::External { url, pid: None } => format!("already running at {url}, CPU not watched"),
             GatewayKind::External { url, pid: Some(pid) } => format!("already running at {url}, pid {pid}"),
         };

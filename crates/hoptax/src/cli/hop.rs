@@ -4,9 +4,10 @@ use super::upstream::{cpus, print_ready};
 use super::{BadInput, Exit};
 use crate::lab::hop::{HopSettings, RunningHop};
 use crate::lab::threads::StopSignals;
-use crate::plan::HopKind;
+use crate::plan::{HopDelay, HopDelayHow, HopKind, units};
 use clap::ValueEnum;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::time::Duration;
 
 /// Run a built-in reference proxy until it is stopped by SIGTERM or Ctrl-C.
 ///
@@ -27,6 +28,53 @@ pub(super) struct Args {
     /// CPUs to pin the workers to, one after the other: 0, 0,2 or 2-3
     #[arg(long, value_name = "CPUS")]
     cpus: Option<String>,
+    #[command(flatten)]
+    delay: DelayArgs,
+}
+
+/// Known delays: whether hoptax can be believed is seen when it finds, in front of this hop, the time that was planted.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Known delays (l7), to see whether a measurement finds what was planted")]
+struct DelayArgs {
+    /// Hold each request back for so long before it goes upstream [default: 0ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    delay_in: Option<Duration>,
+    /// Hold each answer back for so long before it goes to the client [default: 0ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    delay_out: Option<Duration>,
+    /// Do so to this share of the requests only, 1% or 0.01, drawn at random [default: 100%]
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
+    delay_share: Option<f64>,
+    /// Spend the time on a timer, or by a busy CPU, for which other requests wait [default: sleep]
+    #[arg(long, value_name = "HOW")]
+    delay_how: Option<HopDelayHow>,
+    /// Decides which requests are delayed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+impl DelayArgs {
+    fn read(&self, kind: HopKind) -> Result<Option<HopDelay>, BadInput> {
+        if self.delay_in.is_none() && self.delay_out.is_none() {
+            return match self.delay_share.is_some() || self.delay_how.is_some() {
+                true => Err(BadInput(
+                    "--delay-share and --delay-how say more of a delay; add --delay-in or --delay-out".into(),
+                )),
+                false => Ok(None),
+            };
+        }
+        if kind != HopKind::L7 {
+            return Err(BadInput("l4 does not know requests and cannot delay them; use l7".into()));
+        }
+        let delay = HopDelay {
+            inbound: self.delay_in.unwrap_or_default(),
+            outbound: self.delay_out.unwrap_or_default(),
+            share: self.delay_share.unwrap_or(1.0),
+            how: self.delay_how.unwrap_or_default(),
+        };
+        delay.check().map_err(|(what, help)| BadInput(format!("{what}; {help}")))?;
+        Ok(Some(delay))
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -37,11 +85,12 @@ enum Kind {
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
+        let kind = match self.kind {
+            Kind::L4 => HopKind::L4,
+            Kind::L7 => HopKind::L7,
+        };
         let settings = HopSettings {
-            kind: match self.kind {
-                Kind::L4 => HopKind::L4,
-                Kind::L7 => HopKind::L7,
-            },
+            kind,
             listen: resolve("--listen", &self.listen)?,
             upstreams: self
                 .upstreams
@@ -50,6 +99,8 @@ impl Args {
                 .collect::<Result<_, _>>()?,
             workers: self.workers,
             cpus: cpus(self.cpus.as_deref())?,
+            delay: self.delay.read(kind)?,
+            seed: self.delay.seed,
         };
         let signals = StopSignals::catch()?;
         let hop = RunningHop::start(&settings)?;

@@ -59,7 +59,7 @@ pub fn check(plan: &Plan, packs: &PackSet, limit: u64) -> Result<Vec<String>, To
 fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
     let who = gateway.label.clone();
     match &gateway.kind {
-        GatewayKind::Hop(HopKind::L4 | HopKind::L7) => {
+        GatewayKind::Hop(HopKind::L4 | HopKind::L7) | GatewayKind::DelayingHop(_) => {
             Some(Need { who, per_connection: 2, beside: BESIDE, share: 1 })
         }
         GatewayKind::Pack { pack, workers, .. } => {

@@ -5,6 +5,7 @@
 
 pub(crate) mod de;
 pub(crate) mod error;
+mod hop_delay;
 mod load_point;
 mod meaning;
 pub(crate) mod node;
@@ -15,6 +16,7 @@ mod target;
 pub mod units;
 
 pub use error::{PlanError, PlanErrors};
+pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
 pub use load_point::{LoadPoint, Search};
 pub use parse::{Context, LoadError, TEMPLATE, load, load_targets, parse, parse_targets};
 pub use raw::schema;
@@ -230,6 +232,8 @@ pub enum GatewayKind {
     },
     /// A built-in reference proxy.
     Hop(HopKind),
+    /// `hop-l7` with delays that are known.
+    DelayingHop(HopDelay),
     /// Something that already runs.
     External {
         /// `http://host:port`, without a path.

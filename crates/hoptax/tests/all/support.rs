@@ -1,5 +1,8 @@
 //! What the tests share: the binary under test, a place to write, and a look at processes.
 
+pub(crate) mod hog;
+pub(crate) mod proxy;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

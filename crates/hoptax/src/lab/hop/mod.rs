@@ -5,7 +5,7 @@ mod l7;
 
 use super::net;
 use super::threads::{Threads, check_cpus};
-use crate::plan::HopKind;
+use crate::plan::{HopDelay, HopKind};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -33,6 +33,10 @@ pub struct HopSettings {
     pub workers: u32,
     /// Worker `i` is pinned to `cpus[i mod n]`; empty: not pinned.
     pub cpus: Vec<u32>,
+    /// What [`HopKind::L7`] adds on purpose.
+    pub delay: Option<HopDelay>,
+    /// Decides which requests are delayed.
+    pub seed: u64,
 }
 
 /// A hop that runs in this process until it is dropped.
@@ -50,6 +54,8 @@ impl RunningHop {
     pub fn start(settings: &HopSettings) -> anyhow::Result<Self> {
         anyhow::ensure!(!settings.upstreams.is_empty(), "a hop needs at least one upstream");
         anyhow::ensure!(settings.workers > 0, "a hop needs at least one worker");
+        let delayed = settings.delay.is_none() || settings.kind == HopKind::L7;
+        anyhow::ensure!(delayed, "only the hop that reads requests can delay them");
         check_cpus(&settings.cpus)?;
         net::raise_descriptor_limit();
         // Only several workers share the port: one alone shall be told when somebody else has it.
@@ -63,10 +69,14 @@ impl RunningHop {
         let mut threads = Threads::new();
         for (index, listener) in listeners.into_iter().enumerate() {
             let (kind, upstreams) = (settings.kind, settings.upstreams.clone());
+            let (delay, seed) = (settings.delay, settings.seed);
             let cpu = settings.cpus.get(index % settings.cpus.len().max(1)).copied();
             let work = move |stop: &_| match kind {
                 HopKind::L4 => l4::serve(listener, upstreams, index, stop),
-                HopKind::L7 => l7::serve(listener, upstreams, index, stop),
+                HopKind::L7 => {
+                    let holds = l7::Holds::new(delay, seed, index, cpu.is_some());
+                    l7::serve(listener, upstreams, index, holds, stop)
+                }
             };
             threads.spawn(&format!("hop-{index}"), listen, cpu, work)?;
         }

@@ -7,8 +7,9 @@ use crate::lab::guarded::{Guarded, Launch};
 use crate::lab::hop::HopReady;
 use crate::lab::upstream::UpstreamReady;
 use crate::lab::{Facts, Service};
-use crate::plan::{Body, BuiltInUpstream, HopKind, PathSplit};
-use crate::record::Failure;
+use crate::plan::units::show_duration;
+use crate::plan::{Body, BuiltInUpstream, HopDelay, HopKind, PathSplit};
+use crate::record::{Failure, Setting};
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
@@ -42,6 +43,7 @@ impl ProcessDriver {
         &self,
         label: &str,
         kind: HopKind,
+        delay: Option<&HopDelay>,
         upstreams: &[SocketAddr],
     ) -> Result<Box<dyn Service>, Failure> {
         let kind = match kind {
@@ -53,10 +55,29 @@ impl ProcessDriver {
         for upstream in upstreams {
             arguments.extend(["--upstream".into(), upstream.to_string().into()]);
         }
+        arguments.extend(delay.into_iter().flat_map(|delay| self.delay_arguments(delay)));
         let (ready, mut started) = self.start_verb::<HopReady>(label, arguments, &self.cpus.gateway)?;
         started.addresses = vec![ready.listen];
         started.facts.workers = Some(1);
+        started.facts.settings = delay.into_iter().map(planted).collect();
         Ok(Box::new(started))
+    }
+
+    fn delay_arguments(&self, delay: &HopDelay) -> Vec<OsString> {
+        let mut arguments = vec![
+            "--delay-in".to_owned(),
+            show_duration(delay.inbound),
+            "--delay-out".to_owned(),
+            show_duration(delay.outbound),
+            "--delay-share".to_owned(),
+            delay.share.to_string(),
+            "--delay-how".to_owned(),
+            delay.how.to_string(),
+        ];
+        if let Some(seed) = self.seed {
+            arguments.extend(["--seed".to_owned(), seed.to_string()]);
+        }
+        arguments.into_iter().map(OsString::from).collect()
     }
 
     /// Starts a verb of this binary under a guard and waits for the line that says it is ready.
@@ -105,6 +126,11 @@ impl ProcessDriver {
             }
         }
     }
+}
+
+/// A planted delay, as reports show it beside the hop.
+fn planted(delay: &HopDelay) -> Setting {
+    Setting { setting: format!("delay: {delay}"), reason: "planted by the plan".to_owned() }
 }
 
 /// The first line of a verb's output, understood.

@@ -2,7 +2,9 @@
 
 use super::packs::PackSet;
 use super::{Driver, Service, cpus, logs};
-use crate::plan::{AccessLog, CpuSets, Gateway, GatewayKind, PathSplit, Plan, Profile, Upstream};
+use crate::plan::{
+    AccessLog, CpuSets, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream,
+};
 use crate::record::{Failure, Stage};
 use anyhow::Context as _;
 use std::fmt::Display;
@@ -99,7 +101,10 @@ impl Driver for ProcessDriver {
             GatewayKind::Pack { pack, workers, features } => {
                 self.start_pack(&gateway.label, pack, *workers, features, upstreams)
             }
-            GatewayKind::Hop(kind) => self.start_hop(&gateway.label, *kind, upstreams),
+            GatewayKind::Hop(kind) => self.start_hop(&gateway.label, *kind, None, upstreams),
+            GatewayKind::DelayingHop(delay) => {
+                self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams)
+            }
             GatewayKind::External { url, pid } => external::attach(url, *pid, &self.target_path),
         }
     }

@@ -1,7 +1,7 @@
 //! The gateways.
 
-use super::Reader;
 use super::upstream::origin;
+use super::{Reader, hop_delay};
 use crate::plan::de::one_of;
 use crate::plan::raw::{Placed, RawGateway, Short};
 use crate::plan::units::nearest;
@@ -26,10 +26,12 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: Vec<Placed<Short<RawGateway>>
                 features: None,
                 url: None,
                 pid: None,
+                delay: None,
             },
         };
         let label = label(reader, &typed, &gateways);
         let kind = kind(reader, &typed);
+        let kind = hop_delay::read(reader, &typed, kind);
         gateways.push(Gateway { label, kind });
     }
     gateways

@@ -7,6 +7,7 @@ mod body;
 mod connections;
 mod expect;
 mod gateways;
+mod hop_delay;
 mod load;
 mod rates;
 mod target;

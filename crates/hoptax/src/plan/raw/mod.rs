@@ -13,7 +13,7 @@ pub(crate) use texts::{
     Limit, Rate, RequestCount, Share, StageText, StatusText, Text, Time,
 };
 
-use super::{AccessLog, Metric, PathSplit, Profile};
+use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
@@ -114,6 +114,25 @@ pub(crate) struct RawGateway {
     pub(crate) url: Option<Placed<String>>,
     /// A process of an `external` one whose CPU and memory are watched, with its descendants'.
     pub(crate) pid: Option<Placed<u32>>,
+    /// What `hop-l7` adds on purpose, so that a tax can be looked for whose size is known. Default: nothing.
+    pub(crate) delay: Option<Placed<RawHopDelay>>,
+}
+
+/// A known delay. At least one of `in` and `out`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "hop-delay")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawHopDelay {
+    /// How long a request is held back before it goes upstream. Default: 0ms.
+    #[serde(rename = "in")]
+    pub(crate) inbound: Option<Placed<Time>>,
+    /// How long an answer is held back before it goes to the client. Default: 0ms.
+    #[serde(rename = "out")]
+    pub(crate) outbound: Option<Placed<Time>>,
+    /// Share of the requests to which both happen, drawn by the seed. Default: 100%.
+    pub(crate) share: Option<Placed<Share>>,
+    /// Sleep: on a timer. Spin: by a busy CPU, for which other requests wait. Default: sleep.
+    pub(crate) how: Option<HopDelayHow>,
 }
 
 /// Closed: each connection sends its next request when the previous response ends. Open: requests are due at scheduled

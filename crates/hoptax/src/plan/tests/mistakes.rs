@@ -116,6 +116,23 @@ fn types_and_shapes() {
 }
 
 #[test]
+fn delays_of_hops() {
+    for (gateway, expected) in [
+        ("{ name: nginx, delay: { in: 2ms } }", "1:34 `nginx` cannot be given a delay: only `hop-l7` can;"),
+        ("{ name: hop-l4, delay: { in: 2ms } }", "1:35 `hop-l4` cannot be given a delay: only `hop-l7` can;"),
+        ("{ name: hop-l7, delay: { share: 1% } }", "1:35 this delay holds nothing back; write `in: 2ms`"),
+        ("{ name: hop-l7, delay: { in: 2ms, share: 0% } }", "1:35 a share of no requests is delayed;"),
+        ("{ name: hop-l7, delay: { out: 2m } }", "1:35 a delay of 2m; write 1m or less"),
+        ("{ name: hop-l7, delay: { in: 2ms, how: doze } }", "`doze`"),
+    ] {
+        let text =
+            format!("gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1, duration: 1s }}]\n");
+        let told = mistake(&text);
+        assert!(told.contains(expected), "{gateway}: {told}");
+    }
+}
+
+#[test]
 fn upstream_and_target() {
     for (line, expected) in [
         ("upstream: { instances: 0 }", "1:24 `instances` is zero; write 1 or more"),

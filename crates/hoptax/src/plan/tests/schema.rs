@@ -208,7 +208,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
 }
 
 /// Mistakes, and whether the schema knows them too: it cannot know what hangs together, or what this machine has.
-const MISTAKEN: [(&str, bool); 30] = [
+const MISTAKEN: [(&str, bool); 32] = [
     ("trials=many", true),
     ("trials=-1", true),
     ("trials=0", false),
@@ -226,6 +226,8 @@ const MISTAKEN: [(&str, bool); 30] = [
     ("gateways=[nginx, nginx]", false),
     ("gateways=[{ label: a }]", true),
     ("gateways=[{ name: nginx, worker: 1 }]", true),
+    ("gateways=[{ name: hop-l7, delay: { in: 2 } }]", true),
+    ("gateways=[{ name: nginx, delay: { in: 2ms } }]", false),
     ("target={ weight: 0 }", true),
     ("target={ path: api }", false),
     ("target={ expect: { status: 99 } }", true),

@@ -9,9 +9,11 @@
 //!
 //! An upstream connection serves one exchange at a time and is idle in the pool in between. Invariants:
 //! * a client with an exchange has at most one upstream connection, and they name each other;
+//! * a client whose request is held back has no exchange yet, and nothing behind that request is read;
 //! * nothing that the loop is asked to do calls back, so only the functions below move an exchange on, and those that
 //!   may end a client's or an upstream's connection look it up again afterwards.
 
+mod holds;
 mod requests;
 mod responses;
 mod rewrite;
@@ -19,7 +21,8 @@ mod state;
 
 use super::{HIGH_WATER, Turns};
 use crate::lab::net::Tokens;
-use crate::lab::threads::Stop;
+use crate::lab::threads::{Stop, sleep_precisely};
+pub(super) use holds::Holds;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use hoptax_wire::http1::{HeadCache, ParsedResponse, RequestHead};
 use rewrite::Last;
@@ -33,8 +36,12 @@ pub(super) fn serve(
     listener: TcpListener,
     upstreams: Vec<SocketAddr>,
     worker: usize,
+    holds: Holds,
     stop: &Stop,
 ) -> io::Result<()> {
+    if holds.any() {
+        sleep_precisely();
+    }
     let mut io = Epoll::new()?;
     let mut proxy = Proxy {
         idle: vec![Vec::new(); upstreams.len()],
@@ -46,11 +53,14 @@ pub(super) fn serve(
         requests: Last::default(),
         responses: Last::default(),
         out: Vec::new(),
+        holds,
     };
     let token = proxy.tokens.take();
     io.listen(token, listener)?;
     while !stop.asked() {
-        io.turn(&mut proxy, None)?;
+        let next = proxy.holds.next();
+        io.turn(&mut proxy, next)?;
+        proxy.let_go(&mut io);
     }
     Ok(())
 }
@@ -68,6 +78,7 @@ struct Proxy {
     responses: Last<(rewrite::Client, bool)>,
     /// Where what is sent next is put together; empty in between.
     out: Vec<u8>,
+    holds: Holds,
 }
 
 impl<L: EventLoop> Handler<L> for Proxy {
@@ -163,6 +174,7 @@ impl<L: EventLoop> Handler<L> for Proxy {
                 let upstream = client.exchange.as_ref().and_then(|exchange| exchange.upstream);
                 if let Some(upstream) = upstream
                     && let Some(source) = self.slots.upstream(upstream)
+                    && source.held.is_none()
                     && mem::replace(&mut source.paused, false)
                 {
                     io.resume(upstream);

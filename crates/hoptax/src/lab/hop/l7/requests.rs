@@ -22,13 +22,16 @@ impl Proxy {
             };
             let waiting = client.exchange.as_ref().is_some_and(|exchange| exchange.request_done);
             let behind = client.exchange.is_none() && io.unsent(token) > HIGH_WATER;
-            if waiting || behind || client.last {
+            if waiting || behind || client.last || client.held.is_some() {
                 break;
             }
             match client.decoder.advance_with(&mut self.request_heads, &input[at..]) {
                 Ok(RequestStep::NeedMore) => break,
                 Ok(RequestStep::Head { consumed, head }) => {
-                    self.begin(io, token, &input[at..at + consumed], &head);
+                    let raw = &input[at..at + consumed];
+                    if !self.hold_request(token, raw, &head) {
+                        self.begin(io, token, raw, &head);
+                    }
                     at += consumed;
                 }
                 Ok(RequestStep::Body { consumed, data }) => {
@@ -58,7 +61,7 @@ impl Proxy {
     }
 
     /// Starts an exchange: its head stands in `self.out` afterwards.
-    fn begin(&mut self, io: &mut impl EventLoop, token: Token, raw: &[u8], head: &RequestHead) {
+    pub(super) fn begin(&mut self, io: &mut impl EventLoop, token: Token, raw: &[u8], head: &RequestHead) {
         if &raw[head.method.clone()] == b"CONNECT" {
             return self.answer_and_close(io, token, 501, "this hop makes no tunnels\n");
         }
@@ -145,9 +148,10 @@ impl Proxy {
         self.out.clear();
     }
 
-    /// Reads on in what a client had sent ahead, after an exchange is over or its answers have left.
+    /// Reads on in what a client had sent ahead, after an exchange is over, its answers have left, or a request was let
+    /// go, whose head stands in `self.out`.
     pub(super) fn read_on(&mut self, io: &mut impl EventLoop, token: Token) {
-        let Some(client) = self.slots.client(token) else { return };
+        let Some(client) = self.slots.client(token) else { return self.out.clear() };
         let kept = mem::take(&mut client.kept);
         let consumed = self.read_requests(io, token, &kept);
         let Some(client) = self.slots.client(token) else { return };
@@ -182,7 +186,7 @@ impl Proxy {
         if client.ended && client.exchange.as_ref().is_some_and(|exchange| !exchange.request_done) {
             return self.drop_client(io, token);
         }
-        let over = client.last || (client.ended && client.exchange.is_none());
+        let over = client.last || (client.ended && client.exchange.is_none() && client.held.is_none());
         if !over || io.unsent(token) > 0 {
             return;
         }

@@ -18,6 +18,9 @@ impl Proxy {
     /// Streams a response to its client. `input` holds everything that came and was not consumed; tells how much is
     /// now: all of it when the response is over or the connection lost, as what follows is nobody's.
     pub(super) fn read_response(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
+        if self.hold_answer(io, token) {
+            return 0;
+        }
         let mut at = 0;
         loop {
             match self.pass_on(token, &input[at..]) {

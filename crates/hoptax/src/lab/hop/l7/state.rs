@@ -2,7 +2,7 @@
 
 use super::rewrite::Coding;
 use hoptax_load::event_loop::Token;
-use hoptax_wire::http1::{RequestDecoder, ResponseDecoder, Version};
+use hoptax_wire::http1::{RequestDecoder, RequestHead, ResponseDecoder, Version};
 
 /// A request with its response.
 #[derive(Debug)]
@@ -40,6 +40,15 @@ impl Exchange {
     }
 }
 
+/// The head of a request that waits before it goes upstream.
+#[derive(Debug)]
+pub(super) struct HeldRequest {
+    /// Of its timer.
+    pub(super) id: u64,
+    pub(super) raw: Vec<u8>,
+    pub(super) head: RequestHead,
+}
+
 /// A client's connection.
 #[derive(Debug, Default)]
 pub(super) struct Client {
@@ -49,6 +58,10 @@ pub(super) struct Client {
     pub(super) exchange: Option<Exchange>,
     /// The current request's head as it was passed on, for sending it again.
     pub(super) head: Vec<u8>,
+    /// A request that waits before its exchange begins.
+    pub(super) held: Option<Box<HeldRequest>>,
+    /// The answer of this exchange is to be held back when it comes.
+    pub(super) hold_answer: bool,
     /// Held back.
     pub(super) paused: bool,
     /// It sends no more.
@@ -75,6 +88,8 @@ pub(super) struct Upstream {
     pub(super) waiting: Vec<u8>,
     /// Held back.
     pub(super) paused: bool,
+    /// What has come of an answer waits for the timer of this id, and nothing more is read meanwhile.
+    pub(super) held: Option<u64>,
     /// It has served an exchange before.
     pub(super) reused: bool,
     /// It has sent something in this exchange.
@@ -91,6 +106,7 @@ impl Upstream {
             connected: false,
             waiting: Vec::new(),
             paused: false,
+            held: None,
             reused: false,
             heard: false,
         }

@@ -1,0 +1,148 @@
+//! Known delays of `hop-l7`: nothing comes before its time, nothing gets lost or out of order over it, and nobody waits who
+//! was not asked to.
+
+use crate::origin::Origin;
+use crate::support::{Scratch, hoptax};
+use crate::wire::{Client, Server, sample};
+use hoptax_load::random::Random;
+use std::time::{Duration, Instant};
+
+const GET: &str = "GET /bytes?70000 HTTP/1.1\r\nhost: a\r\n\r\n";
+const POST: &str = "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello";
+
+fn waits(delays: &[&str], each: Duration) {
+    let origin = Origin::start();
+    let (_hop, address) = Server::hop("l7", origin.address, delays);
+    let mut client = Client::connect(address);
+    for _ in 0..3 {
+        let before = Instant::now();
+        assert!(client.send(GET).response().body == sample(70_000), "{delays:?}");
+        assert!(before.elapsed() >= each, "{delays:?}: {:?}", before.elapsed());
+    }
+    // Pipelined, each behind the other.
+    let before = Instant::now();
+    client.send([GET, POST, GET].concat());
+    assert!(client.response().body == sample(70_000), "{delays:?}");
+    assert_eq!(client.response().body, b"hello", "{delays:?}");
+    assert!(client.response().body == sample(70_000), "{delays:?}");
+    assert!(before.elapsed() >= each * 3, "{delays:?}: {:?}", before.elapsed());
+}
+
+#[test]
+fn requests_and_answers_are_held_back_for_as_long_as_was_asked() {
+    waits(&["--delay-in", "5ms"], Duration::from_millis(5));
+    waits(&["--delay-out", "5ms"], Duration::from_millis(5));
+    waits(&["--delay-in", "3ms", "--delay-out", "4ms"], Duration::from_millis(7));
+    waits(&["--delay-in", "3ms", "--delay-out", "4ms", "--delay-how", "spin"], Duration::from_millis(7));
+    waits(&["--delay-in", "5ms", "--cpus", "0"], Duration::from_millis(5));
+}
+
+#[test]
+fn requests_in_pieces_and_large_bodies_pass_through_a_delay() {
+    let origin = Origin::start();
+    let (_hop, address) = Server::hop("l7", origin.address, &["--delay-in", "2ms", "--delay-out", "2ms"]);
+    let mut client = Client::connect(address);
+    for byte in POST.bytes() {
+        client.send([byte]);
+    }
+    assert_eq!(client.response().body, b"hello");
+    let body = sample(3_000_000);
+    let head = format!("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", body.len());
+    assert!(client.send(head).send(&body).response().body == body);
+    let until_close = "GET /until-close?300001 HTTP/1.1\r\nhost: a\r\n\r\n";
+    assert!(Client::connect(address).send(until_close).response().body == sample(300_001));
+}
+
+#[test]
+fn whoever_has_nothing_more_to_say_still_gets_a_delayed_answer() {
+    let origin = Origin::start();
+    let (_hop, address) = Server::hop("l7", origin.address, &["--delay-in", "20ms", "--delay-out", "20ms"]);
+    let mut client = Client::connect(address);
+    client.send(GET);
+    client.stream.shutdown(std::net::Shutdown::Write).expect("it stands");
+    assert!(client.response().body == sample(70_000));
+}
+
+#[test]
+fn whoever_leaves_during_a_delay_leaves_nothing_behind() {
+    let origin = Origin::start();
+    let delays = ["--delay-in", "1ms", "--delay-out", "1ms"];
+    let (hop, address) = Server::hop("l7", origin.address, &delays);
+    for cut in 0..POST.len() {
+        Client::connect(address).send(POST).send(&POST[..cut]);
+    }
+    assert_eq!(Client::connect(address).send(POST).response().body, b"hello");
+    assert_eq!(hop.stop(), Some(0));
+}
+
+/// With a delay longer than any test the requests that were drawn are those without an answer.
+#[test]
+fn only_the_share_is_delayed_and_nobody_else_waits_for_it() {
+    const REQUESTS: usize = 40;
+    let origin = Origin::start();
+    for seed in ["1", "2"] {
+        let delays = ["--delay-out", "60s", "--delay-share", "30%", "--seed", seed];
+        let (_hop, address) = Server::hop("l7", origin.address, &delays);
+        let mut drawn = Random::stream(seed.parse().expect("a number"), 0);
+        let expected = (0..REQUESTS).filter(|_| drawn.unit() >= 0.3).count();
+        let mut clients: Vec<Client> = (0..REQUESTS).map(|_| Client::connect(address)).collect();
+        for client in &mut clients {
+            client.send(POST);
+        }
+        // The first bytes of all answers that come; those that do not are waited for until all others have.
+        let mut answered = vec![false; REQUESTS];
+        for client in &clients {
+            client.stream.set_nonblocking(true).expect("set");
+        }
+        let ends = Instant::now() + crate::wire::PATIENCE;
+        while answered.iter().filter(|&&answered| answered).count() < expected {
+            assert!(Instant::now() < ends, "{answered:?}, expected {expected}");
+            for (client, answered) in clients.iter().zip(&mut answered) {
+                *answered |= client.stream.peek(&mut [0]).is_ok();
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn refuses_delays_that_cannot_be() {
+    for (options, words) in [
+        (vec!["l4", "--delay-in", "2ms"], "l4 does not know requests and cannot delay them; use l7"),
+        (vec!["l7", "--delay-share", "1%"], "add --delay-in or --delay-out"),
+        (vec!["l7", "--delay-in", "2ms", "--delay-share", "0%"], "write a share above 0%"),
+        (vec!["l7", "--delay-in", "2m"], "write 1m or less"),
+        (vec!["l7", "--delay-in", "2"], "2ms for milliseconds"),
+    ] {
+        let output = hoptax().arg("hop").args(&options).args(["--upstream", "127.0.0.1:1"]).output();
+        let output = output.expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {said}");
+        assert!(said.contains(words), "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn a_plan_plants_a_delay_and_the_run_shows_that_it_did() {
+    let scratch = Scratch::new();
+    let plan = scratch.file(
+        "planted.yaml",
+        "gateways:\n  - { name: hop-l7, label: slow, delay: { in: 4ms, out: 3ms, how: sleep } }\n\
+         load: [{ loop: closed, connections: 1, duration: 200ms }]\ntrials: 2\nwarmup: 0s\n",
+    );
+    let checked = hoptax().arg("check").arg(&plan).output().expect("it runs");
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(
+        said.contains("slow    built-in hop that delays: 4ms in, 3ms out, 100% of requests, sleep"),
+        "{said}"
+    );
+    let out = scratch.path().join("out");
+    let run = hoptax().arg("run").arg(&plan).arg("--out").arg(&out).output().expect("it runs");
+    let run_dir = std::fs::read_dir(&out).expect("a directory").next().expect("a run").expect("read").path();
+    let report = crate::support::json(hoptax().arg("report").arg(&run_dir).args(["--format", "json"]));
+    let case = report["cases"].as_array().expect("cases").iter().find(|case| case["gateway"] == "slow");
+    let case = case.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&run.stderr)));
+    assert!(case["response_time"]["p50"]["estimate"].as_f64().expect("measured") >= 7000.0, "{case}");
+    let record = std::fs::read_to_string(run_dir.join("run.json")).expect("written");
+    assert!(record.contains("delay: 4ms in, 3ms out, 100% of requests, sleep"), "{record}");
+}
