@@ -71,6 +71,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         budget => model.budget.iter().map(of_budget).collect::<Vec<_>>(),
         memory => bytes(model.environment.memory_bytes as f64),
         command => command_line(&model.command),
+        path => super::path::html(model),
     })?;
     Ok(page)
 }

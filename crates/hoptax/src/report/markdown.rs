@@ -27,6 +27,7 @@ pub fn markdown(model: &Model) -> String {
         text.push_str(&load_table(model, load));
     }
     line(&mut text, "\nIn parentheses: 95 % interval over trials.");
+    text.push_str(&super::path::markdown(model));
     text.push_str(&budget(model));
     text.push_str(&failures(model));
     text.push_str(&findings(model));
@@ -184,7 +185,7 @@ fn longest_run_of_ticks(text: &str) -> usize {
 }
 
 /// Text that may come from anywhere, so that it cannot become markup.
-fn inline(text: &str) -> String {
+pub(super) fn inline(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

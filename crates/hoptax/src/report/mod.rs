@@ -8,6 +8,7 @@ mod json;
 mod layout;
 mod markdown;
 mod model;
+mod path;
 mod sentence;
 mod table;
 mod terminal;

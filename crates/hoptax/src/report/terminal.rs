@@ -27,7 +27,10 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
             "",
         ));
     }
-    for section in [page.sentences(model), page.budget(model), page.failures(model), page.findings(model)] {
+    let ways: String = super::path::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
+    for section in
+        [page.sentences(model), ways, page.budget(model), page.failures(model), page.findings(model)]
+    {
         if !section.is_empty() {
             text.push('\n');
             text.push_str(&section);

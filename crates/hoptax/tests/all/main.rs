@@ -16,6 +16,7 @@ mod misbehaviour;
 mod origin;
 mod pack_docs;
 mod packs;
+mod path;
 mod plan;
 mod report;
 mod requests;

@@ -2,9 +2,7 @@
 
 use super::packs::PackSet;
 use super::{Driver, Service, cpus, logs};
-use crate::plan::{
-    AccessLog, CpuSets, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream,
-};
+use crate::plan::{AccessLog, CpuSets, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream};
 use crate::record::{Failure, Stage};
 use anyhow::Context as _;
 use std::fmt::Display;
