@@ -2,7 +2,7 @@
 //!
 //! Each time is taken as a point on a circle whose circumference is the step. Times in steps gather at one point of it, wherever
 //! that is; others spread. How much they gather is the length of the mean of the points, the *mean resultant length*
-//! (K. V. Mardia, P. E. Jupp, *Directional Statistics*, 2.3.1): 1 where all are at one point, 0 where they are all around.
+//! (K. V. Mardia, P. E. Jupp, *Directional Statistics*, 2000): 1 where all are at one point, 0 where they are all around.
 //! A distribution that is narrower than a step gathers too, without being in steps; so there must be several teeth.
 
 use hdrhistogram::Histogram;
@@ -12,7 +12,7 @@ use std::f64::consts::TAU;
 
 /// Steps looked for, the longest first, as one of 4 ms is one of 1 ms too: timers and kernel ticks (`CONFIG_HZ` 100, 250, 1000).
 const STEPS: [u64; 3] = [10 * MILLISECOND, 4 * MILLISECOND, MILLISECOND];
-/// Least mean resultant length. Teeth of normal shape have `exp(−2π²σ²)` (ibid., 3.5.7), so that at 0.9 their σ is 7 % of a step:
+/// Least mean resultant length. Teeth of normal shape have `exp(−2π²σ²)` (the wrapped normal distribution, ibid.), so that at 0.9 their σ is 7 % of a step:
 /// a tooth ends long before the next one begins.
 const COHERENCE: f64 = 0.9;
 /// Least number of teeth. Two may be two ways to answer (a cache that hits or misses); three at one distance are a timer.
