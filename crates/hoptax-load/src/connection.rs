@@ -23,6 +23,7 @@
 
 use crate::recorder::{Response, Times};
 use crate::scratch::Scratch;
+use crate::stamp::Stamped;
 use crate::target::Target;
 use crate::tls::Session;
 use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
@@ -125,6 +126,8 @@ struct Reader {
     spill: Vec<u8>,
     /// How far the checks of its target have come; empty where none of them has to be told more than status and length.
     progress: Box<[u32]>,
+    /// What its head says of stamps, where they are looked for.
+    stamped: Stamped,
 }
 
 /// What bytes meant to a slot.
@@ -155,12 +158,18 @@ impl Slot {
                 body: 0,
                 spill: Vec::new(),
                 progress: vec![0; room_for_checks].into(),
+                stamped: Stamped::No,
             },
         }
     }
 
     pub(crate) fn state(&self) -> State {
         self.state
+    }
+
+    /// What the head of the last response says of stamps, where they are looked for.
+    pub(crate) fn stamped(&self) -> Stamped {
+        self.reader.stamped
     }
 
     /// Whether a request may be given to it.
@@ -246,6 +255,9 @@ impl Reader {
                     Step::Head { consumed, head } => {
                         self.status = head.status;
                         target.checks.head(&input[..consumed], &mut self.progress);
+                        if let Some(place) = scratch.stamps.get_mut(target.index as usize) {
+                            self.stamped = place.find(&input[..consumed]);
+                        }
                         consumed
                     }
                     Step::Body { consumed, data } => {
@@ -318,7 +330,7 @@ mod tests {
 
     fn read_in_pieces(text: &str, piece: usize) -> (Result<Read, Malformed>, Slot) {
         let target = Target::of_get();
-        let (mut slot, mut scratch) = (Slot::new(0), Scratch::new(1));
+        let (mut slot, mut scratch) = (Slot::new(0), Scratch::new(1, false));
         slot.expect_response(&target);
         let mut last = Ok(Read::More);
         for part in text.as_bytes().chunks(piece) {

@@ -6,10 +6,11 @@ use crate::histogram::Encoded;
 use crate::limits;
 use crate::pacer::{self, LARGEST_JITTER};
 use crate::record::{
-    GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA, Window,
+    GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA, StampTally, Window,
 };
 use crate::recorder::{Handshakes, Recorder, Tally};
 use crate::spec::{Arrivals, LoadSpec, SPEC_SCHEMA, Shape};
+use crate::stamp::ClockId;
 use crate::target::{Mix, Protocol};
 use crate::tls;
 use crate::trial::{self, News, Outcome, Reports, Shared, TrialTimes};
@@ -128,6 +129,7 @@ fn run_on<L: EventLoop>(
         most_leaving: usize::try_from(spare / u64::from(workers)).unwrap_or(usize::MAX),
         timeouts: spec.timeouts,
         spin: !spec.cpus.is_empty(),
+        stamps: spec.stamps,
     };
     let (send, news) = mpsc::channel();
     let (send_windows, windows) = (watch == Watch::Windows).then(mpsc::channel).unzip();
@@ -169,7 +171,7 @@ fn work<L: EventLoop>(
         let mut io = make_loop().map_err(LoadError::EventLoop)?;
         let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
         let windows = shared.spec.windows || reports.windows.is_some();
-        let recorder = Recorder::new(windows, setup.mix.len());
+        let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
         let worker = Worker::new(setup, (index, shared.workers), slots, recorder);
         trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop)
     });
@@ -372,6 +374,8 @@ fn record(
     tally.counts.failed_checks = tally.failed_checks.in_words(|target| &mix.target(target).checks);
     let tls = spec.tls.is_some().then(|| tally.tls.take().unwrap_or_else(|| Box::new(Handshakes::new())));
     let latencies = &tally.histograms;
+    let paths = tally.paths.as_deref();
+    let stamps = paths.map(|paths| StampTally { clock: ClockId::here(), ..paths.tally.clone() });
     LoadRecord {
         schema: RECORD_SCHEMA,
         event_loop: event_loop.to_owned(),
@@ -387,12 +391,12 @@ fn record(
             first_byte: Encoded::new(&latencies.first_byte),
             connect: Encoded::new(&latencies.connect),
             tls_handshake: tls.as_ref().map(|handshakes| Encoded::new(&handshakes.took)),
-            request_path: None,
-            response_path: None,
+            request_path: paths.map(|paths| Encoded::new(&paths.request)),
+            response_path: paths.map(|paths| Encoded::new(&paths.response)),
         },
         targets: tally.targets.records(mix.names()),
         tls: tls.map(|handshakes| handshakes.tally),
-        stamps: None,
+        stamps,
         counts: tally.counts,
         completed_in_time: tally.completed_in_time,
         lifetime: tally.lifetime,

@@ -4,6 +4,7 @@
 //! `scheduled = completed + timeouts + connect_errors + resets + bad_responses + unsent + in_flight`.
 
 use crate::histogram::Encoded;
+use crate::stamp::ClockId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -162,8 +163,8 @@ pub struct Histograms {
     pub response_path: Option<Encoded>,
 }
 
-/// What became of the upstream's stamps in responses of the measured time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What became of the upstream's stamps in the responses to the requests of the measured time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampTally {
     /// Responses whose stamps could be used.
     pub used: u64,
@@ -172,6 +173,9 @@ pub struct StampTally {
     /// Responses with stamps that are not numbers, or that contradict the generator's clock: received before the request was
     /// sent, or answered after the response was there.
     pub impossible: u64,
+    /// The generator's clock; absent where the kernel does not tell.
+    #[serde(default)]
+    pub clock: Option<ClockId>,
 }
 
 /// TLS handshakes over the generator's whole life.

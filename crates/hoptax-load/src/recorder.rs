@@ -4,14 +4,17 @@
 //! measured time, whenever they ended. *Throughput* (`completed_in_time`, bytes, windows) speaks of what happened inside
 //! the measured time, whenever it was scheduled: a request that straddles an edge is work done there all the same.
 
+mod paths;
 mod targets;
 mod windows;
 
 use crate::checks::{Failed, FailedChecks};
 use crate::histogram::{self, Encoded, TRIAL_DIGITS, WINDOW_DIGITS};
 use crate::record::{Bytes, Cause, Connections, Counts, FailureKind, Lifetime, TlsTally, WINDOW_NS, Window};
+use crate::stamp::Stamped;
 use crate::tls::Agreed;
 use hdrhistogram::Histogram;
+use paths::Paths;
 use targets::Targets;
 use windows::Windows;
 
@@ -86,6 +89,8 @@ pub(crate) struct Tally {
     pub(crate) targets: Targets,
     /// Absent until a handshake is done.
     pub(crate) tls: Option<Box<Handshakes>>,
+    /// What the upstream's stamps say; absent where none are asked for.
+    pub(crate) paths: Option<Box<Paths>>,
     /// When the last request of the measured time had its outcome.
     pub(crate) last_outcome: u64,
 }
@@ -120,6 +125,12 @@ impl Recorder {
             alike: histogram::empty(TRIAL_DIGITS),
             windows: windows.then(Windows::new),
         }
+    }
+
+    /// The same, with books on the upstream's stamps, where they are asked for.
+    pub(crate) fn with_stamps(mut self, asked: bool) -> Self {
+        self.tally.paths = asked.then(|| Box::new(Paths::new()));
+        self
     }
 
     /// Sets the measured time: from `start` up to, not including, `end`.
@@ -217,6 +228,15 @@ impl Recorder {
             self.alike.saturating_record(response_time);
         } else {
             self.record_apart(times, now);
+        }
+    }
+
+    /// The head of the response that was whole at `now` said this of stamps.
+    pub(crate) fn stamped(&mut self, times: Times, now: u64, stamped: Stamped) {
+        if self.counts(times.scheduled)
+            && let Some(paths) = &mut self.tally.paths
+        {
+            paths.stamped(times, now, stamped);
         }
     }
 
@@ -421,6 +441,7 @@ impl Tally {
             failed_checks: FailedChecks::default(),
             targets: Targets::default(),
             tls: None,
+            paths: None,
             last_outcome: 0,
         }
     }
@@ -447,6 +468,9 @@ impl Tally {
         self.targets.add(other.targets);
         if let Some(theirs) = other.tls {
             self.tls.get_or_insert_with(|| Box::new(Handshakes::new())).add(&theirs);
+        }
+        if let Some(theirs) = other.paths {
+            self.paths.get_or_insert_with(|| Box::new(Paths::new())).add(&theirs);
         }
         self.last_outcome = self.last_outcome.max(other.last_outcome);
         if self.windows.len() < other.windows.len() {

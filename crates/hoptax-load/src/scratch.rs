@@ -1,6 +1,7 @@
 //! What a worker's slots share while they read responses: heads seen before, and memory for pieces.
 
 use crate::spares::Spares;
+use crate::stamp::Place;
 use hoptax_wire::http1::{HeadCache, ParsedResponse};
 
 /// Most bytes kept for pieces, over all of a worker's slots.
@@ -13,11 +14,14 @@ pub(crate) struct Scratch {
     /// One for each target: their heads differ, while those of one target mostly do not.
     pub(crate) heads: Vec<HeadCache<ParsedResponse>>,
     pub(crate) pieces: Spares,
+    /// Where each target's heads have the upstream's stamps; empty where none are looked for.
+    pub(crate) stamps: Vec<Place>,
 }
 
 impl Scratch {
-    /// For responses from so many targets.
-    pub(crate) fn new(targets: usize) -> Self {
-        Self { heads: vec![HeadCache::new(); targets], pieces: Spares::new(KEPT) }
+    /// For responses from so many targets, which may carry the upstream's stamps.
+    pub(crate) fn new(targets: usize, stamps: bool) -> Self {
+        let stamps = vec![Place::default(); if stamps { targets } else { 0 }];
+        Self { heads: vec![HeadCache::new(); targets], pieces: Spares::new(KEPT), stamps }
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) timeouts: spec::Timeouts,
     /// Whether to spin before a due moment.
     pub(crate) spin: bool,
+    /// Whether responses carry the upstream's stamps.
+    pub(crate) stamps: bool,
 }
 
 /// Where requests come from.
@@ -120,7 +122,7 @@ impl<'a> Worker<'a> {
             starting: 0..0,
             under_way: 0,
             requests: Requests::new(setup.mix, (index, workers)),
-            scratch: Scratch::new(setup.mix.len()),
+            scratch: Scratch::new(setup.mix.len(), setup.stamps),
             tls: setup.tls.map(|client| tls::Side::new(client, slots as usize)),
             connect_error: None,
         }
@@ -389,6 +391,9 @@ impl<'a> Worker<'a> {
         state.failures = 0;
         self.under_way -= 1;
         self.recorder.completed(times, now, response);
+        if self.setup.stamps {
+            self.recorder.stamped(times, now, state.stamped());
+        }
         let closing = self.setup.mix.closes(times.target, state.carried);
         if !keep_alive && !closing {
             self.recorder.closed_by_peer(now);

@@ -12,10 +12,12 @@ use hoptax_load::spec::{
     Arrivals, Check, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts, TlsSpec,
     TlsVersion, Verify,
 };
+use hoptax_load::stamp::{self, Stamp};
 use hoptax_load::{Watch, clock};
 use rustls::crypto::ring;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -79,6 +81,9 @@ const IN_PIECES: &[&[u8]] = &[
     b"89abcdef\r\n0\r\n\r\n",
 ];
 
+/// The server writes its stamps over the zeros.
+const STAMPED: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nhoptax-stamp: 0000000000000000000 0000000000000000000\r\ncontent-length: 5\r\n\r\nhello"];
+
 /// What is loaded and how.
 struct Case {
     name: &'static str,
@@ -86,6 +91,7 @@ struct Case {
     shape: Shape,
     windows: bool,
     watch: Watch,
+    stamps: bool,
     response: &'static [&'static [u8]],
     /// Version of TLS; absent: plain.
     tls: Option<TlsVersion>,
@@ -142,6 +148,7 @@ fn cases(event_loop: Choice) -> Vec<Case> {
         shape,
         windows: false,
         watch: Watch::Phases,
+        stamps: false,
         response,
         tls: None,
         targets: || vec![plain()],
@@ -171,6 +178,7 @@ fn cases(event_loop: Choice) -> Vec<Case> {
                 IN_PIECES,
             )
         },
+        Case { stamps: true, ..case("closed loop with stamps", Shape::Closed, STAMPED) },
         Case { windows: true, ..case("closed loop with windows", Shape::Closed, WHOLE) },
         Case {
             windows: true,
@@ -268,7 +276,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         cpus: Vec::new(),
         seed: 1,
         windows: case.windows,
-        stamps: false,
+        stamps: case.stamps,
         event_loop: case.event_loop,
     };
     let interrupt = AtomicBool::new(false);
@@ -287,6 +295,8 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         "{:?}",
         record.counts
     );
+    let used = record.stamps.as_ref().map(|stamps| stamps.used);
+    assert_eq!(used, case.stamps.then_some(requests), "{:?}", record.stamps);
     (allocations, record)
 }
 
@@ -333,16 +343,27 @@ fn tls_server() -> Arc<ServerConfig> {
 fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
     let mut buffer = vec![0; 64 * 1024];
     while request(&mut connection, &mut buffer) {
+        let received = clock::now();
         for (index, piece) in pieces.iter().enumerate() {
             if index > 0 {
                 // Lets the other side look, so that it mostly finds pieces.
                 thread::yield_now();
             }
-            if connection.write_all(piece).is_err() {
+            if connection.write_all(&stamped(piece, received)).is_err() {
                 return;
             }
         }
     }
+}
+
+/// The piece, with stamps where it has room for them.
+fn stamped(piece: &[u8], received: u64) -> Cow<'_, [u8]> {
+    let blank = stamp::BLANK.as_bytes();
+    let Some(at) = piece.windows(blank.len()).position(|window| window == blank) else { return piece.into() };
+    let mut piece = piece.to_vec();
+    let value = (&mut piece[at..at + stamp::LENGTH]).try_into().expect("as long as it is");
+    Stamp { received, replied: clock::now() }.write(value);
+    piece.into()
 }
 
 /// Reads one request; `false` when there are no more. Its head comes in one piece, as it is short.

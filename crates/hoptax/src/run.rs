@@ -457,7 +457,9 @@ impl Flow<'_> {
         let before = self.upstream.ledger();
         let Self { traffic, progress, .. } = self;
         let loaded = traffic.load(&spec, &watched, self.run.interrupted, &mut |phase| progress.phase(phase));
-        trial::record(number, slot, label, loaded, trial::ledger_delta(before, self.upstream.ledger()))
+        let upstream_clock = before.as_ref().and_then(|ledger| ledger.as_ref().ok()?.clock.clone());
+        let delta = trial::ledger_delta(before, self.upstream.ledger());
+        TrialRecord { upstream_clock, ..trial::record(number, slot, label, loaded, delta) }
     }
 }
 

@@ -18,6 +18,7 @@ mod lateness;
 mod mix;
 mod namespace;
 mod stages;
+mod stamps;
 mod tls;
 mod trouble;
 mod windows;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::MILLISECOND;
+use crate::stamp::Stamp;
 
 const START: u64 = 1_000 * MILLISECOND;
 const END: u64 = 1_250 * MILLISECOND;
@@ -142,4 +143,42 @@ fn workers_add_up() {
         sum.windows[0].response_time.as_ref().expect("two completed there").decode().expect("decodes");
     assert_eq!(first.len(), 2);
     assert_eq!(sum.last_outcome, START + 220 * MILLISECOND);
+}
+
+#[test]
+fn stamps_split_the_requests_of_the_measured_time() {
+    let mut recorder = Recorder::new(false, 1).with_stamps(true);
+    recorder.measure(START, END);
+    let ms = |ms: u64| START + ms * MILLISECOND;
+    let stamp = |received, replied| Stamped::With(Stamp { received: ms(received), replied: ms(replied) });
+    let mut respond = |scheduled, stamped| {
+        recorder.scheduled(scheduled, 0);
+        let times = Times { sent: Some(ms(10)), ..Times::new(scheduled, 0) };
+        recorder.stamped(times, ms(100), stamped);
+    };
+    // 20 ms there, 30 ms in the upstream, 40 ms back; the request was due 10 ms before it was sent.
+    respond(ms(0), stamp(30, 60));
+    respond(ms(0), Stamped::No);
+    for wrong in [Stamped::Unreadable, stamp(9, 60), stamp(30, 101), stamp(60, 59)] {
+        respond(ms(0), wrong);
+    }
+    // Of the warm-up, and of the drain.
+    respond(START - 1, stamp(30, 60));
+    respond(END, stamp(30, 60));
+    let mut tally = recorder.finish(END);
+    let more = Recorder::new(false, 1).with_stamps(true).finish(END);
+    tally.add(more);
+    let paths = tally.paths.expect("asked for");
+    assert_eq!((paths.tally.used, paths.tally.missing, paths.tally.impossible), (1, 1, 4));
+    for (histogram, expected) in [(&paths.request, 20 * MILLISECOND), (&paths.response, 40 * MILLISECOND)] {
+        assert_eq!(histogram.len(), 1);
+        assert!(histogram.max().abs_diff(expected) <= expected / 500, "{}", histogram.max());
+    }
+}
+
+#[test]
+fn stamps_that_nobody_asked_for_are_not_kept() {
+    let mut recorder = recorder();
+    recorder.stamped(Times::new(START, 0), START, Stamped::No);
+    assert!(recorder.finish(END).paths.is_none());
 }

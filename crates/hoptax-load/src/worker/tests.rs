@@ -97,6 +97,7 @@ fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
         most_leaving: 0,
         timeouts: spec::Timeouts::all(TIMEOUT),
         spin: false,
+        stamps: false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! One case: a contender at a load point, all its good trials together.
 
 use super::load::Load;
+use super::path::Path;
 use super::quiet::QuietFigures;
 use super::stats::{Estimate, Rounds, Statistic, Sums, Units, of_merged, resampled, share};
 use super::targets::TargetFigures;
@@ -242,22 +243,13 @@ pub struct Case {
     pub tax: Option<Tax>,
     /// The same figures from quiet windows alone; absent where it is not known what the hypervisor took.
     pub quiet: Option<QuietFigures>,
-    /// The request's and the response's part of the tax: needs an upstream that stamps its responses.
+    /// The way there and the way back; absent where the upstream does not stamp its answers, or its stamps cannot be used.
     pub path: Option<Path>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
     /// Throughput per window of each trial, for charts: the trial's round, and requests/s.
     #[serde(skip)]
     pub throughput_by_window: Vec<(u32, Vec<f64>)>,
-}
-
-/// The tax split into the way there and the way back, µs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Path {
-    /// From the generator to the upstream, at the median.
-    pub request_us_p50: f64,
-    /// From the upstream to the generator, at the median.
-    pub response_us_p50: f64,
 }
 
 impl Case {

@@ -3,8 +3,8 @@
 
 use hoptax::analysis::{Analysis, analyse};
 use hoptax::plan::{
-    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, Plan, Profile, Target, Timeouts, Trials,
-    Upstream,
+    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, PathSplit, Plan, Profile, Target, Timeouts,
+    Trials, Upstream,
 };
 use hoptax::record::{
     Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage,
@@ -15,9 +15,10 @@ use hoptax_load::clock::{MILLISECOND, SECOND};
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
 use hoptax_load::record::{
     Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Lifetime, LoadRecord, RECORD_SCHEMA,
-    TargetRecord, TlsTally, WINDOW_NS, Window,
+    StampTally, TargetRecord, TlsTally, WINDOW_NS, Window,
 };
 use hoptax_load::spec::{Arrivals, Rate, Shape};
+use hoptax_load::stamp::ClockId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -164,6 +165,7 @@ pub(crate) fn via(contender: &str, round: u32) -> MadeTrial {
         upstream: Some(RoleUsage { cpu_ns: 5_000_000, ..RoleUsage::default() }),
         host: HostUsage { idle: 0.4, ..HostUsage::default() },
         ledger: Some(ledger(REQUESTS)),
+        upstream_clock: None,
         network: None,
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
@@ -356,6 +358,27 @@ impl MadeTrial {
         self
     }
 
+    /// Every response is stamped, and every request took this long on its ways.
+    pub(crate) fn paths_us(mut self, request_us: u64, response_us: u64) -> Self {
+        let all = |time_us| Some(encode(std::iter::repeat_n(time_us, REQUESTS as usize)));
+        let histograms = &mut self.load().histograms;
+        (histograms.request_path, histograms.response_path) = (all(request_us), all(response_us));
+        self.stamps(REQUESTS, 0, 0)
+    }
+
+    /// What became of the stamps.
+    pub(crate) fn stamps(mut self, used: u64, missing: u64, impossible: u64) -> Self {
+        self.load().stamps = Some(StampTally { used, missing, impossible, clock: None });
+        self
+    }
+
+    /// The clocks of generator and upstream, where responses are stamped.
+    pub(crate) fn clocks(mut self, generator: ClockId, upstream: ClockId) -> Self {
+        self.load().stamps.as_mut().expect("stamped").clock = Some(generator);
+        self.0.upstream_clock = Some(upstream);
+        self
+    }
+
     pub(crate) fn send_lag_us(mut self, lag_us: u64) -> Self {
         self.load().histograms.send_lag = encode(std::iter::repeat_n(lag_us, REQUESTS as usize));
         self
@@ -490,6 +513,11 @@ impl MadeTrial {
     }
 }
 
+/// The clock of a boot, moved by so many nanoseconds.
+pub(crate) fn clock_id(boot_id: &str, offset_ns: i64) -> ClockId {
+    ClockId { boot_id: boot_id.into(), offset_ns }
+}
+
 fn encode(times_us: impl Iterator<Item = u64>) -> Encoded {
     let mut histogram = empty(TRIAL_DIGITS);
     for time in times_us {
@@ -590,6 +618,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         sources: Vec::new(),
         profile: Profile::Equalised,
         access_log: AccessLog::Off,
+        path_split: PathSplit::Off,
         cpus: CpuPlan::Auto,
         isolate: false,
         seed: Some(7),

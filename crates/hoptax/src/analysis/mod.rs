@@ -10,6 +10,7 @@ pub(crate) mod fixture;
 pub mod headline;
 mod load;
 mod noise;
+mod path;
 pub mod quiet;
 mod side;
 pub mod stats;
@@ -18,13 +19,12 @@ mod tax;
 mod trial;
 
 pub use budget::{Baseline, BudgetResult, ChangeResult, Outcome, judge};
-pub use case::{
-    Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Path, Throughput, Tls,
-};
+pub use case::{Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Throughput, Tls};
 pub use checks::{Finding, Severity};
 pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;
-pub use quiet::{Quiet, QuietFigures, needs_repeating, quiet_rounds};
+pub use path::Path;
+pub use quiet::{Quiet, QuietFigures, needs_repeating};
 pub use side::Side;
 pub use targets::TargetFigures;
 pub use tax::{Difference, Tax, TaxMetric};
@@ -66,6 +66,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             let mut case = Case::new(&contender.label, load, &trials);
             case.failed_trials = failed_trials(records, &contender.label, load.index);
             case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
+            case.path = Path::new(&trials, &direct, case.is_direct());
             if !case.is_direct() && !trials.is_empty() {
                 case.tax = Some(Tax::new(&trials, &direct, &floor));
             }

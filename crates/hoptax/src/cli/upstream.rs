@@ -50,6 +50,9 @@ pub(super) struct Args {
     /// Seed of delays and failures
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Tell in a header of each answer when its request had been read and when it was answered
+    #[arg(long)]
+    stamps: bool,
 }
 
 impl Args {
@@ -68,7 +71,8 @@ impl Args {
             failures: self.failures,
             port: self.port,
         };
-        let placement = Placement { control_port: self.control_port, cpus, seed: self.seed };
+        let placement =
+            Placement { control_port: self.control_port, cpus, seed: self.seed, stamps: self.stamps };
         let signals = StopSignals::catch()?;
         let upstream = RunningUpstream::start(&settings, &placement)?;
         print_ready(upstream.ready())?;

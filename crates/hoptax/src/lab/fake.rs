@@ -3,8 +3,8 @@
 use super::ledger::Ledger;
 use super::{Driver, Facts, Observed, Service, Watched};
 use crate::plan::{
-    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, Plan, Profile, Target, Timeouts,
-    Upstream,
+    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile, Target,
+    Timeouts, Upstream,
 };
 use crate::record::{Failure, Stage};
 use std::cell::RefCell;
@@ -186,6 +186,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         sources: vec![],
         profile: Profile::Equalised,
         access_log: AccessLog::Off,
+        path_split: PathSplit::Off,
         cpus: CpuPlan::Auto,
         isolate: false,
         seed: Some(1),

@@ -2,6 +2,7 @@
 
 use crate::record::LedgerDelta;
 use anyhow::Context as _;
+use hoptax_load::stamp::ClockId;
 use hoptax_wire::http1::{ResponseDecoder, Step, Version, request_head};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,6 +15,9 @@ use std::time::Duration;
 pub struct Ledger {
     /// One per instance, in the order of their ports.
     pub instances: Vec<InstanceCounts>,
+    /// The clock that its stamps are on; absent where its kernel does not tell, and in older versions.
+    #[serde(default)]
+    pub clock: Option<ClockId>,
 }
 
 /// Counts of one instance.
@@ -125,8 +129,9 @@ mod tests {
             http_version: [("1.1".to_owned(), requests)].into(),
             ..InstanceCounts::default()
         };
-        let earlier = Ledger { instances: vec![counts(5), counts(7)] };
-        let later = Ledger { instances: vec![counts(15), counts(7)] };
+        let ledger = |instances| Ledger { instances, clock: None };
+        let earlier = ledger(vec![counts(5), counts(7)]);
+        let later = ledger(vec![counts(15), counts(7)]);
         let delta = later.since(&earlier);
         assert_eq!((delta.requests, delta.by_instance), (10, vec![10, 0]));
         assert_eq!(delta.http_version, [("1.1".to_owned(), 10)].into());

@@ -17,11 +17,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Headers that a hop may drop, add or change: those of one connection (RFC 9110 §7.6.1), message framing (RFC 9112
-/// §6), and those that name the sender or the moment.
-pub const HOP_BY_HOP: [&str; 12] = [
+/// §6), and those that name the sender or the moment, as our upstream's stamps do.
+pub const HOP_BY_HOP: [&str; 13] = [
     "connection",
     "content-length",
     "date",
+    hoptax_load::stamp::HEADER,
     "keep-alive",
     "proxy-connection",
     "server",

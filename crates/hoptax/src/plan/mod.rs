@@ -74,6 +74,9 @@ pub struct Plan {
     pub profile: Profile,
     /// Whether gateways write access logs.
     pub access_log: AccessLog,
+    /// Whether the upstream stamps its answers.
+    #[serde(default)]
+    pub path_split: PathSplit,
     /// Which CPUs each role gets.
     pub cpus: CpuPlan,
     /// Start each gateway afresh for each of its trials, instead of once for the run.
@@ -274,6 +277,17 @@ pub enum AccessLog {
     Off,
     /// To a file in the run directory, in the gateway's stock format.
     File,
+}
+
+/// Whether the upstream stamps its answers, so that response times can be split into the way there and the way back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PathSplit {
+    /// It does not.
+    #[default]
+    Off,
+    /// It does, and the generator reads the stamps.
+    On,
 }
 
 /// Which CPUs each role gets.

@@ -232,6 +232,7 @@ mod tests {
             upstream: None,
             host: HostUsage::default(),
             ledger: None,
+            upstream_clock: None,
             network: None,
             gateway_log_bytes: None,
             gateway_counters: std::collections::BTreeMap::new(),

@@ -7,6 +7,7 @@ pub mod dir;
 
 use crate::plan::{LoadPoint, Plan};
 use hoptax_load::record::LoadRecord;
+use hoptax_load::stamp::ClockId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -254,6 +255,10 @@ pub struct TrialRecord {
     pub host: HostUsage,
     /// The upstream's count over the generator's whole life; absent where the upstream is not ours.
     pub ledger: Option<LedgerDelta>,
+    /// The clock that the upstream's stamps are on; absent where the upstream is not ours or does not tell, and in older
+    /// runs.
+    #[serde(default)]
+    pub upstream_clock: Option<ClockId>,
     /// The kernel's network counters over the generator's whole life; absent in older runs.
     #[serde(default)]
     pub network: Option<NetworkUsage>,

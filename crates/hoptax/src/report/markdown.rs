@@ -31,6 +31,7 @@ pub fn markdown(model: &Model) -> String {
     if let Some(told) = quiet::line(model) {
         line(&mut text, &format!("\n{told}"));
     }
+    text.push_str(&super::path::markdown(model));
     text.push_str(&budget(model));
     text.push_str(&failures(model));
     text.push_str(&findings(model));

@@ -13,6 +13,7 @@ mod junit;
 mod layout;
 mod markdown;
 mod model;
+mod path;
 mod quiet;
 mod sentence;
 mod table;

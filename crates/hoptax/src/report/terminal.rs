@@ -29,8 +29,9 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.extend(quiet::line(model).map(|line| page.wrap(&line, "", "")));
     }
     let host = page.host(model);
+    let ways: String = super::path::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
     for section in
-        [page.sentences(model), page.budget(model), page.failures(model), page.findings(model), host]
+        [page.sentences(model), ways, page.budget(model), page.failures(model), page.findings(model), host]
     {
         if !section.is_empty() {
             text.push('\n');

@@ -112,6 +112,10 @@ fn record(completed: u64) -> LoadRecord {
     }
 }
 
+fn clock_id(boot_id: &str) -> hoptax_load::stamp::ClockId {
+    hoptax_load::stamp::ClockId { boot_id: boot_id.into(), offset_ns: 0 }
+}
+
 struct Scene {
     driver: FakeDriver,
     traffic: FakeTraffic,
@@ -135,6 +139,7 @@ impl Scene {
         // Two looks at each of eight trials: a hundred requests between the two of each.
         let ledger = |look: u64| Ledger {
             instances: vec![InstanceCounts { requests: look.div_ceil(2) * 100, ..InstanceCounts::default() }],
+            clock: Some(clock_id("the upstream's")),
         };
         driver.upstream =
             Script { ledgers: (0..16).map(|look| Ok(ledger(look))).collect(), ..script(UPSTREAM, "1.0") };
@@ -199,6 +204,7 @@ fn starts_verifies_measures_and_stops_in_this_order() {
     assert!(
         run.trials.iter().all(|trial| trial.ledger.as_ref().is_some_and(|ledger| ledger.requests == 100))
     );
+    assert!(run.trials.iter().all(|trial| trial.upstream_clock == Some(clock_id("the upstream's"))));
 }
 
 #[test]
@@ -376,6 +382,7 @@ load:
   - { loop: open, rate: [10/s for 1s, ramp to 30/s over 2s], connections: 2, keepalive: 5, http: 1.0 }
 timeout: { connect: 1s, first_byte: 2s, total: 3s }
 sources: [127.0.0.2]
+path_split: on
 "#;
     let context = crate::plan::Context { cpus: 1, known: Vec::new(), directory: directory.path().to_owned() };
     let plan = crate::plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
@@ -395,6 +402,7 @@ sources: [127.0.0.2]
     assert_eq!((spec.requests_per_connection, spec.http), (Some(5), hoptax_load::spec::HttpVersion::Http10));
     assert_eq!(trial::versions(&plan), [spec.http], "what is verified is what is sent");
     assert_eq!(spec.sources, [std::net::IpAddr::from([127, 0, 0, 2])]);
+    assert!(spec.stamps);
     let timeouts = spec.timeouts;
     assert_eq!(
         [timeouts.connect_ns, timeouts.first_byte_ns, timeouts.total_ns],
@@ -413,4 +421,5 @@ fn every_contender_of_a_round_gets_the_same_arrivals() {
     let seed = |slot| load_spec(&run, slot, vec![SocketAddr::from(([127, 0, 0, 1], 1))]).seed;
     assert!(slots[..4].iter().all(|slot| seed(slot) == seed(&slots[0])));
     assert_ne!(seed(&slots[0]), seed(&slots[4]), "rounds differ");
+    assert!(!load_spec(&run, &slots[0], vec![SocketAddr::from(([127, 0, 0, 1], 1))]).stamps, "nobody asked");
 }

@@ -3,7 +3,7 @@
 use super::{Loaded, Run};
 use crate::lab::ledger::Ledger;
 use crate::lab::{Observed, Watched, counters};
-use crate::plan::LoadPoint;
+use crate::plan::{LoadPoint, PathSplit};
 use crate::record::{Failure, HostUsage, LedgerDelta, NetworkUsage, RoleUsage, SCHEMA, Stage, TrialRecord};
 use crate::schedule::{Contender, Slot};
 use hoptax_load::Address;
@@ -70,7 +70,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         cpus,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
         windows: true,
-        stamps: false,
+        stamps: plan.path_split == PathSplit::On,
         event_loop: Choice::Auto,
     }
 }
@@ -155,6 +155,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         upstream: None,
         host: HostUsage::default(),
         ledger: None,
+        upstream_clock: None,
         network: None,
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),

@@ -18,6 +18,7 @@ mod misbehaviour;
 mod origin;
 mod pack_docs;
 mod packs;
+mod path;
 mod plan;
 mod probes;
 mod report;

@@ -6,6 +6,7 @@ mod balance;
 mod bandwidth_bound;
 #[cfg(test)]
 mod clean;
+mod clock;
 mod connections_short;
 mod different_work;
 mod errors;
@@ -150,6 +151,7 @@ pub fn all() -> Vec<Check> {
         workers_unequal::check,
         logging_unequal::check,
         bandwidth_bound::check,
+        clock::check,
         few_samples::check,
         not_distinguishable::check,
         keepalive_lost::check,

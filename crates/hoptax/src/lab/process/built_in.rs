@@ -8,7 +8,7 @@ use crate::lab::hop::HopReady;
 use crate::lab::upstream::UpstreamReady;
 use crate::lab::{Facts, Service};
 use crate::plan::units::show_duration;
-use crate::plan::{Body, BuiltInUpstream, HopDelay, HopKind};
+use crate::plan::{Body, BuiltInUpstream, HopDelay, HopKind, PathSplit};
 use crate::record::{Failure, Setting};
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
@@ -28,6 +28,9 @@ impl ProcessDriver {
         let mut arguments = upstream_arguments(upstream);
         if let Some(seed) = self.seed {
             arguments.extend(["--seed".into(), seed.to_string().into()]);
+        }
+        if self.path_split == PathSplit::On {
+            arguments.push("--stamps".into());
         }
         let (ready, mut started) =
             self.start_verb::<UpstreamReady>("upstream", arguments, &self.cpus.upstream)?;

@@ -2,7 +2,7 @@
 
 use super::packs::PackSet;
 use super::{Driver, Service, cpus, logs};
-use crate::plan::{AccessLog, CpuSets, Gateway, GatewayKind, HopKind, Plan, Profile, Upstream};
+use crate::plan::{AccessLog, CpuSets, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream};
 use crate::record::{Failure, Stage};
 use anyhow::Context as _;
 use std::fmt::Display;
@@ -29,6 +29,7 @@ pub struct ProcessDriver {
     target_path: String,
     profile: Profile,
     access_log: AccessLog,
+    path_split: PathSplit,
     cpus: CpuSets,
     /// The largest number of connections that the plan opens.
     connections: u32,
@@ -51,6 +52,7 @@ impl ProcessDriver {
             target_path: plain_path(plan).to_owned(),
             profile: plan.profile,
             access_log: plan.access_log,
+            path_split: plan.path_split,
             cpus: cpus::resolve(&plan.cpus, &allowed),
             connections: plan.load.iter().map(|point| point.connections).max().unwrap_or(1),
             seed: plan.seed,

@@ -3,7 +3,9 @@
 
 use crate::plan::{Body, BuiltInUpstream};
 use anyhow::Context as _;
+use hoptax_load::stamp::{self, Stamp};
 use hoptax_wire::http1::{Version, response_head};
+use std::sync::Arc;
 
 /// Bodies up to this size are kept behind each head, so that an answer is one send; larger ones once for all.
 const INLINE_BODY: usize = 64 * 1024;
@@ -41,13 +43,15 @@ impl AnswerTo {
     }
 }
 
-/// All answers.
-#[derive(Debug)]
+/// All answers. A copy shares the large body.
+#[derive(Debug, Clone)]
 pub(super) struct Answers {
     /// Heads with inline bodies, by [`AnswerTo::index`].
     written: Vec<Vec<u8>>,
     /// The configured body where it is too large to stand in each of `written`; else empty.
-    large_body: Vec<u8>,
+    large_body: Arc<Vec<u8>>,
+    /// Where each of `written` has room for stamps; empty where answers carry none.
+    stamps: Vec<usize>,
 }
 
 /// Body of the failures that were asked for.
@@ -61,26 +65,44 @@ pub(super) const BAD_REQUEST: &[u8] =
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl Answers {
-    pub(super) fn new(settings: &BuiltInUpstream) -> anyhow::Result<Self> {
+    /// With `stamps`, answers have room for them.
+    pub(super) fn new(settings: &BuiltInUpstream, stamps: bool) -> anyhow::Result<Self> {
         anyhow::ensure!(
             (200..=599).contains(&settings.status),
             "the upstream cannot answer with status {}: choose one from 200 to 599",
             settings.status
         );
         let body = bytes(&settings.body)?;
-        let mut written = Vec::new();
+        let (mut written, mut places) = (Vec::new(), Vec::new());
         for index in 0..AnswerTo::COUNT {
             let to = AnswerTo::from_index(index);
             let (status, body) =
                 if to.failed { (500, FAILURE_BODY) } else { (settings.status, body.as_slice()) };
-            let mut answer = head(to, status, &settings.headers, body.len())?;
+            let mut answer = head(to, status, (&settings.headers, stamps), body.len())?;
+            if stamps {
+                places.push(blank_in(&answer).context("an answer has no room for stamps")?);
+            }
             if has_body(status) && !to.head && body.len() <= INLINE_BODY {
                 answer.extend_from_slice(body);
             }
             written.push(answer);
         }
         let large = has_body(settings.status) && body.len() > INLINE_BODY;
-        Ok(Self { written, large_body: if large { body } else { Vec::new() } })
+        let large_body = Arc::new(if large { body } else { Vec::new() });
+        Ok(Self { written, large_body, stamps: places })
+    }
+
+    /// Whether answers carry stamps.
+    pub(super) fn are_stamped(&self) -> bool {
+        !self.stamps.is_empty()
+    }
+
+    /// Writes `stamp` into an answer, over that of the request before: nothing is put together anew. Only where
+    /// [`Answers::are_stamped`].
+    pub(super) fn stamp(&mut self, to: AnswerTo, stamp: Stamp) {
+        let (index, at) = (to.index(), self.stamps[to.index()]);
+        let place = &mut self.written[index][at..at + stamp::LENGTH];
+        stamp.write(place.try_into().expect("as long as a stamp"));
     }
 
     /// The bytes of an answer: what was written for it, and the large body that follows (mostly empty).
@@ -94,13 +116,33 @@ fn has_body(status: u16) -> bool {
     !matches!(status, 204 | 304)
 }
 
-fn head(to: AnswerTo, status: u16, extra: &[(String, String)], length: usize) -> anyhow::Result<Vec<u8>> {
+/// Where the room for stamps begins in a head.
+fn blank_in(head: &[u8]) -> Option<usize> {
+    let line = format!("\r\n{}: {}\r\n", stamp::HEADER, stamp::BLANK);
+    let at = head.windows(line.len()).position(|window| window == line.as_bytes())?;
+    Some(at + line.len() - "\r\n".len() - stamp::LENGTH)
+}
+
+fn head(
+    to: AnswerTo,
+    status: u16,
+    (extra, stamps): (&[(String, String)], bool),
+    length: usize,
+) -> anyhow::Result<Vec<u8>> {
     let mut headers: Vec<(&str, &str)> = Vec::new();
     let typed = |name: &str| extra.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name));
     anyhow::ensure!(
         !typed("connection"),
         "header `connection` is written by hoptax itself, as each request asks for it; leave it out"
     );
+    anyhow::ensure!(
+        !(stamps && typed(stamp::HEADER)),
+        "header `{}` is written by hoptax itself where stamps are asked for; leave it out",
+        stamp::HEADER
+    );
+    if stamps {
+        headers.push((stamp::HEADER, stamp::BLANK));
+    }
     if has_body(status) && !typed("content-type") {
         headers.push(("content-type", "text/plain"));
     }
@@ -155,7 +197,7 @@ mod tests {
     }
 
     fn text(settings: &BuiltInUpstream, to: AnswerTo) -> String {
-        let answers = Answers::new(settings).expect("good settings");
+        let answers = Answers::new(settings, false).expect("good settings");
         let (head, body) = answers.get(to);
         String::from_utf8([head, body].concat()).expect("printable")
     }
@@ -198,7 +240,7 @@ mod tests {
     #[test]
     fn refuses_what_cannot_be_answered() {
         let message =
-            |settings: &BuiltInUpstream| format!("{:#}", Answers::new(settings).expect_err("refused"));
+            |settings: &BuiltInUpstream| format!("{:#}", Answers::new(settings, false).expect_err("refused"));
         assert!(message(&settings(101, Body::Size(0))).contains("101"));
         assert!(message(&settings(200, Body::File("/no/such".into()))).contains("/no/such"));
         let mut broken = settings(200, Body::Size(0));
@@ -206,5 +248,27 @@ mod tests {
         assert!(message(&broken).contains("control character"));
         broken.headers = vec![("Connection".into(), "close".into())];
         assert!(message(&broken).contains("leave it out"));
+    }
+
+    #[test]
+    fn every_answer_is_stamped_in_its_place() {
+        for settings in [settings(200, Body::Text("hi".into())), settings(204, Body::Size(0))] {
+            let mut answers = Answers::new(&settings, true).expect("good settings");
+            let plain = Answers::new(&settings, false).expect("good settings");
+            assert!(answers.are_stamped() && !plain.are_stamped());
+            for index in 0..AnswerTo::COUNT {
+                let to = AnswerTo::from_index(index);
+                answers.stamp(to, Stamp { received: 12, replied: 3456 });
+                let line = "hoptax-stamp: 0000000000000000012 0000000000000003456\r\n";
+                let text =
+                    |answers: &Answers| String::from_utf8(answers.get(to).0.to_vec()).expect("printable");
+                assert_eq!(text(&answers).replacen(line, "", 1), text(&plain), "but for that line: {to:?}");
+                assert_eq!(text(&answers).matches(line).count(), 1, "{to:?}");
+            }
+        }
+        let mut own = settings(200, Body::Size(0));
+        own.headers = vec![("Hoptax-Stamp".into(), "1 2".into())];
+        assert!(Answers::new(&own, false).is_ok());
+        assert!(Answers::new(&own, true).expect_err("refused").to_string().contains("leave it out"));
     }
 }

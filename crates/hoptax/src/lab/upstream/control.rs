@@ -5,6 +5,7 @@ use crate::lab::ledger::Ledger;
 use crate::lab::net::Tokens;
 use crate::lab::threads::Stop;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
+use hoptax_load::stamp::ClockId;
 use hoptax_wire::http1::{RequestDecoder, RequestStep, Version, response_head};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -82,7 +83,8 @@ impl Control<'_> {
 
 fn response(counts: &[Arc<Counts>], found: bool, keep_alive: bool) -> Vec<u8> {
     let (status, kind, body) = if found {
-        let ledger = Ledger { instances: counts.iter().map(|counts| counts.read()).collect() };
+        let instances = counts.iter().map(|counts| counts.read()).collect();
+        let ledger = Ledger { instances, clock: ClockId::here() };
         (200, "application/json", serde_json::to_vec(&ledger).expect("counts and names only"))
     } else {
         (404, "text/plain", b"ask for GET /ledger\n".to_vec())

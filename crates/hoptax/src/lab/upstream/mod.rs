@@ -37,6 +37,8 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// Seed of delays and failures.
     pub seed: u64,
+    /// Whether answers carry stamps ([`hoptax_load::stamp`]).
+    pub stamps: bool,
 }
 
 /// An upstream that runs in this process until it is dropped.
@@ -56,7 +58,7 @@ impl RunningUpstream {
         check_cpus(&placement.cpus)?;
         net::raise_descriptor_limit();
         let room = room(net::descriptor_limit(), settings.instances);
-        let answers = Arc::new(answer::Answers::new(settings)?);
+        let answers = answer::Answers::new(settings, placement.stamps)?;
         let listeners = (0..settings.instances)
             .map(|instance| {
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port(settings.port, instance)?));
@@ -78,11 +80,12 @@ impl RunningUpstream {
             let seen = Arc::new(counts::Counts::default());
             counts.push(Arc::clone(&seen));
             let behaviour = delay::Behaviour::new(settings, placement.seed, index as u64);
-            let answers = Arc::clone(&answers);
+            // Each its own, as stamps are written into them.
+            let answers = answers.clone();
             let cpu = placement.cpus.get(index % placement.cpus.len().max(1)).copied();
             threads.spawn(&format!("upstream-{index}"), *address, cpu, move |stop| {
                 sleep_precisely();
-                server::serve(listener, &answers, behaviour, &seen, room, stop)
+                server::serve(listener, answers, behaviour, &seen, room, stop)
             })?;
         }
         threads.spawn("upstream-control", ready.control, None, move |stop| {

@@ -14,6 +14,7 @@ use crate::lab::net::Tokens;
 use crate::lab::threads::Stop;
 use hoptax_load::clock;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
+use hoptax_load::stamp::Stamp;
 use hoptax_wire::http1::{Framing, HeadCache, RequestDecoder, RequestHead, RequestStep};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -37,7 +38,7 @@ const LONGEST_LINE: usize = 1024;
 /// ones are dropped at once.
 pub(super) fn serve(
     listener: TcpListener,
-    answers: &Answers,
+    answers: Answers,
     behaviour: Behaviour,
     counts: &Counts,
     room: u64,
@@ -59,7 +60,8 @@ pub(super) fn serve(
 
 #[derive(Debug, Clone, Copy)]
 enum Reply {
-    Answer(AnswerTo),
+    /// To a request that had been read at this moment; 0 where answers carry no stamps.
+    Answer(AnswerTo, u64),
     Continue,
     BadRequest,
 }
@@ -98,7 +100,7 @@ struct Timer {
 }
 
 struct Server<'a> {
-    answers: &'a Answers,
+    answers: Answers,
     behaviour: Behaviour,
     counts: &'a Counts,
     tokens: Tokens,
@@ -115,7 +117,7 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(answers: &'a Answers, behaviour: Behaviour, counts: &'a Counts, room: u64) -> Self {
+    fn new(answers: Answers, behaviour: Behaviour, counts: &'a Counts, room: u64) -> Self {
         Self {
             answers,
             behaviour,
@@ -191,6 +193,7 @@ impl<'a> Server<'a> {
     /// consumed.
     fn read(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
+        let now = if self.answers.are_stamped() { clock::now() } else { 0 };
         while self.connections[token.index()].state == State::Open {
             let connection = &mut self.connections[token.index()];
             match connection.decoder.advance_with(&mut self.cache, &input[at..]) {
@@ -209,7 +212,7 @@ impl<'a> Server<'a> {
                         // On arrival: an answer held back, or given up on by whoever asked, was asked for all the same.
                         self.counts.requests(answer.version).add(1);
                         let delay = self.behaviour.delay_ns();
-                        self.reply(token, Reply::Answer(answer), delay);
+                        self.reply(token, Reply::Answer(answer, now), delay);
                     }
                 }
                 Err(_) => {
@@ -284,7 +287,7 @@ impl<'a> Server<'a> {
 
     fn bytes(&self, reply: Reply) -> (&[u8], &[u8]) {
         match reply {
-            Reply::Answer(to) => self.answers.get(to),
+            Reply::Answer(to, _) => self.answers.get(to),
             Reply::Continue => (CONTINUE, &[]),
             Reply::BadRequest => (BAD_REQUEST, &[]),
         }
@@ -301,16 +304,18 @@ impl<'a> Server<'a> {
             return true;
         }
         let ready = mem::take(&mut self.ready);
+        let now = if self.answers.are_stamped() { clock::now() } else { 0 };
         // Counted before they leave, so that whoever has an answer in hand finds its bytes in the ledger.
         let length = self.ready_bytes as u64;
         self.counts.bytes_out.add(length);
         let mut batch = mem::take(&mut self.batch);
         let sent = match ready.as_slice() {
             [reply] => {
+                self.stamp(*reply, now);
                 let (head, body) = self.bytes(*reply);
                 send_both(io, token, head, body)
             }
-            several => self.send_batched(io, token, several, &mut batch),
+            several => self.send_batched(io, token, (several, now), &mut batch),
         };
         batch.clear();
         self.batch = batch;
@@ -326,14 +331,24 @@ impl<'a> Server<'a> {
         sent.is_ok()
     }
 
+    /// Writes its stamps into an answer that leaves `now`.
+    fn stamp(&mut self, reply: Reply, now: u64) {
+        if let Reply::Answer(to, received) = reply
+            && self.answers.are_stamped()
+        {
+            self.answers.stamp(to, Stamp { received, replied: now });
+        }
+    }
+
     fn send_batched(
-        &self,
+        &mut self,
         io: &mut impl EventLoop,
         token: Token,
-        replies: &[Reply],
+        (replies, now): (&[Reply], u64),
         batch: &mut Vec<u8>,
     ) -> io::Result<()> {
         for &reply in replies {
+            self.stamp(reply, now);
             let (head, body) = self.bytes(reply);
             batch.extend_from_slice(head);
             if !body.is_empty() {

@@ -38,6 +38,11 @@ fn what_a_hop_may_change_is_not_a_difference() {
     let chunked = "HTTP/1.1 200 OK\r\nServer: gateway\r\nVia: 1.1 gateway\r\nDate: today\r\nContent-Type: \
                    text/plain\r\nX-Own: 1\r\nx-added: yes\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
     assert_eq!(against_direct(chunked), Ok(()));
+    let stamped = |text: &str| DIRECT.replace("x-own", &format!("hoptax-stamp: {text}\r\nx-own"));
+    let (direct, via) = (serve(&[&stamped("1 2")]), serve(&[&stamped("3 4"), DIRECT]));
+    for said in ["other stamps", "none"] {
+        assert_eq!(verify(direct, via, &requests(vec![get()]), TIMEOUT), Ok(()), "{said}");
+    }
     let until_close = "HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\n\r\nhello";
     assert_eq!(against_direct(until_close), Ok(()));
 }

@@ -66,6 +66,7 @@ pub(crate) fn understand(
         sources,
         profile: raw.profile.unwrap_or(Profile::Equalised),
         access_log: raw.access_log.unwrap_or(AccessLog::Off),
+        path_split: raw.path_split.unwrap_or_default(),
         cpus,
         isolate: raw.isolate.unwrap_or(false),
         seed: raw.seed,

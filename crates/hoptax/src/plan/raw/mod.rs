@@ -13,7 +13,7 @@ pub(crate) use texts::{
     Limit, Rate, RequestCount, Share, StageText, StatusText, Text, Time, TrialsText,
 };
 
-use super::{AccessLog, HopDelayHow, Metric, Profile};
+use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
@@ -47,6 +47,8 @@ pub(crate) struct RawPlan {
     pub(crate) profile: Option<Profile>,
     /// Whether gateways write access logs. Default: off.
     pub(crate) access_log: Option<AccessLog>,
+    /// Whether the upstream stamps its answers, which splits response times into the way there and the way back. Default: off.
+    pub(crate) path_split: Option<PathSplit>,
     /// `auto`, or CPUs by role. Default: auto.
     pub(crate) cpus: Option<Placed<Short<RawCpus, Auto>>>,
     /// Start each gateway afresh for each of its trials, instead of once for the run. Default: false.

@@ -59,6 +59,7 @@ fn defaults_fill_what_was_left_out() {
             sources: Vec::new(),
             profile: Profile::Equalised,
             access_log: AccessLog::Off,
+            path_split: PathSplit::Off,
             cpus: CpuPlan::Auto,
             isolate: false,
             seed: None,
@@ -94,6 +95,7 @@ pause: 250ms
 timeout: 1s
 profile: stock
 access_log: file
+path_split: on
 cpus: { generator: 0, gateway: "0-1" }
 isolate: true
 seed: 18446744073709551615
@@ -128,6 +130,7 @@ budget:
     let sets = CpuSets { generator: vec![0], gateway: vec![0, 1], upstream: Vec::new() };
     assert_eq!(plan.cpus, CpuPlan::Pinned(sets));
     assert_eq!((plan.profile, plan.access_log), (Profile::Stock, AccessLog::File));
+    assert_eq!(plan.path_split, PathSplit::On);
     assert_eq!((plan.isolate, plan.seed), (true, Some(u64::MAX)));
     assert_eq!((plan.budget[0].max, plan.budget[1].min), (Some(1000.0), Some(0.9)));
 }

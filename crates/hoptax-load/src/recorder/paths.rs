@@ -1,0 +1,54 @@
+//! What the upstream's stamps say: how long requests took to reach it, and its answers to come back.
+
+use super::Times;
+use crate::histogram::{self, TRIAL_DIGITS};
+use crate::record::StampTally;
+use crate::stamp::Stamped;
+use hdrhistogram::Histogram;
+
+/// One worker's books on stamps. Two histograms of 216 KiB, so only made where stamps are asked for.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    pub(crate) tally: StampTally,
+    /// Received − sent, ns.
+    pub(crate) request: Histogram<u64>,
+    /// Completed − replied, ns.
+    pub(crate) response: Histogram<u64>,
+}
+
+impl Paths {
+    pub(super) fn new() -> Self {
+        let empty = || histogram::empty(TRIAL_DIGITS);
+        Self { tally: StampTally::default(), request: empty(), response: empty() }
+    }
+
+    /// A response was whole at `now`, and its head said this.
+    pub(super) fn stamped(&mut self, times: Times, now: u64, stamped: Stamped) {
+        let split = match stamped {
+            Stamped::No => {
+                self.tally.missing += 1;
+                return;
+            }
+            Stamped::Unreadable => None,
+            Stamped::With(stamp) => times.sent.and_then(|sent| stamp.split(sent, now)),
+        };
+        match split {
+            None => self.tally.impossible += 1,
+            Some(paths) => {
+                self.tally.used += 1;
+                self.request.saturating_record(paths.request);
+                self.response.saturating_record(paths.response);
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        let (mine, theirs) = (&mut self.tally, &other.tally);
+        mine.used += theirs.used;
+        mine.missing += theirs.missing;
+        mine.impossible += theirs.impossible;
+        for (mine, theirs) in [(&mut self.request, &other.request), (&mut self.response, &other.response)] {
+            mine.add(theirs).expect("all have the same bounds");
+        }
+    }
+}

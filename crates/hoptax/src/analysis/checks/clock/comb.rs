@@ -1,0 +1,164 @@
+//! Whether times come in steps: a comb of evenly spaced, narrow teeth.
+//!
+//! Each time is taken as a point on a circle whose circumference is the step. Times in steps gather at one point of it, wherever
+//! that is; others spread. How much they gather is the length of the mean of the points, the *mean resultant length*
+//! (K. V. Mardia, P. E. Jupp, *Directional Statistics*, 2000): 1 where all are at one point, 0 where they are all around.
+//! A distribution that is narrower than a step gathers too, without being in steps; so there must be several teeth.
+
+use hdrhistogram::Histogram;
+use hoptax_load::clock::MILLISECOND;
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+
+/// Steps looked for, the longest first, as one of 4 ms is one of 1 ms too: timers and kernel ticks (`CONFIG_HZ` 100, 250, 1000).
+const STEPS: [u64; 3] = [10 * MILLISECOND, 4 * MILLISECOND, MILLISECOND];
+/// Least mean resultant length. Teeth of normal shape have `exp(−2π²σ²)` (the wrapped normal distribution, ibid.), so that at 0.9 their σ is 7 % of a step:
+/// a tooth ends long before the next one begins.
+const COHERENCE: f64 = 0.9;
+/// Least number of teeth. Two may be two ways to answer (a cache that hits or misses); three at one distance are a timer.
+const TEETH: usize = 3;
+/// What a tooth has at least of the samples.
+const TOOTH: f64 = 0.05;
+/// Fewest samples looked at.
+const SAMPLES: u64 = 200;
+/// Most steps that a time may be long: beyond, the histogram's resolution (0.1 %) is too coarse a share of a step.
+const LONGEST: u64 = 50;
+
+/// Times in steps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Comb {
+    /// Distance of the teeth, ns.
+    pub(super) step_ns: u64,
+    /// How many teeth there are.
+    pub(super) teeth: usize,
+    /// Mean resultant length.
+    pub(super) coherence: f64,
+}
+
+/// The steps that times (ns) come in; absent where they do not.
+pub(super) fn find(times: &Histogram<u64>) -> Option<Comb> {
+    STEPS.iter().find_map(|step| in_steps_of(*step, times))
+}
+
+fn in_steps_of(step_ns: u64, times: &Histogram<u64>) -> Option<Comb> {
+    let samples: Vec<(f64, u64)> = times
+        .iter_recorded()
+        .map(|value| (times.median_equivalent(value.value_iterated_to()), value.count_at_value()))
+        .take_while(|(time, _)| *time <= LONGEST * step_ns)
+        .map(|(time, count)| (time as f64 / step_ns as f64, count))
+        .collect();
+    let count: u64 = samples.iter().map(|(_, count)| count).sum();
+    // Most of them, or the rest would have to be explained otherwise.
+    if count < SAMPLES || count * 2 < times.len() {
+        return None;
+    }
+    let (mut x, mut y) = (0.0, 0.0);
+    for (steps, weight) in &samples {
+        let (sine, cosine) = (steps * TAU).sin_cos();
+        x += cosine * *weight as f64;
+        y += sine * *weight as f64;
+    }
+    let coherence = x.hypot(y) / count as f64;
+    if coherence < COHERENCE {
+        return None;
+    }
+    let phase = y.atan2(x) / TAU;
+    let mut teeth: BTreeMap<i64, u64> = BTreeMap::new();
+    for (steps, weight) in &samples {
+        *teeth.entry((steps - phase).round() as i64).or_default() += weight;
+    }
+    let teeth = teeth.values().filter(|tooth| **tooth as f64 >= TOOTH * count as f64).count();
+    (teeth >= TEETH).then_some(Comb { step_ns, teeth, coherence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_load::histogram::{TRIAL_DIGITS, empty};
+    use hoptax_load::random::Random;
+
+    /// So many times, µs, each drawn.
+    fn times(count: u64, seed: u64, mut draw: impl FnMut(&mut Random) -> f64) -> Histogram<u64> {
+        let (mut histogram, mut random) = (empty(TRIAL_DIGITS), Random::new(seed));
+        for _ in 0..count {
+            histogram.saturating_record((draw(&mut random).max(0.0) * 1e3) as u64);
+        }
+        histogram
+    }
+
+    /// A normal value, as a sum of twelve uniform ones.
+    fn normal(random: &mut Random) -> f64 {
+        (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
+    }
+
+    #[test]
+    fn finds_each_step_wherever_its_teeth_stand() {
+        for (seed, step_us, base_us, sigma_us) in [
+            (1, 1000.0, 0.0, 0.0),
+            (2, 1000.0, 80.0, 40.0),
+            (3, 1000.0, 730.0, 60.0),
+            (4, 4000.0, 300.0, 200.0),
+            (5, 10_000.0, 5000.0, 500.0),
+        ] {
+            for count in [SAMPLES, 20_000] {
+                let histogram = times(count, seed, |random| {
+                    let steps = (random.exponential() * 2.0).ceil();
+                    steps * step_us + base_us + sigma_us * normal(random)
+                });
+                let comb = find(&histogram).unwrap_or_else(|| panic!("{step_us}, {base_us}, {sigma_us}"));
+                assert_eq!(comb.step_ns as f64, step_us * 1e3);
+                assert!(comb.teeth >= 3 && comb.coherence >= COHERENCE, "{comb:?}");
+            }
+        }
+    }
+
+    /// Whatever clean times look like, at any scale around the steps.
+    #[test]
+    fn finds_none_where_there_are_none() {
+        let mut looked_at = 0;
+        for seed in 0..20 {
+            for scale in [30.0, 200.0, 900.0, 1000.0, 2500.0, 4000.0, 10_000.0, 35_000.0] {
+                for count in [SAMPLES, 5000] {
+                    let kinds: [(&str, Histogram<u64>); 9] = [
+                        ("all the same", times(count, seed, |_| scale)),
+                        ("narrow", times(count, seed, |random| scale * (1.0 + 0.01 * normal(random)))),
+                        ("normal", times(count, seed, |random| scale * (1.0 + 0.2 * normal(random)))),
+                        ("uniform", times(count, seed, |random| scale * 2.0 * random.unit())),
+                        ("exponential", times(count, seed, |random| scale * random.exponential())),
+                        ("delayed", times(count, seed, |random| scale + 60.0 * random.exponential())),
+                        ("lognormal", times(count, seed, |random| scale * (0.5 * normal(random)).exp())),
+                        (
+                            "hit or miss",
+                            times(count, seed, |random| {
+                                let miss = if random.unit() < 0.3 { 10.0 } else { 1.0 };
+                                scale * miss * (1.0 + 0.02 * normal(random))
+                            }),
+                        ),
+                        (
+                            "with a tail",
+                            times(count, seed, |random| {
+                                let pause =
+                                    if random.unit() < 0.02 { 20.0 * scale * random.unit() } else { 0.0 };
+                                scale * (1.0 + 0.1 * random.exponential()) + pause
+                            }),
+                        ),
+                    ];
+                    for (kind, histogram) in kinds {
+                        assert_eq!(find(&histogram), None, "{kind}, {scale} µs, seed {seed}, {count}");
+                        looked_at += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(looked_at, 20 * 8 * 2 * 9);
+    }
+
+    #[test]
+    fn few_samples_and_two_ways_to_answer_are_no_comb() {
+        let steps = |random: &mut Random| (random.exponential() * 2.0).ceil() * 1000.0;
+        assert_eq!(find(&times(SAMPLES - 1, 1, steps)), None);
+        let two = |random: &mut Random| if random.unit() < 0.4 { 1100.0 } else { 2100.0 };
+        assert_eq!(find(&times(5000, 1, two)), None);
+        assert_eq!(find(&empty(TRIAL_DIGITS)), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! The path split from end to end: a delay that is planted on one side is found on that side, and the upstream's own on neither.
+
+use crate::run::{report, run, run_directory, text, trials};
+use crate::support::{Json, Scratch};
+use crate::wire::{Client, Server};
+use hoptax_load::clock;
+use hoptax_load::histogram::Encoded;
+use hoptax_load::stamp::{ClockId, HEADER, Stamp};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+
+/// Planted delays. The kernel never wakes anybody before the time; how much later it does on a busy machine stays below half.
+const DELAY: u64 = 50 * clock::MILLISECOND;
+
+struct Times {
+    least: u64,
+    median: u64,
+    mean: f64,
+}
+
+fn times(trial: &Json, name: &str) -> Times {
+    let encoded = trial["load_record"]["histograms"][name].as_str().unwrap_or_else(|| panic!("no {name}"));
+    let histogram = Encoded(encoded.to_owned()).decode().expect("our own");
+    Times { least: histogram.min(), median: histogram.value_at_quantile(0.5), mean: histogram.mean() }
+}
+
+#[test]
+fn a_delay_is_found_on_its_own_side() {
+    let scratch = Scratch::new();
+    let output = run(
+        &scratch,
+        "name: path
+upstream: { delay: 50ms }
+path_split: on
+gateways:
+  - { name: hop-l7, label: slow-there, delay: { in: 50ms } }
+  - { name: hop-l7, label: slow-back, delay: { out: 50ms } }
+load: [{ loop: closed, connections: 4, duration: 1s }]
+trials: 2
+warmup: 100ms
+",
+        &["--accept-void"],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let directory = run_directory(&scratch);
+    for trial in trials(&directory) {
+        let who = trial["contender"].as_str().expect("a label");
+        let (there, back) = (times(&trial, "request_path"), times(&trial, "response_path"));
+        // To within what a histogram tells.
+        let delayed = |way: &Times| way.least >= DELAY - DELAY / 500;
+        let prompt = |way: &Times| way.median < DELAY / 2;
+        let told = format!(
+            "{who}: there {} to {}, back {} to {}",
+            there.least, there.median, back.least, back.median
+        );
+        match who {
+            "slow-there" => assert!(delayed(&there) && prompt(&back), "{told}"),
+            "slow-back" => assert!(prompt(&there) && delayed(&back), "{told}"),
+            _ => assert!(prompt(&there) && prompt(&back), "{told}"),
+        }
+        // What is in neither is the upstream's own time: its delay, and what it took beside it.
+        let own = times(&trial, "service_time").mean - there.mean - back.mean;
+        assert!(own >= 0.99 * DELAY as f64, "{who}: {own} ns are the upstream's own");
+        let stamps = &trial["load_record"]["stamps"];
+        assert_eq!(stamps["used"], trial["load_record"]["counts"]["completed"], "{who}: {stamps}");
+        assert_eq!((&stamps["missing"], &stamps["impossible"]), (&0.into(), &0.into()), "{who}");
+        assert_eq!(stamps["clock"], trial["upstream_clock"], "{who}");
+        assert!(!stamps["clock"].is_null(), "{who}");
+    }
+    let report = report(&directory);
+    let added = |gateway: &str, way: &str| {
+        let cases = report["cases"].as_array().expect("cases").iter();
+        let case = cases.clone().find(|case| case["gateway"] == gateway).expect("a case");
+        case["path"][way]["estimate"].as_f64().unwrap_or_else(|| panic!("{gateway}: {}", case["path"]))
+    };
+    let half = DELAY as f64 / 2e3;
+    for (gateway, slow, quick) in [
+        ("slow-there", "added_request_us_p50", "added_response_us_p50"),
+        ("slow-back", "added_response_us_p50", "added_request_us_p50"),
+    ] {
+        assert!(added(gateway, slow) > half, "{gateway}: {}", added(gateway, slow));
+        assert!(added(gateway, quick).abs() < half, "{gateway}: {}", added(gateway, quick));
+    }
+    assert!(clock_findings(&report).is_empty(), "{:?}", clock_findings(&report));
+    assert!(text(&output.stdout).contains("on the way there +"), "{}", text(&output.stdout));
+}
+
+fn clock_findings(report: &Json) -> Vec<&Json> {
+    let findings = report["findings"].as_array().expect("findings").iter();
+    findings.filter(|finding| finding["code"] == "clock").collect()
+}
+
+/// Runs hop-l7 in front of an upstream that already runs, with stamps asked for.
+fn in_front_of(upstream: SocketAddr) -> Json {
+    let scratch = Scratch::new();
+    let plan = format!(
+        "upstream: {{ url: \"http://{upstream}\" }}
+path_split: on
+gateways: [hop-l7]
+load: [{{ loop: closed, connections: 2, duration: 300ms }}]
+trials: 1
+warmup: 0s
+"
+    );
+    let output = run(&scratch, &plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    report(&run_directory(&scratch))
+}
+
+fn paths(report: &Json) -> Vec<&Json> {
+    report["cases"].as_array().expect("cases").iter().map(|case| &case["path"]).collect()
+}
+
+#[test]
+fn an_upstream_that_already_runs_may_stamp_too() {
+    let upstream = Server::start(&["upstream", "--stamps"]);
+    let report = in_front_of(upstream.instance(0));
+    assert!(paths(&report).iter().all(|path| !path["request_us_p50"]["estimate"].is_null()), "{report}");
+    assert!(clock_findings(&report).is_empty(), "{:?}", clock_findings(&report));
+}
+
+#[test]
+fn an_upstream_without_stamps_is_a_finding() {
+    let upstream = Server::start(&["upstream"]);
+    let report = in_front_of(upstream.instance(0));
+    assert!(paths(&report).iter().all(|path| path.is_null()), "{report}");
+    let findings = clock_findings(&report);
+    assert_eq!(findings.len(), 2);
+    assert!(findings.iter().all(|finding| finding["evidence"]["missing"] == 1.0), "{findings:?}");
+}
+
+/// As a gateway's cache would answer, or an upstream with another clock.
+#[test]
+fn stamps_of_another_time_are_a_finding() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                let answer = format!("HTTP/1.1 200 OK\r\n{HEADER}: 1 2\r\ncontent-length: 0\r\n\r\n");
+                // Requests come whole: they are short, and each waits for the answer before.
+                while matches!(stream.read(&mut buffer), Ok(1..))
+                    && stream.write_all(answer.as_bytes()).is_ok()
+                {}
+            });
+        }
+    });
+    let report = in_front_of(address);
+    assert!(paths(&report).iter().all(|path| path.is_null()), "{report}");
+    let findings = clock_findings(&report);
+    assert_eq!(findings.len(), 2);
+    assert!(findings.iter().all(|finding| finding["evidence"]["impossible"] == 1.0), "{findings:?}");
+}
+
+fn stamp(head: &str) -> Stamp {
+    let line = head.lines().find_map(|line| line.strip_prefix(&format!("{HEADER}: ")));
+    Stamp::read(line.unwrap_or_else(|| panic!("no stamp: {head}")).as_bytes()).expect("two numbers")
+}
+
+#[test]
+fn the_upstream_stamps_what_it_reads_and_answers() {
+    const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    for (options, least) in [
+        (&["--stamps"][..], 0),
+        (&["--stamps", "--delay", "5ms"], 5 * clock::MILLISECOND),
+        (&["--stamps", "--body", "1MiB"], 0),
+        (&["--stamps", "--status", "204"], 0),
+        (&["--stamps", "--failures", "100%"], 0),
+    ] {
+        let upstream = Server::start(&[&["upstream"], options].concat());
+        let mut client = Client::connect(upstream.instance(0));
+        for pipelined in [1, 3] {
+            let before = clock::now();
+            client.send(GET.repeat(pipelined));
+            for _ in 0..pipelined {
+                let stamp = stamp(&client.response().head);
+                assert!(before <= stamp.received && stamp.replied <= clock::now(), "{options:?}: {stamp:?}");
+                assert!(stamp.received + least <= stamp.replied, "{options:?}: {stamp:?}");
+            }
+        }
+        let ledger = hoptax::lab::ledger::fetch(upstream.control()).expect("a ledger");
+        assert_eq!(ledger.clock, ClockId::here());
+    }
+    let plain = Server::start(&["upstream"]);
+    assert!(!Client::connect(plain.instance(0)).send(GET).response().head.contains(HEADER));
+}
