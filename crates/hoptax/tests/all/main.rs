@@ -3,6 +3,7 @@
 mod connections;
 mod corpus;
 mod docs;
+mod doctor;
 mod driver;
 mod examples;
 mod hop;
