@@ -28,7 +28,7 @@ fn says_of_each_item_how_it_stands_and_ends_accordingly() {
         for item in items.as_array().expect("a list") {
             let status = item["status"].as_str().expect("a word");
             assert!(["good", "warning", "bad", "unknown"].contains(&status), "{item}");
-            assert_eq!(item["message"] == "", status == "good", "{item}");
+            assert!(status == "good" || item["message"] != "", "{item}");
         }
     }
     let all = said["items"].as_array().into_iter().chain(said["plan"]["items"].as_array()).flatten();
@@ -67,7 +67,7 @@ fn a_run_keeps_what_it_saw_before_its_first_trial_and_after_its_last() {
     let (start, end) = (&report["host"]["at_start"], &report["host"]["at_end"]);
     assert!(start["at_unix_ns"].as_u64() < end["at_unix_ns"].as_u64(), "{start} {end}");
     for name in ["cpus", "clock-source", "descriptors", "memory"] {
-        assert_eq!(item(&start["items"], name)["status"].is_string(), item(&end["items"], name).is_object());
+        assert_eq!(item(&start["items"], name)["name"], item(&end["items"], name)["name"]);
     }
     item(&start["items"], "load-average");
 }
