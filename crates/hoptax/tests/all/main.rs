@@ -4,6 +4,7 @@ mod compare;
 mod connections;
 mod corpus;
 mod docs;
+mod doctor;
 mod driver;
 mod examples;
 mod findings;

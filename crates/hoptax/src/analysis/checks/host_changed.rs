@@ -28,32 +28,38 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let (Some(start), Some(end)) = (&subject.run.host_at_start, &subject.run.host_at_end) else {
         return Vec::new();
     };
-    LASTING.into_iter().filter_map(|name| changed(name, start, end)).collect()
-}
-
-fn changed(name: &'static str, start: &HostLook, end: &HostLook) -> Option<Finding> {
-    let item = |look: &HostLook| look.items.iter().find(|item| item.name == name).cloned();
-    let (before, after) = (item(start)?, item(end)?);
-    let told = before.status != FitnessStatus::Unknown && after.status != FitnessStatus::Unknown;
-    if !told || before.seen == after.seen {
-        return None;
+    let changed: Vec<Change> = LASTING.into_iter().filter_map(|name| change(name, start, end)).collect();
+    if changed.is_empty() {
+        return Vec::new();
     }
-    Some(Finding {
+    let words = |(name, before, after): &Change| {
+        format!("{name} was {before} before the first trial and {after} after the last")
+    };
+    let told: Vec<String> = changed.iter().map(words).collect();
+    let each = |of: fn(&Change) -> String| changed.iter().map(of).collect::<Vec<_>>();
+    vec![Finding {
         code: CODE,
         severity: Severity::Warning,
         case: None,
         evidence: evidence([
-            ("item", name.into()),
-            ("at_start", before.seen.clone().into()),
-            ("at_end", after.seen.clone().into()),
+            ("items", each(|(name, ..)| (*name).to_owned()).into()),
+            ("at_start", each(|(_, before, _)| before.clone()).into()),
+            ("at_end", each(|(_, _, after)| after.clone()).into()),
         ]),
-        message: format!(
-            "The host changed during the run: {name} was {} before the first trial and {} after the last.",
-            before.seen, after.seen
-        ),
+        message: format!("The host changed during the run: {}.", told.join("; ")),
         advice: "Measure again, with whatever changes it (power management, another user) switched off."
             .into(),
-    })
+    }]
+}
+
+/// What was otherwise: its name, what was seen first and what last.
+type Change = (&'static str, String, String);
+
+fn change(name: &'static str, start: &HostLook, end: &HostLook) -> Option<Change> {
+    let item = |look: &HostLook| look.items.iter().find(|item| item.name == name).cloned();
+    let (before, after) = (item(start)?, item(end)?);
+    let told = before.status != FitnessStatus::Unknown && after.status != FitnessStatus::Unknown;
+    (told && before.seen != after.seen).then_some((name, before.seen, after.seen))
 }
 
 #[cfg(test)]
@@ -71,16 +77,17 @@ mod tests {
     }
 
     #[test]
-    fn raised_for_each_lasting_thing_that_changed() {
+    fn raised_once_with_every_lasting_thing_that_changed() {
         let start =
             look(&[("governor", Good, "performance"), ("clock-source", Good, "tsc"), ("cpus", Good, "8")]);
         let end =
             look(&[("governor", Warning, "powersave"), ("clock-source", Good, "hpet"), ("cpus", Good, "8")]);
         let findings = raised(&run(start, end), CODE);
-        assert_eq!(findings.len(), 2);
-        assert_eq!(findings[0].evidence["at_start"], "performance");
-        assert_eq!(findings[0].evidence["at_end"], "powersave");
-        assert!(findings[1].message.contains("clock-source was tsc before the first trial and hpet after"));
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].evidence["items"], serde_json::json!(["governor", "clock-source"]));
+        assert_eq!(findings[0].evidence["at_start"], serde_json::json!(["performance", "tsc"]));
+        assert_eq!(findings[0].evidence["at_end"], serde_json::json!(["powersave", "hpet"]));
+        assert!(findings[0].message.contains("clock-source was tsc before the first trial and hpet after"));
     }
 
     #[test]

@@ -21,25 +21,29 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let looks = [&subject.run.host_at_start, &subject.run.host_at_end];
     let mut told = BTreeSet::new();
     let bad = looks.into_iter().flatten().flat_map(bad_items).filter(|item| told.insert(item.name.clone()));
-    bad.map(finding).collect()
+    let bad: Vec<&Fitness> = bad.collect();
+    if bad.is_empty() {
+        return Vec::new();
+    }
+    let each = |of: fn(&Fitness) -> String| bad.iter().map(|item| of(item)).collect::<Vec<_>>();
+    let seen = each(|item| format!("{} ({})", item.name, item.seen)).join(", ");
+    let why = each(|item| item.message.clone()).join(" ");
+    let advice = each(|item| item.advice.clone().unwrap_or_default()).join(" ");
+    vec![Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: None,
+        evidence: evidence([
+            ("items", each(|item| item.name.clone()).into()),
+            ("seen", each(|item| item.seen.clone()).into()),
+        ]),
+        message: format!("The host was not fit to be measured on: {seen}. {why}"),
+        advice: format!("{advice} `hoptax doctor` looks at it again.").trim_start().to_owned(),
+    }]
 }
 
 fn bad_items(look: &HostLook) -> impl Iterator<Item = &Fitness> {
     look.items.iter().filter(|item| item.status == FitnessStatus::Bad)
-}
-
-fn finding(item: &Fitness) -> Finding {
-    Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        case: None,
-        evidence: evidence([("item", item.name.clone().into()), ("seen", item.seen.clone().into())]),
-        message: format!(
-            "The host was not fit to be measured on: {} ({}). {}",
-            item.name, item.seen, item.message
-        ),
-        advice: item.advice.clone().unwrap_or_else(|| "`hoptax doctor` looks at it again.".into()),
-    }
 }
 
 #[cfg(test)]
@@ -60,7 +64,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn raised_once_for_each_bad_item() {
+    fn raised_once_with_every_bad_item() {
         let mut run = Run::steady(3, 100, &[("nginx", 150)]);
         run.record.host_at_start = look(&[("clock-source", FitnessStatus::Bad, "acpi_pm")]);
         run.record.host_at_end = look(&[
@@ -68,11 +72,12 @@ pub(super) mod tests {
             ("memory", FitnessStatus::Bad, "12 MiB of 2 GiB"),
         ]);
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 2);
+        assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
-        assert_eq!(findings[0].evidence["seen"], "acpi_pm");
-        assert_eq!(findings[0].advice, "Mend it.");
-        assert!(findings[1].message.contains("memory (12 MiB of 2 GiB). It matters."), "{findings:?}");
+        assert_eq!(findings[0].evidence["items"], serde_json::json!(["clock-source", "memory"]));
+        let told = "clock-source (acpi_pm), memory (12 MiB of 2 GiB). It matters. It matters.";
+        assert!(findings[0].message.contains(told), "{findings:?}");
+        assert!(findings[0].advice.starts_with("Mend it. Mend it. "), "{findings:?}");
     }
 
     #[test]

@@ -11,9 +11,9 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 /// Bytes that a trial takes on disk beside its windows: counts, and whole histograms, compressed.
-const BYTES_PER_TRIAL: u64 = 16 * 1024;
+const BYTES_PER_TRIAL: u64 = 8 * 1024;
 /// Bytes of one window of 100 ms: a sparse histogram, and what each role used.
-const BYTES_PER_WINDOW: u64 = 1024;
+const BYTES_PER_WINDOW: u64 = 512;
 /// Windows per second.
 const WINDOWS: f64 = 10.0;
 

@@ -15,6 +15,8 @@ const COSTLY_NS: u64 = 300;
 
 /// Sleeps that are measured, and how long each shall be.
 const SLEEPS: usize = 40;
+/// What all of them may take together: a run does not wait longer for its look on a machine that is overloaded.
+const MOST_NS: u64 = 150 * clock::MILLISECOND;
 const SLEEP: Duration = Duration::from_millis(1);
 
 /// Median lateness, nanoseconds, above which an open loop's requests are sent noticeably late (a CPU wakes up within tens
@@ -25,12 +27,13 @@ const LATE_NS: (f64, f64) = (200_000.0, 1_000_000.0);
 pub(super) fn lateness() -> Vec<u64> {
     let measure = || {
         crate::lab::threads::sleep_precisely();
+        let begun = clock::now();
         let one = |_| {
             let before = clock::now();
             std::thread::sleep(SLEEP);
             (clock::now() - before).saturating_sub(SLEEP.as_nanos() as u64)
         };
-        (0..SLEEPS).map(one).collect()
+        (0..SLEEPS).map_while(|index| (clock::now() - begun < MOST_NS).then(|| one(index))).collect()
     };
     // A thread of its own: the slack is the thread's, and what this process starts would inherit it.
     std::thread::scope(|scope| scope.spawn(measure).join()).unwrap_or_default()
