@@ -8,6 +8,7 @@ pub(crate) mod error;
 mod load_point;
 mod meaning;
 pub(crate) mod node;
+mod objective;
 mod parse;
 mod raw;
 pub mod stages;
@@ -16,6 +17,7 @@ pub mod units;
 
 pub use error::{PlanError, PlanErrors};
 pub use load_point::{LoadPoint, Search};
+pub use objective::{Figure, Objective, REACHED, Term};
 pub use parse::{Context, LoadError, TEMPLATE, load, load_targets, parse, parse_targets};
 pub use raw::schema;
 pub use target::{Target, Targets, Timeouts};

@@ -1,5 +1,6 @@
 //! The report for a pull request: GitHub-flavoured Markdown.
 
+use super::capacity;
 use super::format::{Scale, bytes, number};
 use super::model::Model;
 use super::sentence::with_interval;
@@ -26,6 +27,7 @@ pub fn markdown(model: &Model) -> String {
     for load in model.loads() {
         text.push_str(&load_table(model, load));
     }
+    text.push_str(&capacity::markdown(model));
     line(&mut text, "\nIn parentheses: 95 % interval over trials.");
     text.push_str(&budget(model));
     text.push_str(&failures(model));
@@ -184,7 +186,7 @@ fn longest_run_of_ticks(text: &str) -> usize {
 }
 
 /// Text that may come from anywhere, so that it cannot become markup.
-fn inline(text: &str) -> String {
+pub(super) fn inline(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -3,10 +3,12 @@
 mod histogram;
 mod interval;
 mod student;
+mod threshold;
 
 pub use histogram::{Statistic, merge};
 pub use interval::{Estimate, around, of_mean};
 pub use student::two_sided_95;
+pub use threshold::Threshold;
 
 /// Arithmetic mean; absent for no values.
 pub fn mean(values: &[f64]) -> Option<f64> {

@@ -9,6 +9,7 @@ mod expect;
 mod gateways;
 mod load;
 mod rates;
+mod search;
 mod target;
 mod templates;
 mod upstream;
