@@ -140,19 +140,21 @@ fn kind(term: &Term) -> String {
     }
 }
 
-/// The parts between the words `and` (or commas), each without the blanks around it.
+/// The parts between the words `and` (or commas, or both), each without the blanks around it.
 fn split_at_and(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
-    let (mut start, mut at) = (0, 0);
+    let (mut start, mut at, mut after_comma) = (0, 0, false);
     for word in text.split_inclusive([' ', '\t', ',']) {
         let end = at + word.len();
-        if word.trim().trim_end_matches(',') == "and" || word.trim() == "," {
-            parts.push(text[start..at].trim());
-            start = end;
-        } else if word.ends_with(',') {
-            parts.push(text[start..end - 1].trim());
+        let (is_and, comma) = (word.trim_end_matches([' ', '\t', ',']) == "and", word.ends_with(','));
+        if is_and || comma {
+            let part = text[start..if is_and { at } else { end - 1 }].trim();
+            if !(part.is_empty() && after_comma && is_and) {
+                parts.push(part);
+            }
             start = end;
         }
+        after_comma = comma || (after_comma && word.trim().is_empty());
         at = end;
     }
     parts.push(text[start..].trim());
@@ -215,7 +217,9 @@ fn figure(name: &str) -> Result<Figure, (&str, UnitError)> {
     let percentile =
         name.strip_prefix('p').filter(|digits| digits.bytes().all(|c| c.is_ascii_digit() || c == b'.'));
     match percentile.and_then(|digits| digits.parse::<f64>().ok()) {
-        Some(percent) if (1.0..=99.999).contains(&percent) => Ok(Figure::Percentile(percent / 100.0)),
+        Some(percent) if (1.0..=99.999).contains(&percent) => {
+            Ok(Figure::Percentile((percent * 1e9).round() / 1e11))
+        }
         Some(_) => Err((
             name,
             UnitError::new(

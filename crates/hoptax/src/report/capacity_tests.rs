@@ -1,28 +1,22 @@
 //! What was searched for, as each format shows it.
 
-use crate::analysis::fixture::{Run, via};
-use crate::plan::{Objective, Search};
-use crate::record::{SearchStep, StepPurpose};
+use crate::analysis::fixture::{Run, searched_point, via};
+use crate::plan::Objective;
+use crate::record::StepPurpose;
 use crate::report::{html, json, markdown, terminal};
 use std::time::Duration;
 
 /// Direct holds 8,000/s and nginx 3,000/s below 10 ms, and 1,500/s below 2 ms; each tried at a few rates.
 fn searched() -> Run {
-    let mut point = crate::analysis::fixture::open_point(500.0, 8, 1);
-    point.search = Some(Search {
-        objectives: [2, 10].map(|ms| Objective::at_bound(Duration::from_millis(ms))).to_vec(),
-        from: 500.0,
-        to: 20_000.0,
-        precision: 0.05,
-        confirm: Duration::from_secs(2),
-    });
+    let mut point = searched_point();
+    let search = point.search.as_mut().expect("a search");
+    search.objectives = [2, 10].map(|ms| Objective::at_bound(Duration::from_millis(ms))).to_vec();
     let mut run = Run::with_load(vec![point]);
     run.contender("direct", None).contender("nginx", None);
     for (who, quick, slow) in [("direct", 8000.0, 8000.0), ("nginx", 1500.0, 3000.0)] {
         let near = [0.5, 0.8, 0.97, 1.03, 1.2, 2.0, 0.95, 1.05, 0.97, 1.03].map(|part| part * slow);
         let rates = near.into_iter().chain([0.97, 1.03, 0.97, 1.03].map(|part| part * quick));
         for (number, rate) in rates.chain([0.9 * slow; 2]).enumerate() {
-            let purpose = if number > 13 { StepPurpose::Confirm } else { StepPurpose::Search };
             let us = if rate <= quick {
                 1000
             } else if rate <= slow {
@@ -30,8 +24,10 @@ fn searched() -> Run {
             } else {
                 80_000
             };
-            let mut trial = via(who, number as u32).all_at_us(us);
-            trial.0.step = Some(SearchStep { number: number as u32, rate, purpose });
+            let mut trial = via(who, number as u32).all_at_us(us).step(rate);
+            if number > 13 {
+                trial.0.step.as_mut().expect("just given").purpose = StepPurpose::Confirm;
+            }
             run.push(trial);
         }
     }
@@ -54,7 +50,7 @@ fn a_terminal_shows_a_table_for_each_objective_within_its_width() {
         "p99 < 10ms and errors < 0.1%",
         "upstream: p99",
         "gateway: p99",
-        "nginx holds 1,4",
+        "nginx holds 1,5",
     ] {
         assert!(text.contains(part), "`{part}` is missing:\n{text}");
     }
@@ -80,6 +76,12 @@ fn the_page_has_the_table_and_its_chart() {
         assert!(page.contains(part), "the page lacks `{part}`");
     }
     assert!(!page.contains("NaN"));
+    assert!(page.contains("Believable"));
+    run.trials.truncate(5);
+    run.record.ended.as_mut().expect("made with an end").interrupted = true;
+    let model = run.model();
+    assert!(model.measured_anything(), "an interrupted search still tells what is known");
+    assert_eq!(model.capacity[0].rate.expect("of five trials").trials, 5);
     run.trials.clear();
     assert!(html(&run.model()).expect("drawn").contains("not reached"), "a search that was never begun");
 }
@@ -119,7 +121,7 @@ fn a_search_beside_rounds_adds_to_what_is_said_of_the_gateway() {
     }
     let model = run.model();
     let told = &model.summary[0].sentence;
-    assert!(told.starts_with("nginx adds 4") && told.contains(" It holds 1,4"), "{told}");
+    assert!(told.starts_with("nginx adds 4") && told.contains(" It holds 1,5"), "{told}");
     assert_eq!(model.cases.len(), 2);
     assert_eq!(model.loads().count(), 1);
 }

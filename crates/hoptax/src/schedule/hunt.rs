@@ -6,7 +6,7 @@
 //! 2. **Search**: at rates between which each objective's threshold most probably lies, the least certain objective first,
 //!    until every one is known to the precision asked for.
 //! 3. **Confirm**: longer trials at the lower end of each interval. Two that hold confirm it; two that do not move the
-//!    interval down, and the new lower end is tried.
+//!    interval down, and a lower rate is tried.
 //!
 //! Each trial counts for all objectives, whichever it was made for. The number of trials is bounded by [`most_steps`].
 
@@ -91,9 +91,10 @@ enum Phase {
         failed: bool,
     },
     Search,
-    /// Of this objective, with so many trials made for it.
+    /// Of this objective, at this rate, with so many trials made for it.
     Confirm {
         objective: usize,
+        rate: f64,
         trials: u32,
     },
     Over,
@@ -129,7 +130,7 @@ impl Hunt {
         let (rate, purpose) = match self.phase {
             Phase::Climb { rate, .. } => (rate, StepPurpose::Search),
             Phase::Search => (self.search_rate()?, StepPurpose::Search),
-            Phase::Confirm { objective, .. } => (self.confirm_rate(objective), StepPurpose::Confirm),
+            Phase::Confirm { rate, .. } => (rate, StepPurpose::Confirm),
             Phase::Over => return None,
         };
         let number = self.asked;
@@ -156,13 +157,13 @@ impl Hunt {
         self.phase = match self.phase {
             _ if self.broken >= MOST_BROKEN => Phase::Over,
             Phase::Climb { rate, failed } => self.climbed(rate, failed, held),
-            Phase::Confirm { objective, trials } => self.confirming(objective, trials + 1),
+            Phase::Confirm { objective, rate, trials } => self.confirming(objective, Some(rate), trials + 1),
             phase => phase,
         };
         let used_up = self.searched >= most_search_steps(self.objectives.len() as u32);
         let climbing = matches!(self.phase, Phase::Climb { .. });
         if (climbing && used_up) || (self.phase == Phase::Search && self.search_rate().is_none()) {
-            self.phase = self.confirming(0, 0);
+            self.phase = self.confirming(0, None, 0);
         }
     }
 
@@ -193,32 +194,44 @@ impl Hunt {
             || threshold.above(self.range.from) <= 1.0 - CERTAIN
     }
 
-    fn confirm_rate(&self, objective: usize) -> f64 {
-        self.objectives[objective].interval().1.clamp(self.range.from, self.range.to)
+    /// The lower end of the interval, and below what was tried for this objective without success.
+    fn confirm_rate(&self, objective: usize, tried: Option<f64>) -> f64 {
+        let low = self.objectives[objective].interval().1;
+        let lower = tried.map_or(low, |tried| low.min(tried * (1.0 - self.range.precision)));
+        rounded(lower.clamp(self.range.from, self.range.to))
     }
 
-    /// The first objective from `objective` on that wants another confirming trial.
-    fn confirming(&self, objective: usize, trials: u32) -> Phase {
-        let mut trials = trials;
+    /// The first objective from `objective` on that wants another confirming trial; `trials` were made for it, the last ones
+    /// at `rate`.
+    fn confirming(&self, objective: usize, rate: Option<f64>, trials: u32) -> Phase {
+        let (mut trials, mut rate) = (trials, rate);
         for index in objective..self.objectives.len() {
             let nowhere = self.objectives[index].above(self.range.from) <= 1.0 - CERTAIN;
-            if !nowhere && trials < CONFIRM_STEPS && !self.is_confirmed(index) {
-                return Phase::Confirm { objective: index, trials };
+            if !nowhere && trials < CONFIRM_STEPS && !self.is_confirmed(index, rate) {
+                let undecided = rate.filter(|rate| self.outcomes(index, *rate).1 < DECIDE);
+                let rate = undecided.unwrap_or_else(|| self.confirm_rate(index, rate));
+                return Phase::Confirm { objective: index, rate, trials };
             }
-            trials = 0;
+            (trials, rate) = (0, None);
         }
         Phase::Over
     }
 
-    /// Whether longer trials at or above the lower end held it, more often than not. Those of another objective count too.
-    fn is_confirmed(&self, objective: usize) -> bool {
-        let near = self.confirm_rate(objective) * (1.0 - self.range.precision);
-        let here = self.confirmations.iter().filter(|(rate, _)| *rate >= near);
-        let (mut held, mut not) = (0, 0);
-        for (_, outcome) in here {
-            *(if outcome[objective] { &mut held } else { &mut not }) += 1;
-        }
-        held >= DECIDE && held > not
+    /// Whether longer trials held at the rate tried, or at any above the lower end: those of another objective count too.
+    fn is_confirmed(&self, objective: usize, tried: Option<f64>) -> bool {
+        let least =
+            tried.unwrap_or_else(|| self.confirm_rate(objective, None) * (1.0 - self.range.precision));
+        let rates = self.confirmations.iter().map(|(rate, _)| *rate).filter(|rate| *rate >= least);
+        rates.map(|rate| self.outcomes(objective, rate)).any(|(held, not)| held >= DECIDE && held > not)
+    }
+
+    /// How many confirming trials at a rate held an objective, and how many did not.
+    fn outcomes(&self, objective: usize, rate: f64) -> (u32, u32) {
+        let here = self.confirmations.iter().filter(|(other, _)| *other == rate);
+        here.fold((0, 0), |(held, not), (_, outcome)| match outcome[objective] {
+            true => (held + 1, not),
+            false => (held, not + 1),
+        })
     }
 }
 

@@ -100,7 +100,7 @@ fn bursts_widen_the_interval_and_seldom_fool_it() {
     let bursts = play_often(500, 0.03, (0.06, 0.5));
     println!("bursts: {bursts:?}");
     assert!(bursts.covered >= 0.93, "{bursts:?}");
-    assert!(bursts.fooled <= 0.04, "{bursts:?}");
+    assert!(bursts.fooled <= 0.06, "{bursts:?}");
     let single = play_often(500, 0.03, (0.1, 0.1));
     println!("single: {single:?}");
     assert!(single.covered >= 0.93 && single.fooled <= 0.03, "{single:?}");
@@ -144,6 +144,7 @@ fn what_is_found_is_confirmed_by_longer_trials_at_the_lower_end() {
         .map(|(step, _)| step.rate)
         .collect();
     assert_eq!(longer.len(), 2, "two that hold are enough");
+    assert_eq!(longer[0], longer[1], "at one rate");
     assert!(longer.iter().all(|rate| (rate / low).ln().abs() < 0.03), "{longer:?} at {low}");
 }
 
