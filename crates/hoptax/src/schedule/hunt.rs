@@ -135,7 +135,7 @@ impl Hunt {
         };
         let number = self.asked;
         self.asked += 1;
-        Some(SearchStep { number, rate: rounded(rate), purpose })
+        Some(SearchStep { number, rate: self.allowed(rate), purpose })
     }
 
     /// How the trial went: which objectives held; nothing for a trial that says nothing.
@@ -198,7 +198,12 @@ impl Hunt {
     fn confirm_rate(&self, objective: usize, tried: Option<f64>) -> f64 {
         let low = self.objectives[objective].interval().1;
         let lower = tried.map_or(low, |tried| low.min(tried * (1.0 - self.range.precision)));
-        rounded(lower.clamp(self.range.from, self.range.to))
+        self.allowed(lower)
+    }
+
+    /// A rate as it is asked for: rounded, and within the range.
+    fn allowed(&self, rate: f64) -> f64 {
+        rounded(rate).clamp(self.range.from, self.range.to)
     }
 
     /// The first objective from `objective` on that wants another confirming trial; `trials` were made for it, the last ones

@@ -62,7 +62,7 @@ fn a_mistake_in_an_objective_is_pointed_at() {
     says(
         &entry(r#"slo: "p99 < 10ms and eror < 0.1%", from: 100/s, to: 900/s"#, ""),
         r#"
-plans/x.yaml:3:68: an objective cannot limit `eror`
+plans/x.yaml:3:66: an objective cannot limit `eror`
   |
 3 |   - { loop: open, connections: 8, search: { slo: "p99 < 10ms and eror < 0.1%", from: 100/s, to: 900/s } }
   |                                                                  ^^^^
