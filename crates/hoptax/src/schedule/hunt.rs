@@ -126,7 +126,7 @@ impl Hunt {
     }
 
     /// The next trial; none when the search is over.
-    pub fn next(&mut self) -> Option<SearchStep> {
+    pub fn next_step(&mut self) -> Option<SearchStep> {
         let (rate, purpose) = match self.phase {
             Phase::Climb { rate, .. } => (rate, StepPurpose::Search),
             Phase::Search => (self.search_rate()?, StepPurpose::Search),

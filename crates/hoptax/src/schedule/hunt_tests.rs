@@ -32,7 +32,7 @@ impl Made {
     fn play(&mut self, range: Range) -> (Hunt, Vec<(SearchStep, Vec<bool>)>) {
         let mut hunt = Hunt::new(range, self.capacity.len());
         let mut steps = Vec::new();
-        while let Some(step) = hunt.next() {
+        while let Some(step) = hunt.next_step() {
             let held = self.holds(step.rate);
             hunt.observe(step, Some(&held));
             steps.push((step, held));
@@ -127,7 +127,7 @@ fn a_single_failure_does_not_end_the_climb() {
     let mut hunt = Hunt::new(RANGE, 1);
     let mut rates = Vec::new();
     for held in [false, true, true] {
-        let step = hunt.next().expect("it has just begun");
+        let step = hunt.next_step().expect("it has just begun");
         rates.push(step.rate);
         hunt.observe(step, Some(&[held]));
     }
@@ -154,7 +154,7 @@ fn a_failed_confirmation_moves_the_interval_down() {
     let mut hunt = Hunt::new(RANGE, 1);
     let mut confirmed = Vec::new();
     let mut before = None;
-    while let Some(step) = hunt.next() {
+    while let Some(step) = hunt.next_step() {
         let limit = if step.purpose == StepPurpose::Confirm { 1500.0 } else { 3000.0 };
         if step.purpose == StepPurpose::Confirm {
             before.get_or_insert(hunt.objectives()[0].interval().1);
@@ -198,10 +198,10 @@ fn two_trials_in_a_row_that_say_nothing_end_it() {
     let mut hunt = Hunt::new(RANGE, 1);
     let outcomes = [Some(true), None, Some(true), None, None];
     for held in outcomes {
-        let step = hunt.next().expect("not over yet");
+        let step = hunt.next_step().expect("not over yet");
         hunt.observe(step, held.map(|held| [held]).as_ref().map(<[bool; 1]>::as_slice));
     }
-    assert!(hunt.is_over() && hunt.next().is_none());
+    assert!(hunt.is_over() && hunt.next_step().is_none());
     assert_eq!(hunt.objectives()[0].observations(), 2);
 }
 
@@ -212,7 +212,7 @@ fn it_ends_whatever_happens() {
         let range = Range { from: 1.0, to: 1e7, precision: 0.05 };
         let mut hunt = Hunt::new(range, 3);
         let mut steps = 0;
-        while let Some(step) = hunt.next() {
+        while let Some(step) = hunt.next_step() {
             let held: Vec<bool> = (0..3).map(|_| random.unit() < 0.5).collect();
             hunt.observe(step, (random.unit() < 0.8).then_some(&held));
             steps += 1;

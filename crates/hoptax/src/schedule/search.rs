@@ -106,7 +106,7 @@ impl Current {
             self.turn += 1;
         }
         let who = self.order.pop()?;
-        let step = self.hunts[who].next()?;
+        let step = self.hunts[who].next_step()?;
         self.asked = Some(who);
         let contender = match who.checked_sub(1) {
             None => Contender::Direct(DirectTrial::First),
