@@ -7,6 +7,8 @@
 //! the machine itself moved in between (the noise floor), and direct stands at the start and the end of each round.
 
 mod auto;
+pub mod hunt;
+pub mod search;
 
 use crate::plan::{LoadPoint, Plan, Trials};
 use crate::record::{DirectTrial, SearchStep, Stopped, TrialRecord};
@@ -50,13 +52,59 @@ pub trait Director {
 
 /// The director that a plan asks for.
 pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
-    if let Trials::Auto(auto) = plan.trials {
-        let in_rounds: Vec<usize> =
-            (0..plan.load.len()).filter(|load| plan.load[*load].search.is_none()).collect();
-        return Box::new(auto::Auto::new(plan, auto, &in_rounds, seed));
+    // Rounds are of the load points that are not searched.
+    let in_rounds: Vec<usize> =
+        (0..plan.load.len()).filter(|load| plan.load[*load].search.is_none()).collect();
+    let rounds: Box<dyn Director> = match plan.trials {
+        Trials::Auto(auto) if !in_rounds.is_empty() => {
+            Box::new(auto::Auto::new(plan, auto, &in_rounds, seed))
+        }
+        _ => {
+            let mut slots = schedule(plan.gateways.len(), in_rounds.len(), plan.trials.at_least(), seed);
+            for slot in &mut slots {
+                slot.load = in_rounds[slot.load];
+            }
+            Box::new(Rounds { planned: slots.len(), slots: slots.into_iter() })
+        }
+    };
+    if in_rounds.len() == plan.load.len() {
+        return rounds;
     }
-    let slots = schedule(plan.gateways.len(), plan.load.len(), plan.trials.at_least(), seed);
-    Box::new(Rounds { planned: slots.len(), slots: slots.into_iter() })
+    Box::new(Then { first: rounds, then: search::Searches::new(plan, seed), began: false })
+}
+
+/// One director's trials, and then the searches'.
+struct Then {
+    first: Box<dyn Director>,
+    then: search::Searches,
+    /// Whether the first one is over.
+    began: bool,
+}
+
+impl Director for Then {
+    fn planned(&self) -> usize {
+        self.first.planned() + self.then.planned()
+    }
+
+    fn next(&mut self, last: Option<&TrialRecord>) -> Option<Slot> {
+        if !self.began {
+            let slot = self.first.next(last);
+            if slot.is_some() {
+                return slot;
+            }
+            self.began = true;
+            return self.then.next(None);
+        }
+        self.then.next(last)
+    }
+
+    fn tell_time(&mut self, elapsed: Duration) {
+        self.first.tell_time(elapsed);
+    }
+
+    fn stopped(&self) -> Option<Stopped> {
+        self.first.stopped()
+    }
 }
 
 /// A fixed number of rounds.
@@ -122,10 +170,21 @@ const CONNECTS_PER_SECOND: u32 = 10_000;
 pub fn estimate(plan: &Plan) -> Duration {
     let gateways = plan.gateways.len() as f64;
     let rounds = f64::from(plan.trials.at_least());
-    let trials = rounds * plan.load.len() as f64 * (gateways + 2.0);
-    let starts = 1.0 + if plan.isolate { gateways * plan.load.len() as f64 * rounds } else { gateways };
-    let once: f64 = plan.load.iter().map(|load| trial(plan, load).as_secs_f64()).sum();
+    let in_rounds = || plan.load.iter().filter(|load| load.search.is_none());
+    let mut trials = rounds * in_rounds().count() as f64 * (gateways + 2.0);
+    let mut isolated = gateways * in_rounds().count() as f64 * rounds;
+    let once: f64 = in_rounds().map(|load| trial(plan, load).as_secs_f64()).sum();
+    let mut searching = 0.0;
+    for (load, (steps, measured)) in plan.load.iter().filter_map(|load| Some((load, search::expected(load)?)))
+    {
+        let beside = trial(plan, load).saturating_sub(load.duration).as_secs_f64();
+        searching += (beside * f64::from(steps) + measured.as_secs_f64()) * (gateways + 1.0);
+        trials += f64::from(steps) * (gateways + 1.0);
+        isolated += f64::from(steps) * gateways;
+    }
+    let starts = 1.0 + if plan.isolate { isolated } else { gateways };
     let seconds = once * (gateways + 2.0) * rounds
+        + searching
         + plan.pause.as_secs_f64() * (trials - 1.0).max(0.0)
         + PER_START.as_secs_f64() * starts;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

@@ -51,6 +51,18 @@ pub(crate) fn staged_point(stages: &str, connections: u32) -> LoadPoint {
     }
 }
 
+/// A load point that is searched from 500/s to 20,000/s for what holds below 10 ms.
+pub(crate) fn searched_point() -> LoadPoint {
+    let search = hoptax::plan::Search {
+        objectives: vec![hoptax::plan::Objective::at_bound(Duration::from_millis(10))],
+        from: 500.0,
+        to: 20_000.0,
+        precision: 0.05,
+        confirm: Duration::from_secs(2),
+    };
+    LoadPoint { search: Some(search), ..open_point(500.0, 8, 1) }
+}
+
 pub(crate) fn failure(stage: Stage, message: &str) -> Failure {
     Failure { stage, message: message.into(), detail: "last line of a log".into() }
 }
@@ -381,6 +393,13 @@ impl MadeTrial {
 
     pub(crate) fn send_lag_us(mut self, lag_us: u64) -> Self {
         self.load().histograms.send_lag = encode(std::iter::repeat_n(lag_us, REQUESTS as usize));
+        self
+    }
+
+    /// A step of a search, at this rate.
+    pub(crate) fn step(mut self, rate: f64) -> Self {
+        let purpose = hoptax::record::StepPurpose::Search;
+        self.0.step = Some(hoptax::record::SearchStep { number: self.0.round, rate, purpose });
         self
     }
 

@@ -32,6 +32,21 @@ pub struct Load {
     pub requests_per_connection: Option<u32>,
     /// Version of HTTP spoken.
     pub http: HttpVersion,
+    /// The search for capacity that the load point is; absent for one at which cases are measured.
+    pub search: Option<LoadSearch>,
+}
+
+/// What a search tries; its objectives stand with what was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LoadSearch {
+    /// Lowest rate, requests/s.
+    pub from: f64,
+    /// Highest rate, requests/s.
+    pub to: f64,
+    /// Half-width of the interval, as a part of the rate, at which it ends.
+    pub precision: f64,
+    /// Measured time of a confirming trial, s.
+    pub confirm_s: f64,
 }
 
 /// A stage of a rate.
@@ -86,7 +101,11 @@ impl Load {
                     Arrivals::Jitter(share) => ("jitter", format!("jitter ±{} %", share * 100.0)),
                     Arrivals::Poisson => ("poisson", "poisson".to_string()),
                 };
-                let label = format!("open loop, {}, {manner}, {connections}{how}", pace(rate));
+                let pace = match &point.search {
+                    None => format!("open loop, {}", pace(rate)),
+                    Some(search) => format!("search, {}/s to {}/s", grouped(search.from), grouped(search.to)),
+                };
+                let label = format!("{pace}, {manner}, {connections}{how}");
                 ("open", Some(rate), Some(name), label)
             }
         };
@@ -102,6 +121,12 @@ impl Load {
             requests: point.requests,
             requests_per_connection: point.requests_per_connection,
             http: point.http,
+            search: point.search.as_ref().map(|search| LoadSearch {
+                from: search.from,
+                to: search.to,
+                precision: search.precision,
+                confirm_s: search.confirm.as_secs_f64(),
+            }),
         }
     }
 

@@ -1,6 +1,7 @@
 //! From records to estimates, findings and budgets. Pure: no files, no clock.
 
 mod budget;
+pub mod capacity;
 mod case;
 pub(crate) mod causes;
 pub mod checks;
@@ -19,6 +20,7 @@ mod tax;
 mod trial;
 
 pub use budget::{Baseline, BudgetResult, ChangeResult, Outcome, judge};
+pub use capacity::{Capacity, Limit};
 pub use case::{Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Throughput, Tls};
 pub use checks::{Finding, Severity};
 pub use load::{Load, LoadStage};
@@ -35,10 +37,12 @@ use crate::record::{DIRECT, RunRecord, TrialRecord};
 /// Everything that a run's records say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
-    /// Every contender at every load point: by load point, contenders in the plan's order, direct first.
+    /// Every contender at every load point that is not searched: by load point, contenders in the plan's order, direct first.
     pub cases: Vec<Case>,
     /// One per load point.
     pub noise_floor: Vec<NoiseFloor>,
+    /// The searches: by load point, then contender, then objective.
+    pub capacity: Vec<Capacity>,
     /// Doubts, the gravest first.
     pub findings: Vec<Finding>,
     /// Each budget of the plan against each case that it limits.
@@ -61,7 +65,9 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         let direct = good_trials(records, DIRECT, load.index);
         let floor = NoiseFloor::new(load.clone(), &direct);
         let first = examined.len();
-        for contender in &run.contenders {
+        // What is searched has no cases: its trials are at many rates. Its (empty) noise floor keeps the load point's place.
+        let contenders = if load.search.is_some() { &[][..] } else { &run.contenders };
+        for contender in contenders {
             let trials = good_trials(records, &contender.label, load.index);
             let mut case = Case::new(&contender.label, load, &trials);
             case.failed_trials = failed_trials(records, &contender.label, load.index);
@@ -89,7 +95,8 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         true => Vec::new(),
         false => judge(&run.plan.budget, &cases, &Side::read(run, records), None),
     };
-    Analysis { cases, noise_floor, findings, budget }
+    let capacity = capacity::capacities(run, &loads, records);
+    Analysis { cases, noise_floor, capacity, findings, budget }
 }
 
 fn of_case<'a>(

@@ -4,9 +4,9 @@ use super::Exit;
 use super::plan_source::{PlanSource, fits};
 use crate::lab::packs::{PackSet, binary};
 use crate::plan::stages::show_pace;
-use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Target, Upstream, units};
+use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Search, Target, Upstream, units};
 use crate::record::DIRECT;
-use crate::schedule::estimate;
+use crate::schedule::{estimate, search};
 use hoptax_load::spec::{HttpVersion, Rate, Shape};
 use serde::Serialize;
 use std::fmt;
@@ -55,6 +55,8 @@ struct Outlook {
     rounds: u32,
     /// Over all rounds, with direct twice in each for every load point.
     trials: u64,
+    /// The load points that are searched, which have no cases.
+    searches: Vec<SearchOutlook>,
     /// Absent when it will be drawn.
     seed: Option<u64>,
     expected_s: f64,
@@ -118,19 +120,48 @@ struct LoadOutlook {
     words: String,
 }
 
+/// A search for capacity.
+#[derive(Debug, Serialize)]
+struct SearchOutlook {
+    objectives: Vec<String>,
+    from: f64,
+    to: f64,
+    /// Of each contender.
+    fewest_trials: u32,
+    most_trials: u32,
+}
+
+impl SearchOutlook {
+    fn of(search: &Search) -> Self {
+        let (fewest_trials, most_trials) = search::bounds(search);
+        Self {
+            objectives: search.objectives.iter().map(|objective| objective.text.clone()).collect(),
+            from: search.from,
+            to: search.to,
+            fewest_trials,
+            most_trials,
+        }
+    }
+}
+
 impl Outlook {
     fn of(plan: &Plan, not_installed: Vec<NotInstalled>) -> Self {
         let direct =
             ContenderOutlook { label: DIRECT.to_owned(), what: "no gateway, the baseline".to_owned() };
         let gateways = plan.gateways.iter().map(ContenderOutlook::of);
         let contenders: Vec<_> = std::iter::once(direct).chain(gateways).collect();
+        let in_rounds = plan.load.iter().filter(|load| load.search.is_none()).count();
         Self {
             name: plan.name.clone(),
             upstream: describe_upstream(&plan.upstream),
-            cases: contenders.len() * plan.load.len(),
-            trials: u64::from(plan.trials.at_least())
-                * plan.load.len() as u64
-                * (plan.gateways.len() as u64 + 2),
+            cases: contenders.len() * in_rounds,
+            trials: u64::from(plan.trials.at_least()) * in_rounds as u64 * (plan.gateways.len() as u64 + 2),
+            searches: plan
+                .load
+                .iter()
+                .filter_map(|load| load.search.as_ref())
+                .map(SearchOutlook::of)
+                .collect(),
             contenders,
             targets: plan.targets.iter().map(|target| TargetOutlook::of(target, &plan.targets)).collect(),
             requested: Target::describe_all(&plan.targets),
@@ -212,7 +243,7 @@ fn describe_upstream(upstream: &Upstream) -> String {
 impl fmt::Display for Outlook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let contenders = self.contenders.len();
-        let load_points = plural(self.load.len() as u64, "load point");
+        let load_points = plural((self.load.len() - self.searches.len()) as u64, "load point");
         writeln!(f, "plan {}\n", self.name)?;
         writeln!(f, "upstream     {}", self.upstream)?;
         let width = self.contenders.iter().map(|contender| contender.label.len()).max().unwrap_or(0);
@@ -224,19 +255,27 @@ impl fmt::Display for Outlook {
         for (index, load) in self.load.iter().enumerate() {
             writeln!(f, "{:<12} {}", if index == 0 { "load" } else { "" }, load.words)?;
         }
-        writeln!(
-            f,
-            "cases        {} × {load_points} = {}",
-            plural(contenders as u64, "contender"),
-            self.cases
-        )?;
-        writeln!(
-            f,
-            "trials       {} × {load_points} × {} (direct twice) = {}",
-            plural(u64::from(self.rounds), "round"),
-            contenders + 1,
-            self.trials
-        )?;
+        if self.cases > 0 {
+            writeln!(
+                f,
+                "cases        {} × {load_points} = {}",
+                plural(contenders as u64, "contender"),
+                self.cases
+            )?;
+            writeln!(
+                f,
+                "trials       {} × {load_points} × {} (direct twice) = {}",
+                plural(u64::from(self.rounds), "round"),
+                contenders + 1,
+                self.trials
+            )?;
+        }
+        for search in &self.searches {
+            let what = search.objectives.join("; ");
+            writeln!(f, "search       of {}: {what}", plural(contenders as u64, "contender"))?;
+            let (fewest, most) = (search.fewest_trials, search.most_trials);
+            writeln!(f, "             {fewest} to {most} trials of each, after the rounds")?;
+        }
         let seed = self.seed.map_or("a seed drawn and recorded".to_owned(), |seed| format!("seed {seed}"));
         writeln!(
             f,

@@ -1,5 +1,6 @@
 //! One way of loading.
 
+use super::Objective;
 use super::stages::show_pace;
 use super::units;
 use hoptax_load::spec::{HttpVersion, Shape};
@@ -28,15 +29,30 @@ pub struct LoadPoint {
     pub search: Option<Search>,
 }
 
-/// A search for the highest rate that a contender holds under an objective.
+/// A search for the highest rates that a contender holds under one or several objectives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// The objective as it was typed: `p99 < 10ms and errors < 0.1%`.
-    pub objective: String,
+    /// What must hold; at least one, no two alike.
+    pub objectives: Vec<Objective>,
     /// Lowest rate tried, requests/s.
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
+    /// Half-width of the interval, as a part of the rate, at which the search ends.
+    pub precision: f64,
+    /// Measured time of a trial that confirms.
+    pub confirm: Duration,
+}
+
+impl Search {
+    /// In words: `100/s to 50000/s, p99 < 10ms and errors < 0.1%`, or with several objectives their number.
+    pub fn describe(&self) -> String {
+        let range = format!("{} to {}", units::show_rate(self.from), units::show_rate(self.to));
+        match self.objectives.as_slice() {
+            [one] => format!("{range}, {}", one.text),
+            several => format!("{range}, {} objectives", several.len()),
+        }
+    }
 }
 
 impl LoadPoint {
@@ -61,6 +77,10 @@ impl LoadPoint {
         };
         let how = self.unusual().iter().map(|words| format!(", {words}")).collect::<String>();
         match &self.shape {
+            Shape::Open { arrivals, .. } if self.search.is_some() => {
+                let search = self.search.as_ref().map(Search::describe).unwrap_or_default();
+                format!("search, {search}, {}, {connections}{how}", units::show_arrivals(*arrivals))
+            }
             Shape::Closed => format!("closed, {connections}{how}"),
             Shape::Open { rate, arrivals } => {
                 let (rate, arrivals) = (show_pace(rate), units::show_arrivals(*arrivals));

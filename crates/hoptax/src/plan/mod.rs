@@ -10,6 +10,7 @@ mod hop_delay;
 mod load_point;
 mod meaning;
 pub(crate) mod node;
+mod objective;
 mod parse;
 mod raw;
 pub mod stages;
@@ -20,6 +21,7 @@ pub use budget::{Budget, LoadSelector, Metric};
 pub use error::{PlanError, PlanErrors};
 pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
 pub use load_point::{LoadPoint, Search};
+pub use objective::{Figure, Objective, REACHED, Term};
 pub use parse::{
     BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_budget,
     parse_targets,

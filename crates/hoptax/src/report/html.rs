@@ -1,5 +1,6 @@
 //! The report as one page that needs nothing else: no network, no script, its charts inside.
 
+use super::capacity;
 use super::charts::{self, ChartError, Width};
 use super::figures;
 use super::format::{Scale, bytes, grouped, number};
@@ -44,6 +45,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     let mut environment = Environment::new();
     environment.add_filter("code", code);
     environment.add_template("report.html", TEMPLATE)?;
+    environment.add_template("capacity.html", capacity::TEMPLATE)?;
     let (belief, verdict) = match model.belief() {
         _ if !model.measured_anything() => ("void", "Nothing was measured."),
         Belief::Believable => ("believable", "Believable: no finding is graver than a note."),
@@ -71,6 +73,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
             detail => &failure.detail,
         }).collect::<Vec<_>>(),
         budget => model.budget.iter().map(of_budget).collect::<Vec<_>>(),
+        searches => capacity::html(model)?,
         memory => bytes(model.environment.memory_bytes as f64),
         doubts => model.host.doubts(),
         command => command_line(&model.command),

@@ -1,5 +1,6 @@
 //! The report for a pull request: GitHub-flavoured Markdown.
 
+use super::capacity;
 use super::figures;
 use super::format::bytes;
 use super::model::Model;
@@ -27,6 +28,7 @@ pub fn markdown(model: &Model) -> String {
     for load in model.loads() {
         text.push_str(&load_table(model, load));
     }
+    text.push_str(&capacity::markdown(model));
     line(&mut text, "\nIn parentheses: 95 % interval over trials.");
     if let Some(told) = quiet::line(model) {
         line(&mut text, &format!("\n{told}"));

@@ -1,5 +1,6 @@
 //! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
 
+mod capacity;
 mod charts;
 pub mod comparison;
 mod csv;

@@ -2,8 +2,8 @@
 
 use super::format::Scale;
 use super::host::HostLooks;
-use super::sentence;
-use crate::analysis::{Analysis, BudgetResult, Case, Finding, Load, NoiseFloor, Outcome, Severity};
+use super::{capacity, sentence};
+use crate::analysis::{Analysis, BudgetResult, Capacity, Case, Finding, Load, NoiseFloor, Outcome, Severity};
 use crate::plan::units::show_duration;
 use crate::plan::{Target, Trials, Upstream};
 use crate::record::{Contender, Environment, RunRecord, Stopped};
@@ -60,6 +60,8 @@ pub struct Model {
     pub noise_floor: NoiseFloors,
     /// Every contender at every load point.
     pub cases: Vec<Case>,
+    /// The highest rates that were searched for: by load point, then contender, then objective.
+    pub capacity: Vec<Capacity>,
     /// Doubts, the gravest first.
     pub findings: Vec<Finding>,
     /// Budgets.
@@ -102,7 +104,7 @@ impl Model {
     pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
         let ended = run.ended.as_ref();
         let answer = sentence::answer(run, &analysis);
-        let summary = sentence::summaries(run, &analysis);
+        let summary = capacity::add_sentences(sentence::summaries(run, &analysis), &analysis);
         Self {
             schema: SCHEMA,
             name: run.plan.name.clone(),
@@ -129,6 +131,7 @@ impl Model {
                 by_load: analysis.noise_floor,
             },
             cases: analysis.cases,
+            capacity: analysis.capacity,
             findings: analysis.findings,
             budget: analysis.budget,
             notes: notes(run, trials_recorded, unreadable),
@@ -137,7 +140,8 @@ impl Model {
 
     /// Whether any case has a figure.
     pub fn measured_anything(&self) -> bool {
-        self.cases.iter().any(|case| case.trials > 0)
+        let searched = |one: &Capacity| one.rate.is_some() || one.below.is_some();
+        self.cases.iter().any(|case| case.trials > 0) || self.capacity.iter().any(searched)
     }
 
     /// Whether the run is to be believed.
@@ -154,9 +158,9 @@ impl Model {
         self.budget.iter().any(|result| result.outcome != Outcome::Kept)
     }
 
-    /// The load points in the plan's order.
+    /// The load points at which cases are measured, in the plan's order.
     pub fn loads(&self) -> impl Iterator<Item = &Load> {
-        self.noise_floor.by_load.iter().map(|floor| &floor.load)
+        self.noise_floor.by_load.iter().map(|floor| &floor.load).filter(|load| load.search.is_none())
     }
 
     /// The cases of a load point, direct first.

@@ -1,5 +1,6 @@
 //! The report on a terminal: a table per load point, the sentences, what failed, what to doubt.
 
+use super::capacity;
 use super::host;
 use super::layout::{self, MARK};
 use super::model::{Belief, Model};
@@ -15,6 +16,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push('\n');
         text.push_str(&page.load(model, load));
     }
+    text.push_str(&capacity::terminal(model, usize::from(width)));
     if model.measured_anything() {
         let mark = match model.cases.iter().any(has_mark) {
             true => format!("{MARK} not distinguishable from the noise of this machine. "),

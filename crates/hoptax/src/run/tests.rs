@@ -423,3 +423,21 @@ fn every_contender_of_a_round_gets_the_same_arrivals() {
     assert_ne!(seed(&slots[0]), seed(&slots[4]), "rounds differ");
     assert!(!load_spec(&run, &slots[0], vec![SocketAddr::from(([127, 0, 0, 1], 1))]).stamps, "nobody asked");
 }
+
+#[test]
+fn a_step_of_a_search_has_its_own_rate_and_time() {
+    use crate::record::{SearchStep, StepPurpose};
+    use hoptax_load::spec::{Rate, Shape};
+    let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: 900/s } }]\n";
+    let context = crate::plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
+    let plan = crate::plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
+    let interrupted = AtomicBool::new(false);
+    let run = Run { contents: Contents::read(&plan).expect("readable"), ..Scene::run(&plan, &interrupted) };
+    for (purpose, seconds) in [(StepPurpose::Search, 3), (StepPurpose::Confirm, 6)] {
+        let step = Some(SearchStep { number: 4, rate: 321.0, purpose });
+        let slot = Slot { step, ..schedule::schedule(0, 1, 1, 7)[0] };
+        let spec = load_spec(&run, &slot, vec![SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        let Shape::Open { rate: Rate::Fixed(rate), .. } = spec.shape else { panic!("{:?}", spec.shape) };
+        assert_eq!((rate, spec.duration_ns), (321.0, seconds * clock::SECOND));
+    }
+}

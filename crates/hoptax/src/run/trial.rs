@@ -4,12 +4,14 @@ use super::{Loaded, Run};
 use crate::lab::ledger::Ledger;
 use crate::lab::{Observed, Watched, counters};
 use crate::plan::{LoadPoint, PathSplit};
-use crate::record::{Failure, HostUsage, LedgerDelta, NetworkUsage, RoleUsage, SCHEMA, Stage, TrialRecord};
+use crate::record::{
+    Failure, HostUsage, LedgerDelta, NetworkUsage, RoleUsage, SCHEMA, Stage, StepPurpose, TrialRecord,
+};
 use crate::schedule::{Contender, Slot};
 use hoptax_load::Address;
 use hoptax_load::event_loop::Choice;
 use hoptax_load::random::Random;
-use hoptax_load::spec::{HttpVersion, LoadSpec, SPEC_SCHEMA, Timeouts};
+use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -44,8 +46,15 @@ pub struct Usage {
 /// What the generator is asked for in this slot. Every contender of a round and load point gets the same arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
     let (plan, cpus) = (run.plan, run.generator_cpus.clone());
-    let LoadPoint { shape, connections, duration, requests, requests_per_connection, http, search: _ } =
+    let LoadPoint { mut shape, connections, mut duration, requests, requests_per_connection, http, search } =
         plan.load[slot.load].clone();
+    // A step of a search has its own rate, and a confirming one its own time.
+    if let (Some(step), Some(search), Shape::Open { rate, .. }) = (slot.step, search, &mut shape) {
+        *rate = Rate::Fixed(step.rate);
+        if step.purpose == StepPurpose::Confirm {
+            duration = search.confirm;
+        }
+    }
     let arrivals = u64::from(slot.round) << 32 | slot.load as u64;
     LoadSpec {
         schema: SPEC_SCHEMA,

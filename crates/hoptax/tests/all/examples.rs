@@ -82,6 +82,9 @@ fn every_example_plan_runs() {
                 false => command.args(["--set", &short(point)]),
             };
         }
+        if text_of_plan.contains("search:") {
+            command.args(["--set", "load.0.search.precision=50%"]);
+        }
         if text_of_plan.contains("15000") {
             // As many as every gateway and hop can hold at once, beside the other tests.
             command.args(["--set", "load.0.connections=200"]);

@@ -1,5 +1,6 @@
 //! The one integration binary: the real `hoptax` binary against real gateways.
 
+mod capacity;
 mod compare;
 mod connections;
 mod corpus;

@@ -1,7 +1,7 @@
 //! `hoptax report`, on run directories made up for the purpose.
 
 use crate::support::hoptax;
-use fixture::{Run, failure, sample, via};
+use fixture::{Run, failure, sample, searched_point, via};
 use hoptax::record::Stage;
 use hoptax::record::dir::RunDir;
 use serde_json::Value;
@@ -140,6 +140,25 @@ fn the_reference_names_every_member_of_a_case() {
     for member in case["targets"][0].as_object().expect("a target").keys() {
         let row = reference.lines().find(|line| line.starts_with("| `targets` |")).expect("a row");
         assert!(row.contains(&format!("`{member}`")), "`targets[].{member}` is not described");
+    }
+}
+
+/// What the reference says of a capacity, and of a step that led to it, is all that there is.
+#[test]
+fn the_reference_names_every_member_of_a_capacity() {
+    let reference = include_str!("../../../../docs/reference/json.md");
+    let section =
+        reference.split("## A capacity\n").nth(1).expect("a section").split("\n## ").next().expect("text");
+    let mut run = Run::with_load(vec![searched_point()]);
+    run.push(via("direct", 0).all_at_us(100).step(800.0)).push(via("nginx", 0).all_at_us(100).step(800.0));
+    let (_below, dir) = on_disk(&run);
+    let capacity = &json(&dir)["capacity"][1];
+    for member in capacity.as_object().expect("a capacity").keys() {
+        assert!(section.contains(&format!("| `{member}` |")), "`{member}` is not described");
+    }
+    let row = section.lines().find(|line| line.starts_with("| `steps` |")).expect("a row");
+    for member in capacity["steps"][0].as_object().expect("a step").keys() {
+        assert!(row.contains(&format!("`{member}`")), "`steps[].{member}` is not described");
     }
 }
 

@@ -11,6 +11,7 @@ mod rounds;
 #[cfg(test)]
 mod simulation;
 mod student;
+mod threshold;
 mod two_samples;
 
 pub use chance::{chi_square_above, normal_two_sided};
@@ -21,6 +22,7 @@ pub use proportion::of_share;
 pub use ranks::{mann_kendall, mann_whitney, median, pettitt};
 pub use rounds::{MOST_UNITS, Reader, Rounds, Sums, Units};
 pub use student::two_sided_95;
+pub use threshold::Threshold;
 pub use two_samples::{Contrast, change, holm, independent, paired};
 
 /// Arithmetic mean; absent for no values.

@@ -1,7 +1,8 @@
 //! What is being measured, which round, and the time left: one line on a terminal, nothing elsewhere but failures.
 
+use crate::plan::units::show_rate;
 use crate::plan::{LoadPoint, Plan};
-use crate::record::{Failure, TrialRecord};
+use crate::record::{Failure, SearchStep, StepPurpose, TrialRecord};
 use crate::run::Progress;
 use crate::schedule::Slot;
 use hoptax_load::record::Phase;
@@ -19,6 +20,10 @@ pub(super) struct Bar {
     begun: Instant,
     number: usize,
     round: u32,
+    /// Whether the plan searches for capacities.
+    searches: bool,
+    /// The step of a search that is under way.
+    step: Option<SearchStep>,
     /// Whose trial is under way, and its load.
     what: [String; 2],
     told: BTreeSet<String>,
@@ -42,6 +47,8 @@ impl Bar {
             begun: Instant::now(),
             number: 0,
             round: 1,
+            searches: plan.load.iter().any(|load| load.search.is_some()),
+            step: None,
             what: [String::new(), String::new()],
             told: BTreeSet::new(),
         }
@@ -56,16 +63,20 @@ impl Bar {
     fn tell(&self, phase: &str) {
         let trial = [self.number + 1, self.trials];
         let left = self.left(self.number);
-        self.bar.set_message(line(trial, [self.round, self.rounds], &left, &self.what, phase));
+        self.bar.set_message(match self.step {
+            Some(step) => step_line(trial[0], step, &left, &self.what, phase),
+            None => line(trial, [self.round, self.rounds], &left, &self.what, phase),
+        });
     }
 
     fn left(&self, number: usize) -> String {
         // The plan's own arithmetic until half of the run is behind us, then the pace so far.
         let spent = self.begun.elapsed();
-        let left = if number * 2 < self.trials {
+        // How many trials a search takes nobody knows: for a run with one, the arithmetic is all there is.
+        let left = if number * 2 < self.trials || self.searches {
             self.expected.saturating_sub(spent)
         } else {
-            spent * (self.trials - number) as u32 / number.max(1) as u32
+            spent * self.trials.saturating_sub(number) as u32 / number.max(1) as u32
         };
         let seconds = left.as_secs();
         if seconds >= 90 { format!("{} min left", (seconds + 30) / 60) } else { format!("{seconds} s left") }
@@ -103,6 +114,7 @@ impl Progress for Bar {
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) {
         self.number = number;
         self.round = slot.round + 1;
+        self.step = slot.step;
         self.what = [label.to_owned(), self.load[slot.load].clone()];
         self.tell("starting");
     }
@@ -131,9 +143,29 @@ fn line(trial: [usize; 2], round: [u32; 2], left: &str, what: &[String; 2], phas
     format!("[{number}/{trials}] round {round}/{rounds} · {label} · {phase} · {left} · {load}")
 }
 
+/// The same of a step of a search.
+fn step_line(number: usize, step: SearchStep, left: &str, what: &[String; 2], phase: &str) -> String {
+    let ([label, load], rate) = (what, show_rate(step.rate));
+    let doing = match step.purpose {
+        StepPurpose::Search => "searching",
+        StepPurpose::Confirm => "confirming",
+    };
+    format!("[{number}] {label} · {doing} at {rate} · {phase} · step {} · {left} · {load}", step.number + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_of_a_search_shows_its_rate() {
+        let what = ["nginx".to_owned(), "search, 100/s to 5000/s, p99 < 10ms".to_owned()];
+        let step = SearchStep { number: 6, rate: 3200.0, purpose: StepPurpose::Confirm };
+        assert_eq!(
+            step_line(12, step, "75 s left", &what, "measuring"),
+            "[12] nginx · confirming at 3200/s · measuring · step 7 · 75 s left · search, 100/s to 5000/s, p99 < 10ms"
+        );
+    }
 
     #[test]
     fn a_narrow_terminal_still_shows_who_is_measured_and_for_how_long() {

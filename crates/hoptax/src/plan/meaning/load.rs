@@ -1,11 +1,11 @@
 //! Load: sweeps expanded into load points.
 
-use super::{Reader, UpstreamRead, rates};
+use super::{Reader, UpstreamRead, rates, search};
 use crate::plan::error::Place;
 use crate::plan::raw::{HttpText, KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
 use crate::plan::stages::{self, show_pace};
 use crate::plan::units::{self, UnitError, show_duration, show_rate};
-use crate::plan::{LoadPoint, Upstream};
+use crate::plan::{LoadPoint, Search, Upstream};
 use hoptax_load::pacer::{HIGHEST_RATE, LOWEST_RATE};
 use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape};
 use std::time::Duration;
@@ -35,6 +35,7 @@ pub(super) fn read(
         let faults_before = reader.faults.len();
         let axes = Axes::read(reader, place, &value);
         axes.check_rates(reader, upstream);
+        axes.check_search(reader);
         let count = axes.lengths().into_iter().fold(1, usize::saturating_mul);
         if count > MOST_POINTS {
             reader.fault(place, format!("this sweep makes {count} load points"), "sweep over fewer values");
@@ -70,6 +71,8 @@ struct Axes {
     /// Requests that a connection carries.
     keepalive: Vec<Placed<Option<u32>>>,
     http: Vec<Placed<HttpVersion>>,
+    /// No axis: what is searched at every point.
+    search: Option<Placed<Search>>,
 }
 
 /// How many axes there are.
@@ -102,10 +105,14 @@ impl Axes {
                 );
             }
         }
-        if open && typed.rate.is_none() {
+        if let Some(search) = &typed.search {
+            search::check_company(reader, search.place, typed, closed);
+        } else if open && typed.rate.is_none() {
             reader.fault(entry, "an open loop needs a `rate`", "add one, as in rate: 1000/s");
         }
+        let search = typed.search.as_ref().and_then(|typed| search::read(reader, typed));
         let rate = match &typed.rate {
+            _ if typed.search.is_some() => search::first_rate(search.as_ref()),
             None => untyped(None),
             Some(typed) => rates::read(reader, typed)
                 .into_iter()
@@ -160,6 +167,7 @@ impl Axes {
                 HttpVersion::Http11,
                 |reader, typed: &Placed<HttpText>| reader.unit(typed, http),
             ),
+            search,
         }
     }
 
@@ -229,6 +237,13 @@ impl Axes {
         }
     }
 
+    fn check_search(&self, reader: &mut Reader<'_>) {
+        let Some(search) = &self.search else { return };
+        for duration in &self.duration {
+            search::check_samples(reader, search, duration.value.unwrap_or(DEFAULT_DURATION));
+        }
+    }
+
     fn lengths(&self) -> [usize; AXES] {
         [
             self.loops.len(),
@@ -284,14 +299,15 @@ impl Axes {
             (RawLoop::Open, Some(rate)) => Shape::Open { rate, arrivals: self.arrivals[arrivals].value },
             _ => Shape::Closed,
         };
+        let duration = staged.or(self.duration[duration].value).unwrap_or(DEFAULT_DURATION);
         LoadPoint {
             shape,
             connections: self.connections[connections].value,
-            duration: staged.or(self.duration[duration].value).unwrap_or(DEFAULT_DURATION),
+            duration,
             requests: self.requests[requests].value,
             requests_per_connection: self.keepalive[keepalive].value,
             http: self.http[http].value,
-            search: None,
+            search: self.search.as_ref().map(|search| search::at(&search.value, duration)),
         }
     }
 }

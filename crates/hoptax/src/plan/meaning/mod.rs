@@ -11,6 +11,7 @@ mod gateways;
 mod hop_delay;
 mod load;
 mod rates;
+mod search;
 mod target;
 mod templates;
 mod trials;

@@ -10,7 +10,8 @@ pub(crate) use forms::{Ordered, Placed, Short, Sweep};
 pub(crate) use request::{RawBodyExpect, RawExpect, RawLength, RawRequestBody, RawTarget, RawTimeouts};
 pub(crate) use texts::{
     AddressText, ArrivalsText, Auto, Bytes, ConnectionCount, CpuList, DelayText, HttpText, KeepAliveText,
-    Limit, Rate, RequestCount, Share, StageText, StatusText, Text, Time, TrialsText,
+    Limit, ObjectiveText, Rate, RequestCount, Share, StageText, StatusText, SteadyRate, Text, Time,
+    TrialsText,
 };
 
 use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
@@ -153,6 +154,8 @@ pub(crate) struct RawLoad {
     /// When requests are due.
     #[serde(rename = "loop")]
     pub(crate) loops: Sweep<RawLoop>,
+    /// Searches for the highest rate that each contender holds under an objective, instead of sending at one rate.
+    pub(crate) search: Option<Placed<RawSearch>>,
     /// Connections.
     pub(crate) connections: Sweep<ConnectionCount>,
     /// Requests asked for per second, minute or hour over all connections: open loops need it, closed ones have none.
@@ -169,6 +172,26 @@ pub(crate) struct RawLoad {
     pub(crate) keepalive: Option<Sweep<KeepAliveText>>,
     /// Version of HTTP: 1.0 or 1.1. Default: 1.1.
     pub(crate) http: Option<Sweep<HttpText>>,
+}
+
+/// A search for the highest rate that holds an objective, or of a frontier: the rates that hold several.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "search")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawSearch {
+    /// What must hold: `p99 < 10ms and errors < 0.1%`. A list is searched at once. Excludes `bounds`.
+    pub(crate) slo: Option<Sweep<ObjectiveText>>,
+    /// The frontier: the highest rates at which p99 stays below each of these, with fewer errors than 0.1%. Default, where
+    /// there is no `slo`: 1ms, 5ms, 10ms, 50ms, 100ms.
+    pub(crate) bounds: Option<Sweep<Time>>,
+    /// Lowest rate tried.
+    pub(crate) from: Placed<SteadyRate>,
+    /// Highest rate tried.
+    pub(crate) to: Placed<SteadyRate>,
+    /// How well the rate is to be known: half of its interval over itself. Default: 5%.
+    pub(crate) precision: Option<Placed<Share>>,
+    /// Measured time of the longer trials that confirm. Default: twice the duration.
+    pub(crate) confirm: Option<Placed<Time>>,
 }
 
 /// CPUs by role; a role that is left out is not pinned.

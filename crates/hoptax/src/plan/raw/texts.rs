@@ -45,6 +45,15 @@ texts! {
         "pattern": Form::Pace.pattern(),
         "description": "Requests per second, minute or hour: 1000/s, 60/m, 100/h; or stages with commas between them."
     }
+    SteadyRate {
+        "type": "string",
+        "pattern": r"^ *[0-9]*\.?[0-9]+ */ *[smh] *$",
+        "description": "Requests per second, minute or hour: 1000/s, 60/m, 100/h."
+    }
+    ObjectiveText {
+        "type": "string",
+        "description": "p99 < 10ms and errors < 0.1%: limits on p1 to p99.999, mean, max, errors and throughput."
+    }
     StageText {
         "type": "string",
         "pattern": Form::Stage.pattern(),

@@ -6,6 +6,7 @@ mod load;
 mod mistakes;
 mod requests;
 mod schema;
+mod search;
 
 fn context() -> Context {
     let pack = |name: &str, features: &[&str]| PackInfo {

@@ -134,7 +134,7 @@ fn placed(rates: &[f64], start: usize, together: usize) -> Vec<(f64, f64)> {
 }
 
 /// 1, 2 and 5 times the powers of ten within a range; the powers alone where that would crowd the axis.
-fn logarithmic_steps(low: f64, high: f64) -> Vec<f64> {
+pub(super) fn logarithmic_steps(low: f64, high: f64) -> Vec<f64> {
     let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let within = |factors: &[f64]| -> Vec<f64> {
         let all =

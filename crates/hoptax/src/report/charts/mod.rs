@@ -2,9 +2,11 @@
 //! light and dark.
 
 mod bars;
+mod frontier;
 mod lines;
 
 pub(super) use bars::{cpu, tax};
+pub(super) use frontier::frontier;
 pub(super) use lines::{latency, throughput};
 
 use super::model::Model;

@@ -1,0 +1,52 @@
+//! A search for capacity from end to end, where the capacity is known.
+
+use crate::run::{report, run, run_directory, text, trials};
+use crate::support::{Json, Scratch};
+
+/// Little's law: an upstream that holds each answer back for 20 ms, and four connections, which carry one request at a time,
+/// make 200 per second, through whichever hop. A busy machine may make it less and never more.
+#[test]
+fn four_connections_and_twenty_milliseconds_hold_two_hundred_per_second() {
+    let scratch = Scratch::new();
+    let plan = r#"name: little
+upstream: { delay: 20ms }
+gateways: [hop-l7]
+load:
+  - loop: open
+    search: { slo: "p90 < 150ms and errors < 1%", from: 50/s, to: 1600/s, precision: 15%, confirm: 800ms }
+    connections: 4
+    duration: 500ms
+warmup: 100ms
+"#;
+    let output = run(&scratch, plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let directory = run_directory(&scratch);
+    let trials = trials(&directory);
+    for trial in &trials {
+        let (step, load) = (&trial["step"], &trial["load_record"]);
+        assert!(trial["failed"].is_null(), "{}", trial["failed"]);
+        let seconds = if step["purpose"] == "confirm" { 0.8 } else { 0.5 };
+        let due = step["rate"].as_f64().unwrap() * seconds;
+        let scheduled = load["counts"]["scheduled"].as_f64().unwrap();
+        assert!((scheduled - due).abs() <= 2.0, "{scheduled} of {due}: {step}");
+    }
+    let report = report(&directory);
+    let capacity = report["capacity"].as_array().expect("a list");
+    let names: Vec<&Json> = capacity.iter().map(|one| &one["gateway"]).collect();
+    assert_eq!(names, ["direct", "hop-l7"]);
+    for one in capacity {
+        let rate =
+            |end: &str| one["rate"][end].as_f64().unwrap_or_else(|| panic!("no {end}: {}", one["rate"]));
+        // One request in a hundred may be left over: 200/s ÷ 0.99, and what is still to be answered when the time is up.
+        assert!(rate("low") <= 206.0, "{}", one["rate"]);
+        assert!((60.0..=215.0).contains(&rate("estimate")), "{}", one["rate"]);
+        // On a machine full of other work trials scatter by a half; from a range of 1 : 32 that is still narrow.
+        assert!(rate("high") < 5.0 * rate("low"), "it was narrowed down: {}", one["rate"]);
+        let mine = trials.iter().filter(|trial| trial["contender"] == one["gateway"]).count();
+        assert_eq!(one["steps"].as_array().unwrap().len(), mine, "its trials are told");
+    }
+    assert_eq!(report["cases"], serde_json::json!([]), "what is searched has no cases");
+    assert_eq!(report["trials_planned"].as_u64(), Some(trials.len() as u64));
+    let table = text(&output.stdout);
+    assert!(table.contains("Highest rate held: search, 50/s to 1,600/s"), "{table}");
+}
