@@ -62,7 +62,8 @@ fn each_mistake_is_found_where_it_was_planted_and_nowhere_else() {
         ("http-1-0", Misbehaviour { http_10: true, ..right() }, &["keepalive-lost"]),
         ("no-pool", Misbehaviour { fresh_upstream: true, ..right() }, &["upstream-not-reused"]),
         ("asks-twice", Misbehaviour { duplicate_every: Some(1), ..right() }, &["amplification"]),
-        // What it keeps is the answer to the verification, which asks for the connection to be closed: that stands in it.
+        // What it keeps is the answer to the look whether it is ready, which asks for the connection to be closed: that stands
+        // in it.
         ("cached", Misbehaviour { cached: true, ..right() }, &["amplification", "keepalive-lost"]),
         (
             "limited",
