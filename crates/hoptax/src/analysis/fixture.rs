@@ -1,6 +1,10 @@
 //! Runs made up for tests: records with known histograms. Each trial holds 1,000 requests in one second unless said
 //! otherwise.
 
+// The integration tests take this file by its path, and look from there.
+#[path = "fixture/planted.rs"]
+mod planted;
+
 use hoptax::analysis::{Analysis, analyse};
 use hoptax::plan::{
     AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, PathSplit, Plan, Profile, Target, Timeouts,
@@ -251,122 +255,6 @@ impl MadeTrial {
             versions: BTreeMap::from([("TLSv1.3".into(), handshakes)]),
             ..TlsTally::default()
         });
-        self
-    }
-
-    /// Service times, which are response times too, in nanoseconds.
-    pub(crate) fn response_times_ns(mut self, times: impl Iterator<Item = u64>) -> Self {
-        let mut histogram = empty(TRIAL_DIGITS);
-        times.for_each(|time| histogram.record(time).expect("in range"));
-        self.load().histograms.service_time = Encoded::new(&histogram);
-        self.load().histograms.response_time = Encoded::new(&histogram);
-        self
-    }
-
-    /// So many connections were opened in the measured time, and so many of those before closed by the other side.
-    pub(crate) fn opened(mut self, opened: u64, closed_by_peer: u64) -> Self {
-        let load = self.load();
-        load.connections.opened = opened;
-        load.connections.closed_by_peer = closed_by_peer;
-        load.lifetime.opened = 32 + opened;
-        self
-    }
-
-    /// So many connections were opened in the generator's whole life.
-    pub(crate) fn lifetime_opened(mut self, opened: u64) -> Self {
-        self.load().lifetime.opened = opened;
-        self
-    }
-
-    /// On so many connections bytes came unasked.
-    pub(crate) fn unasked(mut self, unasked: u64) -> Self {
-        self.load().connections.unasked = unasked;
-        self
-    }
-
-    /// This many of the answers did not come in time, and are timed as they were given up.
-    pub(crate) fn timeouts(mut self, timeouts: u64) -> Self {
-        let load = self.load();
-        load.counts.completed -= timeouts;
-        load.counts.ok -= timeouts;
-        *load.counts.status.get_mut(&200).expect("made with 200") -= timeouts;
-        load.counts.timeouts += timeouts;
-        load.lifetime.completed -= timeouts;
-        self
-    }
-
-    /// Bytes of all bodies together.
-    pub(crate) fn body_bytes(mut self, bytes: u64) -> Self {
-        self.load().bytes.body = bytes;
-        self
-    }
-
-    /// What completed in each window; the measured time is theirs.
-    pub(crate) fn windows(mut self, completed: impl Iterator<Item = f64>) -> Self {
-        let load = self.load();
-        let pattern = Window { sent: 100, ..Window::default() };
-        load.windows =
-            completed.map(|completed| Window { completed: completed as u64, ..pattern.clone() }).collect();
-        load.measured_ns = load.windows.len() as u64 * WINDOW_NS;
-        self
-    }
-
-    /// The response time of each window; the measured time is theirs.
-    pub(crate) fn window_times_us(self, times: impl Iterator<Item = f64>) -> Self {
-        let times: Vec<f64> = times.collect();
-        let mut made = self.windows(times.iter().map(|_| 100.0));
-        for (window, time) in made.load().windows.iter_mut().zip(times) {
-            let mut histogram = empty(WINDOW_DIGITS);
-            histogram.record_n((time * 1e3) as u64, 100).expect("in range");
-            window.response_time = Some(Encoded::new(&histogram));
-        }
-        made
-    }
-
-    fn ledger(&mut self) -> &mut LedgerDelta {
-        self.0.ledger.as_mut().expect("made with one")
-    }
-
-    /// So many connections reached the upstream.
-    pub(crate) fn upstream_connections(mut self, connections: u64) -> Self {
-        self.ledger().connections = connections;
-        self
-    }
-
-    /// The upstream's requests by version of HTTP.
-    pub(crate) fn upstream_versions(mut self, versions: &[(&str, u64)]) -> Self {
-        self.ledger().http_version =
-            versions.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        self
-    }
-
-    /// The upstream's requests by instance; as many were sent and answered.
-    pub(crate) fn by_instance(mut self, requests: &[u64]) -> Self {
-        self.ledger().by_instance = requests.to_vec();
-        self.ledger().requests = requests.iter().sum();
-        let all = self.ledger().requests;
-        self.load().lifetime.sent = all;
-        self.load().lifetime.completed = all;
-        self
-    }
-
-    /// CPU time of the upstream, in one second.
-    pub(crate) fn upstream_cpu_ms(mut self, used_ms: u64) -> Self {
-        self.0.upstream.as_mut().expect("made with one").cpu_ns = used_ms * 1_000_000;
-        self
-    }
-
-    /// Resident memory of the gateway at the end of each window.
-    pub(crate) fn rss_windows(mut self, bytes: impl Iterator<Item = u64>) -> Self {
-        let gateway = self.0.gateway.as_mut().expect("a gateway");
-        gateway.rss_bytes_by_window = bytes.collect();
-        gateway.rss_bytes_max = gateway.rss_bytes_by_window.iter().copied().max().unwrap_or(0);
-        self
-    }
-
-    /// Largest resident memory of the gateway.
-    pub(crate) fn rss_max(mut self, bytes: u64) -> Self {
-        self.0.gateway.as_mut().expect("a gateway").rss_bytes_max = bytes;
         self
     }
 

@@ -5,6 +5,7 @@ use crate::support::proxy::{Misbehaviour, Proxy};
 use crate::support::{Json, Scratch, hoptax, json};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Findings that are planted here. Others may be true of the machine that the tests run on, which is never quiet.
 const PLANTED: [&str; 10] = [
@@ -20,14 +21,16 @@ const PLANTED: [&str; 10] = [
     "upstream-not-reused",
 ];
 
-/// Two ports in a row that nothing listens on.
+/// Two ports in a row that nothing listens on. They lie below those that the kernel gives to connections: of these, every
+/// other one may be taken for a minute after a test that opens thousands.
 fn two_ports() -> [SocketAddr; 2] {
-    let listen = |port: u16| TcpListener::bind(("127.0.0.1", port));
-    for _ in 0..100 {
-        let first = listen(0).expect("a port").local_addr().expect("bound");
-        let Some(next) = first.port().checked_add(1) else { continue };
-        if let (Ok(_), Ok(second)) = (listen(first.port()), listen(next)) {
-            return [first, second.local_addr().expect("bound")];
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    for _ in 0..1000 {
+        let pair = u32::from(TAKEN.fetch_add(1, Ordering::Relaxed)) + std::process::id();
+        let first = 20_000 + (pair % 6_000) as u16 * 2;
+        let listeners = [first, first + 1].map(|port| TcpListener::bind(("127.0.0.1", port)));
+        if let [Ok(first), Ok(second)] = &listeners {
+            return [first, second].map(|listener| listener.local_addr().expect("bound"));
         }
     }
     panic!("no two ports in a row are free");
@@ -62,7 +65,8 @@ fn each_mistake_is_found_where_it_was_planted_and_nowhere_else() {
         ("http-1-0", Misbehaviour { http_10: true, ..right() }, &["keepalive-lost"]),
         ("no-pool", Misbehaviour { fresh_upstream: true, ..right() }, &["upstream-not-reused"]),
         ("asks-twice", Misbehaviour { duplicate_every: Some(1), ..right() }, &["amplification"]),
-        // What it keeps is the answer to the verification, which asks for the connection to be closed: that stands in it.
+        // What it keeps is the answer to the look whether it is ready, which asks for the connection to be closed: that stands
+        // in it.
         ("cached", Misbehaviour { cached: true, ..right() }, &["amplification", "keepalive-lost"]),
         (
             "limited",

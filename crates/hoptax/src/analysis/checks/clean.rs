@@ -195,7 +195,8 @@ fn clean_runs_raise_nothing() {
 /// The same runs with one thing wrong raise that, and nothing else: a finding that hides behind another would be missed.
 #[test]
 fn one_mistake_raises_its_own_finding_and_no_other() {
-    let plants: [(&str, fn(&mut LoadRecord)); 4] = [
+    type Plant = (&'static str, fn(&mut LoadRecord));
+    let plants: [Plant; 4] = [
         ("unasked", |load| load.connections.unasked = 3),
         ("impossible", |load| load.counts.in_flight += 1),
         ("keepalive-lost", |load| {

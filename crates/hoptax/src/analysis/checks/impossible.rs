@@ -24,6 +24,9 @@ const SHORTEST: f64 = 0.5;
 /// Samples from which the shortest is more than luck.
 const SAMPLES: u64 = 1_000;
 
+/// What was seen: its name in the evidence, in words, in numbers.
+type Seen = (&'static str, String, Value);
+
 /// In words.
 pub(super) fn rule() -> Rule {
     Rule {
@@ -56,7 +59,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn finding(case: &Case, severity: Severity, seen: Vec<(&'static str, String, Value)>) -> Finding {
+fn finding(case: &Case, severity: Severity, seen: Vec<Seen>) -> Finding {
     let advice = match severity {
         Severity::Void => {
             "Do not use this case; keep its run directory and report it as a bug of the generator, or of what \
@@ -82,8 +85,7 @@ fn finding(case: &Case, severity: Severity, seen: Vec<(&'static str, String, Val
 
 /// What a record says against itself, each kind once.
 fn contradictions((case, trials): Measured<'_>) -> Option<Finding> {
-    let looks: [fn(&Trial<'_>) -> Option<(&'static str, String, Value)>; 4] =
-        [sums, samples, order, shortest];
+    let looks: [fn(&Trial<'_>) -> Option<Seen>; 4] = [sums, samples, order, shortest];
     let seen: Vec<_> = looks.iter().filter_map(|look| trials.iter().find_map(look)).collect();
     (!seen.is_empty()).then(|| finding(case, Severity::Void, seen))
 }
@@ -98,7 +100,7 @@ fn outcomes(counts: &Counts) -> u64 {
         + counts.in_flight
 }
 
-fn sums(trial: &Trial<'_>) -> Option<(&'static str, String, Value)> {
+fn sums(trial: &Trial<'_>) -> Option<Seen> {
     let counts = &trial.load.counts;
     let (due, all, by_status) = (counts.scheduled, outcomes(counts), counts.status.values().sum::<u64>());
     let adds_up = due == all && by_status == counts.completed;
@@ -113,7 +115,7 @@ fn sums(trial: &Trial<'_>) -> Option<(&'static str, String, Value)> {
 }
 
 /// A response time for each answer and each timeout, and no other.
-fn samples(trial: &Trial<'_>) -> Option<(&'static str, String, Value)> {
+fn samples(trial: &Trial<'_>) -> Option<Seen> {
     let counts = &trial.load.counts;
     let (timed, expected) = (trial.response_time.len(), counts.completed + counts.timeouts);
     (timed != expected).then(|| {
@@ -125,7 +127,7 @@ fn samples(trial: &Trial<'_>) -> Option<(&'static str, String, Value)> {
 
 /// Of the same requests, service times are part of response times: no percentile can be longer. Nor can any lie above the
 /// maximum.
-fn order(trial: &Trial<'_>) -> Option<(&'static str, String, Value)> {
+fn order(trial: &Trial<'_>) -> Option<Seen> {
     let (response, service) = (&trial.response_time, &trial.service_time);
     let longer = |statistic: Statistic| -> Option<(Statistic, f64, f64)> {
         let (response, service) = (statistic.of(response)?, statistic.of(service)?);
@@ -145,7 +147,7 @@ fn order(trial: &Trial<'_>) -> Option<(&'static str, String, Value)> {
     ))
 }
 
-fn shortest(trial: &Trial<'_>) -> Option<(&'static str, String, Value)> {
+fn shortest(trial: &Trial<'_>) -> Option<Seen> {
     let least = least(&trial.service_time).filter(|least| *least < QUICKEST_NS)?;
     let words = format!("a response took {least} ns, from the request's first byte to its last");
     Some(("shortest_ns", words, least.into()))
@@ -192,7 +194,7 @@ fn quicker(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
 
 /// Where requests queue behind each other, as in a closed loop of many connections, the shortest time is that of a queue that
 /// was short by luck: direct's is the longer one, as it is driven harder.
-fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<(&'static str, String, Value)> {
+fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Seen> {
     if !case.load.is_open() && case.load.connections > 1 {
         return None;
     }
@@ -215,7 +217,7 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<(&'sta
 
 /// The whole interval beyond direct and beyond the noise floor. Under a closed loop's saturation response times mirror
 /// throughput, in an open loop the rate decides the throughput: each has its own figure.
-fn better(subject: &Subject<'_>, case: &Case) -> Option<(&'static str, String, Value)> {
+fn better(subject: &Subject<'_>, case: &Case) -> Option<Seen> {
     let metric = if case.load.is_open() { TaxMetric::AddedP50 } else { TaxMetric::ThroughputRatio };
     let estimate = case.tax.as_ref()?.get(metric)?.estimate;
     let (low, high) = estimate.interval()?;

@@ -18,9 +18,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "clients keep their connections, and the ledger counts more than {} upstream connections per upstream \
-             request, beyond one for each connection of the clients",
-            NOT_REUSED
+            "clients keep their connections, and the ledger counts more than {NOT_REUSED} upstream connections per upstream \
+             request, beyond one for each connection of the clients"
         ),
         seen: "A proxy without a pool of upstream connections looked 30 to 60 times slower than it is: what was measured \
                is how fast two kernels connect.",
