@@ -137,6 +137,7 @@ fn check_counters(pack: &Pack) -> Result<(), PackError> {
                 let message =
                     format!("`path: {}` of counter `{}` does not begin with `/`", counter.path, counter.name);
                 return refuse(
+                    "path",
                     &counter.path,
                     message,
                     "give a path on the admin port, or say `from: log`".into(),
