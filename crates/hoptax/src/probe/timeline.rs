@@ -66,9 +66,7 @@ impl Timeline {
             rss_bytes_max: inside.clone().map(|tree| tree.rss_bytes).max().unwrap_or(0),
             pss_bytes_max: inside.filter_map(|tree| tree.pss_bytes).max(),
             cpu_ns_by_window: windows(from, to).map(|(from, to)| cpu(to).saturating_sub(cpu(from))).collect(),
-            rss_bytes_by_window: windows(from, to)
-                .map(|(_, end)| self.nearest(end).trees[index].rss_bytes)
-                .collect(),
+            rss_bytes_by_window: self.rss_by_window(index, from, to),
             throttled_ns: self.throttled(index, from, to),
             cpus_allowed: Vec::new(),
             busy_threads: None,
@@ -82,6 +80,18 @@ impl Timeline {
         let first = self.samples.iter().find_map(|sample| sample.trees[index].throttled_ns)?;
         let at = |moment| self.value_at(moment, |sample| sample.trees[index].throttled_ns.unwrap_or(first));
         Some(at(to).saturating_sub(at(from)))
+    }
+
+    /// Resident memory of tree `index` at the end of each window in `[from, to)`. Processes that have ended by the look after
+    /// the last window, as the generator's may have, hold none: what they held before stands then.
+    fn rss_by_window(&self, index: usize, from: u64, to: u64) -> Vec<u64> {
+        let mut before = 0;
+        let ends = windows(from, to).map(|(_, end)| self.nearest(end).trees[index].rss_bytes);
+        ends.map(|bytes| {
+            before = if bytes > 0 { bytes } else { before };
+            before
+        })
+        .collect()
     }
 
     /// The sample nearest to a moment.
@@ -197,6 +207,9 @@ mod tests {
         let usage = timeline.usage(0, 0, 200 * MS).expect("samples");
         assert_eq!(usage.rss_bytes_by_window, [101, 199], "the looks nearest to the ends");
         assert_eq!(usage.throttled_ns, Some(980));
+        timeline.samples[2].trees[0].rss_bytes = 0;
+        let usage = timeline.usage(0, 0, 200 * MS).expect("samples");
+        assert_eq!(usage.rss_bytes_by_window, [101, 101], "it had ended by then");
     }
 
     #[test]

@@ -122,16 +122,22 @@ fn check_start(pack: &Pack) -> Result<(), PackError> {
 fn check_counters(pack: &Pack) -> Result<(), PackError> {
     let mut names = std::collections::BTreeSet::new();
     for counter in &pack.manifest().counters {
-        let refuse = |near: &str, message: String, help: String| Err(pack.refuse(near, message, Some(help)));
+        // Short texts such as a path stand in many places: with their key in front they are found where they were meant.
+        let refuse = |key: &str, value: &str, message: String, help: String| {
+            let near = format!("{key}: {value}");
+            let near = if pack.find(&near).is_some() { near } else { value.to_owned() };
+            Err(pack.refuse(&near, message, Some(help)))
+        };
         if !names.insert(&counter.name) {
             let message = format!("there are two counters `{}`", counter.name);
-            return refuse(&counter.name, message, "give each a name of its own".into());
+            return refuse("name", &counter.name, message, "give each a name of its own".into());
         }
         match counter.from {
             CounterFrom::Admin if !counter.path.starts_with('/') => {
                 let message =
                     format!("`path: {}` of counter `{}` does not begin with `/`", counter.path, counter.name);
                 return refuse(
+                    "path",
                     &counter.path,
                     message,
                     "give a path on the admin port, or say `from: log`".into(),
@@ -139,12 +145,22 @@ fn check_counters(pack: &Pack) -> Result<(), PackError> {
             }
             CounterFrom::Log if !stays_below(&counter.path) => {
                 let message = format!("`path: {}` leaves the directory of logs", counter.path);
-                return refuse(&counter.path, message, "give a file's name, such as error.log".into());
+                return refuse(
+                    "path",
+                    &counter.path,
+                    message,
+                    "give a file's name, such as error.log".into(),
+                );
             }
             _ => {}
         }
         if let Err(help) = counters::check(counter) {
-            return refuse(&counter.select, format!("counter `{}` cannot be read so", counter.name), help);
+            return refuse(
+                "select",
+                &counter.select,
+                format!("counter `{}` cannot be read so", counter.name),
+                help,
+            );
         }
     }
     Ok(())
