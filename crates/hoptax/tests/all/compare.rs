@@ -4,6 +4,7 @@ use crate::report::fixture::{Run, sample, via};
 use crate::report::on_disk;
 use crate::run::{run, run_directory, text};
 use crate::support::{Json, Scratch, hoptax, json};
+use hoptax::plan::{Gateway, GatewayKind};
 use std::path::Path;
 use std::process::Output;
 
@@ -18,6 +19,8 @@ fn gate(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
 /// nginx at these response times in each of six rounds, µs, and this much CPU time per request.
 fn nginx(us: u64, cpu_us: u64) -> Run {
     let mut run = Run::closed(32);
+    let kind = GatewayKind::External { url: "http://127.0.0.1:1".into(), pid: None };
+    run.record.plan.gateways = vec![Gateway { label: "nginx".into(), kind }];
     for round in 0..6 {
         run.direct(round, 100 + u64::from(round % 2), 100);
         let cpu = cpu_us * 1000 + u64::from(round) * 20;
@@ -143,7 +146,7 @@ fn gates_a_run_by_a_file_and_a_baseline() {
     let relative = scratch.file("r.yaml", "- { gateway: nginx, metric: cpu_us_per_request, max: +10% }\n");
     let told = gate(&[&dir, &"--budget", &relative, &"--baseline", &base, &"--format", &"markdown"]);
     assert_eq!(told.status.code(), Some(3), "{}", text(&told.stderr));
-    assert!(text(&told.stdout).contains("+50 %"), "{}", text(&told.stdout));
+    assert!(text(&told.stdout).contains("+49.9 %"), "{}", text(&told.stdout));
     let same = gate(&[&dir, &"--budget", &relative, &"--baseline", &dir]);
     assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
     let report = json(
