@@ -1,10 +1,24 @@
 //! `bandwidth-bound`: the bytes of a case come near to what the link carries.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "bandwidth-bound";
 /// Share of the measured link, as checks.md has it: above it queues in front of the link grow long.
 const NEAR: f64 = 0.8;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "the bytes of a case come to more than {} of what the link was measured to carry (`hoptax bandwidth`)",
+            percent(NEAR)
+        ),
+        seen: "Between two published machines a link of 347 Mbit/s stood in front of every figure: no gateway could pass it.",
+        advice: "Ask for a smaller body, or measure over a faster link; compare CPU per request, which the link does not bound.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(link) = subject.run.link.filter(|link| link.bytes_per_second > 0.0) else { return Vec::new() };

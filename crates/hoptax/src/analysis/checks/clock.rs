@@ -2,7 +2,7 @@
 
 mod comb;
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::Case;
 use crate::analysis::path::{self, Refusal};
 use crate::analysis::stats::merge;
@@ -10,6 +10,17 @@ use crate::analysis::trial::Trial;
 use crate::plan::{Delay, Upstream};
 
 const CODE: &str = "clock";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning; a note where stamps are missing".into(),
+        when: "response times come in steps, as of a timer of 1 ms, or the path split was asked for and the upstream's stamps are missing, contradict the generator's clock, or are on another clock".into(),
+        seen: "Schedulers and timers that round waits up to the next millisecond: 1.0 and 2.0 ms were published for 0.2 and 1.1.",
+        advice: "Look for a coarse timer in the gateway, and with `hoptax doctor` at the clock source; run generator and upstream on one host for the path split.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     // Then the plan itself asks for steps.

@@ -1,10 +1,21 @@
 //! `hidden-limit`: a counter that a gateway's pack marks as an overflow grew.
 
-use super::{Finding, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::analysis::{Case, Trial};
 use crate::record::Counter;
 
 const CODE: &str = "hidden-limit";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: "a counter that a gateway's pack marks as an overflow grew during a trial: connections, requests or retries that a limit of its own refused".into(),
+        seen: "Envoy's circuit breakers stop at 1,024 by default, and what they refuse is answered fast.",
+        advice: "Raise the limit that the counter names in the gateway's configuration, or lower the load until it is not reached.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -1,6 +1,6 @@
 //! `listen-overflow`: the kernel dropped connections, or sent SYNs again, during a trial.
 
-use super::{Finding, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::record::NetworkUsage;
 
 const CODE: &str = "listen-overflow";
@@ -11,6 +11,20 @@ const DROPS: u64 = 1;
 const SYN_SHARE: f64 = 0.01;
 /// SYNs sent again below which the share says nothing.
 const LEAST_SYNS: u64 = 3;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "in a trial the kernel dropped a connection at a full listen queue, or sent the SYNs of more than {} of the connections again (and at least {LEAST_SYNS})",
+            percent(SYN_SHARE)
+        ),
+        seen: "10,000 connections at once against a backlog of 511: each drop costs a second, which is the retransmission and not the gateway.",
+        advice: "Raise `net.core.somaxconn` and the gateway's backlog, or ask for fewer connections.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -1,6 +1,6 @@
 //! `logging-unequal`: gateways wrote more or less into their logs per request than others.
 
-use super::{Finding, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, evidence};
 use std::collections::BTreeMap;
 
 const CODE: &str = "logging-unequal";
@@ -18,6 +18,19 @@ struct Logged<'a> {
     gateway: &'a str,
     bytes: u64,
     per_request: f64,
+}
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "at a load point, gateways differ by more than {APART} bytes written to their logs per request"
+        ),
+        seen: "One gateway ships with its access log on and another without: the difference was published as one of gateways.",
+        advice: "Set `access_log: off` or `file`, which packs follow; switch it off in an external gateway.",
+    }
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {

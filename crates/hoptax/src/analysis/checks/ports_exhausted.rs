@@ -1,6 +1,6 @@
 //! `ports-exhausted`: connects failed for want of a local port, or nearly did.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::{Case, Trial};
 use hoptax_load::record::Cause;
 
@@ -11,6 +11,20 @@ const NEAR: f64 = 0.8;
 
 const ADVICE: &str = "Keep connections alive, give `sources:` several addresses (127.0.0.2, 127.0.0.3, …), widen \
                       net.ipv4.ip_local_port_range, or pause between trials until TIME_WAIT ends (a minute).";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "connects failed as every local port was in use, or sockets in TIME_WAIT took more than {} of the port range",
+            percent(NEAR)
+        ),
+        seen: "One source address and a new connection for each request: after some 28,000 of them a minute the kernel says no.",
+        advice: "Keep connections alive, give `sources:` several addresses, widen `net.ipv4.ip_local_port_range`, or pause between trials.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject

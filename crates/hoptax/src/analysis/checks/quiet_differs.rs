@@ -1,11 +1,22 @@
 //! `quiet-differs`: whether a tax stands out of the noise depends on windows that the hypervisor disturbed.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::quiet::{Disagreement, disagreements};
 use crate::analysis::{Case, Difference, TaxMetric};
 use serde_json::{Map, Value, json};
 
 const CODE: &str = "quiet-differs";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning; a note where only quiet windows show the tax".into(),
+        when: "a tax at p50 or p99, or (closed loop) on throughput, stands out of the noise in all windows but not in quiet ones, or the other way round".into(),
+        seen: "A stall of a second that the hypervisor caused in one gateway's trial is that gateway's p99 in every report.",
+        advice: "Draw no conclusion from it before a run on a quieter machine, or a longer one, agrees.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|(case, _)| of_case(case)).collect()

@@ -1,6 +1,6 @@
 //! `shared-cpus`: generator, gateway and upstream had to wait for each other's CPUs.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::{Case, Trial};
 use crate::record::RoleUsage;
 use serde_json::Value;
@@ -17,6 +17,17 @@ struct Shared {
     cpus: usize,
     threads: Option<u32>,
     used: f64,
+}
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!("roles that share CPUs used more than {} of what those have", percent(BUSY)),
+        seen: "Unpinned generators made a gap of 10 % look like one of 44 %: the roles took each other's time.",
+        advice: "Give each role CPUs of its own (`cpus:` in the plan), or lower the load; on a machine with few CPUs read ratios, not times.",
+    }
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {

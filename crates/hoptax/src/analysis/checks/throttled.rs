@@ -1,6 +1,6 @@
 //! `throttled`: a cgroup's CPU limit held a role back during trials.
 
-use super::{Finding, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::Trial;
 use crate::record::{RoleUsage, TrialRecord};
 
@@ -16,6 +16,20 @@ const ROLES: [Role; 3] = [
     ("gateway", |record| record.gateway.as_ref()),
     ("upstream", |record| record.upstream.as_ref()),
 ];
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "a cgroup's CPU limit held generator, gateway or upstream back for more than {} of a trial",
+            percent(SHARE)
+        ),
+        seen: "Containers with a CPU limit stand still for the rest of each 100 ms once it is used up: a p99 of tens of milliseconds from nowhere.",
+        advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than it allows.",
+    }
+}
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -1,6 +1,6 @@
 //! `workers-unequal`: gateways ran with different numbers of workers, or one with more than it may use.
 
-use super::{Finding, Severity, Subject, evidence};
+use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::plan::Profile;
 use crate::record::Contender;
 use std::collections::BTreeMap;
@@ -16,6 +16,19 @@ struct Workers<'a> {
     busy: Option<u32>,
     /// CPUs that those may run on, of that trial.
     cpus: u32,
+}
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning; a note where only threads that worked differ".into(),
+        when:
+            "gateways ran with different numbers of workers, or one with more than the CPUs that it may use"
+                .into(),
+        seen: "32 threads of one gateway against 16 workers of another: the figures compared the settings.",
+        advice: "Set `workers` to the same number for every gateway, and no higher than its CPUs.",
+    }
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
