@@ -99,7 +99,9 @@ pub(super) fn record(
     ledger: Result<Option<LedgerDelta>, Failure>,
 ) -> TrialRecord {
     let Loaded { record, usage, failed } = loaded;
-    let nothing_completed = record.as_ref().filter(|record| record.counts.completed == 0).map(|record| {
+    // A step of a search goes beyond what can be answered in time: there it is what was to be found out.
+    let must_answer = record.as_ref().filter(|_| slot.step.is_none());
+    let nothing_completed = must_answer.filter(|record| record.counts.completed == 0).map(|record| {
         let causes = record.counts.errors.iter().map(|(cause, count)| format!("{count} × {cause}"));
         Failure {
             stage: Stage::Trial,

@@ -253,7 +253,7 @@ fn a_gateway_killed_in_the_middle_fails_and_the_rest_goes_on() {
     });
     send("-INT", child.id());
     let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "the hop was measured: {}", text(&output.stderr));
+    assert!(output.status.success(), "the hop was measured: {:?}\n{}", output.status, text(&output.stdout));
     assert!(text(&output.stdout).contains("nginx"), "the failed gateway has its row");
 }
 
@@ -506,7 +506,7 @@ warmup: 0ms
     let output = run(&scratch, &plan, &["--accept-void"]);
     drop(std::net::TcpStream::connect(address).expect("still there"));
     server.join().expect("no panic");
-    assert!(output.status.success(), "the hop was measured: {}", text(&output.stderr));
+    assert!(output.status.success(), "the hop was measured: {:?}\n{}", output.status, text(&output.stdout));
     let report = report(&run_directory(&scratch));
     let wrong = report["contenders"].as_array().unwrap().iter().find(|it| it["label"] == "wrong").unwrap();
     let failed = wrong["failed"].to_string();

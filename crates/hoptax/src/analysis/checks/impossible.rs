@@ -12,8 +12,7 @@ const CODE: &str = "impossible";
 const QUICKEST_NS: u64 = 1_000;
 /// Histograms tell values to within 0.1 %; two of them may round apart.
 const ROUNDING: f64 = 1.005;
-/// Requests in flight over connections. Requests that straddle the edges of the measured time count in one of the two
-/// factors only; more than this is no edge.
+/// Requests in flight over connections, beyond what the edges of the measured time allow; more than this cannot be.
 const IN_FLIGHT: f64 = 1.1;
 /// Below this share of the connections, a closed loop was not closed: something else than the responses held requests back.
 const IDLE: f64 = 0.5;
@@ -169,7 +168,7 @@ fn of_law((case, trials): Measured<'_>) -> Option<Finding> {
         let mean = trial.response_time_us(Statistic::Mean)? / 1e6;
         let in_flight = trial.throughput() * mean;
         let stood = asked.min(trial.load.connections.established as f64);
-        let too_many = in_flight > IN_FLIGHT * asked;
+        let too_many = in_flight > IN_FLIGHT * asked * edges(trial, asked);
         let idle = without_errors && in_flight < IDLE * stood;
         (mean < EDGES * trial.seconds() && (too_many || idle)).then_some((in_flight, too_many))
     };
@@ -184,6 +183,14 @@ fn of_law((case, trials): Measured<'_>) -> Option<Finding> {
         severity,
         vec![("in_flight", words, json!({ "in_flight": in_flight, "connections": asked }))],
     ))
+}
+
+/// By how much the requests in flight may seem more than the connections. The times of `n` requests that were due in the
+/// measured time fill it on each connection, and reach beyond its end by one request at most: `connections × (1 + longest ÷
+/// measured)` in all. And as many as there are connections may be counted in one of the two factors only.
+fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
+    let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
+    (1.0 + longest / trial.seconds()) * (1.0 + connections / (trial.completed as f64).max(1.0))
 }
 
 /// A hop adds work: it cannot be quicker than none.
