@@ -23,7 +23,7 @@ const PLANTED: [&str; 10] = [
 
 /// Two ports in a row that nothing listens on. They lie below those that the kernel gives to connections: of these, every
 /// other one may be taken for a minute after a test that opens thousands.
-fn two_ports() -> [SocketAddr; 2] {
+pub(crate) fn two_ports() -> [SocketAddr; 2] {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     for _ in 0..1000 {
         let pair = u32::from(TAKEN.fetch_add(1, Ordering::Relaxed)) + std::process::id();

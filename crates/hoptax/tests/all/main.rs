@@ -22,6 +22,7 @@ mod pack_docs;
 mod packs;
 mod path;
 mod plan;
+mod planted;
 mod probes;
 mod report;
 mod requests;

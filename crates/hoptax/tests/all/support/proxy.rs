@@ -39,6 +39,10 @@ pub(crate) struct Misbehaviour {
     pub(crate) favour_first: Option<u64>,
     /// At this request everything stands still for so long, once.
     pub(crate) stall: Option<(u64, Duration)>,
+    /// So long after a client connected, each request is held back for so long, as by what has not warmed up.
+    pub(crate) cold: Option<(Duration, Duration)>,
+    /// Requests are let through one by one, this far apart, however many wait.
+    pub(crate) one_every: Option<Duration>,
 }
 
 /// A known delay.
@@ -69,6 +73,8 @@ struct Shared {
     cache: Mutex<std::collections::BTreeMap<Vec<u8>, Vec<u8>>>,
     leak: Mutex<Vec<Vec<u8>>>,
     stalled_until: Mutex<Option<Instant>>,
+    /// When the last request was due, where they are let through one by one.
+    last_due: Mutex<Option<Instant>>,
 }
 
 impl Proxy {
@@ -84,6 +90,7 @@ impl Proxy {
             cache: Mutex::default(),
             leak: Mutex::default(),
             stalled_until: Mutex::default(),
+            last_due: Mutex::default(),
         });
         let all = Arc::clone(&shared);
         let accepting = std::thread::spawn(move || accept(&listener, &all));
@@ -151,12 +158,16 @@ fn serve(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
     let (mut decoder, mut cache) = (RequestDecoder::new(), HeadCache::new());
     let mut upstreams: Vec<Option<TcpStream>> = shared.upstreams.iter().map(|_| None).collect();
     let mut input = Vec::new();
+    let connected = Instant::now();
     loop {
         let Some(request) = request(&mut client, &mut decoder, &mut cache, &mut input)? else {
             return Ok(());
         };
         let received = Instant::now();
         let number = shared.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        if let Some((_, pause)) = shared.wrong.cold.filter(|(until, _)| connected.elapsed() < *until) {
+            std::thread::sleep(pause);
+        }
         let mut answer = shared.answer(&request, number, &mut upstreams)?;
         if shared.wrong.alter_every.is_some_and(|every| number.is_multiple_of(every))
             && let Some(last) = answer.bytes.last_mut()
@@ -243,6 +254,7 @@ impl Shared {
             self.leak.lock().expect("not poisoned").push(vec![1; self.wrong.leak_bytes]);
         }
         self.stall(number);
+        self.queue();
         if self.refuses() {
             let head =
                 "HTTP/1.1 429 Too Many Requests\r\ncontent-type: text/plain\r\ncontent-length: 9\r\n\r\n";
@@ -287,6 +299,17 @@ impl Shared {
         let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         drop(until);
         std::thread::sleep(left);
+    }
+
+    fn queue(&self) {
+        let Some(apart) = self.wrong.one_every else { return };
+        let mut last = self.last_due.lock().expect("not poisoned");
+        let now = Instant::now();
+        // Counted from when the last one was due: what wakes up late does not lower the rate while others wait.
+        let due = last.map_or(now, |last| (last + apart).max(now));
+        *last = Some(due);
+        drop(last);
+        std::thread::sleep(due.saturating_duration_since(now));
     }
 
     fn refuses(&self) -> bool {
