@@ -166,10 +166,26 @@ const PER_START: Duration = Duration::from_millis(700);
 const CONNECTS_PER_SECOND: u32 = 10_000;
 
 /// How long the run will take: set-up, all trials, and the pauses between them. An expectation, not a bound: slow
-/// starts, and requests that are in flight when a trial ends, come on top.
+/// starts, and requests that are in flight when a trial ends, come on top. With `trials: auto` that of the fewest rounds.
 pub fn estimate(plan: &Plan) -> Duration {
+    of_rounds(plan, plan.trials.at_least())
+}
+
+/// The same of the most rounds that `trials: auto` may make in its time; absent where the number is fixed, or nothing is
+/// measured in rounds.
+pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
+    let Trials::Auto(auto) = plan.trials else { return None };
+    if plan.load.iter().all(|load| load.search.is_some()) {
+        return None;
+    }
+    let none = of_rounds(plan, 0);
+    let rounds = of_rounds(plan, auto.most).saturating_sub(none);
+    Some(none + rounds.min(auto.at_most))
+}
+
+fn of_rounds(plan: &Plan, rounds: u32) -> Duration {
     let gateways = plan.gateways.len() as f64;
-    let rounds = f64::from(plan.trials.at_least());
+    let rounds = f64::from(rounds);
     let in_rounds = || plan.load.iter().filter(|load| load.search.is_none());
     let mut trials = rounds * in_rounds().count() as f64 * (gateways + 2.0);
     let mut isolated = gateways * in_rounds().count() as f64 * rounds;
@@ -305,6 +321,26 @@ mod tests {
         assert!((seconds("") - (trials + 3.0 * 0.7)).abs() < 1e-6, "{}", seconds(""));
         assert!((seconds("pause: 1s\n") - (trials + 23.0 + 3.0 * 0.7)).abs() < 1e-6);
         assert!((seconds("isolate: true\n") - (trials + 13.0 * 0.7)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn rounds_without_a_number_have_a_longest_time() {
+        let context =
+            crate::plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
+        let longest = |trials: &str| {
+            let text = format!(
+                "gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}]\ntrials: {trials}\n"
+            );
+            let plan = crate::plan::parse("x.yaml", &text, &[], &context)
+                .unwrap_or_else(|errors| panic!("{errors}"));
+            estimate_at_most(&plan).map(|longest| (longest, estimate(&plan)))
+        };
+        assert_eq!(longest("5"), None);
+        let (longest_of_ten, _) = longest("{ most: 10, at_most: 1h }").expect("no number");
+        let (same, ten) = longest("{ least: 10, most: 10, at_most: 1h }").expect("no number");
+        assert_eq!((longest_of_ten, same), (ten, ten));
+        let starts = Duration::from_millis(1400);
+        assert_eq!(longest("{ at_most: 2m }").expect("no number").0, starts + Duration::from_secs(120));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use super::Exit;
 use super::plan_source::{PlanSource, fits};
 use crate::lab::packs::{PackSet, binary};
 use crate::plan::stages::show_pace;
-use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Search, Target, Upstream, units};
+use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Search, Target, Trials, Upstream, units};
 use crate::record::DIRECT;
-use crate::schedule::{estimate, search};
+use crate::schedule::{estimate, estimate_at_most, search};
 use hoptax_load::spec::{HttpVersion, Rate, Shape};
 use serde::Serialize;
 use std::fmt;
@@ -52,14 +52,22 @@ struct Outlook {
     load: Vec<LoadOutlook>,
     /// Contenders × load points.
     cases: usize,
+    /// With `trials: auto` the fewest.
     rounds: u32,
-    /// Over all rounds, with direct twice in each for every load point.
+    /// The most; absent where the number is fixed.
+    most_rounds: Option<u32>,
+    /// The rounds in words.
+    #[serde(skip)]
+    rounds_told: String,
+    /// Over all rounds, with `trials: auto` the fewest, with direct twice in each for every load point.
     trials: u64,
     /// The load points that are searched, which have no cases.
     searches: Vec<SearchOutlook>,
     /// Absent when it will be drawn.
     seed: Option<u64>,
     expected_s: f64,
+    /// With `trials: auto`: of the most rounds there may be in its time.
+    at_most_s: Option<f64>,
     not_installed: Vec<NotInstalled>,
     /// What stands in the way of some gateway's connections; `hoptax run` warns of it.
     notes: Vec<String>,
@@ -167,8 +175,14 @@ impl Outlook {
             requested: Target::describe_all(&plan.targets),
             load: plan.load.iter().map(LoadOutlook::of).collect(),
             rounds: plan.trials.at_least(),
+            most_rounds: match plan.trials {
+                Trials::Auto(auto) if in_rounds > 0 => Some(auto.most),
+                _ => None,
+            },
+            rounds_told: plan.trials.describe(),
             seed: plan.seed,
             expected_s: estimate(plan).as_secs_f64(),
+            at_most_s: estimate_at_most(plan).map(|longest| longest.as_secs_f64()),
             not_installed,
             notes: Vec::new(),
         }
@@ -262,13 +276,22 @@ impl fmt::Display for Outlook {
                 plural(contenders as u64, "contender"),
                 self.cases
             )?;
-            writeln!(
-                f,
-                "trials       {} × {load_points} × {} (direct twice) = {}",
-                plural(u64::from(self.rounds), "round"),
-                contenders + 1,
-                self.trials
-            )?;
+            let (each, fewest) = (contenders + 1, self.trials);
+            match self.most_rounds {
+                None => writeln!(
+                    f,
+                    "trials       {} × {load_points} × {each} (direct twice) = {fewest}",
+                    self.rounds_told
+                )?,
+                Some(_) => {
+                    writeln!(f, "rounds       {}, until the taxes are known well enough", self.rounds_told)?;
+                    let of_round = fewest / u64::from(self.rounds.max(1));
+                    writeln!(
+                        f,
+                        "trials       {load_points} × {each} (direct twice) = {of_round} in each round"
+                    )?;
+                }
+            }
         }
         for search in &self.searches {
             let what = search.objectives.join("; ");
@@ -281,7 +304,13 @@ impl fmt::Display for Outlook {
             f,
             "order        shuffled anew in each round by {seed}; direct before and after the gateways"
         )?;
-        writeln!(f, "takes about  {}", show_minutes(self.expected_s))?;
+        match self.at_most_s.filter(|longest| *longest > self.expected_s) {
+            None => writeln!(f, "takes about  {}", show_minutes(self.at_most_s.unwrap_or(self.expected_s)))?,
+            Some(longest) => {
+                let (shortest, longest) = (show_minutes(self.expected_s), show_minutes(longest));
+                writeln!(f, "takes about  {shortest} to {longest}")?;
+            }
+        }
         for NotInstalled { pack, how_to_install } in &self.not_installed {
             writeln!(
                 f,

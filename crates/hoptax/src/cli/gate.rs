@@ -1,7 +1,7 @@
 //! `hoptax gate`.
 
 use super::compare::{Format, Measured, told};
-use super::report::{columns, print, write_file};
+use super::report::{columns, print};
 use super::{BadInput, Exit};
 use crate::analysis::compare::obstacles;
 use crate::analysis::{Baseline, judge};
@@ -55,7 +55,9 @@ impl Args {
         let model = self.judge(&measured, baseline.as_ref(), &budgets)?;
         // The file first: a reader of standard output that went away must not cost it.
         if let Some(path) = &self.junit {
-            write_file(path, &report::junit(&model)).context("cannot write the JUnit file")?;
+            std::fs::write(path, report::junit(&model)).with_context(|| {
+                format!("cannot write {}; choose another file with --junit", path.display())
+            })?;
         }
         print(&match self.format {
             Format::Terminal => gate::terminal(&model, columns()),

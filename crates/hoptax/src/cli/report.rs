@@ -40,7 +40,7 @@ enum Format {
     Html,
     /// The stable interface for programs.
     Json,
-    /// One line per case, for spreadsheets.
+    /// One line per case and per capacity, for spreadsheets.
     Csv,
 }
 

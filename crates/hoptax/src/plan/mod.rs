@@ -120,6 +120,21 @@ impl Trials {
             Self::Auto(auto) => auto.least,
         }
     }
+
+    /// Rounds in words: `5 rounds`, or `5 to 30 rounds, at most 10m`.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Fixed(1) => "1 round".to_owned(),
+            Self::Fixed(rounds) => format!("{rounds} rounds"),
+            Self::Auto(AutoTrials { least, most, at_most, .. }) => {
+                let at_most = units::show_duration(*at_most);
+                match least == most {
+                    true => format!("{least} rounds, at most {at_most}"),
+                    false => format!("{least} to {most} rounds, at most {at_most}"),
+                }
+            }
+        }
+    }
 }
 
 /// The service behind the gateways.

@@ -55,7 +55,10 @@ fn told(rate: &crate::analysis::stats::Estimate, at_least: bool) -> String {
     let sign = if at_least { "≥ " } else { "" };
     let interval = match (rate.low, rate.high) {
         (Some(low), Some(high)) => format!(" ({})", scale.interval(low, high)),
-        (Some(low), None) => format!(" (from {})", scale.number(low)),
+        // `1,000 (from 1,000)` would say the same twice.
+        (Some(low), None) if scale.number(low) != scale.number(rate.estimate) => {
+            format!(" (from {})", scale.number(low))
+        }
         _ => String::new(),
     };
     format!("{sign}{}{interval}", scale.value(rate.estimate))

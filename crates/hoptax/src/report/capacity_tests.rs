@@ -3,7 +3,7 @@
 use crate::analysis::fixture::{Run, searched_point, via};
 use crate::plan::Objective;
 use crate::record::StepPurpose;
-use crate::report::{html, json, markdown, terminal};
+use crate::report::{csv, html, json, markdown, terminal};
 use std::time::Duration;
 
 /// Direct holds 8,000/s and nginx 3,000/s below 10 ms, and 1,500/s below 2 ms; each tried at a few rates.
@@ -55,6 +55,38 @@ fn a_terminal_shows_a_table_for_each_objective_within_its_width() {
         assert!(text.contains(part), "`{part}` is missing:\n{text}");
     }
     assert!(!text.contains("not measured") && !text.contains("NaN"), "{text}");
+}
+
+#[test]
+fn a_heading_tells_rounds_only_where_there_were_any() {
+    let mut run = searched();
+    assert_eq!(run.model().rounds, 0);
+    let text = terminal(&run.model(), 120, false);
+    assert!(text.contains(" trials in 1 search, seed"), "{text}");
+    let page = html(&run.model()).expect("drawn");
+    assert!(page.contains(" trials in 1 search. Started") && !page.contains("against direct in the same"));
+    run.record.load.insert(0, crate::analysis::fixture::closed_point(8, 1));
+    run.record.plan.load = run.record.load.clone();
+    for trial in &mut run.trials {
+        trial.load = 1;
+    }
+    run.direct(0, 100, 101);
+    let text = terminal(&run.model(), 120, false);
+    assert!(text.contains(" rounds and 1 search, seed"), "{text}");
+}
+
+#[test]
+fn csv_has_a_line_for_each_gateway_and_objective() {
+    let text = csv(&searched().model());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert!(lines[0].ends_with(
+        ",findings,objective,capacity,capacity_low,capacity_high,capacity_below,capacity_limited_by"
+    ));
+    assert!(lines[4].starts_with("nginx,") && lines[4].ends_with(",,gateway"), "{text}");
+    // The label of the load holds commas of its own, and is quoted.
+    let commas = |line: &str| line.split('"').step_by(2).collect::<String>().matches(',').count();
+    assert!(lines.iter().all(|line| commas(line) == commas(lines[0])), "{text}");
 }
 
 #[test]
@@ -121,7 +153,7 @@ fn a_search_beside_rounds_adds_to_what_is_said_of_the_gateway() {
     }
     let model = run.model();
     let told = &model.summary[0].sentence;
-    assert!(told.starts_with("nginx adds 4") && told.contains(" It holds 1,5"), "{told}");
+    assert!(told.starts_with("nginx adds 50 µs") && told.contains(" It holds 1,5"), "{told}");
     assert_eq!(model.cases.len(), 2);
     assert_eq!(model.loads().count(), 1);
 }

@@ -62,11 +62,18 @@ pub fn json(model: &Model) -> String {
 fn headline(model: &Model) -> String {
     let of = |outcome| model.budget.iter().filter(|result| result.outcome == outcome).count();
     let (breached, unmeasured, all) = (of(Outcome::Breached), of(Outcome::Unmeasured), model.budget.len());
+    let are = |count| if count == 1 { "is" } else { "are" };
+    let budgets = if all == 1 { "budget" } else { "budgets" };
     let mut text = match (breached, unmeasured) {
+        (0, 0) if all == 1 => format!("{}: the budget is kept.", model.name),
         (0, 0) => format!("{}: all {all} budgets are kept.", model.name),
-        (_, 0) => format!("{}: {breached} of {all} budgets are breached.", model.name),
+        (_, 0) => format!("{}: {breached} of {all} {budgets} {} breached.", model.name, are(breached)),
         _ => {
-            format!("{}: of {all} budgets {breached} are breached and {unmeasured} not measured.", model.name)
+            format!(
+                "{}: of {all} {budgets} {breached} {} breached and {unmeasured} not measured.",
+                model.name,
+                are(breached)
+            )
         }
     };
     if model.belief() == Belief::Void {

@@ -50,7 +50,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         _ if !model.measured_anything() => ("void", "Nothing was measured."),
         Belief::Believable => ("believable", "Believable: no finding is graver than a note."),
         Belief::Warnings => ("warnings", "To be read with its warnings."),
-        Belief::Void => ("void", "Void: a finding says not to believe part of it."),
+        Belief::Void => ("void", "Void: a finding says not to believe it."),
     };
     let loads: Vec<Value> = model.loads().map(|load| of_load(model, load)).collect::<Result<_, _>>()?;
     let page = environment.get_template("report.html")?.render(context! {
@@ -58,6 +58,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         model,
         belief,
         verdict,
+        trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
         gateways => model.summary.iter().map(|one| context! {

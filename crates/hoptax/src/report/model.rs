@@ -34,7 +34,7 @@ pub struct Model {
     pub command: Vec<String>,
     /// The plan as it was typed.
     pub plan_text: String,
-    /// Rounds asked for; with `trials: auto` those that were begun.
+    /// Rounds asked for; with `trials: auto` those that were begun; 0 where every load point is searched.
     pub rounds: u32,
     /// Why there was no further round; absent where their number was fixed.
     pub stopped: Option<Stopped>,
@@ -138,6 +138,20 @@ impl Model {
         }
     }
 
+    /// `15 of 15 trials in 3 rounds and 1 search`.
+    pub fn trials_in_words(&self) -> String {
+        let counted = |count: usize, one: &str, many: &str| {
+            (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
+        };
+        let mut searched: Vec<usize> = self.capacity.iter().map(|one| one.load.index).collect();
+        searched.dedup();
+        let parts =
+            [counted(self.rounds as usize, "round", "rounds"), counted(searched.len(), "search", "searches")];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let trials = format!("{} of {} trials", self.trials_recorded, self.trials_planned);
+        if parts.is_empty() { trials } else { format!("{trials} in {}", parts.join(" and ")) }
+    }
+
     /// Whether any case has a figure.
     pub fn measured_anything(&self) -> bool {
         let searched = |one: &Capacity| one.rate.is_some() || one.below.is_some();
@@ -168,11 +182,16 @@ impl Model {
         self.cases.iter().filter(move |case| case.load.index == load.index)
     }
 
-    /// Findings of one rule and severity told once: the first, and the cases of the others.
+    /// Findings about cases told once per rule and severity: the first, and the cases of the others. What is found of the
+    /// whole run is told by itself: its evidence is its own.
     pub fn findings_by_rule(&self) -> Vec<(&Finding, Vec<&str>)> {
         let mut rules: Vec<(&Finding, Vec<&str>)> = Vec::new();
         for finding in &self.findings {
-            let same = |first: &Finding| (first.code, first.severity) == (finding.code, finding.severity);
+            let same = |first: &Finding| {
+                first.case.is_some()
+                    && finding.case.is_some()
+                    && (first.code, first.severity) == (finding.code, finding.severity)
+            };
             match rules.iter_mut().find(|(first, _)| same(first)) {
                 Some((_, others)) => others.extend(finding.case.as_deref()),
                 None => rules.push((finding, Vec::new())),
@@ -201,6 +220,7 @@ impl Model {
 /// Rounds: as many as were asked for, or as were begun where that was left open.
 fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     match run.plan.trials {
+        _ if analysis.cases.is_empty() => 0,
         Trials::Fixed(rounds) => rounds,
         Trials::Auto(_) => {
             let of = |case: &Case| case.throughput_by_window.iter().map(|(round, _)| round + 1).max();
@@ -249,4 +269,25 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<
 
 fn timestamp(unix_ns: u64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::fixture::sample;
+
+    #[test]
+    fn what_is_found_of_the_whole_run_is_told_by_itself() {
+        let mut model = sample().model();
+        let mut finding = model.findings[0].clone();
+        model.findings.clear();
+        for (case, message) in [(None, "one"), (Some("a"), "two"), (Some("b"), "three"), (None, "four")] {
+            finding.case = case.map(str::to_owned);
+            finding.message = message.to_owned();
+            model.findings.push(finding.clone());
+        }
+        let told = model.findings_by_rule();
+        let told: Vec<(&str, usize)> =
+            told.iter().map(|(finding, others)| (finding.message.as_str(), others.len())).collect();
+        assert_eq!(told, [("one", 0), ("two", 1), ("four", 0)]);
+    }
 }

@@ -68,19 +68,16 @@ impl Page {
     }
 
     fn heading(&self, model: &Model) -> String {
-        let planned = model.trials_planned;
         let mut text = self.style(BOLD, &format!("{}: what does each hop cost?", model.name));
         text.push('\n');
         let trials = format!(
-            "{}, {} settings, {} of {planned} trials in {} round{}, seed {}.",
+            "{}, {} settings, {}, seed {}.",
             model.target,
             match model.profile {
                 crate::plan::Profile::Equalised => "equalised",
                 crate::plan::Profile::Stock => "stock",
             },
-            model.trials_recorded,
-            model.rounds,
-            if model.rounds == 1 { "" } else { "s" },
+            model.trials_in_words(),
             model.seed
         );
         text.push_str(&self.wrap(&trials, "", ""));

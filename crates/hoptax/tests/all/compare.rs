@@ -135,7 +135,7 @@ fn gates_a_run_by_a_file_and_a_baseline() {
     let told = gate(&[&dir, &"--budget", &absolute, &"--junit", &junit]);
     assert_eq!(told.status.code(), Some(3), "{}", text(&told.stderr));
     let words = text(&told.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.starts_with("made-up: 1 of 2 budgets are breached."), "{words}");
+    assert!(words.starts_with("made-up: 1 of 2 budgets is breached."), "{words}");
     assert!(words.contains("cpu_us_per_request must be at most 25 µs"), "{words}");
     let xml = std::fs::read_to_string(&junit).expect("written");
     let document = roxmltree::Document::parse(&xml).expect("XML");

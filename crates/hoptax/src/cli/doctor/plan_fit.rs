@@ -163,8 +163,13 @@ fn upstream_ports(plan: &Plan) -> Fitness {
 }
 
 fn takes(plan: &Plan) -> Fitness {
-    let estimate = schedule::estimate(plan);
-    let shown = humantime::format_duration(Duration::from_secs(estimate.as_secs().max(1))).to_string();
+    let told =
+        |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs().max(1))).to_string();
+    let (fewest, most) = (schedule::estimate(plan), schedule::estimate_at_most(plan));
+    let shown = match most.filter(|most| *most > fewest) {
+        None => told(most.unwrap_or(fewest)),
+        Some(most) => format!("{} to {}", told(fewest), told(most)),
+    };
     good("takes-about", shown)
 }
 

@@ -1,7 +1,6 @@
 //! What is being measured, which round, and the time left: one line on a terminal, nothing elsewhere but failures.
 
-use crate::plan::units::show_rate;
-use crate::plan::{LoadPoint, Plan};
+use crate::plan::{LoadPoint, Plan, Trials};
 use crate::record::{Failure, SearchStep, StepPurpose, TrialRecord};
 use crate::run::Progress;
 use crate::schedule::Slot;
@@ -13,7 +12,10 @@ use std::time::{Duration, Instant};
 /// The line.
 pub(super) struct Bar {
     bar: ProgressBar,
-    rounds: u32,
+    /// Of how many: `/5`, or ` of 5 to 30`.
+    rounds: String,
+    /// Whether more rounds may come than are planned so far.
+    open_ended: bool,
     load: Vec<String>,
     expected: Duration,
     trials: usize,
@@ -40,7 +42,11 @@ impl Bar {
         bar.enable_steady_tick(Duration::from_secs(1));
         Self {
             bar,
-            rounds: plan.trials.at_least(),
+            rounds: match plan.trials {
+                Trials::Fixed(rounds) => format!("/{rounds}"),
+                Trials::Auto(auto) => format!(" of {} to {}", auto.least, auto.most),
+            },
+            open_ended: matches!(plan.trials, Trials::Auto(_)),
             load: plan.load.iter().map(LoadPoint::describe).collect(),
             expected: Duration::ZERO,
             trials: 0,
@@ -61,12 +67,22 @@ impl Bar {
 
     /// Shows the line with what the trial under way is doing.
     fn tell(&self, phase: &str) {
-        let trial = [self.number + 1, self.trials];
         let left = self.left(self.number);
         self.bar.set_message(match self.step {
-            Some(step) => step_line(trial[0], step, &left, &self.what, phase),
-            None => line(trial, [self.round, self.rounds], &left, &self.what, phase),
+            Some(step) => step_line(self.number + 1, step, &left, &self.what, phase),
+            None => {
+                let round = format!("{}{}", self.round, self.rounds);
+                line(&self.number(), &round, &left, &self.what, phase)
+            }
         });
+    }
+
+    /// `12/42`; without the total where rounds or steps of searches may be added to it.
+    fn number(&self) -> String {
+        match self.open_ended || self.searches {
+            true => format!("{}", self.number + 1),
+            false => format!("{}/{}", self.number + 1, self.trials),
+        }
     }
 
     fn left(&self, number: usize) -> String {
@@ -79,7 +95,10 @@ impl Bar {
             spent * self.trials.saturating_sub(number) as u32 / number.max(1) as u32
         };
         let seconds = left.as_secs();
-        if seconds >= 90 { format!("{} min left", (seconds + 30) / 60) } else { format!("{seconds} s left") }
+        let least = if self.open_ended && self.step.is_none() { "at least " } else { "" };
+        let told =
+            if seconds >= 90 { format!("{} min", (seconds + 30) / 60) } else { format!("{seconds} s") };
+        format!("{least}{told} left")
     }
 }
 
@@ -138,19 +157,25 @@ impl Progress for Bar {
 }
 
 /// What matters most stands first: a narrow terminal cuts the end off.
-fn line(trial: [usize; 2], round: [u32; 2], left: &str, what: &[String; 2], phase: &str) -> String {
-    let ([number, trials], [round, rounds], [label, load]) = (trial, round, what);
-    format!("[{number}/{trials}] round {round}/{rounds} · {label} · {phase} · {left} · {load}")
+fn line(trial: &str, round: &str, left: &str, what: &[String; 2], phase: &str) -> String {
+    let [label, load] = what;
+    format!("[{trial}] round {round} · {label} · {phase} · {left} · {load}")
 }
 
 /// The same of a step of a search.
 fn step_line(number: usize, step: SearchStep, left: &str, what: &[String; 2], phase: &str) -> String {
-    let ([label, load], rate) = (what, show_rate(step.rate));
+    let ([label, load], rate) = (what, tidy(step.rate));
     let doing = match step.purpose {
         StepPurpose::Search => "searching",
         StepPurpose::Confirm => "confirming",
     };
     format!("[{number}] {label} · {doing} at {rate} · {phase} · step {} · {left} · {load}", step.number + 1)
+}
+
+/// A rate that a search came upon, to what a reader can use: it is seldom a round number.
+fn tidy(rate: f64) -> String {
+    let digits = if rate >= 100.0 { 0 } else { 2 };
+    format!("{rate:.digits$}/s")
 }
 
 #[cfg(test)]
@@ -168,9 +193,14 @@ mod tests {
     }
 
     #[test]
+    fn an_odd_rate_is_told_by_the_second() {
+        assert_eq!([728.8, 99.125, 20_000.0].map(tidy), ["729/s", "99.12/s", "20000/s"]);
+    }
+
+    #[test]
     fn a_narrow_terminal_still_shows_who_is_measured_and_for_how_long() {
         let what = ["haproxy".to_owned(), "open, 1000/s constant, 16 connections".to_owned()];
-        let line = line([12, 42], [1, 2], "75 s left", &what, "measuring");
+        let line = line("12/42", "1/2", "75 s left", &what, "measuring");
         assert_eq!(
             line,
             "[12/42] round 1/2 · haproxy · measuring · 75 s left · open, 1000/s constant, 16 connections"

@@ -108,7 +108,7 @@ pub(super) fn governor(host: &Host) -> Fitness {
     if found.is_empty() {
         return unknown(
             "governor",
-            "No governor of the CPUs' frequency is shown here; under a hypervisor it is its.",
+            "No governor of the CPUs' frequency is shown here; a virtual machine's is set by its hypervisor.",
         );
     }
     let seen = found.iter().cloned().collect::<Vec<_>>().join(", ");
