@@ -2,12 +2,15 @@
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::{Case, Trial};
+use hoptax_load::clock::SECOND;
 use hoptax_load::record::Cause;
 
 const CODE: &str = "ports-exhausted";
 /// Share of the port range that sockets in TIME_WAIT take. A port can be used once for each pair of source and destination;
-/// TIME_WAIT is counted over all of them, so this is near the limit and not yet proof.
+/// this is near the limit and not yet proof.
 const NEAR: f64 = 0.8;
+/// For how long a connection stands in TIME_WAIT on Linux (`TCP_TIMEWAIT_LEN`), ns.
+const TIME_WAIT_NS: u64 = 60 * SECOND;
 
 const ADVICE: &str = "Keep connections alive, give `sources:` several addresses (127.0.0.2, 127.0.0.3, …), widen \
                       net.ipv4.ip_local_port_range, or pause between trials until TIME_WAIT ends (a minute).";
@@ -18,7 +21,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "connects failed as every local port was in use, or sockets in TIME_WAIT took more than {} of the port range",
+            "connects failed as every local port was in use, or the connections that the case made within a minute, as far as the kernel counts so many in TIME_WAIT, took more than {} of the port range",
             percent(NEAR)
         ),
         seen: "One source address and a new connection for each request: after some 28,000 of them a minute the kernel says no.",
@@ -52,28 +55,43 @@ fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
 fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let used = |trial: &Trial<'_>| {
         let network = trial.record.network.as_ref().filter(|network| network.local_ports > 0)?;
-        Some((network.time_wait_max, network.local_ports))
+        Some((network.time_wait_max.min(ours(trial, trials)), network.time_wait_max, network.local_ports))
     };
-    let share = |(waiting, ports): (u64, u64)| waiting as f64 / ports as f64;
+    let share = |(waiting, _, ports): (u64, u64, u64)| waiting as f64 / ports as f64;
     let worst = trials.iter().filter_map(used).max_by(|a, b| share(*a).total_cmp(&share(*b)))?;
-    let (waiting, ports) = worst;
+    let (waiting, all, ports) = worst;
     (share(worst) > NEAR).then(|| Finding {
         code: CODE,
         severity: Severity::Warning,
         case: Some(case.case.clone()),
         evidence: evidence([
-            ("time_wait_max", waiting.into()),
+            ("waiting", waiting.into()),
+            ("time_wait_max", all.into()),
             ("local_ports", ports.into()),
             ("share", share(worst).into()),
             ("limit", NEAR.into()),
         ]),
         message: format!(
-            "{waiting} sockets stood in TIME_WAIT, {} of the {ports} local ports: new connections between the same two \
-             addresses are about to fail, or already take long to find a port.",
+            "{waiting} connections of this case stood in TIME_WAIT, {} of the {ports} local ports: new connections \
+             between the same two addresses are about to fail, or already take long to find a port.",
             percent(share(worst))
         ),
         advice: ADVICE.into(),
     })
+}
+
+/// Connections between two addresses that may stand in TIME_WAIT when `trial` ends: those that trials of its case made
+/// within the minute before. The kernel's own count is of everybody's, to wherever they lead, and proves nothing alone.
+fn ours(trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
+    let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
+    let lingers = |other: &&Trial<'_>| end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS;
+    let sides = |trial: &Trial<'_>| {
+        let upstream = trial.record.ledger.as_ref().map_or(0, |ledger| ledger.connections);
+        (trial.load.lifetime.opened, upstream)
+    };
+    let made = trials.iter().filter(lingers).map(sides);
+    let (client, upstream) = made.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+    client.max(upstream)
 }
 
 #[cfg(test)]
@@ -83,11 +101,17 @@ mod tests {
     use crate::analysis::fixture::{Run, via};
     use crate::record::NetworkUsage;
 
-    fn waiting(time_wait_max: u64, local_ports: u64) -> Run {
-        let mut trial = via("nginx", 0);
-        trial.0.network = Some(NetworkUsage { time_wait_max, local_ports, ..NetworkUsage::default() });
+    /// A case whose trials each opened this many connections, the second so many seconds after the first.
+    fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
         let mut run = Run::closed(1);
-        run.push(trial);
+        for round in 0..2 {
+            let mut trial = via("nginx", round);
+            trial.0.network = Some(NetworkUsage { time_wait_max, local_ports, ..NetworkUsage::default() });
+            let load = trial.0.load_record.as_mut().expect("made with one");
+            load.lifetime.opened = opened;
+            load.started_unix_ns += u64::from(round) * apart_s * SECOND;
+            run.push(trial);
+        }
         run
     }
 
@@ -105,8 +129,15 @@ mod tests {
 
     #[test]
     fn raised_near_the_end_of_the_range_only() {
-        assert_eq!(raised(&waiting(25_000, 28_232), CODE)[0].evidence["time_wait_max"], 25_000);
-        assert_eq!(raised(&waiting(20_000, 28_232), CODE), []);
-        assert_eq!(raised(&waiting(20_000, 0), CODE), [], "the range is unknown");
+        let found = raised(&waiting(25_000, 28_232, 12_500, 10), CODE);
+        assert_eq!(found[0].evidence["waiting"], 25_000, "both trials' within a minute");
+        assert_eq!(raised(&waiting(25_000, 28_232, 12_500, 61), CODE), [], "the first one's have gone");
+        assert_eq!(raised(&waiting(20_000, 28_232, 20_000, 10), CODE), [], "the kernel has fewer");
+        assert_eq!(raised(&waiting(25_000, 0, 25_000, 10), CODE), [], "the range is unknown");
+    }
+
+    #[test]
+    fn not_raised_by_what_others_leave_in_time_wait() {
+        assert_eq!(raised(&waiting(131_072, 28_232, 32, 1), CODE), []);
     }
 }
