@@ -51,6 +51,8 @@ struct Played {
     covered: f64,
     /// Share of estimates that were more than 20 % off.
     fooled: f64,
+    /// Share of estimates that were more than 20 % too high.
+    too_high: f64,
     /// Mean trials.
     steps: f64,
     /// Mean half-width, as a part of the rate.
@@ -59,18 +61,41 @@ struct Played {
 
 fn play_often(runs: u32, scatter: f64, bursts: (f64, f64)) -> Played {
     let mut seeds = Random::new(11);
-    let mut sum = Played { covered: 0.0, fooled: 0.0, steps: 0.0, width: 0.0 };
+    let mut sum = Played { covered: 0.0, fooled: 0.0, too_high: 0.0, steps: 0.0, width: 0.0 };
     for _ in 0..runs {
         let capacity = 700.0 * (seeds.unit() * 17.0_f64.ln()).exp();
         let (hunt, steps) = Made::new(&[capacity], scatter, bursts, seeds.next_u64()).play(RANGE);
         let (estimate, low, high) = hunt.objectives()[0].interval();
         sum.covered += f64::from(u8::from(low <= capacity && capacity <= high));
         sum.fooled += f64::from(u8::from((estimate / capacity).ln().abs() > 0.2));
+        sum.too_high += f64::from(u8::from((estimate / capacity).ln() > 0.2));
         sum.steps += steps.len() as f64;
         sum.width += (high / low).ln() / 2.0;
     }
     let of = |sum: f64| sum / f64::from(runs);
-    Played { covered: of(sum.covered), fooled: of(sum.fooled), steps: of(sum.steps), width: of(sum.width) }
+    Played {
+        covered: of(sum.covered),
+        fooled: of(sum.fooled),
+        too_high: of(sum.too_high),
+        steps: of(sum.steps),
+        width: of(sum.width),
+    }
+}
+
+/// Holds METHODOLOGY.md's row to what was seen.
+fn methodology_agrees(what: &str, seen: &Played) {
+    let share = |share: f64| format!("{:.1} %", 100.0 * share).replace(".0 %", " %");
+    let fooled = if seen.fooled == 0.0 { "none".to_owned() } else { share(seen.fooled) };
+    let row = format!(
+        "| {what} | {} | {:.1} % | {:.0} | {fooled} |",
+        share(seen.covered),
+        100.0 * seen.width,
+        seen.steps
+    );
+    assert!(
+        include_str!("../../../../METHODOLOGY.md").lines().any(|line| line == row),
+        "METHODOLOGY.md should say:\n{row}"
+    );
 }
 
 /// Where trials scatter as the method expects, an interval of 95 % holds the truth in 93 to 97 % of the searches, give or
@@ -81,29 +106,46 @@ fn the_interval_covers_the_capacity_as_often_as_it_says() {
     println!("scatter 7 %: {noisy:?}");
     assert!((0.93..=0.97).contains(&noisy.covered), "{noisy:?}");
     assert!(noisy.fooled < 0.005 && noisy.width < 0.12, "{noisy:?}");
+    methodology_agrees("scatters by 7 %", &noisy);
 }
 
 /// On a quiet machine the grid and the caution of the prior make intervals cover more, and they are narrow.
 #[test]
 fn on_a_quiet_machine_it_is_quick_and_narrow() {
-    for scatter in [1e-6, 0.01] {
+    for (scatter, words) in [(1e-6, "does not scatter"), (0.01, "scatters by 1 % (normal)")] {
         let quiet = play_often(300, scatter, (0.0, 0.0));
         println!("scatter {scatter}: {quiet:?}");
         assert!(quiet.covered >= 0.97 && quiet.fooled == 0.0, "{quiet:?}");
         assert!(quiet.width <= 0.05 && quiet.steps <= 20.0, "{quiet:?}");
+        methodology_agrees(words, &quiet);
     }
 }
 
-/// Bursts that spoil one trial in nine, half of them the next one too: now and then the climb ends in one.
+/// Bursts that spoil one trial in nine, half of them the next one too: now and then the climb ends in one. A burst only ever
+/// makes trials fail, and what it fools is fooled downwards.
 #[test]
 fn bursts_widen_the_interval_and_seldom_fool_it() {
     let bursts = play_often(500, 0.03, (0.06, 0.5));
     println!("bursts: {bursts:?}");
     assert!(bursts.covered >= 0.93, "{bursts:?}");
-    assert!(bursts.fooled <= 0.06, "{bursts:?}");
+    assert!(bursts.fooled <= 0.06 && bursts.too_high == 0.0, "{bursts:?}");
+    methodology_agrees(
+        "scatters by 3 %, and bursts spoil one trial in nine, half of them the next one too",
+        &bursts,
+    );
     let single = play_often(500, 0.03, (0.1, 0.1));
     println!("single: {single:?}");
     assert!(single.covered >= 0.93 && single.fooled <= 0.03, "{single:?}");
+    methodology_agrees("scatters by 3 %, and one trial in ten is spoilt", &single);
+}
+
+/// Where METHODOLOGY.md says that the method ends.
+#[test]
+fn a_machine_that_scatters_by_a_fifth_cannot_be_sized_on() {
+    let wild = play_often(500, 0.2, (0.0, 0.0));
+    println!("scatter 20 %: {wild:?}");
+    let told = format!("at 20 % about {:.0} % of them held the truth", 100.0 * wild.covered);
+    assert!(include_str!("../../../../METHODOLOGY.md").contains(&told), "METHODOLOGY.md should say: {told}");
 }
 
 fn told(steps: &[(SearchStep, Vec<bool>)]) -> Vec<(f64, bool)> {

@@ -83,3 +83,47 @@ fn every_link_leads_somewhere() {
     }
     assert!(seen >= 10, "README links to the other documents: {seen}");
 }
+
+#[test]
+fn every_page_stands_in_the_index() {
+    let index = std::fs::read_to_string(root().join("docs/README.md")).expect("docs/README.md");
+    let docs = root().join("docs");
+    for (path, _) in pages().iter().filter(|(path, _)| path.parent() != Some(docs.as_path())) {
+        let Ok(page) = path.strip_prefix(&docs) else { continue };
+        assert!(
+            index.contains(&format!("]({})", page.display())),
+            "docs/README.md does not lead to {page:?}"
+        );
+    }
+}
+
+#[test]
+fn links_to_a_heading_find_it() {
+    let pages: BTreeMap<PathBuf, String> = pages().into_iter().collect();
+    for (path, text) in &pages {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let Some((file, heading)) = target.split_once('#').filter(|_| !target.contains("://")) else {
+                continue;
+            };
+            let full =
+                if file.is_empty() { path.clone() } else { path.parent().expect("a folder").join(file) };
+            let Some(there) = full.canonicalize().ok().and_then(|full| pages.get(&full)) else { continue };
+            let found =
+                there.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line) == heading);
+            assert!(found, "{}: there is no heading for {target}", path.display());
+        }
+    }
+}
+
+/// What GitHub makes of a heading for links.
+fn anchor(heading: &str) -> String {
+    let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+    heading
+        .trim_start_matches('#')
+        .trim()
+        .to_lowercase()
+        .chars()
+        .filter(kept)
+        .collect::<String>()
+        .replace(' ', "-")
+}

@@ -16,6 +16,7 @@ mod load;
 mod load_flags;
 mod load_live;
 mod load_output;
+mod methodology;
 mod misbehaviour;
 mod origin;
 mod pack_docs;

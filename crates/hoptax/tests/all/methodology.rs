@@ -1,0 +1,348 @@
+//! Figures that METHODOLOGY.md and BIAS.md state and the code decides: each row is a constant as it stands in the source and
+//! the words that tell it. Whoever changes one is led to the other.
+
+use std::fs::read_to_string;
+use std::path::Path;
+
+const METHODOLOGY: &str = "METHODOLOGY.md";
+const BIAS: &str = "BIAS.md";
+
+/// Source below `crates/`, the constant, the page, its words.
+const STATED: &[(&str, &str, &str, &str)] = &[
+    // What is recorded.
+    (
+        "hoptax-load/src/record.rs",
+        "WINDOW_NS: u64 = 100 * crate::clock::MILLISECOND",
+        METHODOLOGY,
+        "digits per window of 100 ms",
+    ),
+    ("hoptax-load/src/histogram.rs", "LOWEST: u64 = 100", METHODOLOGY, "HDR histograms (100 ns to"),
+    (
+        "hoptax-load/src/histogram.rs",
+        "HIGHEST: u64 = 3600 * crate::clock::SECOND",
+        METHODOLOGY,
+        "to 1 h, 3 significant digits",
+    ),
+    (
+        "hoptax-load/src/histogram.rs",
+        "TRIAL_DIGITS: u8 = 3",
+        METHODOLOGY,
+        "3 significant digits: a value is told to within 0.1 %",
+    ),
+    (
+        "hoptax-load/src/histogram.rs",
+        "WINDOW_DIGITS: u8 = 2",
+        METHODOLOGY,
+        "Windows' histograms have 2 digits",
+    ),
+    (
+        "hoptax/src/analysis/checks/errors.rs",
+        "DOUBTFUL: f64 = 0.001",
+        METHODOLOGY,
+        "above 0.1 % a finding says that the percentiles are of the survivors",
+    ),
+    ("hoptax/src/analysis/checks/errors.rs", "DOUBTFUL: f64 = 0.001", BIAS, "errors are doubted above 0.1 %"),
+    // Intervals.
+    (
+        "hoptax/src/plan/meaning/trials.rs",
+        "DEFAULT: u32 = 5",
+        METHODOLOGY,
+        "**Five rounds** are made where the plan does not say otherwise",
+    ),
+    (
+        "hoptax/src/plan/meaning/trials.rs",
+        "DEFAULT: u32 = 5",
+        BIAS,
+        "**Five rounds unless the plan says otherwise.**",
+    ),
+    (
+        "hoptax/src/analysis/stats/draws.rs",
+        "EXACT_UP_TO: usize = 7",
+        METHODOLOGY,
+        "Up to seven rounds every possible draw is made",
+    ),
+    (
+        "hoptax/src/analysis/stats/draws.rs",
+        "DRAWS: usize = 2000",
+        METHODOLOGY,
+        "beyond that 2,000 draws from a fixed seed",
+    ),
+    (
+        "hoptax/src/analysis/stats/rounds.rs",
+        "MOST_UNITS: usize = 30",
+        METHODOLOGY,
+        "More than 30 rounds are drawn in 30 batches",
+    ),
+    (
+        "hoptax/src/analysis/stats/simulation/world.rs",
+        "REQUESTS: usize = 500",
+        METHODOLOGY,
+        "500 requests per trial, direct twice per round",
+    ),
+    (
+        "hoptax/src/analysis/stats/simulation/stopping.rs",
+        "RUNS: u32 = 4000",
+        METHODOLOGY,
+        "5 to 30 rounds and 4,000 runs",
+    ),
+    // Quiet windows.
+    (
+        "hoptax/src/analysis/quiet/mod.rs",
+        "stolen_ns: 5 * MILLISECOND,",
+        METHODOLOGY,
+        "shows at least half a tick of steal on any CPU in it. The kernel counts in ticks of 10 ms",
+    ),
+    ("hoptax/src/analysis/quiet/mod.rs", "before: 1,", METHODOLOGY, "as the time needs, and one more"),
+    (
+        "hoptax/src/analysis/quiet/mod.rs",
+        "after: 1,",
+        METHODOLOGY,
+        "as much time is left out as it took, and at least one window",
+    ),
+    (
+        "hoptax/src/analysis/quiet/mod.rs",
+        "in_proportion: true,",
+        METHODOLOGY,
+        "as much time is left out as it took, and at least one window",
+    ),
+    (
+        "hoptax/src/analysis/quiet/mod.rs",
+        "ENOUGH: f64 = 0.5",
+        METHODOLOGY,
+        "less than half is quiet is in no quiet figure",
+    ),
+    (
+        "hoptax/src/probe/steal.rs",
+        "MARGIN: u32 = 10",
+        METHODOLOGY,
+        "The second before the measured time and the one behind it",
+    ),
+    // The way there and the way back.
+    (
+        "hoptax/src/analysis/path.rs",
+        "IMPOSSIBLE: f64 = 0.001",
+        METHODOLOGY,
+        "counted as impossible, and above 0.1 % there is no split either",
+    ),
+    (
+        "hoptax/src/analysis/path.rs",
+        "MISSING: f64 = 0.01",
+        METHODOLOGY,
+        "Where more than 1 % of the responses carry no stamps",
+    ),
+    // Capacity.
+    (
+        "hoptax/src/plan/objective.rs",
+        "REACHED: f64 = 0.99",
+        METHODOLOGY,
+        "99 % of the requests due were answered with success",
+    ),
+    ("hoptax/src/plan/objective.rs", "REACHED: f64 = 0.99", BIAS, "99 % of the requests answered"),
+    (
+        "hoptax/src/schedule/hunt.rs",
+        "CLIMB: f64 = 4.0",
+        METHODOLOGY,
+        "from the lowest rate by a factor of four",
+    ),
+    (
+        "hoptax/src/schedule/hunt.rs",
+        "TRIED: [f64; 2] = [0.25, 0.75]",
+        METHODOLOGY,
+        "more precisely at the lower and the upper quarter",
+    ),
+    (
+        "hoptax/src/schedule/hunt.rs",
+        "SEARCH_STEPS: u32 = 24",
+        METHODOLOGY,
+        "at most 24 steps of climb and search for one objective",
+    ),
+    (
+        "hoptax/src/schedule/hunt.rs",
+        "STEPS_PER_OBJECTIVE: u32 = 6",
+        METHODOLOGY,
+        "6 more for each further one",
+    ),
+    ("hoptax/src/schedule/hunt.rs", "CONFIRM_STEPS: u32 = 6", METHODOLOGY, "and 6 to confirm each"),
+    ("hoptax/src/schedule/hunt.rs", "DECIDE: u32 = 2", METHODOLOGY, "two of at most three must hold"),
+    (
+        "hoptax/src/plan/meaning/search.rs",
+        "PRECISION: f64 = 0.05",
+        METHODOLOGY,
+        "is within the precision (5 %)",
+    ),
+    (
+        "hoptax/src/plan/meaning/search.rs",
+        "CONFIRM: u32 = 2",
+        METHODOLOGY,
+        "trials twice as long at the lower end",
+    ),
+    (
+        "hoptax/src/analysis/stats/threshold.rs",
+        "LUCK: f64 = 0.01",
+        METHODOLOGY,
+        "0.01 + (0.99 − lapse) · logistic",
+    ),
+    (
+        "hoptax/src/analysis/stats/threshold.rs",
+        "BEYOND: f64 = 2.0",
+        METHODOLOGY,
+        "between half the lowest and twice the highest is equally likely",
+    ),
+    (
+        "hoptax/src/analysis/stats/threshold.rs",
+        "[(0.01, 0.7), (0.1, 0.22), (0.25, 0.08)]",
+        METHODOLOGY,
+        "(1, 10 or 25 %, summed over)",
+    ),
+    (
+        "hoptax/src/analysis/capacity/limit.rs",
+        "BUSY: f64 = 0.85",
+        METHODOLOGY,
+        "on a CPU for more than 85 % of the time",
+    ),
+    (
+        "hoptax/src/analysis/capacity/limit.rs",
+        "LOOKED_AT: usize = 3",
+        METHODOLOGY,
+        "the middle one of the three failed trials",
+    ),
+    (
+        "hoptax/src/analysis/capacity/limit.rs",
+        "SAME: f64 = 1.5",
+        METHODOLOGY,
+        "stayed within 1.5 times the usual",
+    ),
+    // Comparing.
+    (
+        "hoptax/src/analysis/compare/mod.rs",
+        "LEAST_CHANGE: f64 = 0.01",
+        METHODOLOGY,
+        "`d · |first| + max(f, 1 % · |first|)`",
+    ),
+    (
+        "hoptax/src/analysis/compare/mod.rs",
+        "LEAST_CHANGE: f64 = 0.01",
+        BIAS,
+        "**Comparisons overlook 1 % of change**",
+    ),
+    (
+        "hoptax/src/analysis/compare/mod.rs",
+        "ALPHA: f64 = 0.05",
+        METHODOLOGY,
+        "the chance of *any* wrong call is at most 5 %",
+    ),
+    // Findings.
+    (
+        "hoptax/src/analysis/checks/generator_saturated.rs",
+        "BUSY: f64 = 0.85",
+        BIAS,
+        "saturated above 85 % of a CPU",
+    ),
+    (
+        "hoptax/src/analysis/checks/shared_cpus.rs",
+        "BUSY: f64 = 0.85",
+        METHODOLOGY,
+        "with probability `u²`: 72 % at 85 %",
+    ),
+    (
+        "hoptax/src/analysis/checks/different_work.rs",
+        "ERRORS: f64 = 5.0",
+        METHODOLOGY,
+        "five standard errors of the pooled share apart",
+    ),
+    (
+        "hoptax/src/analysis/checks/balance.rs",
+        "CHANCE: f64 = 1e-4",
+        METHODOLOGY,
+        "at 1 in 10,000, with Cohen's w",
+    ),
+    ("hoptax/src/analysis/checks/balance.rs", "EFFECT: f64 = 0.1", METHODOLOGY, "Cohen's w above 0.1"),
+    ("hoptax/src/analysis/checks/unsteady.rs", "CHANGE: f64 = 0.1", METHODOLOGY, "the change must be 10 %"),
+    (
+        "hoptax/src/analysis/checks/unsteady.rs",
+        "MOST: f64 = 0.75",
+        METHODOLOGY,
+        "three quarters of the trials must change in the same direction",
+    ),
+    (
+        "hoptax/src/analysis/checks/memory_growing.rs",
+        "GROWTH: f64 = 0.05",
+        METHODOLOGY,
+        "with a growth of 5 %",
+    ),
+    (
+        "hoptax/src/analysis/checks/impossible.rs",
+        "IN_FLIGHT: f64 = 1.1",
+        METHODOLOGY,
+        "More than a tenth above it cannot be",
+    ),
+    (
+        "hoptax/src/analysis/checks/impossible.rs",
+        "IDLE: f64 = 0.5",
+        METHODOLOGY,
+        "under half of it, without errors",
+    ),
+    ("hoptax/src/analysis/checks/clock/comb.rs", "COHERENCE: f64 = 0.9", METHODOLOGY, "Raised from 0.9 on"),
+    (
+        "hoptax/src/analysis/checks/clock/comb.rs",
+        "TEETH: usize = 3",
+        METHODOLOGY,
+        "if at least three steps have 5 % of the samples each",
+    ),
+    (
+        "hoptax/src/analysis/checks/clock/comb.rs",
+        "TOOTH: f64 = 0.05",
+        METHODOLOGY,
+        "if at least three steps have 5 % of the samples each",
+    ),
+    (
+        "hoptax/src/probe/threads.rs",
+        "IDLE: f64 = 0.02",
+        METHODOLOGY,
+        "on a CPU for at least 2 % of the measured time",
+    ),
+    (
+        "hoptax/src/probe/threads.rs",
+        "HELPER: f64 = 0.25",
+        METHODOLOGY,
+        "at least a quarter of what the busiest thread",
+    ),
+    (
+        "hoptax/src/run/generator.rs",
+        "LINK_TIME: Duration = Duration::from_millis(300)",
+        METHODOLOGY,
+        "over the loopback, one way, for 0.3 s",
+    ),
+    ("hoptax/src/run.rs", "HEAVY: u64 = 64 << 10", METHODOLOGY, "where that is 64 KiB or more"),
+    (
+        "hoptax/src/probe/fitness/clock.rs",
+        "MOST_NS: u64 = 150 * clock::MILLISECOND",
+        METHODOLOGY,
+        "at most 150 ms of which are short sleeps",
+    ),
+];
+
+#[test]
+fn what_is_stated_is_what_the_code_decides() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut wrong = Vec::new();
+    for (source, constant, page, words) in STATED {
+        let code = read_to_string(crates.join(source)).unwrap_or_else(|error| panic!("{source}: {error}"));
+        if !code.lines().any(|line| ends(line, constant)) {
+            wrong.push(format!(
+                "{source} has no longer `{constant}`: mend {page} where it says \"{words}\", and this row"
+            ));
+        }
+        let text = read_to_string(crates.join("..").join(page)).expect("the page");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !text.contains(words) {
+            wrong.push(format!("{page} does not say \"{words}\" any more, for `{constant}` in {source}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whether nothing follows the constant on its line: `0.1` is not `0.15`.
+fn ends(line: &str, constant: &str) -> bool {
+    line.trim_end().trim_end_matches(';').ends_with(constant)
+}
