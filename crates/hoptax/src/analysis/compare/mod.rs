@@ -224,6 +224,12 @@ fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
             return format!("nothing was measured in {}", subject.name);
         }
     }
+    if first.side.run.load.iter().all(|point| point.search.is_some()) {
+        return format!(
+            "{} holds searches only, and capacities are not compared: see what each report says of them",
+            first.name
+        );
+    }
     let labels = |subject: &Subject<'_>| {
         let all = subject.side.run.contenders.iter().map(|one| one.label.as_str());
         all.collect::<Vec<_>>().join(", ")
