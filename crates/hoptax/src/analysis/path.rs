@@ -134,9 +134,9 @@ mod tests {
             |value: f64, expected: f64| assert!((value - expected).abs() < 0.1, "{value} for {expected}");
         let there = path.added_request_us_p50.expect("three rounds");
         near(there.estimate.estimate, 45.0);
-        // Direct drifts by 1 µs from round to round, and so does the gateway: within rounds nothing is left of it.
+        // Direct drifts by 1 µs from round to round, and so does the gateway: draws keep the pairs.
         let (low, high) = there.estimate.interval().expect("three rounds");
-        assert!(high - low < 1.0, "{there:?}");
+        assert!(high - low < 10.0, "{there:?}");
         assert!(there.distinguishable);
         near(path.added_response_us_p50.expect("three rounds").estimate.estimate, 10.0);
         near(path.request_us_p50.expect("three trials").estimate, 67.0);
@@ -157,7 +157,7 @@ mod tests {
         for round in 0..3 {
             run.push(via("direct", round).first().paths_us(20, 30));
             run.push(via("direct", round).last().paths_us(60, 30));
-            run.push(via("nginx", round).paths_us(70, 40 + u64::from(round)));
+            run.push(via("nginx", round).paths_us(50, 40 + u64::from(round)));
         }
         let path = path(&run, "nginx").expect("stamped");
         // 30 µs are added on the way there; direct differs from itself by 40. On the way back it does not.
