@@ -35,6 +35,10 @@ pub struct Trial<'a> {
     pub connect: Histogram<u64>,
     /// Of each TLS handshake, ns; absent without TLS.
     pub tls_handshake: Option<Histogram<u64>>,
+    /// Received by the upstream − sent, ns; absent without stamps, or where it cannot be read.
+    pub request_path: Option<Histogram<u64>>,
+    /// Completed − replied by the upstream, ns; absent as the way there is.
+    pub response_path: Option<Histogram<u64>>,
     /// The targets of a mix.
     pub targets: Vec<TargetTrial<'a>>,
 }
@@ -77,6 +81,7 @@ impl<'a> Trial<'a> {
             })
         };
         let handshake = load.histograms.tls_handshake.as_ref();
+        let way = |encoded: &Option<Encoded>| encoded.as_ref().and_then(|encoded| encoded.decode().ok());
         Ok(Self {
             record,
             load,
@@ -86,6 +91,8 @@ impl<'a> Trial<'a> {
             first_byte: decode("first byte", &load.histograms.first_byte)?,
             connect: decode("connect", &load.histograms.connect)?,
             tls_handshake: handshake.map(|handshake| decode("TLS handshake", handshake)).transpose()?,
+            request_path: way(&load.histograms.request_path),
+            response_path: way(&load.histograms.response_path),
             targets: load.targets.iter().map(target).collect::<Result<_, Failure>>()?,
             response_time: decode("response time", &load.histograms.response_time)?,
             service_time: decode("service time", &load.histograms.service_time)?,

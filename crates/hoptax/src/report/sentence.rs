@@ -106,7 +106,9 @@ fn latency_part(case: &Case, analysis: &Analysis) -> String {
     let at = place(&case.load);
     let tax = case.tax.as_ref();
     let Some(median) = tax.and_then(|tax| tax.added_p50.as_ref()) else {
-        return format!("has no measured tax on latency {at}: there is no direct trial of the same round");
+        return format!(
+            "has no measured tax on latency {at}: no round has completed requests both direct and through it"
+        );
     };
     let floor = |metric| analysis.noise_floor.get(case.load.index)?.get(metric);
     let mut parts = vec![("the median", median, floor(TaxMetric::AddedP50))];

@@ -45,6 +45,8 @@ pub(super) fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> 
     check("access_log", words(&a.plan.access_log), words(&b.plan.access_log));
     check("timeout", words(&a.plan.timeout), words(&b.plan.timeout));
     check("isolate", a.plan.isolate.to_string(), b.plan.isolate.to_string());
+    // Stamping costs the upstream time in each answer.
+    check("path_split", words(&a.plan.path_split), words(&b.plan.path_split));
     let common = a.load.iter().any(|point| super::super::side::counterpart(point, b).is_some());
     if !common {
         check("load", loads(&a.load), loads(&b.load));
@@ -82,7 +84,10 @@ pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String>
             for point in &subject.side.run.load {
                 if super::super::side::counterpart(point, other.side.run).is_none() {
                     let load = point.describe();
-                    told.push(format!("\"{load}\" is in {} only and is left out.", subject.name));
+                    told.push(match point.search {
+                        Some(_) => format!("\"{load}\" is a search, and capacities are not compared."),
+                        None => format!("\"{load}\" is in {} only and is left out.", subject.name),
+                    });
                 }
             }
         }

@@ -219,6 +219,12 @@ fn pairs_of_labels<'s>(first: &Subject<'s>, second: &Subject<'s>) -> Vec<(&'s st
 }
 
 fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
+    if first.side.run.load.iter().all(|point| point.search.is_some()) {
+        return format!(
+            "{} holds searches only, and capacities are not compared: see what each report says of them",
+            first.name
+        );
+    }
     for subject in [first, second] {
         if subject.analysis.cases.iter().all(|case| case.trials == 0) {
             return format!("nothing was measured in {}", subject.name);

@@ -1,8 +1,8 @@
 //! Comparisons of runs that were made up.
 
 use super::*;
-use crate::analysis::fixture::{Run, closed_point, open_point, via};
-use crate::plan::{Profile, Target, Upstream};
+use crate::analysis::fixture::{Run, closed_point, open_point, searched_point, via};
+use crate::plan::{PathSplit, Profile, Target, Upstream};
 
 struct Compared<'a> {
     runs: (&'a Run, &'a Run),
@@ -167,16 +167,17 @@ fn what_answers_another_question_is_refused_with_every_difference() {
     let mut b = Run::steady(2, 100, &[("nginx", 200)]);
     b.record.plan.targets = vec![Target::get("/other")];
     b.record.plan.profile = Profile::Stock;
+    b.record.plan.path_split = PathSplit::On;
     b.record.plan.upstream = Upstream::Running { url: "http://127.0.0.1:1".into() };
     b.record.contenders[1].kind = "envoy".into();
     b.record.load[0].http = hoptax_load::spec::HttpVersion::Http10;
     let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
     let Err(Refusal::Obstacles(obstacles)) = refused else { panic!("{refused:?}") };
     let told: Vec<&str> = obstacles.iter().map(|one| one.what.as_str()).collect();
-    assert_eq!(told, ["target", "upstream", "profile", "load", "gateway `nginx`"]);
+    assert_eq!(told, ["target", "upstream", "profile", "path_split", "load", "gateway `nginx`"]);
     b.record.load[0].http = hoptax_load::spec::HttpVersion::Http11;
     let forced = compared(&Compared { runs: (&a, &b), labels: None, force: true }).expect("forced");
-    assert_eq!(forced.forced.len(), 4);
+    assert_eq!(forced.forced.len(), 5);
 }
 
 #[test]
@@ -206,6 +207,26 @@ fn runs_without_a_common_case_are_refused() {
     let labels = Some(("nginx", "envoy"));
     let refused = compared(&Compared { runs: (&a, &a), labels, force: false });
     assert!(matches!(refused, Err(Refusal::NothingInCommon(_))), "{refused:?}");
+}
+
+#[test]
+fn capacities_are_not_compared_and_that_is_said() {
+    let (mut a, mut b) = (Run::steady(3, 100, &[("nginx", 150)]), Run::steady(3, 100, &[("nginx", 150)]));
+    for run in [&mut a, &mut b] {
+        run.record.load.push(searched_point());
+    }
+    let told = of_runs(&a, &b).warnings;
+    assert!(
+        told.iter().any(|one| one.ends_with("is a search, and capacities are not compared.")),
+        "{told:?}"
+    );
+    assert!(!told.iter().any(|one| one.contains("left out")), "{told:?}");
+    for run in [&mut a, &mut b] {
+        run.record.load.remove(0);
+    }
+    let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
+    let Err(Refusal::NothingInCommon(told)) = refused else { panic!("{refused:?}") };
+    assert!(told.contains("searches only"), "{told}");
 }
 
 #[test]

@@ -20,7 +20,6 @@ pub(super) use figures::{Disagreement, disagreements};
 use crate::record::TrialRecord;
 use hoptax_load::clock::MILLISECOND;
 use hoptax_load::record::WINDOW_NS;
-use std::collections::BTreeSet;
 
 /// Share of a trial's windows that must be quiet for the trial to have quiet figures. Where more than half of the time is
 /// disturbed, what is left lies between bursts and is hardly undisturbed; and its figures scatter more than √2 times as much
@@ -108,16 +107,6 @@ impl Quiet {
 /// is taken as it is, and so is one that failed: it says so itself.
 pub fn needs_repeating(trial: &TrialRecord) -> bool {
     trial.failed.is_none() && Quiet::of(trial).is_some_and(|quiet| !quiet.is_enough())
-}
-
-/// Rounds of a load point, of those begun so far, none of whose trials needs to be repeated: what `trials: auto` counts before
-/// it takes an interval to be narrow enough.
-pub fn quiet_rounds(trials: &[TrialRecord], load: u32) -> u32 {
-    let of_load = || trials.iter().filter(|trial| trial.load == load && trial.step.is_none());
-    let rounds: BTreeSet<u32> = of_load().map(|trial| trial.round).collect();
-    let disturbed: BTreeSet<u32> =
-        of_load().filter(|trial| needs_repeating(trial)).map(|trial| trial.round).collect();
-    (rounds.len() - disturbed.len()) as u32
 }
 
 /// Marks the windows that bursts on one CPU disturb. `taken` is what was taken in each window, ns.

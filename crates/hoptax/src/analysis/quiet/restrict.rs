@@ -8,7 +8,7 @@ use hoptax_load::histogram::{LOWEST, WINDOW_DIGITS, empty};
 use hoptax_load::record::WINDOW_NS;
 
 /// The trial restricted to its quiet windows: requests that completed in them, their time, their response times, and the CPU
-/// time that the gateway used in them. What is not told by window (service times, connects, targets) is empty. Absent where
+/// time that the gateway used in them. What is not told by window (service times, connects, ways, targets) is empty. Absent where
 /// no window is quiet, or a window's histogram cannot be read.
 pub(super) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>> {
     let windows = &trial.load.windows;
@@ -34,6 +34,8 @@ pub(super) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>
         first_byte: nothing(),
         connect: nothing(),
         tls_handshake: None,
+        request_path: None,
+        response_path: None,
         targets: Vec::new(),
     })
 }

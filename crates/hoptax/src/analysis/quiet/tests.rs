@@ -100,21 +100,6 @@ fn a_trial_is_made_again_when_less_than_half_of_it_is_quiet() {
     assert!(!needs_repeating(&trial(5).failed("nginx died").0), "it failed, and says so");
 }
 
-#[test]
-fn a_round_is_quiet_when_all_of_its_trials_are() {
-    let quiet = |who: &str, round: u32| via(who, round).stolen_ms(&[0; 10]);
-    let disturbed = |who: &str, round: u32| via(who, round).stolen_ms(&[10; 10]);
-    let trials = [
-        quiet("direct", 0).0,
-        quiet("nginx", 0).0,
-        disturbed("direct", 1).0,
-        disturbed("nginx", 1).0,
-        quiet("nginx", 2).0,
-        disturbed("nginx", 2).at_load(1).0,
-    ];
-    assert_eq!((quiet_rounds(&trials, 0), quiet_rounds(&trials, 1), quiet_rounds(&trials, 2)), (2, 0, 0));
-}
-
 /// Ten windows; in the fifth, which is stolen from where asked for, everything is slow and little completes.
 fn trial(who: &str, round: u32, usual_us: u64, stolen: bool) -> MadeTrial {
     let windows: Vec<Vec<u64>> = (0..10)
