@@ -27,8 +27,8 @@ KNOWN = {
     "out-2ms-sleep": ("{ out: 2ms }", 2000, 2000),
     "in-10ms-sleep": ("{ in: 10ms }", 10_000, 10_000),
     "out-10ms-sleep": ("{ out: 10ms }", 10_000, 10_000),
-    "1%-of-10ms": ("{ in: 10ms, share: 1% }", 0, None),
-    "5%-of-10ms": ("{ in: 10ms, share: 5% }", 0, 10_000),
+    "1-percent-10ms": ("{ in: 10ms, share: 1% }", 0, None),
+    "5-percent-10ms": ("{ in: 10ms, share: 5% }", 0, 10_000),
 }
 
 
@@ -125,7 +125,7 @@ def known(record, arguments):
 
 def main():
     parser = options(__doc__, rounds=5, seconds=1)
-    parser.add_argument("--rate", type=int, default=200, help="requests per second (default %(default)s)")
+    parser.add_argument("--rate", type=int, default=300, help="requests per second (default %(default)s)")
     parser.add_argument("--zero", type=int, default=20, help="runs in which nothing is added (default %(default)s)")
     parser.add_argument("--known", type=int, default=3, help="runs with known delays (default %(default)s)")
     arguments = parser.parse_args()

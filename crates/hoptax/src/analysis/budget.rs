@@ -3,9 +3,11 @@
 //! A breach needs the *whole* interval beyond the limit. Where there is none (one trial), the value decides.
 
 use super::case::Case;
+use super::merged;
 use super::side::{Side, counterpart, drift, measured};
-use super::stats::{Contrast, Estimate, change};
+use super::stats::{Contrast, Estimate, change, change_of_figures};
 use crate::plan::{Budget, Metric};
+use crate::record::DIRECT;
 use serde::Serialize;
 
 /// How a budget fared at one case.
@@ -153,28 +155,47 @@ impl Judge<'_> {
         let (against, reference, measured_change, drift) = match (&budget.against, self.baseline) {
             (Some(label), _) => {
                 let other = self.cases.iter().find(|one| one.gateway == *label && one.load.index == load);
-                let pairs = pairs((self.side, label, load), (self.side, &case.gateway, load), metric);
-                let (first, second): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
                 let reference = other.and_then(|other| measured(metric, other, self.side));
-                (label.clone(), reference, change(&first, &second, true), 0.0)
+                (label.clone(), reference, self.change_against(label, case, metric), 0.0)
             }
             (None, Some(baseline)) => {
                 let there = counterpart(&self.side.run.load[load], baseline.side.run);
                 let other = there.and_then(|there| {
                     baseline.cases.iter().find(|one| one.gateway == case.gateway && one.load.index == there)
                 });
-                let values = there.map(|there| baseline.side.values(metric, &case.gateway, there));
-                let here = self.side.values(metric, &case.gateway, load);
-                let changed = values.and_then(|values| change(&values, &here, false));
+                let reference = other.and_then(|other| measured(metric, other, baseline.side));
+                let changed = match merged::percentile(metric) {
+                    Some(_) => reference
+                        .zip(measured(metric, case, self.side))
+                        .and_then(|(before, now)| change_of_figures(&before, &now)),
+                    None => there.and_then(|there| {
+                        let before = baseline.side.values(metric, &case.gateway, there);
+                        change(&before, &self.side.values(metric, &case.gateway, load), false)
+                    }),
+                };
                 let drift =
                     there.map_or(0.0, |there| drift(metric, (baseline.side, there), (self.side, load)));
-                let reference = other.and_then(|other| measured(metric, other, baseline.side));
                 (baseline.name.to_string(), reference, changed, drift)
             }
             (None, None) => ("no baseline".to_string(), None, None, 0.0),
         };
         let measured = measured_change.map(|one| estimate(&one));
         ChangeResult { against, max, min, reference, measured, drift }
+    }
+}
+
+impl Judge<'_> {
+    /// What changed from another gateway of the run to this case.
+    fn change_against(&self, label: &str, case: &Case, metric: Metric) -> Option<Contrast> {
+        let load = case.load.index;
+        let trials = |label| self.side.trials(label, load);
+        if merged::percentile(metric).is_some() {
+            let (first, second, direct) = (trials(label), trials(&case.gateway), trials(DIRECT));
+            return merged::Pair { first, second, direct }.change(metric);
+        }
+        let pairs = pairs((self.side, label, load), (self.side, &case.gateway, load), metric);
+        let (first, second): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        change(&first, &second, true)
     }
 }
 

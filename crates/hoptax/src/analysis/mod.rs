@@ -10,6 +10,7 @@ pub mod compare;
 pub(crate) mod fixture;
 pub mod headline;
 mod load;
+mod merged;
 mod noise;
 mod path;
 pub mod quiet;

@@ -2,6 +2,7 @@
 
 use super::case::failures;
 use super::load::Load;
+use super::merged;
 use super::noise::NoiseFloor;
 use super::stats::{Statistic, mean, share};
 use super::tax::TaxMetric;
@@ -186,7 +187,10 @@ pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_
         _ => None,
     };
     let of = |(side, load): (&Side<'_>, usize)| match (plain, metric) {
-        (Some(plain), _) => mean(&side.values(plain, DIRECT, load)),
+        (Some(plain), _) => match merged::percentile(plain) {
+            Some(statistic) => merged::of_all(side.trials(DIRECT, load), statistic),
+            None => mean(&side.values(plain, DIRECT, load)),
+        },
         (None, Metric::CpuUsPerRequest) => mean(&side.yardstick(load)),
         _ => None,
     };

@@ -2,8 +2,11 @@
 
 use super::{Row, Subject, Verdict};
 use crate::analysis::budget::{estimate, pairs};
+use crate::analysis::merged::{self, percentile};
 use crate::analysis::side::{drift, measured};
-use crate::analysis::stats::{Contrast, change, independent, mean, paired};
+use crate::analysis::stats::{
+    Contrast, Estimate, change, change_of_figures, independent, independent_figures, mean, paired,
+};
 use crate::analysis::{Case, Load};
 use crate::plan::Metric;
 use crate::record::DIRECT;
@@ -60,6 +63,56 @@ pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Row> {
 }
 
 fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
+    let ((one, label_a, _), (two, label_b, _)) = (pair.a, pair.b);
+    let (told_a, told_b) = (measured(metric, a, one.side), measured(metric, b, two.side));
+    let Contrasts { size, difference, change } = match percentile(metric) {
+        Some(_) => of_percentile(pair, metric, told_a.as_ref()?, told_b.as_ref()?),
+        None => of_rounds(pair, metric),
+    }?;
+    let floor = floor(pair, metric, size);
+    Some(Row {
+        load: a.load.clone(),
+        label_a: label_a.to_string(),
+        label_b: label_b.to_string(),
+        metric,
+        unit: unit(metric),
+        headline: is_headline(metric, &a.load) && ![label_a, label_b].contains(&DIRECT),
+        a: told_a,
+        b: told_b,
+        difference,
+        change: change.map(|change| estimate(&change)),
+        floor,
+        adjusted_p_value: None,
+        verdict: verdict(metric, &difference, floor),
+    })
+}
+
+/// The two figures of a metric set against each other.
+struct Contrasts {
+    /// The first's figure, without its sign.
+    size: f64,
+    /// Second less first.
+    difference: Contrast,
+    /// Second over first less 1, where that can be told.
+    change: Option<Contrast>,
+}
+
+/// Of percentiles, which are those of merged histograms.
+fn of_percentile(pair: &Pair<'_, '_>, metric: Metric, a: &Estimate, b: &Estimate) -> Option<Contrasts> {
+    let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
+    let (difference, change) = match pair.is_paired() {
+        true => {
+            let (first, second) = (one.side.trials(label_a, load_a), two.side.trials(label_b, load_b));
+            let both = merged::Pair { first, second, direct: one.side.trials(DIRECT, load_a) };
+            (both.difference(metric)?, both.change(metric))
+        }
+        false => (independent_figures(a, b), change_of_figures(a, b)),
+    };
+    Some(Contrasts { size: a.estimate.abs(), difference, change })
+}
+
+/// Of everything else, which has a value in each round.
+fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let (first, second): (Vec<f64>, Vec<f64>) = match pair.is_paired() {
         true => pairs((one.side, label_a, load_a), (two.side, label_b, load_b), metric).into_iter().unzip(),
@@ -69,30 +122,15 @@ fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
         true => paired(&first.iter().copied().zip(second.iter().copied()).collect::<Vec<_>>()),
         false => independent(&first, &second),
     }?;
-    let floor = floor(pair, metric, &first);
-    Some(Row {
-        load: a.load.clone(),
-        label_a: label_a.to_string(),
-        label_b: label_b.to_string(),
-        metric,
-        unit: unit(metric),
-        headline: is_headline(metric, &a.load) && ![label_a, label_b].contains(&DIRECT),
-        a: measured(metric, a, one.side),
-        b: measured(metric, b, two.side),
-        difference,
-        change: change(&first, &second, pair.is_paired()).map(|change| estimate(&change)),
-        floor,
-        adjusted_p_value: None,
-        verdict: verdict(metric, &difference, floor),
-    })
+    let change = change(&first, &second, pair.is_paired());
+    Some(Contrasts { size: mean(&first).unwrap_or(0.0).abs(), difference, change })
 }
 
 /// What a difference must exceed: between runs, what direct, which no gateway touches, changed by, applied to the first's
 /// figure; and beyond that the noise floor of either run, and the least change worth telling.
-fn floor(pair: &Pair<'_, '_>, metric: Metric, first: &[f64]) -> f64 {
+fn floor(pair: &Pair<'_, '_>, metric: Metric, size: f64) -> f64 {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let noise = one.side.floor(metric, label_a, load_a).max(two.side.floor(metric, label_b, load_b));
-    let size = mean(first).unwrap_or(0.0).abs();
     let of_direct = [label_a, label_b].contains(&DIRECT);
     let machine = match pair.is_paired() || of_direct {
         true => 0.0,

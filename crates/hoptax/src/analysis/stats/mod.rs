@@ -23,7 +23,7 @@ pub use ranks::{mann_kendall, mann_whitney, median, pettitt};
 pub use rounds::{MOST_UNITS, Reader, Rounds, Sums, Units};
 pub use student::two_sided_95;
 pub use threshold::Threshold;
-pub use two_samples::{Contrast, change, holm, independent, paired};
+pub use two_samples::{Contrast, change, change_of_figures, holm, independent, independent_figures, paired};
 
 /// Arithmetic mean; absent for no values.
 pub fn mean(values: &[f64]) -> Option<f64> {

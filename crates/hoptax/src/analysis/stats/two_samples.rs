@@ -1,7 +1,8 @@
 //! Two groups of rounds set against each other: by pairs within one run, or as independent samples of two runs.
 
 use super::beta::{student_beyond, student_within};
-use super::{mean, standard_deviation};
+use super::rounds::MOST_UNITS;
+use super::{Estimate, mean, standard_deviation};
 use serde::Serialize;
 
 /// Share of intervals that hold the truth.
@@ -26,6 +27,23 @@ impl Contrast {
     /// The interval, where there is one.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
+    }
+
+    /// A figure whose interval is Student's with as many degrees of freedom as it has rounds, less one.
+    pub fn of(figure: &Estimate) -> Self {
+        let error = variance_of(figure).map(|(variance, count)| (variance.sqrt(), count as f64 - 1.0));
+        Self::new(figure.estimate, error, figure.trials as usize)
+    }
+
+    /// A contrast of logarithms as a change: the ratio less 1.
+    #[must_use]
+    pub fn as_change(self) -> Self {
+        Self {
+            estimate: self.estimate.exp_m1(),
+            low: self.low.map(f64::exp_m1),
+            high: self.high.map(f64::exp_m1),
+            ..self
+        }
     }
 
     fn new(estimate: f64, error: Option<(f64, f64)>, rounds: usize) -> Self {
@@ -66,6 +84,28 @@ pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(Contrast::new(estimate, error, first.len().min(second.len())))
 }
 
+/// As [`independent`], of two figures that have intervals of their own: percentiles of merged histograms, say.
+pub fn independent_figures(first: &Estimate, second: &Estimate) -> Contrast {
+    let error = variance_of(first).zip(variance_of(second)).map(|(a, b)| {
+        let degrees = welch_degrees(&[a, b]);
+        ((a.0 + b.0).sqrt(), degrees)
+    });
+    Contrast::new(second.estimate - first.estimate, error, first.trials.min(second.trials) as usize)
+}
+
+/// As [`change`], of two independent figures that have intervals of their own.
+pub fn change_of_figures(first: &Estimate, second: &Estimate) -> Option<Contrast> {
+    let (a, b) = (first.estimate, second.estimate);
+    let rounds = first.trials.min(second.trials) as usize;
+    let scatter = variance_of(first).zip(variance_of(second)).map(|((aa, n), (bb, m))| Scatter {
+        aa,
+        bb,
+        ab: 0.0,
+        degrees: welch_degrees(&[((b / a).powi(2) * aa, n), (bb, m)]),
+    });
+    (a > 0.0).then(|| fieller(a, b, scatter, rounds))
+}
+
 /// Second over first less 1; absent for no values, and where the first's mean is not above zero.
 ///
 /// By pairs that are all above zero: the geometric mean of each round's ratio, with Student's t of the logarithms, so that
@@ -86,13 +126,34 @@ pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast>
     }
     let ratio = b / a;
     let rounds = first.len().min(second.len());
+    let scatter = variance_of_mean(first).zip(variance_of_mean(second)).map(|(aa, bb)| {
+        let (ab, degrees) = match by_pairs {
+            true => (covariance_of_means(first, second), rounds as f64 - 1.0),
+            false => (0.0, welch_degrees(&[(ratio * ratio * aa, first.len()), (bb, second.len())])),
+        };
+        Scatter { aa, bb, ab, degrees }
+    });
+    Some(fieller(a, b, scatter, rounds))
+}
+
+/// How two figures scatter.
+#[derive(Debug, Clone, Copy)]
+struct Scatter {
+    /// Variance of the first.
+    aa: f64,
+    /// Variance of the second.
+    bb: f64,
+    /// Their covariance.
+    ab: f64,
+    /// Degrees of freedom.
+    degrees: f64,
+}
+
+/// `b / a − 1` with Fieller's interval; `a` is above zero.
+fn fieller(a: f64, b: f64, scatter: Option<Scatter>, rounds: usize) -> Contrast {
+    let ratio = b / a;
     let plain = Contrast::new(ratio - 1.0, None, rounds);
-    let Some((aa, bb)) = variance_of_mean(first).zip(variance_of_mean(second)) else { return Some(plain) };
-    let (ab, degrees) = if by_pairs {
-        (covariance_of_means(first, second), rounds as f64 - 1.0)
-    } else {
-        (0.0, welch_degrees(&[(ratio * ratio * aa, first.len()), (bb, second.len())]))
-    };
+    let Some(Scatter { aa, bb, ab, degrees }) = scatter else { return plain };
     let variance = (bb - 2.0 * ratio * ab + ratio * ratio * aa).max(0.0);
     let t = student_within(CONFIDENCE, degrees);
     // (a² − t²·aa)·ρ² − 2·(ab̄ − t²·ab)·ρ + (b² − t²·bb) ≤ 0
@@ -100,7 +161,7 @@ pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast>
     let linear = a * b - t * t * ab;
     let constant = b * b - t * t * bb;
     if square <= 0.0 {
-        return Some(plain);
+        return plain;
     }
     let root = (linear * linear - square * constant).max(0.0).sqrt();
     let contrast = Contrast::new(b - a, Some(((bb - 2.0 * ab + aa).max(0.0).sqrt(), degrees)), rounds);
@@ -108,18 +169,12 @@ pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast>
         true => ((linear - root) / square, (linear + root) / square),
         false => (ratio, ratio),
     };
-    Some(Contrast { low: Some(low - 1.0), high: Some(high - 1.0), p_value: contrast.p_value, ..plain })
+    Contrast { low: Some(low - 1.0), high: Some(high - 1.0), p_value: contrast.p_value, ..plain }
 }
 
 fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
     let pairs: Vec<(f64, f64)> = first.iter().zip(second).map(|(a, b)| (a.ln(), b.ln())).collect();
-    let logarithm = paired(&pairs)?;
-    Some(Contrast {
-        estimate: logarithm.estimate.exp_m1(),
-        low: logarithm.low.map(f64::exp_m1),
-        high: logarithm.high.map(f64::exp_m1),
-        ..logarithm
-    })
+    Some(paired(&pairs)?.as_change())
 }
 
 /// Adjusts p-values so that calling those at most α leaves the chance of any false call at most α, however they hang
@@ -136,6 +191,16 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
         adjusted[index] = least;
     }
     adjusted
+}
+
+/// The variance of a figure that its interval stands for, and the rounds (or batches of them) behind it; absent without an
+/// interval.
+fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
+    let count = (figure.trials as usize).min(MOST_UNITS);
+    let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)? as f64;
+    // The lower end may have been held at zero.
+    let half = figure.high? - figure.estimate;
+    Some(((half / student_within(CONFIDENCE, degrees)).powi(2), count))
 }
 
 fn variance_of_mean(values: &[f64]) -> Option<f64> {
