@@ -9,6 +9,8 @@ use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::stats::{Statistic, mann_whitney, mean, median, pettitt};
 use crate::analysis::tax::both_ends;
 use crate::analysis::{Case, TaxMetric, Trial};
+use hoptax_load::clock::{MILLISECOND, SECOND};
+use hoptax_load::record::WINDOW_NS;
 
 const CODE: &str = "unsteady";
 /// Change between parts of a trial that shows in the figures.
@@ -34,6 +36,11 @@ const BLOCKS: usize = 20;
 /// Fewer windows than this have no parts.
 const WINDOWS: usize = 10;
 
+/// Windows in a row in which nothing is answered: half a second.
+const STANDSTILL: usize = 5;
+/// Requests that half of the windows answer, at least, so that empty ones are no chance: five in a row have one below e⁻²⁵.
+const USUAL: f64 = 5.0;
+
 /// In words.
 pub(super) fn rule() -> Rule {
     Rule {
@@ -43,11 +50,12 @@ pub(super) fn rule() -> Rule {
             "in {} of a case's trials or more, throughput (closed loop) or the median response time (open loop at a steady \
              rate) changes by more than {} from the first half to the second, or from the first fifth to the second half, in \
              the same direction (rank test, chance below {} in each); or jumps by more than {} within one trial (Pettitt's \
-             test); or direct of a round lies more than {} and {FLOORS} noise floors from the median round",
+             test); or nothing is answered for {} ms and more; or direct of a round lies more than {} and {FLOORS} noise floors from the median round",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),
             percent(JUMP),
+            STANDSTILL as u64 * WINDOW_NS / MILLISECOND,
             percent(ROUND)
         ),
         seen: "Warm-up left in, a processor that got hot, a neighbour that came and went: an average over two states is \
@@ -71,7 +79,39 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let gather = |windows: &Vec<f64>| -> Vec<f64> {
         windows.chunks(windows.len().div_ceil(BLOCKS)).filter_map(median).collect()
     };
-    moving(case, &windows.iter().map(gather).collect::<Vec<_>>()).or_else(|| jumping(case, &windows))
+    standing(case, trials)
+        .or_else(|| moving(case, &windows.iter().map(gather).collect::<Vec<_>>()))
+        .or_else(|| jumping(case, &windows))
+}
+
+/// By ranks a standstill is one value among many; but the requests that wait for its end are the tail of a whole case.
+fn standing(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
+    let seconds = |windows: usize| windows as f64 * WINDOW_NS as f64 / SECOND as f64;
+    let longest = |trial: &Trial<'_>| {
+        let windows = trial.throughput_by_window();
+        let usual = median(&windows)? * seconds(1);
+        let longest = windows.split(|throughput| *throughput > 0.0).map(<[f64]>::len).max()?;
+        (usual >= USUAL && longest >= STANDSTILL).then_some((trial.round(), longest))
+    };
+    let stood: Vec<(u32, usize)> = trials.iter().filter_map(longest).collect();
+    let (round, windows) = stood.iter().copied().max_by_key(|(_, windows)| *windows)?;
+    Some(finding(
+        case,
+        format!(
+            "In round {} nothing was answered for {:.1} s ({} of {} trials stood still): what waited for its end is the tail \
+             of this case.",
+            round + 1,
+            seconds(windows),
+            stood.len(),
+            trials.len()
+        ),
+        [
+            ("standstill_s", seconds(windows)),
+            ("round", f64::from(round + 1)),
+            ("trials_moved", stood.len() as f64),
+            ("trials", trials.len() as f64),
+        ],
+    ))
 }
 
 /// Throughput or median response times of a trial's windows; absent where there are too few.
@@ -260,6 +300,24 @@ mod tests {
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         assert!(findings[0].message.contains("jumped by"), "{}", findings[0].message);
+    }
+
+    #[test]
+    fn raised_by_a_standstill_but_not_where_windows_are_empty_by_nature() {
+        let run =
+            closed(4, |round, window| if round == 1 && (20..30).contains(&window) { 0.0 } else { 100.0 });
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(
+            (&findings[0].evidence["standstill_s"], &findings[0].evidence["round"]),
+            (&1.0.into(), &2.0.into())
+        );
+        let short = |_, window: u64| if (20..24).contains(&window) { 0.0 } else { 100.0 };
+        assert_eq!(raised(&closed(4, short), CODE), []);
+        // All answers at once, every second, or one request now and then.
+        let at_once = closed(4, |_, window| if window % 10 == 0 { 100.0 } else { 0.0 });
+        let now_and_then = closed(4, |_, window| (window % 7 / 6) as f64);
+        assert_eq!((raised(&at_once, CODE), raised(&now_and_then, CODE)), (vec![], vec![]));
     }
 
     #[test]
