@@ -24,7 +24,7 @@ pub mod stamp;
 pub mod target;
 pub mod template;
 mod timeouts;
-mod tls;
+pub mod tls;
 mod trial;
 mod worker;
 

@@ -113,6 +113,9 @@ pub struct TlsSpec {
     pub alpn: Vec<String>,
     /// Versions offered; at least one.
     pub versions: Vec<TlsVersion>,
+    /// Cipher suites offered, by their registered names (`TLS_AES_128_GCM_SHA256`); empty: all.
+    #[serde(default)]
+    pub cipher_suites: Vec<String>,
 }
 
 /// Which server certificates are accepted.

@@ -261,6 +261,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
             resumption: true,
             alpn: Vec::new(),
             versions: vec![version],
+            cipher_suites: Vec::new(),
         }),
         http: HttpVersion::Http11,
         requests_per_connection: None,

@@ -14,6 +14,7 @@ pub use contents::Contents;
 pub use generator::LocalTraffic;
 pub use trial::{Usage, WatchedRoles, load_spec};
 
+use crate::lab::features::Change;
 use crate::lab::verify::Requests;
 use crate::lab::{Driver, Facts, Service, Watched};
 use crate::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
@@ -37,16 +38,18 @@ const HEAVY: u64 = 64 << 10;
 
 /// Sends traffic and watches what it costs.
 pub trait Traffic {
-    /// One request of each target to direct and one through the gateway, before anything is timed.
+    /// One request of each target to direct and one, changed as `change` says, through the gateway, before anything is
+    /// timed; then whatever proves that the gateway's features are on.
     ///
     /// # Errors
-    /// If the gateway answers otherwise than direct does, or either not as a target expects.
+    /// If the gateway answers otherwise than direct does, either not as a target expects, or a feature is not on.
     fn verify(
         &mut self,
         requests: &Requests,
         timeout: Duration,
-        direct: SocketAddr,
+        direct: &[SocketAddr],
         gateway: SocketAddr,
+        change: &Change,
     ) -> Result<(), Failure>;
 
     /// What the loopback carries in messages of this size; `None` where it is not measured.
@@ -319,13 +322,14 @@ impl Flow<'_> {
 
     fn verify(&mut self, mut service: Box<dyn Service>, label: &str) -> Result<Box<dyn Service>, Failure> {
         self.progress.preparing(&format!("{label}: same answer as direct?"));
-        let (direct, via) = (self.upstream.addresses()[0], service.addresses()[0]);
+        let (direct, via) = (self.upstream.addresses(), service.addresses()[0]);
         let requests = Requests {
-            targets: self.run.contents.targets(&self.run.plan.targets, &direct.to_string()),
+            targets: self.run.contents.targets(&self.run.plan.targets, &direct[0].to_string()),
             files: self.run.contents.files.clone(),
             versions: trial::versions(self.run.plan),
         };
-        match self.traffic.verify(&requests, self.run.plan.timeout.total, direct, via) {
+        let change = &service.facts().change;
+        match self.traffic.verify(&requests, self.run.plan.timeout.total, direct, via, change) {
             Ok(()) => Ok(service),
             Err(failure) => {
                 service.stop();
@@ -401,7 +405,8 @@ impl Flow<'_> {
         };
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
         let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
-        let mut trial = self.load(number, slot, label, addresses, watched);
+        let change = service.as_ref().map(|(_, service)| service.facts().change.clone()).unwrap_or_default();
+        let mut trial = self.load(number, slot, label, addresses, &change, watched);
         if let Some((index, mut service)) = service {
             trial::note_observed(&mut trial, &before, &service.observe());
             let death = self.put_back(index, service);
@@ -450,9 +455,11 @@ impl Flow<'_> {
         slot: &Slot,
         label: &str,
         addresses: Vec<SocketAddr>,
+        change: &Change,
         gateway: Option<Watched>,
     ) -> TrialRecord {
-        let spec = load_spec(self.run, slot, addresses);
+        let mut spec = load_spec(self.run, slot, addresses);
+        change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
         let before = self.upstream.ledger();
         let Self { traffic, progress, .. } = self;

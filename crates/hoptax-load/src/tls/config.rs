@@ -39,7 +39,7 @@ impl Client {
                 spec.server_name
             ))
         })?;
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(provider(&spec.cipher_suites)?);
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(&spec.versions)?)
             .map_err(|error| wrong(format!("tls.versions cannot be offered: {error}")))?;
@@ -90,6 +90,31 @@ impl Client {
 
 fn wrong(text: String) -> LoadError {
     LoadError::Spec(text)
+}
+
+/// The cryptography of ring with those cipher suites that are asked for.
+fn provider(suites: &[String]) -> Result<CryptoProvider, LoadError> {
+    let mut provider = ring::default_provider();
+    // rustls's names for those of version 1.3 have a further 3 in front.
+    let name =
+        |suite: &rustls::SupportedCipherSuite| format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
+    let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
+    if let Some(unknown) = suites.iter().find(|asked| !known.contains(asked)) {
+        return Err(wrong(format!("tls.cipher_suites has {unknown:?}; known here: {}", known.join(", "))));
+    }
+    if !suites.is_empty() {
+        provider.cipher_suites.retain(|suite| suites.contains(&name(suite)));
+    }
+    Ok(provider)
+}
+
+/// What rustls needs to connect as `spec` says, for those who ask a question or two beside the generator.
+///
+/// # Errors
+/// [`LoadError::Spec`], with the field that is wrong and how to mend it.
+pub fn client_config(spec: &TlsSpec) -> Result<(Arc<ClientConfig>, ServerName<'static>), LoadError> {
+    let client = Client::new(spec)?;
+    Ok((client.config, client.name))
 }
 
 fn versions(asked: &[TlsVersion]) -> Result<Vec<&'static SupportedProtocolVersion>, LoadError> {

@@ -16,5 +16,6 @@ pub(crate) mod testing;
 mod tests;
 
 pub(crate) use config::Client;
+pub use config::client_config;
 pub(crate) use failure::Failure;
 pub(crate) use session::{Agreed, Buffers, Received, Session};

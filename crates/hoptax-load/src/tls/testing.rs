@@ -117,5 +117,6 @@ pub(crate) fn client(authority: &Authority) -> TlsSpec {
         resumption: true,
         alpn: Vec::new(),
         versions: vec![TlsVersion::Tls12, TlsVersion::Tls13],
+        cipher_suites: Vec::new(),
     }
 }

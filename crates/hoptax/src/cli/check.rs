@@ -192,7 +192,7 @@ impl Outlook {
 impl ContenderOutlook {
     fn of(gateway: &Gateway) -> Self {
         let what = match &gateway.kind {
-            GatewayKind::Pack { pack, workers, features } => {
+            GatewayKind::Pack { pack, workers, features, .. } => {
                 let workers =
                     if *workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
                 let with: String = features.iter().map(|feature| format!(", {feature}")).collect();

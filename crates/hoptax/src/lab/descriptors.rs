@@ -103,7 +103,7 @@ mod tests {
     fn plan(connections: u32) -> Plan {
         let pack = |label: &str, pack: &str, workers| Gateway {
             label: label.into(),
-            kind: GatewayKind::Pack { pack: pack.into(), workers, features: vec![] },
+            kind: GatewayKind::Pack { pack: pack.into(), workers, features: vec![], instances: None },
         };
         let gateways = vec![
             pack("nginx-2", "nginx", 2),

@@ -3,6 +3,7 @@
 //! A [`Driver`] starts services and says how to reach and watch them. The flow of a run (`crate::run`) knows only the
 //! traits of this file; a fake driver stands in for the world in its tests.
 
+use crate::lab::features::Change;
 use crate::plan::Gateway;
 use crate::record::{Counter, Failure, Setting};
 use std::collections::BTreeMap;
@@ -84,6 +85,8 @@ pub struct Facts {
     pub counters: Vec<Counter>,
     /// Digest of each rendered file, by its name.
     pub rendered: BTreeMap<String, String>,
+    /// What requests to it must carry that direct ones need not.
+    pub change: Change,
 }
 
 /// What a service tells of itself at one moment.
@@ -99,6 +102,7 @@ pub mod counters;
 pub mod cpus;
 pub mod descriptors;
 pub mod fake;
+pub mod features;
 pub mod guard;
 pub mod guarded;
 pub mod hop;

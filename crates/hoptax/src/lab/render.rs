@@ -4,9 +4,10 @@
 //! hexadecimal digits, over its text *with stand-ins for what every run chooses anew* (ports, directories): equal
 //! digests are equal configurations, whatever the run.
 
+use super::features::{Credentials, FeatureVariables};
 use super::packs::{Pack, PackError};
-use crate::plan::Profile;
 use crate::plan::units::nearest;
+use crate::plan::{Feature, Profile};
 use crate::record::Setting;
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
@@ -41,8 +42,11 @@ pub struct Variables {
     pub connections: u32,
     /// CPUs that it is pinned to; empty when it is not.
     pub cpus: Vec<u32>,
-    /// Features that the plan switches on.
-    pub features: Vec<String>,
+    /// Features that the plan switches on, each with what is needed to render it; what it has not is none or empty.
+    pub features: FeatureVariables,
+    /// The same features as they were asked for.
+    #[serde(skip)]
+    pub asked: Vec<Feature>,
     /// Descriptors that a process may hold.
     pub descriptors: u64,
     /// Whether it is started as root.
@@ -79,10 +83,27 @@ impl Variables {
             log_dir: "/run-directory/logs".into(),
             connections: 100,
             cpus: Vec::new(),
-            features: Vec::new(),
+            features: FeatureVariables::default(),
+            asked: Vec::new(),
             descriptors: 20_000,
             root: false,
         }
+    }
+
+    /// These, with `features` switched on and credentials that are none.
+    #[must_use]
+    pub fn with_sample_features(self, features: Vec<Feature>) -> Self {
+        let made = Credentials::stand_ins(
+            features
+                .iter()
+                .map(|feature| match feature {
+                    Feature::Consumers { count } => *count as usize,
+                    _ => 1,
+                })
+                .max()
+                .unwrap_or(1),
+        );
+        Self { features: FeatureVariables::new(&features, &made, &self.dir), asked: features, ..self }
     }
 
     /// Stand-ins for what every run chooses anew.
@@ -103,6 +124,11 @@ impl Variables {
             access_log: sample.access_log,
             dir: sample.dir,
             log_dir: sample.log_dir,
+            features: FeatureVariables::new(
+                &self.asked,
+                &Credentials::stand_ins(self.features.consumers.len()),
+                "/run-directory/rendered",
+            ),
             ..self.clone()
         }
     }
@@ -149,6 +175,13 @@ impl Rendered {
             std::fs::write(path, &file.text)?;
         }
         Ok(())
+    }
+
+    /// The same files as they may be kept.
+    #[must_use]
+    pub fn redacted(&self, made: &Credentials) -> Self {
+        let file = |file: &RenderedFile| RenderedFile { text: made.redact(&file.text), ..file.clone() };
+        Self { files: self.files.iter().map(file).collect(), ..self.clone() }
     }
 
     /// Digest of each file by its name.

@@ -6,9 +6,11 @@
 
 mod expected;
 
+use crate::lab::features::Change;
 use crate::record::{Failure, Stage};
-use hoptax_load::spec::{HttpVersion, TargetSpec};
+use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
+use hoptax_load::tls::client_config;
 use hoptax_wire::http1::{ResponseDecoder, Step, fields};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -79,13 +81,23 @@ pub fn verify(
     direct: SocketAddr,
     gateway: SocketAddr,
     requests: &Requests,
+    change: &Change,
     timeout: Duration,
 ) -> Result<(), Failure> {
+    let mut changed = requests.clone();
+    change.apply_to_requests(&mut changed);
     for version in &requests.versions {
-        for target in &requests.targets {
-            let outcome = match target::first_request(target, &requests.files, SEED, *version) {
-                Ok(bytes) => compare(direct, gateway, &Asked { target, bytes }, timeout),
-                Err(error) => Err(Failure {
+        for (target, via) in requests.targets.iter().zip(&changed.targets) {
+            let outcome = match (
+                target::first_request(target, &requests.files, SEED, *version),
+                target::first_request(via, &changed.files, SEED, *version),
+            ) {
+                (Ok(bytes), Ok(changed)) => {
+                    let there = Asked { target, bytes, tls: None };
+                    let here = Asked { target: via, bytes: changed, tls: change.tls.as_ref() };
+                    compare((direct, &there), (gateway, &here), timeout)
+                }
+                (Err(error), _) | (_, Err(error)) => Err(Failure {
                     stage: Stage::Verify,
                     message: format!("it cannot be asked for: {error}"),
                     detail: String::new(),
@@ -110,15 +122,14 @@ fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> Stri
 }
 
 fn compare(
-    direct: SocketAddr,
-    gateway: SocketAddr,
-    asked: &Asked<'_>,
+    direct: (SocketAddr, &Asked<'_>),
+    gateway: (SocketAddr, &Asked<'_>),
     timeout: Duration,
 ) -> Result<(), Failure> {
     let mut attempts_left = ATTEMPTS;
     loop {
         attempts_left -= 1;
-        let compared = once(direct, gateway, asked, timeout);
+        let compared = once(direct, gateway, timeout);
         if compared.is_ok() || attempts_left == 0 {
             return compared;
         }
@@ -126,17 +137,16 @@ fn compare(
 }
 
 fn once(
-    direct: SocketAddr,
-    gateway: SocketAddr,
-    asked: &Asked<'_>,
+    (direct, direct_asked): (SocketAddr, &Asked<'_>),
+    (gateway, asked): (SocketAddr, &Asked<'_>),
     timeout: Duration,
 ) -> Result<(), Failure> {
     let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
-    let there = match asked.of(direct, timeout) {
+    let there = match direct_asked.of(direct, timeout) {
         Ok(answer) => answer,
         Err(error) => return fail(format!("direct could not be asked: {error:#}"), String::new()),
     };
-    if let Some(what) = expected::unmet(&asked.target.checks, &there) {
+    if let Some(what) = expected::unmet(&direct_asked.target.checks, &there) {
         return fail(format!("direct itself does not answer as `expect` says: {what}"), both(&there, None));
     }
     let here = match asked.of(gateway, timeout) {
@@ -152,10 +162,16 @@ fn once(
     }
 }
 
+/// What a request is written to and its answer read from.
+trait Stream: std::io::Read + std::io::Write {}
+
+impl<T: std::io::Read + std::io::Write> Stream for T {}
+
 /// A request of a target, its templates expanded.
 struct Asked<'a> {
     target: &'a TargetSpec,
     bytes: Vec<u8>,
+    tls: Option<&'a TlsSpec>,
 }
 
 impl Asked<'_> {
@@ -167,11 +183,20 @@ impl Asked<'_> {
             anyhow::ensure!(!left.is_zero(), "no whole answer within {timeout:?}");
             Ok(left)
         };
-        let mut stream = TcpStream::connect_timeout(&address, left()?)?;
-        stream.set_write_timeout(Some(left()?))?;
+        let plain = TcpStream::connect_timeout(&address, left()?)?;
+        plain.set_write_timeout(Some(left()?))?;
+        plain.set_read_timeout(Some(left()?))?;
+        let mut stream: Box<dyn Stream> = match self.tls {
+            None => Box::new(plain.try_clone()?),
+            Some(spec) => {
+                let (config, name) = client_config(spec)?;
+                let session = rustls::ClientConnection::new(config, name)?;
+                Box::new(rustls::StreamOwned::new(session, plain.try_clone()?))
+            }
+        };
         stream.write_all(&self.bytes)?;
         read_answer(self.target.method == "HEAD", |piece| {
-            stream.set_read_timeout(Some(left()?))?;
+            plain.set_read_timeout(Some(left()?))?;
             match stream.read(piece) {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     anyhow::bail!("no whole answer within {timeout:?}")
@@ -188,7 +213,7 @@ impl Asked<'_> {
 /// If there is no connection, no whole answer within `timeout`, or what comes is not HTTP/1.x.
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
     let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-    Asked { target, bytes }.of(address, timeout)
+    Asked { target, bytes, tls: None }.of(address, timeout)
 }
 
 /// Puts an answer together from what `read` fills in.

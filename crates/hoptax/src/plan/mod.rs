@@ -6,6 +6,7 @@
 mod budget;
 pub(crate) mod de;
 pub(crate) mod error;
+mod feature;
 mod hop_delay;
 mod load_point;
 mod meaning;
@@ -19,6 +20,7 @@ pub mod units;
 
 pub use budget::{Budget, LoadSelector, Metric};
 pub use error::{PlanError, PlanErrors};
+pub use feature::{Ask, Feature, JwtAlgorithm, LIMIT_THAT_NEVER_BITES, MOST_CONSUMERS, MOST_ROUTES};
 pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
 pub use load_point::{LoadPoint, Search};
 pub use objective::{Figure, Objective, REACHED, Term};
@@ -42,6 +44,8 @@ pub struct PackInfo {
     pub name: String,
     /// Features it can switch on.
     pub features: Vec<String>,
+    /// Features that it lacks and says why.
+    pub unsupported: BTreeMap<String, String>,
 }
 
 /// A whole plan, with every default filled in and every sweep expanded.
@@ -239,6 +243,16 @@ pub struct Gateway {
     pub kind: GatewayKind,
 }
 
+impl Gateway {
+    /// Features switched on.
+    pub fn features(&self) -> &[Feature] {
+        match &self.kind {
+            GatewayKind::Pack { features, .. } => features,
+            _ => &[],
+        }
+    }
+}
+
 /// How a gateway comes to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -249,8 +263,12 @@ pub enum GatewayKind {
         pack: String,
         /// Worker threads or processes.
         workers: u32,
-        /// Features switched on.
-        features: Vec<String>,
+        /// Features switched on, each once.
+        #[serde(default)]
+        features: Vec<Feature>,
+        /// Instances of the upstream that it passes requests on to; all when absent.
+        #[serde(default)]
+        instances: Option<u32>,
     },
     /// A built-in reference proxy.
     Hop(HopKind),

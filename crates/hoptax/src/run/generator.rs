@@ -3,6 +3,7 @@
 use super::trial::{Usage, WatchedRoles};
 use super::{Loaded, Traffic};
 use crate::lab::Watched;
+use crate::lab::features::Change;
 use crate::lab::verify::{self, Requests};
 use crate::probe::bandwidth::{self, Asked, LARGEST};
 use crate::probe::{NetworkCounters, Sampler, Seen, Timeline, network};
@@ -61,10 +62,11 @@ impl Traffic for LocalTraffic {
         &mut self,
         requests: &Requests,
         timeout: Duration,
-        direct: SocketAddr,
+        direct: &[SocketAddr],
         gateway: SocketAddr,
+        change: &Change,
     ) -> Result<(), Failure> {
-        verify::verify(direct, gateway, requests, timeout)
+        verify::verify(direct[0], gateway, requests, change, timeout)
     }
 
     fn link(&mut self, message_bytes: u64) -> Option<Link> {

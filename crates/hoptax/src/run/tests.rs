@@ -43,8 +43,9 @@ impl Traffic for FakeTraffic {
         &mut self,
         _: &Requests,
         _: Duration,
-        _: SocketAddr,
+        _: &[SocketAddr],
         gateway: SocketAddr,
+        _: &Change,
     ) -> Result<(), Failure> {
         self.log.borrow_mut().push(format!("verify {}", gateway.port()));
         match self.answers_wrong {

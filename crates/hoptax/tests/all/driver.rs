@@ -83,7 +83,10 @@ fn hops_answer_as_direct_does() {
         let service = driver.start_gateway(gateway, upstream.0.addresses());
         let service = Running(service.unwrap_or_else(|failure| panic!("{}: {failure:#?}", gateway.label)));
         let (direct, hop) = (upstream.0.addresses()[0], service.0.addresses()[0]);
-        assert_eq!(verify::verify(direct, hop, &request().into(), Duration::from_secs(20)), Ok(()));
+        assert_eq!(
+            verify::verify(direct, hop, &request().into(), &Default::default(), Duration::from_secs(20)),
+            Ok(())
+        );
         assert_eq!(service.0.facts().version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
         assert_eq!(service.0.ledger().map(drop), None, "a gateway keeps none");
     }
@@ -95,7 +98,7 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
         if crate::world::is_missing(pack) {
             continue;
         }
-        let kind = GatewayKind::Pack { pack: pack.into(), workers: 1, features: vec![] };
+        let kind = GatewayKind::Pack { pack: pack.into(), workers: 1, features: vec![], instances: None };
         let mut plan = running_plan(vec![Gateway { label: pack.into(), kind }]);
         upstream_of(&mut plan).body = Body::Size(100_000);
         let run = tempfile::tempdir().expect("a directory");
@@ -105,9 +108,19 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
         let gateway = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
         let gateway = Running(gateway.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
         let (direct, via) = (upstream.0.addresses()[0], gateway.0.addresses()[0]);
-        assert_eq!(verify::verify(direct, via, &request().into(), Duration::from_secs(20)), Ok(()), "{pack}");
+        assert_eq!(
+            verify::verify(direct, via, &request().into(), &Default::default(), Duration::from_secs(20)),
+            Ok(()),
+            "{pack}"
+        );
         let other = http_upstream("something else");
-        let failure = verify::verify(other.address, via, &request().into(), Duration::from_secs(20));
+        let failure = verify::verify(
+            other.address,
+            via,
+            &request().into(),
+            &Default::default(),
+            Duration::from_secs(20),
+        );
         assert_eq!(failure.expect_err("another answer").stage, Stage::Verify, "{pack}");
     }
 }

@@ -64,7 +64,12 @@ fn the_guides_pack_starts_and_answers_in_both_profiles() {
     let directory = followed();
     for (profile, access_log) in [(Profile::Stock, AccessLog::Off), (Profile::Equalised, AccessLog::File)] {
         let packs = PackSet::load(Some(&directory.path().join("my-packs"))).expect("nothing wrong");
-        let kind = GatewayKind::Pack { pack: "nginx-buffered".into(), workers: 1, features: vec![] };
+        let kind = GatewayKind::Pack {
+            pack: "nginx-buffered".into(),
+            workers: 1,
+            features: vec![],
+            instances: None,
+        };
         let mut plan = running_plan(vec![Gateway { label: "guide".into(), kind }]);
         (plan.profile, plan.access_log) = (profile, access_log);
         let run = tempfile::tempdir().expect("a directory");

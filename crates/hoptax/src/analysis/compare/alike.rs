@@ -176,7 +176,9 @@ fn contender<'a>(run: &'a RunRecord, label: &str) -> Option<&'a Contender> {
 fn features(run: &RunRecord, label: &str) -> String {
     let gateway = run.plan.gateways.iter().find(|gateway| gateway.label == label);
     match gateway.map(|gateway| &gateway.kind) {
-        Some(GatewayKind::Pack { features, .. }) if !features.is_empty() => features.join(", "),
+        Some(GatewayKind::Pack { features, .. }) if !features.is_empty() => {
+            features.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        }
         _ => "none".into(),
     }
 }

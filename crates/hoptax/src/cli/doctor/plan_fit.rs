@@ -263,7 +263,8 @@ mod tests {
                         start: [\"{{ binary }}\"]\nready: { path: / }\naccess_log: file\n";
         std::fs::write(folder.join("gateway.yaml"), manifest).expect("written");
         let packs = PackSet::load(Some(scratch.path())).expect("the pack is right");
-        let kind = GatewayKind::Pack { pack: "nowhere".into(), workers: 1, features: vec![] };
+        let kind =
+            GatewayKind::Pack { pack: "nowhere".into(), workers: 1, features: vec![], instances: None };
         let plan = fake::plan(vec![Gateway { label: "nowhere".into(), kind }], 50);
         let told = installed(&plan, &packs);
         assert_eq!((told.status, &*told.seen), (FitnessStatus::Bad, "nowhere not installed"));

@@ -5,9 +5,10 @@ use super::{Pack, PackError, RESERVED, list};
 use crate::lab::counters;
 use crate::lab::guard::StopSignal;
 use crate::lab::render::{self, ACCESS_LOG, Variables, stays_below};
-use crate::plan::Profile;
 use crate::plan::de::from_node;
 use crate::plan::error::Sources;
+use crate::plan::units::nearest;
+use crate::plan::{Feature, Profile};
 use crate::plan::{node, units};
 
 /// Reads `gateway.yaml`, as plans are read: every mistake with its line, column and a caret.
@@ -35,18 +36,40 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_start(pack)?;
     check_unsupported(pack)?;
     check_counters(pack)?;
+    let offered = check_features(pack)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
-            let mut variables = Variables::sample(profile, access_log);
-            variables.features.clone_from(&pack.manifest().features);
-            let rendered = render::render(pack, &variables)?;
-            if rendered.start.is_empty() {
-                return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
+            let bare = std::iter::once(Vec::new());
+            for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
+                let variables = Variables::sample(profile, access_log.clone()).with_sample_features(features);
+                let rendered = render::render(pack, &variables)?;
+                if rendered.start.is_empty() {
+                    return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Each feature that the pack offers, with what it brings, as it is rendered to look at the pack.
+fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
+    let feature = |name: &String| match Feature::plausible(name) {
+        Some(Feature::Mtls) => Ok(vec![Feature::Tls, Feature::Mtls]),
+        // A few show as much as a thousand do.
+        Some(Feature::Consumers { .. }) => Ok(vec![Feature::KeyAuth, Feature::Consumers { count: 2 }]),
+        Some(Feature::Routes { ask, .. }) => Ok(vec![Feature::Routes { count: 3, ask }]),
+        Some(feature) => Ok(vec![feature]),
+        None => {
+            let help = match nearest(name, Feature::NAMES) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("features are {}", list(&Feature::NAMES)),
+            };
+            Err(pack.refuse(name, format!("there is no feature `{name}`"), Some(help)))
+        }
+    };
+    pack.manifest().features.iter().map(feature).collect()
 }
 
 fn check_name(pack: &Pack) -> Result<(), PackError> {

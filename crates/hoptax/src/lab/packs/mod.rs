@@ -164,8 +164,11 @@ impl PackSet {
 
     /// What a plan's parser needs to know: each pack's name and features.
     pub fn infos(&self) -> Vec<PackInfo> {
-        let info =
-            |pack: &Pack| PackInfo { name: pack.name().to_owned(), features: pack.manifest.features.clone() };
+        let info = |pack: &Pack| PackInfo {
+            name: pack.name().to_owned(),
+            features: pack.manifest.features.clone(),
+            unsupported: pack.manifest.unsupported.clone(),
+        };
         self.iter().map(info).collect()
     }
 }

@@ -3,6 +3,7 @@
 use super::service::{Started, how};
 use super::{ProcessDriver, failed_to_start};
 use crate::lab::counters::Counters;
+use crate::lab::features::{self, Change, FeatureVariables};
 use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
 use crate::lab::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
@@ -11,7 +12,7 @@ use crate::lab::ports::{Ports, local};
 use crate::lab::readiness::{self, NotReady, Probe};
 use crate::lab::render::{self, ACCESS_LOG, Rendered, UpstreamAddress, Variables};
 use crate::lab::{Facts, Service, logs};
-use crate::plan::{AccessLog, Gateway, GatewayKind, Profile, Upstream, units};
+use crate::plan::{AccessLog, Feature, Gateway, GatewayKind, Profile, Upstream, units};
 use crate::record::{Counter, Failure, Stage};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,10 +29,12 @@ struct Attempt<'a> {
     label: &'a str,
     binary: PathBuf,
     workers: u32,
-    features: &'a [String],
+    features: &'a [Feature],
     upstreams: &'a [SocketAddr],
-    /// `rendered/<label>`: configuration and working directory.
+    /// Configuration and working directory: [`Self::shown`], or a private one where it holds secrets.
     directory: PathBuf,
+    /// `rendered/<label>`: the configuration as it may be kept.
+    shown: PathBuf,
     log_directory: PathBuf,
 }
 
@@ -42,7 +45,7 @@ impl ProcessDriver {
         label: &str,
         pack: &str,
         workers: u32,
-        features: &[String],
+        features: &[Feature],
         upstreams: &[SocketAddr],
     ) -> Result<Box<dyn Service>, Failure> {
         let pack = self.packs.get(pack).ok_or_else(|| Failure {
@@ -73,7 +76,7 @@ impl ProcessDriver {
     /// # Panics
     /// If `gateway` is not started from a pack.
     pub fn preview(&self, gateway: &Gateway) -> Result<Rendered, PackError> {
-        let GatewayKind::Pack { pack, workers, features } = &gateway.kind else {
+        let GatewayKind::Pack { pack, workers, features, instances } = &gateway.kind else {
             panic!("`{}` is not started from a pack", gateway.label)
         };
         let pack = self.packs.get(pack).ok_or_else(|| PackError {
@@ -83,13 +86,14 @@ impl ProcessDriver {
             help: None,
         })?;
         let binary = binary::find(pack).unwrap_or_else(|| pack.manifest().binary.clone().into());
-        let instances = match &self.upstream {
+        let there = match &self.upstream {
             Upstream::BuiltIn(upstream) => upstream.instances,
             Upstream::Running { .. } => 1,
         };
+        let there = instances.unwrap_or(there).min(there);
         let sample = Variables::sample(self.profile, None);
         let upstreams: Vec<_> =
-            (0..).map(|index| local(sample.admin_port + 1 + index)).take(instances as usize).collect();
+            (0..).map(|index| local(sample.admin_port + 1 + index)).take(there as usize).collect();
         let attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, binary);
         render::render(pack, &attempt.variables(sample.port, sample.admin_port))
     }
@@ -99,7 +103,7 @@ impl ProcessDriver {
         label: &'a str,
         pack: &'a Pack,
         workers: u32,
-        features: &'a [String],
+        features: &'a [Feature],
         upstreams: &'a [SocketAddr],
         binary: PathBuf,
     ) -> Attempt<'a> {
@@ -111,16 +115,20 @@ impl ProcessDriver {
             workers,
             features,
             upstreams,
-            directory: self.run_directory.join("rendered").join(label),
+            directory: match features::needs_credentials(features) {
+                true => self.private_directory.join(label),
+                false => self.run_directory.join("rendered").join(label),
+            },
+            shown: self.run_directory.join("rendered").join(label),
             log_directory: self.log_directory(label),
         }
     }
 
-    fn refuse_unsupported(&self, pack: &Pack, workers: u32, features: &[String]) -> Result<(), Failure> {
+    fn refuse_unsupported(&self, pack: &Pack, workers: u32, features: &[Feature]) -> Result<(), Failure> {
         let manifest = pack.manifest();
         let several = (workers != 1 && self.profile == Profile::Equalised).then_some("workers");
         let log = (self.access_log == AccessLog::File).then_some("access_log");
-        let asked = features.iter().map(String::as_str).chain(several).chain(log);
+        let asked = features.iter().map(|feature| feature.name()).chain(several).chain(log);
         for what in asked {
             if let Some(reason) = manifest.unsupported.get(what) {
                 let message = format!("{} does not support `{what}`: {reason}", pack.name());
@@ -155,8 +163,8 @@ impl Attempt<'_> {
         let rendered =
             render::render(self.pack, &self.variables(port, admin_port)).map_err(|e| self.fail(e))?;
         let version = binary::version(self.pack, &self.binary).map_err(|error| self.fail(error))?;
-        rendered.write(&self.directory).map_err(|error| {
-            self.fail(format!("cannot write its configuration to {}: {error}", self.directory.display()))
+        self.write(&rendered).map_err(|(place, error)| {
+            self.fail(format!("cannot write its configuration to {}: {error}", place.display()))
         })?;
         let launch = self.launch(&rendered);
         drop(ports);
@@ -179,6 +187,18 @@ impl Attempt<'_> {
         })
     }
 
+    /// Writes the configuration where the gateway reads it, and where it is kept.
+    fn write(&self, rendered: &Rendered) -> Result<(), (&Path, std::io::Error)> {
+        rendered.write(&self.directory).map_err(|error| (self.directory.as_path(), error))?;
+        if self.directory != self.shown {
+            let made = &self.driver.credentials;
+            features::write_files(self.features, made, &self.directory)
+                .map_err(|error| (self.directory.as_path(), error))?;
+            rendered.redacted(made).write(&self.shown).map_err(|error| (self.shown.as_path(), error))?;
+        }
+        Ok(())
+    }
+
     fn facts(&self, version: Option<String>, rendered: &Rendered) -> Facts {
         // In the stock profile the gateway decides for itself.
         let workers = (self.driver.profile == Profile::Equalised).then_some(self.workers);
@@ -194,14 +214,13 @@ impl Attempt<'_> {
             settings: rendered.settings.clone(),
             counters: self.pack.manifest().counters.iter().map(counter).collect(),
             rendered: rendered.digests(),
+            change: Change::new(self.features, &self.driver.credentials),
         }
     }
 
     fn access_log(&self) -> Option<PathBuf> {
-        match self.driver.access_log {
-            AccessLog::File => Some(self.log_directory.join(ACCESS_LOG)),
-            AccessLog::Off => None,
-        }
+        let asked = self.driver.access_log == AccessLog::File || self.features.contains(&Feature::AccessLog);
+        asked.then(|| self.log_directory.join(ACCESS_LOG))
     }
 
     fn variables(&self, port: u16, admin_port: u16) -> Variables {
@@ -220,7 +239,8 @@ impl Attempt<'_> {
             log_dir: text(&self.log_directory),
             connections: self.driver.connections,
             cpus: self.driver.cpus.gateway.clone(),
-            features: self.features.to_vec(),
+            features: FeatureVariables::new(self.features, &self.driver.credentials, &text(&self.directory)),
+            asked: self.features.to_vec(),
             descriptors: crate::lab::descriptors::limit(),
             root: rustix::process::geteuid().is_root(),
         }
@@ -287,10 +307,11 @@ impl Attempt<'_> {
     /// A failure that quotes the last log lines and names the rendered files.
     fn fail(&self, message: impl std::fmt::Display) -> Failure {
         let mut failure = failed_to_start(message, &self.log_directory);
-        if self.directory.exists() {
-            failure.message += &format!(". Its rendered configuration is in {}", self.directory.display());
+        if self.shown.exists() {
+            failure.message += &format!(". Its rendered configuration is in {}", self.shown.display());
         }
-        failure
+        let made = &self.driver.credentials;
+        Failure { message: made.redact(&failure.message), detail: made.redact(&failure.detail), ..failure }
     }
 }
 

@@ -1,8 +1,11 @@
 //! Driver `process`: everything runs on this machine, each service under a guard of its own.
 
+use super::features::Credentials;
 use super::packs::PackSet;
 use super::{Driver, Service, cpus, logs};
-use crate::plan::{AccessLog, CpuSets, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream};
+use crate::plan::{
+    AccessLog, CpuSets, Feature, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream,
+};
 use crate::record::{Failure, Stage};
 use anyhow::Context as _;
 use std::fmt::Display;
@@ -35,6 +38,12 @@ pub struct ProcessDriver {
     connections: u32,
     seed: Option<u64>,
     interrupted: Arc<AtomicBool>,
+    /// Keys, tokens and certificates of this run.
+    credentials: Credentials,
+    /// Where gateways that are given any have their directories; gone with the driver.
+    private_directory: PathBuf,
+    /// Where the upstream answers over TLS; as many as it has instances where a gateway wants that, else none.
+    tls_upstreams: Vec<SocketAddr>,
 }
 
 impl ProcessDriver {
@@ -43,6 +52,7 @@ impl ProcessDriver {
     /// # Errors
     /// If the kernel does not tell which CPUs may be used, or where this program is.
     pub fn new(plan: &Plan, packs: PackSet, run_directory: &Path) -> anyhow::Result<Self> {
+        let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
         let allowed = cpus::allowed().context("reading which CPUs may be used")?;
         Ok(Self {
             exe: std::env::current_exe().context("finding the hoptax binary")?,
@@ -57,19 +67,24 @@ impl ProcessDriver {
             connections: plan.load.iter().map(|point| point.connections).max().unwrap_or(1),
             seed: plan.seed,
             interrupted: Arc::default(),
+            credentials: Credentials::make(&all).context("making keys and certificates")?,
+            private_directory: private_directory()?,
+            tls_upstreams: Vec::new(),
         })
     }
 
     /// The same driver with another `hoptax` binary than the running one.
     #[must_use]
-    pub fn with_exe(self, exe: &Path) -> Self {
-        Self { exe: exe.to_owned(), ..self }
+    pub fn with_exe(mut self, exe: &Path) -> Self {
+        exe.clone_into(&mut self.exe);
+        self
     }
 
     /// The same driver, which gives up waiting for a gateway to become ready once `interrupted` is set.
     #[must_use]
-    pub fn with_interrupt(self, interrupted: Arc<AtomicBool>) -> Self {
-        Self { interrupted, ..self }
+    pub fn with_interrupt(mut self, interrupted: Arc<AtomicBool>) -> Self {
+        self.interrupted = interrupted;
+        self
     }
 
     /// CPUs of each role; the generator's are for whoever starts it.
@@ -79,6 +94,13 @@ impl ProcessDriver {
 
     fn log_directory(&self, label: &str) -> PathBuf {
         self.run_directory.join("logs").join(label)
+    }
+}
+
+impl Drop for ProcessDriver {
+    fn drop(&mut self) {
+        // Mostly it was never made.
+        let _ = std::fs::remove_dir_all(&self.private_directory);
     }
 }
 
@@ -96,8 +118,11 @@ impl Driver for ProcessDriver {
         upstreams: &[SocketAddr],
     ) -> Result<Box<dyn Service>, Failure> {
         match &gateway.kind {
-            GatewayKind::Pack { pack, workers, features } => {
-                self.start_pack(&gateway.label, pack, *workers, features, upstreams)
+            GatewayKind::Pack { pack, workers, features, instances } => {
+                let secure = features.contains(&Feature::UpstreamTls);
+                let upstreams = if secure { self.tls_upstreams.as_slice() } else { upstreams };
+                let used = instances.map_or(upstreams.len(), |count| (count as usize).min(upstreams.len()));
+                self.start_pack(&gateway.label, pack, *workers, features, &upstreams[..used])
             }
             GatewayKind::Hop(kind) => self.start_hop(&gateway.label, *kind, None, upstreams),
             GatewayKind::DelayingHop(delay) => {
@@ -106,6 +131,14 @@ impl Driver for ProcessDriver {
             GatewayKind::External { url, pid } => external::attach(url, *pid, &self.target_path),
         }
     }
+}
+
+/// A name for a directory that only its owner may read; it is made when something is written there.
+fn private_directory() -> anyhow::Result<PathBuf> {
+    let drawn =
+        hoptax_load::random::Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id()))
+            .next_u64();
+    Ok(std::env::temp_dir().join(format!("hoptax-{drawn:016x}")))
 }
 
 /// A path of the plan that can be asked for as it stands. Any answer says that somebody is there, so where all paths are

@@ -30,7 +30,7 @@ const DIRECT: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\ncontent-length: 5\r\n\r\nhello";
 
 fn against_direct(answer: &str) -> Result<(), Failure> {
-    verify(serve(&[DIRECT]), serve(&[answer]), &requests(vec![get()]), TIMEOUT)
+    verify(serve(&[DIRECT]), serve(&[answer]), &requests(vec![get()]), &Change::default(), TIMEOUT)
 }
 
 #[test]
@@ -41,7 +41,11 @@ fn what_a_hop_may_change_is_not_a_difference() {
     let stamped = |text: &str| DIRECT.replace("x-own", &format!("hoptax-stamp: {text}\r\nx-own"));
     let (direct, via) = (serve(&[&stamped("1 2")]), serve(&[&stamped("3 4"), DIRECT]));
     for said in ["other stamps", "none"] {
-        assert_eq!(verify(direct, via, &requests(vec![get()]), TIMEOUT), Ok(()), "{said}");
+        assert_eq!(
+            verify(direct, via, &requests(vec![get()]), &Change::default(), TIMEOUT),
+            Ok(()),
+            "{said}"
+        );
     }
     let until_close = "HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\nx-own: 1\r\n\r\nhello";
     assert_eq!(against_direct(until_close), Ok(()));
@@ -95,14 +99,24 @@ fn silence_is_bounded() {
 #[test]
 fn an_upstream_that_sometimes_fails_is_given_further_chances() {
     let failing = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n";
-    assert_eq!(verify(serve(&[DIRECT]), serve(&[failing, DIRECT]), &requests(vec![get()]), TIMEOUT), Ok(()));
+    assert_eq!(
+        verify(
+            serve(&[DIRECT]),
+            serve(&[failing, DIRECT]),
+            &requests(vec![get()]),
+            &Change::default(),
+            TIMEOUT
+        ),
+        Ok(())
+    );
 }
 
 #[test]
 fn what_a_target_expects_is_held_against_both() {
     let expecting = |checks: Vec<Check>| requests(vec![TargetSpec { checks, ..get() }]);
-    let against =
-        |answer: &str, checks| verify(serve(&[DIRECT]), serve(&[answer]), &expecting(checks), TIMEOUT);
+    let against = |answer: &str, checks| {
+        verify(serve(&[DIRECT]), serve(&[answer]), &expecting(checks), &Change::default(), TIMEOUT)
+    };
     let length = Check::BodyLength { least: 5, most: 5 };
     assert_eq!(against(DIRECT, vec![Check::Status(vec![(200, 200)]), length]), Ok(()));
     let failure = against(DIRECT, vec![Check::BodyContains("bye".into())]).expect_err("not even direct");
@@ -113,8 +127,13 @@ fn what_a_target_expects_is_held_against_both() {
     // `server` is a hop's to change, so it is no difference; but it was asked for.
     let named = |name: &str| DIRECT.replace("x-own", &format!("server: {name}\r\nx-own"));
     let check = Check::Header { name: "Server".into(), value: Some("origin".into()) };
-    let failure =
-        verify(serve(&[&named("origin")]), serve(&[&named("proxy")]), &expecting(vec![check]), TIMEOUT);
+    let failure = verify(
+        serve(&[&named("origin")]),
+        serve(&[&named("proxy")]),
+        &expecting(vec![check]),
+        &Change::default(),
+        TIMEOUT,
+    );
     let told = "it does not answer as `expect` says: header `Server` is `proxy` instead of `origin`";
     assert_eq!(failure.expect_err("another server").message, told);
 }
@@ -150,7 +169,7 @@ fn every_target_of_a_mix_is_verified_with_its_templates_expanded() {
     };
     let files = BTreeMap::from([("ids.txt".to_owned(), "seven\n".to_owned())]);
     let both = Requests { files, ..requests(vec![plain, made]) };
-    assert_eq!(verify(direct, gateway, &both, TIMEOUT), Ok(()));
+    assert_eq!(verify(direct, gateway, &both, &Change::default(), TIMEOUT), Ok(()));
     let (there, here) = (at_direct.join().expect("no panic"), at_gateway.join().expect("no panic"));
     assert_eq!(there, here, "both sides are asked the same");
     assert!(there[0].starts_with("GET / "), "{}", there[0]);
@@ -162,7 +181,8 @@ fn every_target_of_a_mix_is_verified_with_its_templates_expanded() {
 fn of_a_mix_the_target_is_named() {
     let failing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
     let mix = requests(vec![TargetSpec { name: "first".into(), ..get() }, get()]);
-    let failure = verify(serve(&[DIRECT]), serve(&[failing]), &mix, TIMEOUT).expect_err("they differ");
+    let failure = verify(serve(&[DIRECT]), serve(&[failing]), &mix, &Change::default(), TIMEOUT)
+        .expect_err("they differ");
     assert_eq!(failure.message, "target first: it answers otherwise than direct: status 404 instead of 200");
 }
 
@@ -186,9 +206,9 @@ fn each_version_of_http_is_asked_and_named_where_it_is_the_old_one() {
     };
     let asked = |versions| Requests { versions, ..requests(vec![get()]) };
     let (new, old) = (HttpVersion::Http11, HttpVersion::Http10);
-    assert_eq!(verify(serve(&[DIRECT]), picky(), &asked(vec![new]), TIMEOUT), Ok(()));
-    let failure =
-        verify(serve(&[DIRECT]), picky(), &asked(vec![new, old]), TIMEOUT).expect_err("they differ");
+    assert_eq!(verify(serve(&[DIRECT]), picky(), &asked(vec![new]), &Change::default(), TIMEOUT), Ok(()));
+    let failure = verify(serve(&[DIRECT]), picky(), &asked(vec![new, old]), &Change::default(), TIMEOUT)
+        .expect_err("they differ");
     let told = "over HTTP/1.0: it answers otherwise than direct: status 426 instead of 200";
     assert_eq!(failure.message, told);
 }

@@ -1,11 +1,10 @@
 //! The gateways.
 
 use super::upstream::origin;
-use super::{Reader, hop_delay};
-use crate::plan::de::one_of;
+use super::{Reader, features, hop_delay};
 use crate::plan::raw::{Placed, RawGateway, Short};
 use crate::plan::units::nearest;
-use crate::plan::{Gateway, GatewayKind, HopKind, PackInfo};
+use crate::plan::{Gateway, GatewayKind, HopKind, PackInfo, Upstream};
 use crate::record::DIRECT;
 
 /// Name of a gateway that already runs.
@@ -14,7 +13,11 @@ const EXTERNAL: &str = "external";
 /// More than any gateway profits from.
 const MOST_WORKERS: u32 = 1024;
 
-pub(super) fn read(reader: &mut Reader<'_>, typed: Vec<Placed<Short<RawGateway>>>) -> Vec<Gateway> {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    typed: Vec<Placed<Short<RawGateway>>>,
+    upstream: &Upstream,
+) -> Vec<Gateway> {
     let mut gateways: Vec<Gateway> = Vec::new();
     for Placed { place, value } in typed {
         let typed = match value {
@@ -30,9 +33,25 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: Vec<Placed<Short<RawGateway>>
             },
         };
         let label = label(reader, &typed, &gateways);
-        let kind = kind(reader, &typed);
+        let kind = kind(reader, &typed, upstream);
         let kind = hop_delay::read(reader, &typed, kind);
-        gateways.push(Gateway { label, kind });
+        let gateway = Gateway { label, kind };
+        let matrix = typed.features.as_ref().and_then(features::matrix);
+        match matrix {
+            None => gateways.push(gateway),
+            Some(which) => {
+                let (place, matrix) =
+                    (typed.name.place, features::expand(reader, &typed, &gateway, which, upstream));
+                for one in matrix {
+                    if gateways.iter().any(|earlier| earlier.label == one.label) && one.label != gateway.label
+                    {
+                        let message = format!("two gateways are labelled `{}`", one.label);
+                        reader.fault(place, message, "give this one a `label` of its own");
+                    }
+                    gateways.push(one);
+                }
+            }
+        }
     }
     gateways
 }
@@ -61,7 +80,7 @@ fn label(reader: &mut Reader<'_>, typed: &RawGateway, earlier: &[Gateway]) -> St
     label.value.clone()
 }
 
-fn kind(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
+fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
     let name = &typed.name;
     if name.value == EXTERNAL {
         return external(reader, typed);
@@ -76,7 +95,7 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
     match name.value.as_str() {
         "hop-l4" => hop(reader, typed, HopKind::L4),
         "hop-l7" => hop(reader, typed, HopKind::L7),
-        _ => pack(reader, typed),
+        _ => pack(reader, typed, upstream),
     }
 }
 
@@ -85,8 +104,8 @@ fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKin
     if let Some(workers) = typed.workers.as_ref().filter(|workers| workers.value != 1) {
         reader.fault(workers.place, format!("`{name}` always has one worker"), "leave out `workers`");
     }
-    if let Some(feature) = typed.features.iter().flatten().next() {
-        reader.fault(feature.place, format!("`{name}` has no features"), "leave out `features`");
+    if let Some(place) = features::first_place(typed) {
+        reader.fault(place, format!("`{name}` has no features"), "leave out `features`");
     }
     GatewayKind::Hop(kind)
 }
@@ -99,9 +118,9 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
             "leave out `workers`",
         );
     }
-    if let Some(feature) = typed.features.iter().flatten().next() {
+    if let Some(place) = features::first_place(typed) {
         reader.fault(
-            feature.place,
+            place,
             "hoptax does not start this gateway and cannot switch on features",
             "leave out `features`",
         );
@@ -123,7 +142,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
     GatewayKind::External { url, pid: typed.pid.as_ref().map(|pid| pid.value) }
 }
 
-fn pack(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
+fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
     let name = &typed.name;
     let known = reader.context.known.iter().find(|pack| pack.name == name.value).cloned();
     if known.is_none() && name.value != DIRECT {
@@ -131,17 +150,13 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
         reader.fault(name.place, format!("unknown gateway `{}`", name.value), help);
     }
     let workers = reader.count(typed.workers.as_ref(), "workers", 1, MOST_WORKERS);
-    let mut features: Vec<String> = Vec::new();
-    for feature in typed.features.iter().flatten() {
-        if let Some(pack) = &known {
-            check_feature(reader, pack, feature);
-        }
-        if features.contains(&feature.value) {
-            reader.fault(feature.place, format!("`{}` stands twice", feature.value), "keep one");
-        }
-        features.push(feature.value.clone());
+    let features = features::read(reader, typed, known.as_ref(), upstream);
+    GatewayKind::Pack {
+        pack: name.value.clone(),
+        workers,
+        instances: features::instances(&features),
+        features,
     }
-    GatewayKind::Pack { pack: name.value.clone(), workers, features }
 }
 
 fn unknown_help(name: &str, known: &[PackInfo]) -> String {
@@ -150,18 +165,4 @@ fn unknown_help(name: &str, known: &[PackInfo]) -> String {
         || format!("known here: {}; `--packs DIR` adds your own", names().collect::<Vec<_>>().join(", ")),
         |near| format!("did you mean `{near}`?"),
     )
-}
-
-fn check_feature(reader: &mut Reader<'_>, pack: &PackInfo, feature: &Placed<String>) {
-    if pack.features.contains(&feature.value) {
-        return;
-    }
-    let features: Vec<_> = pack.features.iter().map(String::as_str).collect();
-    let help = match nearest(&feature.value, features.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if features.is_empty() => "it offers none; leave out `features`".to_owned(),
-        None => format!("it offers {}", one_of(&features)),
-    };
-    let message = format!("the pack `{}` does not offer `{}`", pack.name, feature.value);
-    reader.fault(feature.place, message, help);
 }

@@ -7,6 +7,7 @@ mod body;
 mod budget;
 mod connections;
 mod expect;
+mod features;
 mod gateways;
 mod hop_delay;
 mod load;
@@ -38,7 +39,7 @@ pub(crate) fn understand(
     let mut reader = Reader { context, sources, faults: Vec::new(), files: BTreeMap::new() };
     let name = reader.name(raw.name, stem);
     let upstream = upstream::read(&mut reader, raw.upstream);
-    let gateways = gateways::read(&mut reader, raw.gateways);
+    let gateways = gateways::read(&mut reader, raw.gateways, &upstream.value);
     let targets = target::read(&mut reader, raw.target, &upstream.value);
     let load = load::read(&mut reader, raw.load, &upstream);
     let trials = trials::read(&mut reader, raw.trials);

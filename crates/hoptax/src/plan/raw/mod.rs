@@ -9,9 +9,9 @@ mod texts;
 pub(crate) use forms::{Ordered, Placed, Short, Sweep};
 pub(crate) use request::{RawBodyExpect, RawExpect, RawLength, RawRequestBody, RawTarget, RawTimeouts};
 pub(crate) use texts::{
-    AddressText, ArrivalsText, Auto, Bytes, ConnectionCount, CpuList, DelayText, HttpText, KeepAliveText,
-    Limit, ObjectiveText, Rate, RequestCount, Share, StageText, StatusText, SteadyRate, Text, Time,
-    TrialsText,
+    AddressText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DelayText, FeatureText,
+    FeaturesText, HttpText, JwtText, KeepAliveText, Limit, ObjectiveText, Rate, RequestCount, Share,
+    StageText, StatusText, SteadyRate, Text, Time, TrialsText,
 };
 
 use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
@@ -109,14 +109,39 @@ pub(crate) struct RawGateway {
     pub(crate) label: Option<Placed<String>>,
     /// Worker threads or processes. Default: 1.
     pub(crate) workers: Option<Placed<u32>>,
-    /// Features switched on; `hoptax gateways` lists what each pack offers. Default: none.
-    pub(crate) features: Option<Vec<Placed<String>>>,
+    /// Features switched on: a list; or `each`, which measures the gateway bare and with every feature of its pack alone;
+    /// or `all-pairs`, which adds every two of them together. `hoptax gateways` lists what each pack offers. Default: none.
+    pub(crate) features: Option<Placed<RawFeatures>>,
     /// Where an `external` one answers, as http://host:port.
     pub(crate) url: Option<Placed<String>>,
     /// A process of an `external` one whose CPU and memory are watched, with its descendants'.
     pub(crate) pid: Option<Placed<u32>>,
     /// What `hop-l7` adds on purpose, so that a tax can be looked for whose size is known. Default: nothing.
     pub(crate) delay: Option<Placed<RawHopDelay>>,
+}
+
+/// `each`, `all-pairs`, or features one by one.
+pub(crate) type RawFeatures = Short<Vec<Placed<Short<RawFeature, FeatureText>>>, FeaturesText>;
+
+/// A feature with its settings: exactly one of the features, and `ask` beside `routes`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "feature", extend("minProperties" = 1))]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct RawFeature {
+    /// Tokens signed so: HS256 or RS256.
+    pub(crate) jwt: Option<Placed<JwtText>>,
+    /// Requests allowed per second: 1000/s. Default where only the name is given: more than any gateway carries.
+    pub(crate) rate_limit: Option<Placed<SteadyRate>>,
+    /// Routes, 1 to 10000.
+    pub(crate) routes: Option<Placed<u32>>,
+    /// Which of the routes is asked for. Default: middle.
+    pub(crate) ask: Option<Placed<AskText>>,
+    /// Consumers, 1 to 10000, each with credentials of its own; means `key-auth` where no other authentication is asked for.
+    pub(crate) consumers: Option<Placed<u32>>,
+    /// Instances of the upstream that requests go to in turn, at least 2.
+    pub(crate) round_robin: Option<Placed<u32>>,
+    /// How long the answer of a token review is remembered. Default where only the name is given: not at all.
+    pub(crate) token_review: Option<Placed<Time>>,
 }
 
 /// A known delay. At least one of `in` and `out`.

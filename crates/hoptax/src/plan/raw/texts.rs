@@ -82,6 +82,22 @@ texts! {
         "enum": ["1.0", "1.1", 1.0, 1.1],
         "description": "1.0 or 1.1."
     }
+    FeatureText {
+        "type": "string",
+        "description": "A feature that the pack offers, such as key-auth; `hoptax gateways` lists them."
+    }
+    FeaturesText {
+        "enum": ["each", "all-pairs"],
+        "description": "each: bare, and every feature alone; all-pairs: every two together as well."
+    }
+    JwtText {
+        "enum": ["HS256", "RS256"],
+        "description": "How tokens are signed."
+    }
+    AskText {
+        "enum": ["first", "middle", "last"],
+        "description": "Which of the routes is asked for."
+    }
     AddressText {
         "type": "string",
         "description": "An address of this machine, such as 127.0.0.2."

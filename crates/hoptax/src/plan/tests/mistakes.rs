@@ -227,6 +227,22 @@ fn gateways() {
         ),
         ("{ name: nginx, features: [key-auth, key-auth] }", "1:48 `key-auth` stands twice;"),
         (
+            "{ name: nginx, features: every }",
+            "1:37 `features: every` is neither a list, nor each, nor all-pairs;",
+        ),
+        ("{ name: nginx, features: [{}] }", "1:38 no feature is named here;"),
+        (
+            "{ name: nginx, features: [{ rate-limit: 0.5/s }] }",
+            "1:52 a rate limit of 0.5/s is no whole number",
+        ),
+        ("{ name: nginx, features: [{ ask: last }] }", "1:45 `ask` belongs to `routes`;"),
+        (
+            "{ name: nginx, features: [{ rate-limit: 5/s, routes: 3 }] }",
+            "1:65 `routes` stands in the same entry as another feature;",
+        ),
+        ("{ name: nginx, features: [{ consumers: 0 }] }", "1:51 `consumers` is zero;"),
+        ("{ name: haproxy, features: each }", "1:39 the pack `haproxy` offers no features to measure;"),
+        (
             "{ name: nginx, pid: 1 }",
             "1:20 `pid` belongs to a gateway that already runs, and hoptax starts `nginx`;",
         ),

@@ -12,6 +12,7 @@ fn context() -> Context {
     let pack = |name: &str, features: &[&str]| PackInfo {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+        unsupported: BTreeMap::new(),
     };
     Context {
         cpus: 2,
@@ -48,7 +49,12 @@ fn defaults_fill_what_was_left_out() {
             }),
             gateways: vec![Gateway {
                 label: "nginx".to_owned(),
-                kind: GatewayKind::Pack { pack: "nginx".to_owned(), workers: 1, features: Vec::new() },
+                kind: GatewayKind::Pack {
+                    pack: "nginx".to_owned(),
+                    workers: 1,
+                    features: Vec::new(),
+                    instances: None
+                },
             }],
             targets: vec![Target::get("/")],
             files: BTreeMap::new(),
@@ -212,4 +218,39 @@ fn the_template_is_a_plan_and_names_every_key() {
             "{key}"
         );
     }
+}
+
+/// The labels and features of a plan's gateways.
+fn features_of(text: &str) -> Vec<(String, String)> {
+    let plan = good(text);
+    let words = |gateway: &Gateway| {
+        let words: Vec<_> = gateway.features().iter().map(ToString::to_string).collect();
+        (gateway.label.clone(), words.join(" "))
+    };
+    plan.gateways.iter().map(words).collect()
+}
+
+#[test]
+fn features_have_settings_and_bring_what_they_need() {
+    let one = |features: &str| {
+        let load = "load: [{ loop: closed, connections: 1 }]";
+        features_of(&format!("gateways: [{{ name: nginx, features: {features} }}]\n{load}\n"))[0].1.clone()
+    };
+    assert_eq!(one("[key-auth]"), "key-auth");
+    assert_eq!(one("[rate-limit]"), "rate-limit");
+    assert_eq!(one("[{ rate-limit: 100/s }]"), "rate-limit=100/s");
+}
+
+#[test]
+fn a_matrix_stands_for_bare_alone_and_together() {
+    let plan = |features: &str| {
+        features_of(&format!(
+            "gateways: [{{ name: nginx, label: n, features: {features} }}]\nload: [{{ loop: closed, connections: 1 }}]\n"
+        ))
+    };
+    let pair = |label: &str, features: &str| (label.to_owned(), features.to_owned());
+    let each = vec![pair("n", ""), pair("n.key-auth", "key-auth"), pair("n.rate-limit", "rate-limit")];
+    assert_eq!(plan("each"), each);
+    let both = pair("n.key-auth.rate-limit", "key-auth rate-limit");
+    assert_eq!(plan("all-pairs"), each.into_iter().chain([both]).collect::<Vec<_>>());
 }

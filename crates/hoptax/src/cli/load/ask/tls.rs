@@ -51,6 +51,7 @@ pub(super) fn spec(
             (None, HttpVersion::Http10) => Vec::new(),
         },
         versions,
+        cipher_suites: Vec::new(),
     }))
 }
 

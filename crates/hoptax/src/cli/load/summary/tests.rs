@@ -111,6 +111,7 @@ fn tls_is_told() {
         resumption: true,
         alpn: Vec::new(),
         versions: vec![TlsVersion::Tls13],
+        cipher_suites: Vec::new(),
     });
     let mut record = record();
     let tally = |name: &str, count| [(name.to_owned(), count)].into();

@@ -1,0 +1,196 @@
+//! What templates are told of features.
+
+use super::{
+    CIPHER_SUITE, CORS_ORIGIN, Credentials, KEY_HEADER, REQUEST_ID_HEADER, REQUEST_REMOVED, REQUEST_SET,
+    RESPONSE_REMOVED, RESPONSE_SET, REWRITTEN_PREFIX, SERVER_NAME, TOKEN_ISSUER, TOKEN_REVIEW_PATH,
+    route_prefix,
+};
+use crate::plan::{Feature, JwtAlgorithm};
+use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::Serialize;
+use serde_json::json;
+
+/// Folder, in a gateway's directory, of its keys and certificates.
+const TLS_FOLDER: &str = "tls";
+
+/// The variable `features` of templates: each feature is none, or what is needed to render it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FeatureVariables {
+    /// `header`.
+    pub key_auth: Option<serde_json::Value>,
+    /// `file`: user names and passwords as `name:{SHA}…` lines, a path.
+    pub basic_auth: Option<serde_json::Value>,
+    /// `algorithm`, `issuer`, `secret`, `secret_base64`, `secret_base64url`, `public_key` (PEM), `public_key_file`, `jwks` (JSON),
+    /// `jwks_file`.
+    pub jwt: Option<serde_json::Value>,
+    /// `per_second`, `bites`.
+    pub rate_limit: Option<serde_json::Value>,
+    /// Whether an access log was asked for as a feature; the variable `access_log` holds where it goes.
+    pub access_log: bool,
+    /// `certificate`, `key`, `bundle` (both in one file), paths; `cipher_suite`, `server_name`.
+    pub tls: Option<serde_json::Value>,
+    /// `authority`: path of the certificate that clients' certificates are signed by.
+    pub mtls: Option<serde_json::Value>,
+    /// `authority`: path; `server_name`: what the upstream's certificate is for. The variable `upstreams` holds TLS ports then.
+    pub upstream_tls: Option<serde_json::Value>,
+    /// `request_set`, `request_removed`, `response_set`, `response_removed`: each `name`, those that set `value` too.
+    pub header_rewrite: Option<serde_json::Value>,
+    /// `prefix`: taken off paths.
+    pub path_rewrite: Option<serde_json::Value>,
+    /// `origin`, `methods`, `headers`, `max_age`.
+    pub cors: Option<serde_json::Value>,
+    /// `level`, `types`, `least` (bytes from which on bodies are compressed).
+    pub gzip: Option<serde_json::Value>,
+    /// `header`.
+    pub request_id: Option<serde_json::Value>,
+    /// `addresses`: networks that are let in.
+    pub ip_allow: Option<serde_json::Value>,
+    /// Prefixes of all routes; empty: one route for everything.
+    pub routes: Vec<String>,
+    /// Those who are let in: `name`, `key`, `password`, `htpasswd`; empty where no authentication is asked for.
+    pub consumers: Vec<serde_json::Value>,
+    /// Whether taking turns was asked for as a feature; `upstreams` holds the instances.
+    pub round_robin: bool,
+    /// `path` at the upstream; `cache_s`, 0 for none.
+    pub token_review: Option<serde_json::Value>,
+}
+
+impl FeatureVariables {
+    /// What templates are told of `features`; `directory` is the gateway's.
+    pub fn new(features: &[Feature], made: &Credentials, directory: &str) -> Self {
+        let mut all = Self::default();
+        let file = |name: &str| format!("{directory}/{TLS_FOLDER}/{name}");
+        for feature in features {
+            match feature {
+                Feature::KeyAuth => all.key_auth = Some(json!({ "header": KEY_HEADER })),
+                Feature::BasicAuth => all.basic_auth = Some(json!({ "file": file("passwords") })),
+                Feature::Jwt(algorithm) => all.jwt = Some(jwt(*algorithm, made, &file)),
+                Feature::RateLimit { per_second } => {
+                    all.rate_limit = Some(json!({ "per_second": per_second, "bites": feature.bites() }));
+                }
+                Feature::AccessLog => all.access_log = true,
+                Feature::Tls => {
+                    all.tls = Some(json!({
+                        "certificate": file("certificate.pem"), "key": file("key.pem"), "bundle": file("bundle.pem"),
+                        "cipher_suite": CIPHER_SUITE, "server_name": SERVER_NAME,
+                    }));
+                }
+                Feature::Mtls => all.mtls = Some(json!({ "authority": file("authority.pem") })),
+                Feature::UpstreamTls => {
+                    all.upstream_tls =
+                        Some(json!({ "authority": file("authority.pem"), "server_name": SERVER_NAME }));
+                }
+                Feature::HeaderRewrite => {
+                    all.header_rewrite = Some(json!({
+                        "request_set": { "name": REQUEST_SET.0, "value": REQUEST_SET.1 },
+                        "request_removed": { "name": REQUEST_REMOVED.0 },
+                        "response_set": { "name": RESPONSE_SET.0, "value": RESPONSE_SET.1 },
+                        "response_removed": { "name": RESPONSE_REMOVED },
+                    }));
+                }
+                Feature::PathRewrite => all.path_rewrite = Some(json!({ "prefix": REWRITTEN_PREFIX })),
+                Feature::Cors => {
+                    all.cors = Some(json!({
+                        "origin": CORS_ORIGIN, "methods": ["GET", "POST"], "headers": ["x-requested-with"], "max_age": 600,
+                    }));
+                }
+                Feature::Gzip => {
+                    all.gzip = Some(
+                        json!({ "level": 6, "types": ["text/plain", "application/json"], "least": 256 }),
+                    );
+                }
+                Feature::RequestId => all.request_id = Some(json!({ "header": REQUEST_ID_HEADER })),
+                Feature::IpAllow => all.ip_allow = Some(json!({ "addresses": ["127.0.0.1/32"] })),
+                Feature::Routes { count, .. } => all.routes = (0..*count).map(route_prefix).collect(),
+                Feature::Consumers { .. } => {}
+                Feature::RoundRobin { .. } => all.round_robin = true,
+                Feature::TokenReview { cache_s } => {
+                    all.token_review = Some(json!({ "path": TOKEN_REVIEW_PATH, "cache_s": cache_s }));
+                }
+            }
+        }
+        if features.iter().any(|feature| feature.is_authentication()) {
+            let consumer = |one: &super::Consumer| json!({ "name": one.name, "key": one.key, "password": one.password, "htpasswd": one.htpasswd() });
+            all.consumers = made.consumers[..consumers(features)].iter().map(consumer).collect();
+        }
+        all
+    }
+}
+
+/// How many consumers these features ask for.
+pub(super) fn consumers(features: &[Feature]) -> usize {
+    let asked = features.iter().find_map(|feature| match feature {
+        Feature::Consumers { count } => Some(*count as usize),
+        _ => None,
+    });
+    asked.unwrap_or(1)
+}
+
+/// The files, by their path in the gateway's directory, that `features` need.
+pub(super) fn files(features: &[Feature], made: &Credentials) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut add = |name: &str, text: String| {
+        let file = (format!("{TLS_FOLDER}/{name}"), text);
+        if !all.contains(&file) {
+            all.push(file);
+        }
+    };
+    for feature in features {
+        match feature {
+            Feature::BasicAuth => {
+                let lines = made.consumers[..consumers(features)].iter().map(|one| one.htpasswd() + "\n");
+                add("passwords", lines.collect());
+            }
+            Feature::Jwt(algorithm) => {
+                add("jwks.json", jwks(*algorithm, made));
+                if let (JwtAlgorithm::Rs256, Some(rsa)) = (algorithm, &made.jwt_rsa) {
+                    add("jwt-public.pem", rsa.public_pem.clone());
+                }
+            }
+            Feature::Tls => {
+                add("certificate.pem", made.server.certificate.clone());
+                add("key.pem", made.server.key.clone());
+                add("bundle.pem", made.server.certificate.clone() + &made.server.key);
+            }
+            Feature::Mtls | Feature::UpstreamTls => add("authority.pem", made.authority.clone()),
+            _ => {}
+        }
+    }
+    all
+}
+
+fn jwt(algorithm: JwtAlgorithm, made: &Credentials, file: &dyn Fn(&str) -> String) -> serde_json::Value {
+    let rsa = made.jwt_rsa.as_ref().filter(|_| algorithm == JwtAlgorithm::Rs256);
+    json!({
+        "algorithm": name(algorithm),
+        "issuer": TOKEN_ISSUER,
+        "secret": made.jwt_secret,
+        "secret_base64": STANDARD.encode(&made.jwt_secret),
+        "secret_base64url": URL_SAFE_NO_PAD.encode(&made.jwt_secret),
+        "public_key": rsa.map(|rsa| rsa.public_pem.as_str()),
+        "public_key_file": rsa.map(|_| file("jwt-public.pem")),
+        "jwks": jwks(algorithm, made),
+        "jwks_file": file("jwks.json"),
+    })
+}
+
+fn name(algorithm: JwtAlgorithm) -> &'static str {
+    match algorithm {
+        JwtAlgorithm::Hs256 => "HS256",
+        JwtAlgorithm::Rs256 => "RS256",
+    }
+}
+
+/// The key that tokens are verified with, as a JSON Web Key Set (RFC 7517).
+fn jwks(algorithm: JwtAlgorithm, made: &Credentials) -> String {
+    let key = match (algorithm, &made.jwt_rsa) {
+        (JwtAlgorithm::Rs256, Some(rsa)) => {
+            json!({ "kty": "RSA", "kid": "hoptax", "alg": "RS256", "use": "sig", "n": rsa.modulus, "e": rsa.exponent })
+        }
+        _ => {
+            let secret = URL_SAFE_NO_PAD.encode(&made.jwt_secret);
+            json!({ "kty": "oct", "kid": "hoptax", "alg": "HS256", "k": secret })
+        }
+    };
+    json!({ "keys": [key] }).to_string()
+}
