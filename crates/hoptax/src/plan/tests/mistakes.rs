@@ -240,7 +240,6 @@ fn gateways() {
             "{ name: nginx, features: [{ rate-limit: 5/s, routes: 3 }] }",
             "1:65 `routes` stands in the same entry as another feature;",
         ),
-        ("{ name: nginx, features: [{ consumers: 0 }] }", "1:51 `consumers` is zero;"),
         ("{ name: haproxy, features: each }", "1:39 the pack `haproxy` offers no features to measure;"),
         (
             "{ name: nginx, pid: 1 }",
