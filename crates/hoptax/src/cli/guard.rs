@@ -2,6 +2,7 @@
 
 use super::Exit;
 use crate::lab::guard::{Guard, GuardError, StopSignal, become_command};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Start a command, stop it with all its descendants when standard input ends (used by run).
@@ -16,6 +17,9 @@ pub(super) struct Args {
     /// Time between that signal and SIGKILL
     #[arg(long, default_value = "5s", value_parser = humantime::parse_duration)]
     grace: Duration,
+    /// Remove this directory when nothing of the command is left, and its parent if that is empty then
+    #[arg(long, value_name = "DIR")]
+    remove: Option<PathBuf>,
     /// Become the command, killed when this guard dies, which started us (used by the guard itself)
     #[arg(long, value_name = "PID", hide = true)]
     under: Option<u32>,
@@ -46,6 +50,12 @@ impl Args {
     }
 
     fn guard(self) -> Guard {
-        Guard { cpus: self.cpus, stop_signal: self.stop_signal, grace: self.grace, command: self.command }
+        Guard {
+            cpus: self.cpus,
+            stop_signal: self.stop_signal,
+            grace: self.grace,
+            remove: self.remove,
+            command: self.command,
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 mod bandwidth;
 mod check;
 mod compare;
+mod conform;
 mod doctor;
 mod findings;
 mod gate;
@@ -42,6 +43,7 @@ enum Verb {
     Init(init::Args),
     Gateways(gateways::Args),
     Findings(findings::Args),
+    Conform(conform::Args),
     Render(render::Args),
     Upstream(upstream::Args),
     Hop(hop::Args),
@@ -98,6 +100,7 @@ pub fn main() -> ExitCode {
         Verb::Init(args) => args.run(),
         Verb::Gateways(args) => args.run(),
         Verb::Findings(args) => args.run(),
+        Verb::Conform(args) => args.run(),
         Verb::Render(args) => args.run(),
         Verb::Upstream(args) => args.run(),
         Verb::Hop(args) => args.run(),

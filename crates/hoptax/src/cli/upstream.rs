@@ -2,7 +2,7 @@
 
 use super::{BadInput, Exit};
 use crate::lab::threads::{StopSignals, check_cpus};
-use crate::lab::upstream::{Placement, RunningUpstream};
+use crate::lab::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
 use crate::plan::{Body, BuiltInUpstream, Delay, units};
 use hoptax_wire::http1::{is_field_value, is_token};
 use std::io::Write as _;
@@ -53,6 +53,9 @@ pub(super) struct Args {
     /// Tell in a header of each answer when its request had been read and when it was answered
     #[arg(long)]
     stamps: bool,
+    /// Answer over TLS as well, on a second port of each instance, with the certificate and key (PEM) in the environment variable HOPTAX_UPSTREAM_IDENTITY
+    #[arg(long)]
+    tls: bool,
 }
 
 impl Args {
@@ -71,14 +74,28 @@ impl Args {
             failures: self.failures,
             port: self.port,
         };
-        let placement =
-            Placement { control_port: self.control_port, cpus, seed: self.seed, stamps: self.stamps };
+        let placement = Placement {
+            control_port: self.control_port,
+            cpus,
+            seed: self.seed,
+            stamps: self.stamps,
+            identity: if self.tls { Some(identity()?) } else { None },
+            token_secret: std::env::var(TOKEN_SECRET).ok(),
+        };
         let signals = StopSignals::catch()?;
         let upstream = RunningUpstream::start(&settings, &placement)?;
         print_ready(upstream.ready())?;
         upstream.threads().wait(signals)?;
         Ok(Exit::Success)
     }
+}
+
+/// Certificate and key for TLS. Not on the command line, which every user of the machine can read.
+fn identity() -> anyhow::Result<String> {
+    std::env::var(IDENTITY).map_err(|_| {
+        let how = "put a certificate and its key into it, both PEM, or leave out --tls";
+        BadInput(format!("--tls: there is no environment variable {IDENTITY}; {how}")).into()
+    })
 }
 
 /// Prints what whoever started us waits for: one line of JSON.

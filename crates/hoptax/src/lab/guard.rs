@@ -23,6 +23,7 @@ use std::ffi::CString;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,9 @@ pub struct Guard {
     pub stop_signal: StopSignal,
     /// Between the stop signal and SIGKILL.
     pub grace: Duration,
+    /// A directory with secrets, removed once nothing of the command is left, however it ended; the one that it lies in goes
+    /// with it when it is empty then.
+    pub remove: Option<PathBuf>,
     /// The command and its arguments; at least the command.
     pub command: Vec<String>,
 }
@@ -140,6 +144,14 @@ impl Guard {
     /// # Errors
     /// If the command cannot be started, or something of it cannot be killed.
     pub fn run(&self) -> Result<u8, GuardError> {
+        let code = self.guard();
+        if let Some(directory) = &self.remove {
+            remove(directory);
+        }
+        code
+    }
+
+    fn guard(&self) -> Result<u8, GuardError> {
         take_name(&self.command);
         prepare(&self.cpus)?;
         let signals = signal_pipe()?;
@@ -253,6 +265,15 @@ impl Watch {
         } else {
             Ok(None)
         }
+    }
+}
+
+/// Removes a directory with all that is in it, and its parent if that is empty then. Where it cannot be, whoever made it tries
+/// again; who is not there any more cannot be told.
+fn remove(directory: &Path) {
+    let _ = std::fs::remove_dir_all(directory);
+    if let Some(parent) = directory.parent() {
+        let _ = std::fs::remove_dir(parent);
     }
 }
 

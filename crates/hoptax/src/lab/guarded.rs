@@ -36,6 +36,8 @@ pub struct Launch {
     pub stop_signal: StopSignal,
     /// Between that signal and SIGKILL.
     pub grace: Duration,
+    /// A directory with secrets that goes with it; see [`super::guard::Guard::remove`].
+    pub remove: Option<PathBuf>,
     /// Where its standard output goes; a pipe to hoptax when absent.
     pub stdout: Option<PathBuf>,
     /// Where its standard error goes.
@@ -68,6 +70,9 @@ impl Guarded {
         if !launch.cpus.is_empty() {
             let cpus: Vec<_> = launch.cpus.iter().map(ToString::to_string).collect();
             command.arg("--cpus").arg(cpus.join(","));
+        }
+        if let Some(directory) = &launch.remove {
+            command.arg("--remove").arg(directory);
         }
         command.arg("--").arg(&launch.program).args(&launch.arguments).envs(&launch.environment);
         if let Some(directory) = &launch.directory {

@@ -1,7 +1,9 @@
 //! The last lines of a service's logs, for the failure that quotes them.
 
+use super::features::{Credentials, REDACTED};
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 /// How many lines a failure quotes of each log.
@@ -9,6 +11,9 @@ pub const LINES: usize = 20;
 
 /// Enough for [`LINES`] lines of any log worth quoting.
 const TAIL_BYTES: u64 = 16 * 1024;
+
+/// What is looked through at once for secrets.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// The last lines of every log file in `directory`, each under its path; empty when all are empty.
 ///
@@ -61,6 +66,116 @@ pub fn bytes(directory: &Path) -> u64 {
     sizes.map(|metadata| metadata.len()).sum()
 }
 
+/// Takes everything secret out of the files of a service that has ended. A file that cannot be rewritten is removed: better no
+/// log than one with a key in it.
+pub fn scrub(directory: &Path, secrets: &Credentials) {
+    let secrets = secrets.secrets();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // Links lead to what is not the service's own.
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) && scrub_file(&path, &secrets).is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+/// Rewrites a file if one of `secrets` is in it; piece by piece, as access logs may be larger than memory. Pieces end where
+/// lines do: no secret spans lines.
+fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
+    let mut lines = BufReader::with_capacity(PIECE_BYTES, File::open(path)?);
+    let finder = Finder::new(secrets);
+    let mut piece = Vec::new();
+    let mut found = false;
+    while !found && next_piece(&mut lines, &mut piece)? {
+        found = finder.is_in(&piece);
+    }
+    if !found {
+        return Ok(());
+    }
+    let beside = path.with_extension("scrubbed");
+    let mut lines = BufReader::with_capacity(PIECE_BYTES, File::open(path)?);
+    let mut clean = BufWriter::new(File::options().write(true).create_new(true).open(&beside)?);
+    while next_piece(&mut lines, &mut piece)? {
+        clean.write_all(&finder.without(&piece))?;
+    }
+    clean.flush()?;
+    std::fs::rename(&beside, path)
+}
+
+/// Reads whole lines, at least one and about [`PIECE_BYTES`]; `false` at the end.
+fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<bool> {
+    piece.clear();
+    while piece.len() < PIECE_BYTES {
+        if lines.read_until(b'\n', piece)? == 0 {
+            break;
+        }
+    }
+    Ok(!piece.is_empty())
+}
+
+/// Looks for many secrets at once, by their first bytes: there may be 60,000 of them and a gigabyte to look through.
+struct Finder<'a> {
+    /// Which first four bytes occur, by [`place`]: most bytes of a log are passed over by one look.
+    starts: Vec<bool>,
+    by_start: HashMap<[u8; START], Vec<&'a [u8]>>,
+}
+
+/// Bytes by which secrets are looked up; none is shorter.
+const START: usize = 8;
+
+/// Bits of a place in [`Finder::starts`].
+const PLACE_BITS: u32 = 20;
+
+/// Where four bytes stand among all starts (multiplicative hashing, Knuth's constant).
+fn place(start: [u8; 4]) -> usize {
+    (u32::from_le_bytes(start).wrapping_mul(2_654_435_769) >> (32 - PLACE_BITS)) as usize
+}
+
+impl<'a> Finder<'a> {
+    fn new(secrets: &'a [String]) -> Self {
+        let mut starts = vec![false; 1 << PLACE_BITS];
+        let mut by_start: HashMap<[u8; START], Vec<&[u8]>> = HashMap::new();
+        for secret in secrets.iter().map(String::as_bytes) {
+            if let (Some(start), Some(first)) = (secret.first_chunk(), secret.first_chunk()) {
+                starts[place(*first)] = true;
+                by_start.entry(*start).or_default().push(secret);
+            }
+        }
+        Self { starts, by_start }
+    }
+
+    /// The longest secret that `text` begins with.
+    fn at(&self, text: &[u8]) -> Option<&'a [u8]> {
+        if !self.starts[place(*text.first_chunk()?)] {
+            return None;
+        }
+        let candidates = self.by_start.get(text.first_chunk::<START>()?)?;
+        candidates.iter().filter(|secret| text.starts_with(secret)).max_by_key(|secret| secret.len()).copied()
+    }
+
+    fn is_in(&self, text: &[u8]) -> bool {
+        (0..text.len()).any(|at| self.at(&text[at..]).is_some())
+    }
+
+    fn without(&self, text: &[u8]) -> Vec<u8> {
+        let mut clean = Vec::with_capacity(text.len());
+        let mut at = 0;
+        while at < text.len() {
+            match self.at(&text[at..]) {
+                Some(secret) => {
+                    clean.extend_from_slice(REDACTED.as_bytes());
+                    at += secret.len();
+                }
+                None => {
+                    clean.push(text[at]);
+                    at += 1;
+                }
+            }
+        }
+        clean
+    }
+}
+
 /// Whether a service said that its port is taken: then other ports are worth a try.
 pub fn tells_of_taken_port(tails: &str) -> bool {
     let tails = tails.to_ascii_lowercase();
@@ -96,6 +211,26 @@ mod tests {
         assert_eq!(lines[4], "  line 4980 of a long log");
         assert_eq!(lines.last(), Some(&"  line 4999 of a long log"));
         assert_eq!(lines.len(), 4 + LINES);
+    }
+
+    #[test]
+    fn scrubbing_takes_secrets_out_and_leaves_the_rest() {
+        let made = Credentials::make(&[crate::plan::Feature::Consumers { count: 3 }]).expect("made");
+        let directory = tempfile::tempdir().expect("a directory");
+        let (log, clean) = (directory.path().join("access.log"), directory.path().join("error.log"));
+        let key = &made.consumers[1].key;
+        let line = format!("GET / x-api-key={key} {key}\u{fffd} {}\n", made.consumers[2].token_hs256);
+        let filler = "nothing to see on this line, which is one of very many\n".repeat(20_000);
+        std::fs::write(&log, format!("{filler}{line}{filler}{key}")).expect("written");
+        std::fs::write(&clean, &filler).expect("written");
+
+        scrub(directory.path(), &made);
+
+        let text = std::fs::read_to_string(&log).expect("still there");
+        let expected = format!("GET / x-api-key={REDACTED} {REDACTED}\u{fffd} {REDACTED}\n");
+        assert!(text == format!("{filler}{expected}{filler}{REDACTED}"), "all but the secrets is as it was");
+        assert!(std::fs::read_to_string(&clean).expect("there") == filler);
+        assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 2);
     }
 
     #[test]

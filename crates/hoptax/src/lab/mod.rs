@@ -98,6 +98,8 @@ pub struct Observed {
     pub counters: BTreeMap<String, f64>,
 }
 
+pub mod ask;
+pub mod conformance;
 pub mod counters;
 pub mod cpus;
 pub mod descriptors;

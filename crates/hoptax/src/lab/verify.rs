@@ -5,17 +5,18 @@
 //! compared: see [`HOP_BY_HOP`]. Both must be as the target expects, where it says what.
 
 mod expected;
+pub mod proofs;
+mod tolerance;
 
+pub use super::ask::Answer;
+
+use super::ask::{Asker, show};
 use crate::lab::features::Change;
 use crate::record::{Failure, Stage};
 use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
-use hoptax_load::tls::client_config;
-use hoptax_wire::http1::{ResponseDecoder, Step, fields};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Headers that a hop may drop, add or change: those of one connection (RFC 9110 §7.6.1), message framing (RFC 9112
@@ -39,22 +40,11 @@ pub const HOP_BY_HOP: [&str; 13] = [
 /// A difference must be seen this often: an upstream with a share of failures answers differently from itself.
 const ATTEMPTS: u32 = 3;
 
+/// Between two looks whether a limit lets one more request through.
+const LIMIT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Of what is random in the templates: both sides are asked the same.
 const SEED: u64 = 1;
-
-/// How much of a body is shown.
-const SHOWN: usize = 300;
-
-/// One answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// Status.
-    pub status: u16,
-    /// Values by lower-case name; several of one name in their order, joined with `, `.
-    pub headers: BTreeMap<String, String>,
-    /// Body, chunks put together.
-    pub body: Vec<u8>,
-}
 
 /// What is asked of both sides.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +85,7 @@ pub fn verify(
                 (Ok(bytes), Ok(changed)) => {
                     let there = Asked { target, bytes, tls: None };
                     let here = Asked { target: via, bytes: changed, tls: change.tls.as_ref() };
-                    compare((direct, &there), (gateway, &here), timeout)
+                    compare((direct, &there), (gateway, &here), change, timeout)
                 }
                 (Err(error), _) | (_, Err(error)) => Err(Failure {
                     stage: Stage::Verify,
@@ -104,7 +94,8 @@ pub fn verify(
                 }),
             };
             outcome.map_err(|failure| Failure {
-                message: format!("{}{}", which(requests, target, *version), failure.message),
+                message: change.redact(&format!("{}{}", which(requests, target, *version), failure.message)),
+                detail: change.redact(&failure.detail),
                 ..failure
             })?;
         }
@@ -124,12 +115,13 @@ fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> Stri
 fn compare(
     direct: (SocketAddr, &Asked<'_>),
     gateway: (SocketAddr, &Asked<'_>),
+    change: &Change,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let mut attempts_left = ATTEMPTS;
     loop {
         attempts_left -= 1;
-        let compared = once(direct, gateway, timeout);
+        let compared = once(direct, gateway, change, timeout);
         if compared.is_ok() || attempts_left == 0 {
             return compared;
         }
@@ -139,6 +131,7 @@ fn compare(
 fn once(
     (direct, direct_asked): (SocketAddr, &Asked<'_>),
     (gateway, asked): (SocketAddr, &Asked<'_>),
+    change: &Change,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
@@ -149,11 +142,21 @@ fn once(
     if let Some(what) = expected::unmet(&direct_asked.target.checks, &there) {
         return fail(format!("direct itself does not answer as `expect` says: {what}"), both(&there, None));
     }
-    let here = match asked.of(gateway, timeout) {
+    let deadline = Instant::now() + timeout;
+    let here = loop {
+        let answer = asked.of(gateway, timeout);
+        let turned_away = matches!(&answer, Ok(answer) if answer.status == 429) && there.status != 429;
+        if !(change.expects_429 && turned_away && Instant::now() < deadline) {
+            break answer;
+        }
+        std::thread::sleep(LIMIT_PAUSE);
+    };
+    let here = match here {
         Ok(answer) => answer,
         Err(error) => return fail(format!("it gave no answer: {error:#}"), both(&there, None)),
     };
-    if let Some(what) = difference(&there, &here) {
+    let compared = tolerance::as_if_without(&change.features, &there, here.clone());
+    if let Some(what) = compared.map_or_else(Some, |here| difference(&there, &here)) {
         return fail(format!("it answers otherwise than direct: {what}"), both(&there, Some(&here)));
     }
     match expected::unmet(&asked.target.checks, &here) {
@@ -161,11 +164,6 @@ fn once(
         Some(what) => fail(format!("it does not answer as `expect` says: {what}"), both(&there, Some(&here))),
     }
 }
-
-/// What a request is written to and its answer read from.
-trait Stream: std::io::Read + std::io::Write {}
-
-impl<T: std::io::Read + std::io::Write> Stream for T {}
 
 /// A request of a target, its templates expanded.
 struct Asked<'a> {
@@ -177,33 +175,8 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// Sends it once and reads the whole answer.
     fn of(&self, address: SocketAddr, timeout: Duration) -> anyhow::Result<Answer> {
-        let deadline = Instant::now() + timeout;
-        let left = || {
-            let left = deadline.saturating_duration_since(Instant::now());
-            anyhow::ensure!(!left.is_zero(), "no whole answer within {timeout:?}");
-            Ok(left)
-        };
-        let plain = TcpStream::connect_timeout(&address, left()?)?;
-        plain.set_write_timeout(Some(left()?))?;
-        plain.set_read_timeout(Some(left()?))?;
-        let mut stream: Box<dyn Stream> = match self.tls {
-            None => Box::new(plain.try_clone()?),
-            Some(spec) => {
-                let (config, name) = client_config(spec)?;
-                let session = rustls::ClientConnection::new(config, name)?;
-                Box::new(rustls::StreamOwned::new(session, plain.try_clone()?))
-            }
-        };
-        stream.write_all(&self.bytes)?;
-        read_answer(self.target.method == "HEAD", |piece| {
-            plain.set_read_timeout(Some(left()?))?;
-            match stream.read(piece) {
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    anyhow::bail!("no whole answer within {timeout:?}")
-                }
-                read => Ok(read?),
-            }
-        })
+        let asker = Asker { address, tls: self.tls, from: None, timeout };
+        asker.ask(&self.bytes, self.target.method == "HEAD")
     }
 }
 
@@ -214,47 +187,6 @@ impl Asked<'_> {
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
     let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
     Asked { target, bytes, tls: None }.of(address, timeout)
-}
-
-/// Puts an answer together from what `read` fills in.
-fn read_answer(
-    to_head: bool,
-    mut read: impl FnMut(&mut [u8]) -> anyhow::Result<usize>,
-) -> anyhow::Result<Answer> {
-    let mut decoder = ResponseDecoder::new();
-    decoder.begin(to_head);
-    let mut answer = Answer { status: 0, headers: BTreeMap::new(), body: Vec::new() };
-    let mut input = Vec::new();
-    loop {
-        let consumed = match decoder.advance(&input)? {
-            Step::NeedMore => {
-                let mut piece = [0; 16 * 1024];
-                let count = read(&mut piece)?;
-                if count == 0 {
-                    anyhow::ensure!(decoder.end_of_input()?, "the connection was closed without an answer");
-                    return Ok(answer);
-                }
-                input.extend_from_slice(&piece[..count]);
-                0
-            }
-            Step::Interim { consumed } => consumed,
-            Step::Head { consumed, head } => {
-                answer.status = head.status;
-                fields(&input[..consumed], |field| {
-                    let value = String::from_utf8_lossy(field.value);
-                    let known = answer.headers.entry(field.name.to_ascii_lowercase()).or_default();
-                    *known = if known.is_empty() { value.into_owned() } else { format!("{known}, {value}") };
-                })?;
-                consumed
-            }
-            Step::Body { consumed, data } => {
-                answer.body.extend_from_slice(&input[data]);
-                consumed
-            }
-            Step::End { .. } => return Ok(answer),
-        };
-        input.drain(..consumed);
-    }
 }
 
 /// The first difference that matters, in words.
@@ -285,22 +217,6 @@ pub fn difference(direct: &Answer, gateway: &Answer) -> Option<String> {
 fn both(direct: &Answer, gateway: Option<&Answer>) -> String {
     let gateway = gateway.map_or_else(|| "no answer\n".to_owned(), show);
     format!("direct:\n{}gateway:\n{gateway}", show(direct))
-}
-
-/// An answer for people: indented, the body shortened.
-fn show(answer: &Answer) -> String {
-    let mut text = format!("  {}\n", answer.status);
-    for (name, value) in &answer.headers {
-        let _ = writeln!(text, "  {name}: {value}");
-    }
-    let shown = String::from_utf8_lossy(&answer.body[..answer.body.len().min(SHOWN)]).into_owned();
-    for line in shown.lines() {
-        let _ = writeln!(text, "  | {line}");
-    }
-    if answer.body.len() > SHOWN {
-        let _ = writeln!(text, "  | … {} bytes in all", answer.body.len());
-    }
-    text
 }
 
 #[cfg(test)]

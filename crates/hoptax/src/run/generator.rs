@@ -4,7 +4,7 @@ use super::trial::{Usage, WatchedRoles};
 use super::{Loaded, Traffic};
 use crate::lab::Watched;
 use crate::lab::features::Change;
-use crate::lab::verify::{self, Requests};
+use crate::lab::verify::{self, Requests, proofs};
 use crate::probe::bandwidth::{self, Asked, LARGEST};
 use crate::probe::{NetworkCounters, Sampler, Seen, Timeline, network};
 use crate::record::{Failure, HostUsage, Link, RoleUsage, Stage};
@@ -66,7 +66,8 @@ impl Traffic for LocalTraffic {
         gateway: SocketAddr,
         change: &Change,
     ) -> Result<(), Failure> {
-        verify::verify(direct[0], gateway, requests, change, timeout)
+        verify::verify(direct[0], gateway, requests, change, timeout)?;
+        proofs::prove(direct, gateway, requests, change, timeout)
     }
 
     fn link(&mut self, message_bytes: u64) -> Option<Link> {

@@ -1,16 +1,18 @@
 //! What requests through a gateway must carry that direct ones need not.
 
 use super::{
-    CORS_ORIGIN, Credentials, KEY_HEADER, REQUEST_REMOVED, REWRITTEN_PREFIX, SERVER_NAME, route_prefix,
-    variables,
+    CORS_ORIGIN, Consumer, Credentials, KEY_HEADER, REQUEST_REMOVED, REWRITTEN_PREFIX, SERVER_NAME,
+    route_prefix, variables,
 };
 use crate::lab::verify::Requests;
 use crate::plan::{Ask, Feature, JwtAlgorithm};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-/// Name of the file whose lines are the credentials of several consumers.
+/// How the name begins of a file whose lines are the credentials of several consumers.
 const CREDENTIALS_FILE: &str = "hoptax-credentials";
 
 /// How requests to one gateway differ from those to direct.
@@ -26,31 +28,28 @@ pub struct Change {
     pub files: BTreeMap<String, String>,
     /// Whether 429 is what it should answer to some requests.
     pub expects_429: bool,
+    /// The features that this comes of, each to be proved before anything is timed.
+    pub features: Vec<Feature>,
+    /// The access log, where the gateway writes one.
+    pub access_log: Option<PathBuf>,
+    /// What the headers are made of; absent where no feature is on.
+    pub credentials: Option<Arc<Credentials>>,
 }
 
 impl Change {
     /// What `features` ask of requests.
     pub fn new(features: &[Feature], made: &Credentials) -> Self {
-        let mut change = Self::default();
+        let mut change = Self { features: features.to_vec(), ..Self::default() };
+        if !features.is_empty() {
+            change.credentials = Some(Arc::new(made.clone()));
+        }
         let consumers = &made.consumers[..variables::consumers(features)];
         for feature in features {
             match feature {
-                Feature::KeyAuth => {
-                    change.credential(KEY_HEADER, consumers.iter().map(|one| one.key.clone()).collect());
-                }
-                Feature::BasicAuth => {
-                    let basic = |one: &super::Consumer| {
-                        format!("Basic {}", STANDARD.encode(format!("{}:{}", one.name, one.password)))
-                    };
-                    change.credential("authorization", consumers.iter().map(basic).collect());
-                }
-                Feature::Jwt(JwtAlgorithm::Hs256) | Feature::TokenReview { .. } => {
-                    let bearer = |one: &super::Consumer| format!("Bearer {}", one.token_hs256);
-                    change.credential("authorization", consumers.iter().map(bearer).collect());
-                }
-                Feature::Jwt(JwtAlgorithm::Rs256) => {
-                    let bearer = |one: &super::Consumer| format!("Bearer {}", one.token_rs256);
-                    change.credential("authorization", consumers.iter().map(bearer).collect());
+                Feature::KeyAuth | Feature::BasicAuth | Feature::Jwt(_) | Feature::TokenReview { .. } => {
+                    let shown = consumers.iter().filter_map(|one| credential(*feature, one));
+                    let (names, values): (Vec<_>, Vec<_>) = shown.unzip();
+                    change.credential(names[0], values);
                 }
                 Feature::Tls => {
                     change.tls.get_or_insert_with(|| tls(made, None));
@@ -87,14 +86,21 @@ impl Change {
         change
     }
 
+    /// `text` without anything secret.
+    pub fn redact(&self, text: &str) -> String {
+        self.credentials.as_ref().map_or_else(|| text.to_owned(), |made| made.redact(text))
+    }
+
     /// A header whose value is one of several, in turn by chance.
     fn credential(&mut self, name: &str, mut values: Vec<String>) {
         if let [only] = values.as_mut_slice() {
             self.header(name, only);
             return;
         }
-        self.files.insert(CREDENTIALS_FILE.to_owned(), values.join("\n") + "\n");
-        self.header(name, &format!("{{{{line {CREDENTIALS_FILE}}}}}"));
+        // One for each header: several features may ask for one.
+        let file = format!("{CREDENTIALS_FILE}-{name}");
+        self.header(name, &format!("{{{{line {file}}}}}"));
+        self.files.insert(file, values.join("\n") + "\n");
     }
 
     fn header(&mut self, name: &str, value: &str) {
@@ -129,6 +135,24 @@ impl Change {
             }
         }
         files.extend(self.files.iter().map(|(name, text)| (name.clone(), text.clone())));
+    }
+}
+
+/// The header by which `consumer` is let in by `feature`, where that asks for one.
+pub(crate) fn credential(feature: Feature, consumer: &Consumer) -> Option<(&'static str, String)> {
+    match feature {
+        Feature::KeyAuth => Some((KEY_HEADER, consumer.key.clone())),
+        Feature::BasicAuth => {
+            let pair = STANDARD.encode(format!("{}:{}", consumer.name, consumer.password));
+            Some(("authorization", format!("Basic {pair}")))
+        }
+        Feature::Jwt(JwtAlgorithm::Hs256) | Feature::TokenReview { .. } => {
+            Some(("authorization", format!("Bearer {}", consumer.token_hs256)))
+        }
+        Feature::Jwt(JwtAlgorithm::Rs256) => {
+            Some(("authorization", format!("Bearer {}", consumer.token_rs256)))
+        }
+        _ => None,
     }
 }
 

@@ -22,7 +22,7 @@ const SHORTEST_SECRET: usize = 12;
 const TOKEN_EXPIRES: u64 = 4_102_444_800;
 
 /// What stands in the place of a secret.
-const REDACTED: &str = "[secret]";
+pub(crate) const REDACTED: &str = "[secret]";
 
 /// One who is let in.
 #[derive(Clone, PartialEq, Eq)]

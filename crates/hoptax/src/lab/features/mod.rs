@@ -10,6 +10,8 @@ mod credentials;
 mod variables;
 
 pub use change::Change;
+pub(crate) use change::credential;
+pub(crate) use credentials::REDACTED;
 pub use credentials::{Consumer, Credentials};
 pub use variables::FeatureVariables;
 

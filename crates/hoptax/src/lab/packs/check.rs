@@ -2,6 +2,7 @@
 
 use super::manifest::{CounterFrom, Manifest};
 use super::{Pack, PackError, RESERVED, list};
+use crate::lab::conformance::{CASES, Case};
 use crate::lab::counters;
 use crate::lab::guard::StopSignal;
 use crate::lab::render::{self, ACCESS_LOG, Variables, stays_below};
@@ -36,6 +37,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_start(pack)?;
     check_unsupported(pack)?;
     check_counters(pack)?;
+    check_differences(pack)?;
     let offered = check_features(pack)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
@@ -184,6 +186,31 @@ fn check_counters(pack: &Pack) -> Result<(), PackError> {
                 format!("counter `{}` cannot be read so", counter.name),
                 help,
             );
+        }
+    }
+    Ok(())
+}
+
+fn check_differences(pack: &Pack) -> Result<(), PackError> {
+    let mut cases = std::collections::BTreeSet::new();
+    for difference in &pack.manifest().differences {
+        let near = format!("case: {}", difference.case);
+        let near = if pack.find(&near).is_some() { near } else { difference.case.clone() };
+        if Case::named(&difference.case).is_none() {
+            let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+            let help = match nearest(&difference.case, names.iter().copied()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("cases are {}", list(&names)),
+            };
+            return Err(pack.refuse(&near, format!("there is no case `{}`", difference.case), Some(help)));
+        }
+        if !cases.insert(&difference.case) {
+            let message = format!("there are two differences in case `{}`", difference.case);
+            return Err(pack.refuse(&near, message, Some("a case shows one difference at most".into())));
+        }
+        if difference.reason.trim().is_empty() {
+            let message = format!("the difference in case `{}` has no reason", difference.case);
+            return Err(pack.refuse(&near, message, Some("say why this gateway does so".into())));
         }
     }
     Ok(())

@@ -55,9 +55,24 @@ pub struct Manifest {
     /// Features, `workers` or `access_log` that it lacks, each with the reason.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
+    /// Where its answers differ from direct's, as `hoptax conform` sees them.
+    #[serde(default)]
+    pub differences: Vec<Difference>,
     /// Settings that differ from what it ships.
     #[serde(default)]
     pub settings: Settings,
+}
+
+/// A difference from direct that is this gateway's own.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// Which of [`crate::lab::conformance::CASES`].
+    pub case: String,
+    /// The difference in the words of `hoptax conform`.
+    pub what: String,
+    /// Why it is so.
+    pub reason: String,
 }
 
 /// How the version is told.

@@ -5,12 +5,13 @@ use super::{ProcessDriver, failed_to_start};
 use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
 use crate::lab::hop::HopReady;
-use crate::lab::upstream::UpstreamReady;
+use crate::lab::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
 use crate::lab::{Facts, Service};
 use crate::plan::units::show_duration;
-use crate::plan::{Body, BuiltInUpstream, HopDelay, HopKind, PathSplit};
+use crate::plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, PathSplit};
 use crate::record::{Failure, Setting};
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -24,7 +25,7 @@ const READY_BOUND: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(2);
 
 impl ProcessDriver {
-    pub(super) fn start_built_in(&self, upstream: &BuiltInUpstream) -> Result<Box<dyn Service>, Failure> {
+    pub(super) fn start_built_in(&mut self, upstream: &BuiltInUpstream) -> Result<Box<dyn Service>, Failure> {
         let mut arguments = upstream_arguments(upstream);
         if let Some(seed) = self.seed {
             arguments.extend(["--seed".into(), seed.to_string().into()]);
@@ -32,8 +33,18 @@ impl ProcessDriver {
         if self.path_split == PathSplit::On {
             arguments.push("--stamps".into());
         }
+        let mut secrets = BTreeMap::new();
+        if self.features.contains(&Feature::UpstreamTls) {
+            let server = &self.credentials.server;
+            arguments.push("--tls".into());
+            secrets.insert(IDENTITY.to_owned(), server.certificate.clone() + &server.key);
+        }
+        if self.features.iter().any(|feature| matches!(feature, Feature::TokenReview { .. })) {
+            secrets.insert(TOKEN_SECRET.to_owned(), self.credentials.jwt_secret.clone());
+        }
         let (ready, mut started) =
-            self.start_verb::<UpstreamReady>("upstream", arguments, &self.cpus.upstream)?;
+            self.start_verb::<UpstreamReady>("upstream", arguments, secrets, &self.cpus.upstream)?;
+        self.tls_upstreams = ready.tls_instances;
         started.addresses = ready.instances;
         started.control = Some(ready.control);
         Ok(Box::new(started))
@@ -56,7 +67,8 @@ impl ProcessDriver {
             arguments.extend(["--upstream".into(), upstream.to_string().into()]);
         }
         arguments.extend(delay.into_iter().flat_map(|delay| self.delay_arguments(delay)));
-        let (ready, mut started) = self.start_verb::<HopReady>(label, arguments, &self.cpus.gateway)?;
+        let (ready, mut started) =
+            self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway)?;
         started.addresses = vec![ready.listen];
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
@@ -85,17 +97,19 @@ impl ProcessDriver {
         &self,
         name: &str,
         arguments: Vec<OsString>,
+        environment: BTreeMap<String, String>,
         cpus: &[u32],
     ) -> Result<(R, Started), Failure> {
         let log_directory = self.log_directory(name);
         let launch = Launch {
             program: self.exe.clone().into(),
             arguments,
-            environment: std::collections::BTreeMap::new(),
+            environment,
             directory: None,
             cpus: cpus.to_vec(),
             stop_signal: StopSignal::TERM,
             grace: GRACE,
+            remove: None,
             stdout: None,
             stderr: log_directory.join("stderr.log"),
         };
@@ -113,6 +127,7 @@ impl ProcessDriver {
                     guarded,
                     log_directory,
                     control: None,
+                    secrets: None,
                     counters: None,
                     _stdout: Some(stdout),
                 };

@@ -15,6 +15,7 @@ use crate::lab::{Facts, Service, logs};
 use crate::plan::{AccessLog, Feature, Gateway, GatewayKind, Profile, Upstream, units};
 use crate::record::{Counter, Failure, Stage};
 use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -178,6 +179,7 @@ impl Attempt<'_> {
             guarded,
             log_directory: self.log_directory.clone(),
             control: None,
+            secrets: (self.directory != self.shown).then(|| self.driver.credentials.clone()),
             counters: Some(Counters::new(
                 &self.pack.manifest().counters,
                 local(admin_port),
@@ -189,6 +191,10 @@ impl Attempt<'_> {
 
     /// Writes the configuration where the gateway reads it, and where it is kept.
     fn write(&self, rendered: &Rendered) -> Result<(), (&Path, std::io::Error)> {
+        if self.directory != self.shown {
+            only_for_owner(&self.driver.private_directory)
+                .map_err(|error| (self.driver.private_directory.as_path(), error))?;
+        }
         rendered.write(&self.directory).map_err(|error| (self.directory.as_path(), error))?;
         if self.directory != self.shown {
             let made = &self.driver.credentials;
@@ -214,7 +220,10 @@ impl Attempt<'_> {
             settings: rendered.settings.clone(),
             counters: self.pack.manifest().counters.iter().map(counter).collect(),
             rendered: rendered.digests(),
-            change: Change::new(self.features, &self.driver.credentials),
+            change: Change {
+                access_log: self.access_log(),
+                ..Change::new(self.features, &self.driver.credentials)
+            },
         }
     }
 
@@ -259,6 +268,7 @@ impl Attempt<'_> {
             cpus: self.driver.cpus.gateway.clone(),
             stop_signal: manifest.stop.signal.parse().unwrap_or(StopSignal::TERM),
             grace: duration(&manifest.stop.grace),
+            remove: (self.directory != self.shown).then(|| self.directory.clone()),
             stdout: Some(access_log.unwrap_or_else(|| self.log_directory.join("stdout.log"))),
             stderr: self.log_directory.join("stderr.log"),
         }
@@ -306,12 +316,31 @@ impl Attempt<'_> {
 
     /// A failure that quotes the last log lines and names the rendered files.
     fn fail(&self, message: impl std::fmt::Display) -> Failure {
+        if self.directory != self.shown {
+            logs::scrub(&self.log_directory, &self.driver.credentials);
+        }
         let mut failure = failed_to_start(message, &self.log_directory);
         if self.shown.exists() {
             failure.message += &format!(". Its rendered configuration is in {}", self.shown.display());
         }
         let made = &self.driver.credentials;
         Failure { message: made.redact(&failure.message), detail: made.redact(&failure.detail), ..failure }
+    }
+}
+
+/// Makes a directory that nobody else may read or enter. What is there already must be so.
+fn only_for_owner(directory: &Path) -> std::io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            // Not a link, and ours: in a directory for all somebody else might have been faster.
+            let found = std::fs::symlink_metadata(directory)?;
+            let ours = found.uid() == rustix::process::geteuid().as_raw();
+            if found.is_dir() && ours && found.mode() & 0o077 == 0 {
+                return Ok(());
+            }
+            Err(error)
+        }
+        made => made,
     }
 }
 

@@ -38,6 +38,8 @@ pub struct ProcessDriver {
     connections: u32,
     seed: Option<u64>,
     interrupted: Arc<AtomicBool>,
+    /// The features of all gateways.
+    features: Vec<Feature>,
     /// Keys, tokens and certificates of this run.
     credentials: Credentials,
     /// Where gateways that are given any have their directories; gone with the driver.
@@ -69,6 +71,7 @@ impl ProcessDriver {
             interrupted: Arc::default(),
             credentials: Credentials::make(&all).context("making keys and certificates")?,
             private_directory: private_directory()?,
+            features: all,
             tls_upstreams: Vec::new(),
         })
     }
@@ -107,7 +110,7 @@ impl Drop for ProcessDriver {
 impl Driver for ProcessDriver {
     fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure> {
         match &self.upstream {
-            Upstream::BuiltIn(upstream) => self.start_built_in(upstream),
+            Upstream::BuiltIn(upstream) => self.start_built_in(&upstream.clone()),
             Upstream::Running { url } => external::attach(url, None, &self.target_path),
         }
     }

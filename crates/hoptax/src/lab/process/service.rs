@@ -1,6 +1,7 @@
 //! A service under its guard, as the flow of a run sees it.
 
 use crate::lab::counters::Counters;
+use crate::lab::features::Credentials;
 use crate::lab::guarded::Guarded;
 use crate::lab::ledger::{self, Ledger};
 use crate::lab::{Facts, Observed, Service, Watched, logs};
@@ -23,8 +24,18 @@ pub(super) struct Started {
     pub(super) control: Option<SocketAddr>,
     /// Its own counters, where its pack names some.
     pub(super) counters: Option<Counters>,
+    /// What its logs may not keep, where it was given secrets.
+    pub(super) secrets: Option<Credentials>,
     /// Kept open where it is a pipe: writing to one that nobody holds kills the writer.
     pub(super) _stdout: Option<ChildStdout>,
+}
+
+impl Started {
+    /// The last lines of its logs.
+    fn told(&self) -> String {
+        let tails = logs::tails(&self.log_directory);
+        self.secrets.as_ref().map_or_else(|| tails.clone(), |secrets| secrets.redact(&tails))
+    }
 }
 
 impl Service for Started {
@@ -56,13 +67,22 @@ impl Service for Started {
             Some(status) => Err(Failure {
                 stage: Stage::Trial,
                 message: format!("{} {} in the middle of the run", self.name, how(status)),
-                detail: logs::tails(&self.log_directory),
+                detail: self.told(),
             }),
         }
     }
 
     fn stop(&mut self) {
         self.guarded.stop();
+        if let Some(secrets) = self.secrets.take() {
+            logs::scrub(&self.log_directory, &secrets);
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

@@ -173,7 +173,7 @@ pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
 
 /// Printable, the same every time, and without a period that is a power of two, so that a shifted or repeated block
 /// of a broken proxy is seen.
-fn pattern(size: usize) -> Vec<u8> {
+pub(super) fn pattern(size: usize) -> Vec<u8> {
     const LINE: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\n";
     LINE.iter().copied().cycle().take(size).collect()
 }

@@ -11,8 +11,8 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Serves until told to stop.
-pub(super) fn serve(listener: TcpListener, counts: &[Arc<Counts>], stop: &Stop) -> io::Result<()> {
+/// Serves `counts`, those of each instance's listeners, until told to stop.
+pub(super) fn serve(listener: TcpListener, counts: &[Vec<Arc<Counts>>], stop: &Stop) -> io::Result<()> {
     let mut io = Epoll::new()?;
     let mut control = Control { counts, tokens: Tokens::default(), connections: Vec::new() };
     let token = control.new_connection();
@@ -31,7 +31,7 @@ struct Connection {
 }
 
 struct Control<'a> {
-    counts: &'a [Arc<Counts>],
+    counts: &'a [Vec<Arc<Counts>>],
     tokens: Tokens,
     connections: Vec<Connection>,
 }
@@ -81,9 +81,9 @@ impl Control<'_> {
     }
 }
 
-fn response(counts: &[Arc<Counts>], found: bool, keep_alive: bool) -> Vec<u8> {
+fn response(counts: &[Vec<Arc<Counts>>], found: bool, keep_alive: bool) -> Vec<u8> {
     let (status, kind, body) = if found {
-        let instances = counts.iter().map(|counts| counts.read()).collect();
+        let instances = counts.iter().map(|listeners| Counts::read(listeners)).collect();
         let ledger = Ledger { instances, clock: ClockId::here() };
         (200, "application/json", serde_json::to_vec(&ledger).expect("counts and names only"))
     } else {

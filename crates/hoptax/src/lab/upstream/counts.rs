@@ -1,7 +1,8 @@
-//! One instance's counts: written by its thread alone, read by the control thread.
+//! The counts of one listener: written by its thread alone, read by the control thread.
 
 use crate::lab::ledger::InstanceCounts;
 use hoptax_wire::http1::Version;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A count with one writer. So a load and a store do, where several writers would need a locked instruction.
@@ -32,6 +33,8 @@ pub(super) struct Counts {
     pub(super) open: Count,
     pub(super) bytes_in: Count,
     pub(super) bytes_out: Count,
+    /// Token reviews, which are among the requests.
+    pub(super) reviews: Count,
 }
 
 impl Counts {
@@ -42,16 +45,17 @@ impl Counts {
         }
     }
 
-    /// As the ledger tells them.
-    pub(super) fn read(&self) -> InstanceCounts {
-        let (http10, http11) = (self.http10.get(), self.http11.get());
+    /// The counts of all listeners of one instance, as the ledger tells them.
+    pub(super) fn read(listeners: &[Arc<Self>]) -> InstanceCounts {
+        let sum = |count: fn(&Self) -> &Count| listeners.iter().map(|one| count(one).get()).sum::<u64>();
+        let (http10, http11) = (sum(|one| &one.http10), sum(|one| &one.http11));
         let versions = [("1.0", http10), ("1.1", http11)];
         InstanceCounts {
             requests: http10 + http11,
-            connections: self.connections.get(),
-            open: self.open.get(),
-            bytes_in: self.bytes_in.get(),
-            bytes_out: self.bytes_out.get(),
+            connections: sum(|one| &one.connections),
+            open: sum(|one| &one.open),
+            bytes_in: sum(|one| &one.bytes_in),
+            bytes_out: sum(|one| &one.bytes_out),
             http_version: versions
                 .into_iter()
                 .filter(|(_, count)| *count > 0)

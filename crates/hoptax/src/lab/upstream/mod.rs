@@ -1,22 +1,27 @@
 //! The built-in upstream: answers every request as its settings say, and keeps a ledger.
 //!
-//! Each instance is one thread with a listener and an event loop of its own; nothing is shared between them on the way
-//! of a request. A further thread serves the ledger on the control socket.
+//! Each instance is one thread with a listener and an event loop of its own, and a second one where it answers over TLS as
+//! well; nothing is shared between them on the way of a request. A further thread serves the ledger on the control socket.
 
 mod answer;
 mod control;
 mod counts;
 mod delay;
+mod secure;
 mod server;
+mod special;
+#[cfg(test)]
+mod special_tests;
 
 pub use answer::bytes;
+pub use special::{LONG_HEADER, MARK};
 
 use super::net;
 use super::threads::{Threads, check_cpus, sleep_precisely};
 use crate::plan::BuiltInUpstream;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 /// What `hoptax upstream` prints when it is ready, as one line of JSON.
@@ -24,9 +29,19 @@ use std::sync::Arc;
 pub struct UpstreamReady {
     /// Where the instances answer, in their order.
     pub instances: Vec<SocketAddr>,
+    /// Where the same instances answer over TLS; empty where that was not asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tls_instances: Vec<SocketAddr>,
     /// Where the ledger is served.
     pub control: SocketAddr,
 }
+
+/// Environment variable of `hoptax upstream` with certificate and key: other users can read a process's arguments, and not
+/// its environment.
+pub const IDENTITY: &str = "HOPTAX_UPSTREAM_IDENTITY";
+
+/// Environment variable of `hoptax upstream` with what good tokens are signed with.
+pub const TOKEN_SECRET: &str = "HOPTAX_UPSTREAM_TOKEN_SECRET";
 
 /// How an upstream runs, apart from how it answers.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +54,10 @@ pub struct Placement {
     pub seed: u64,
     /// Whether answers carry stamps ([`hoptax_load::stamp`]).
     pub stamps: bool,
+    /// Certificate chain and private key, PEM: then each instance has a second listener, which answers over TLS.
+    pub identity: Option<String>,
+    /// What good tokens are signed with (HS256), for token reviews; without it no token is good.
+    pub token_secret: Option<String>,
 }
 
 /// An upstream that runs in this process until it is dropped.
@@ -57,7 +76,9 @@ impl RunningUpstream {
         anyhow::ensure!(settings.instances > 0, "an upstream needs at least one instance");
         check_cpus(&placement.cpus)?;
         net::raise_descriptor_limit();
-        let room = room(net::descriptor_limit(), settings.instances);
+        let listeners = if placement.identity.is_some() { 2 } else { 1 };
+        let room = room(net::descriptor_limit(), settings.instances * listeners);
+        let tls = placement.identity.as_deref().map(secure::config).transpose()?;
         let answers = answer::Answers::new(settings, placement.stamps)?;
         let listeners = (0..settings.instances)
             .map(|instance| {
@@ -67,25 +88,52 @@ impl RunningUpstream {
                 })
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let secure_listeners = (0..settings.instances)
+            .filter(|_| tls.is_some())
+            .map(|_| net::listener(any_port, false).context("a listener for TLS"))
+            .collect::<anyhow::Result<Vec<_>>>()?;
         let control = SocketAddr::from((Ipv4Addr::LOCALHOST, placement.control_port.unwrap_or(0)));
         let control = net::listener(control, false).context("the upstream's control socket")?;
+        let addresses = |of: &[TcpListener]| of.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
         let ready = UpstreamReady {
-            instances: listeners.iter().map(std::net::TcpListener::local_addr).collect::<Result<_, _>>()?,
+            instances: addresses(&listeners)?,
+            tls_instances: addresses(&secure_listeners)?,
             control: control.local_addr()?,
         };
 
         let mut threads = Threads::new();
-        let mut counts = Vec::new();
-        for (index, (listener, address)) in listeners.into_iter().zip(&ready.instances).enumerate() {
-            let seen = Arc::new(counts::Counts::default());
-            counts.push(Arc::clone(&seen));
-            let behaviour = delay::Behaviour::new(settings, placement.seed, index as u64);
+        let mut counts = vec![Vec::new(); listeners.len()];
+        let all: Vec<Arc<counts::Counts>> =
+            listeners.iter().chain(&secure_listeners).map(|_| Arc::default()).collect();
+        let plain = (0_u32..).zip(listeners).map(|(instance, listener)| (instance, listener, None));
+        let secure =
+            (0_u32..).zip(secure_listeners).map(|(instance, listener)| (instance, listener, tls.clone()));
+        for ((instance, listener, tls), seen) in plain.chain(secure).zip(all.clone()) {
+            let everybody = all.clone();
+            counts[instance as usize].push(Arc::clone(&seen));
+            let behaviour = delay::Behaviour::new(settings, placement.seed, u64::from(instance));
             // Each its own, as stamps are written into them.
             let answers = answers.clone();
-            let cpu = placement.cpus.get(index % placement.cpus.len().max(1)).copied();
-            threads.spawn(&format!("upstream-{index}"), *address, cpu, move |stop| {
+            let token_secret = placement.token_secret.clone();
+            let cpu = placement.cpus.get(instance as usize % placement.cpus.len().max(1)).copied();
+            let name = format!("upstream-{}{instance}", if tls.is_some() { "tls-" } else { "" });
+            threads.spawn(&name, listener.local_addr()?, cpu, move |stop| {
                 sleep_precisely();
-                server::serve(listener, answers, behaviour, &seen, room, stop)
+                let from = server::Listening {
+                    instance,
+                    listener,
+                    answers,
+                    behaviour,
+                    counts: &seen,
+                    everybody: &everybody,
+                    room,
+                    token_secret: token_secret.as_deref(),
+                };
+                match &tls {
+                    None => server::serve(from, stop),
+                    Some(config) => server::serve_securely(from, config, stop),
+                }
             })?;
         }
         threads.spawn("upstream-control", ready.control, None, move |stop| {

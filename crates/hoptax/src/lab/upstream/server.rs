@@ -10,6 +10,8 @@
 use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE};
 use super::counts::Counts;
 use super::delay::Behaviour;
+use super::secure::{SecureLoop, Sessions};
+use super::special::{Special, Teller, is_special};
 use crate::lab::net::Tokens;
 use crate::lab::threads::Stop;
 use hoptax_load::clock;
@@ -21,6 +23,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::mem;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 /// Answer bytes that may wait for a slow reader before its further requests do.
 const HIGH_WATER: usize = 256 * 1024;
@@ -34,18 +37,38 @@ const FRUITLESS_NS: u64 = clock::SECOND / 20;
 /// Delayed answers that one connection may have in line before its further requests wait.
 const LONGEST_LINE: usize = 1024;
 
-/// Serves until told to stop. Of more connections than `room` the silent ones are closed; where all are busy, further
-/// ones are dropped at once.
-pub(super) fn serve(
-    listener: TcpListener,
-    answers: Answers,
-    behaviour: Behaviour,
-    counts: &Counts,
-    room: u64,
-    stop: &Stop,
-) -> io::Result<()> {
+/// One listener of an instance, and what it needs to answer.
+pub(super) struct Listening<'a> {
+    /// Number of the instance, from 0.
+    pub(super) instance: u32,
+    pub(super) listener: TcpListener,
+    pub(super) answers: Answers,
+    pub(super) behaviour: Behaviour,
+    pub(super) counts: &'a Counts,
+    /// The counts of all listeners of the upstream.
+    pub(super) everybody: &'a [Arc<Counts>],
+    /// Connections that it may hold. Of more the silent ones are closed; where all are busy, further ones are dropped at once.
+    pub(super) room: u64,
+    /// What good tokens are signed with.
+    pub(super) token_secret: Option<&'a str>,
+}
+
+/// An event loop that knows what its connections are protected by.
+pub(super) trait Sockets: EventLoop {
+    /// Version and cipher suite of TLS; none on plain connections.
+    fn tls(&self, token: Token) -> Option<(String, String)>;
+}
+
+impl Sockets for Epoll {
+    fn tls(&self, _: Token) -> Option<(String, String)> {
+        None
+    }
+}
+
+/// Serves until told to stop.
+pub(super) fn serve(from: Listening<'_>, stop: &Stop) -> io::Result<()> {
     let mut io = Epoll::new()?;
-    let mut server = Server::new(answers, behaviour, counts, room);
+    let (mut server, listener) = Server::new(from);
     let token = server.new_connection();
     io.listen(token, listener)?;
     while !stop.asked() {
@@ -58,10 +81,32 @@ pub(super) fn serve(
     Ok(())
 }
 
+/// The same over TLS.
+pub(super) fn serve_securely(
+    from: Listening<'_>,
+    config: &Arc<rustls::ServerConfig>,
+    stop: &Stop,
+) -> io::Result<()> {
+    let (mut io, mut sessions) = (Epoll::new()?, Sessions::new(Arc::clone(config)));
+    let (mut server, listener) = Server::new(from);
+    let token = server.new_connection();
+    io.listen(token, listener)?;
+    while !stop.asked() {
+        let next = server.next_timer();
+        io.turn(&mut sessions.serving(&mut server), next)?;
+        if server.next_timer().is_some() {
+            server.fire(&mut SecureLoop::new(&mut io, &mut sessions), clock::now());
+        }
+    }
+    Ok(())
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Reply {
     /// To a request that had been read at this moment; 0 where answers carry no stamps.
     Answer(AnswerTo, u64),
+    /// One of [`Server::prepared`].
+    Prepared(u32),
     Continue,
     BadRequest,
 }
@@ -85,6 +130,8 @@ struct Connection {
     decoder: RequestDecoder,
     /// The answer to the request that is being read.
     answer: Option<AnswerTo>,
+    /// What is being read instead, where its path is one of those for verification.
+    special: Option<Box<Special>>,
     /// Received, but not a whole step yet, or not read because blocked. Unallocated nearly always.
     kept: Vec<u8>,
     /// Delayed answers, in the order of their requests, with the moment each is due.
@@ -114,24 +161,34 @@ struct Server<'a> {
     ready_bytes: usize,
     /// Where several replies are put together.
     batch: Vec<u8>,
+    instance: u32,
+    everybody: &'a [Arc<Counts>],
+    token_secret: Option<&'a str>,
+    /// Answers to paths for verification that have not left yet; empty ones are free.
+    prepared: Vec<Vec<u8>>,
 }
 
 impl<'a> Server<'a> {
-    fn new(answers: Answers, behaviour: Behaviour, counts: &'a Counts, room: u64) -> Self {
-        Self {
-            answers,
-            behaviour,
-            counts,
+    fn new(from: Listening<'a>) -> (Self, TcpListener) {
+        let server = Self {
+            answers: from.answers,
+            behaviour: from.behaviour,
+            counts: from.counts,
             tokens: Tokens::default(),
             connections: Vec::new(),
-            room,
+            room: from.room,
             looked_in_vain: 0,
             timers: BinaryHeap::new(),
             cache: HeadCache::new(),
             ready: Vec::new(),
             ready_bytes: 0,
             batch: Vec::new(),
-        }
+            instance: from.instance,
+            everybody: from.everybody,
+            token_secret: from.token_secret,
+            prepared: Vec::new(),
+        };
+        (server, from.listener)
     }
 
     fn new_connection(&mut self) -> Token {
@@ -144,6 +201,7 @@ impl<'a> Server<'a> {
             heard: 0,
             decoder: RequestDecoder::new(),
             answer: None,
+            special: None,
             kept: Vec::new(),
             line: VecDeque::new(),
         };
@@ -157,7 +215,7 @@ impl<'a> Server<'a> {
     /// Closes connections that stand idle in the pool of a gateway whose turn is over, so that they do not take the
     /// place of those of the gateway whose turn it is: gateways stay up for the whole run, and some pool thousands.
     /// The longest silent go first, a tenth of the room at a time.
-    fn make_room(&mut self, io: &mut impl EventLoop) {
+    fn make_room(&mut self, io: &mut impl Sockets) {
         let now = clock::now();
         if now - self.looked_in_vain < FRUITLESS_NS {
             return;
@@ -191,7 +249,7 @@ impl<'a> Server<'a> {
 
     /// Reads requests from the front of `input`, decides their answers and sends those that are due; tells how much was
     /// consumed.
-    fn read(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
+    fn read(&mut self, io: &mut impl Sockets, token: Token, input: &[u8]) -> usize {
         let mut at = 0;
         let now = if self.answers.are_stamped() { clock::now() } else { 0 };
         while self.connections[token.index()].state == State::Open {
@@ -199,10 +257,22 @@ impl<'a> Server<'a> {
             match connection.decoder.advance_with(&mut self.cache, &input[at..]) {
                 Ok(RequestStep::NeedMore) => break,
                 Ok(RequestStep::Head { consumed, head }) => {
+                    let body_is_missing = at + consumed == input.len();
+                    if is_special(&input[at..][head.target.clone()]) {
+                        let whole = &input[at..at + consumed];
+                        connection.special = Some(Box::new(Special::new(&head, whole)));
+                        self.go_on(token, &head, body_is_missing);
+                    } else {
+                        self.head(token, &head, body_is_missing);
+                    }
                     at += consumed;
-                    self.head(token, &head, at == input.len());
                 }
-                Ok(RequestStep::Body { consumed, .. }) => at += consumed,
+                Ok(RequestStep::Body { consumed, data }) => {
+                    if let Some(special) = &mut connection.special {
+                        special.body(&input[at..][data]);
+                    }
+                    at += consumed;
+                }
                 Ok(RequestStep::End { consumed, keep_alive }) => {
                     at += consumed;
                     if !keep_alive {
@@ -213,6 +283,9 @@ impl<'a> Server<'a> {
                         self.counts.requests(answer.version).add(1);
                         let delay = self.behaviour.delay_ns();
                         self.reply(token, Reply::Answer(answer, now), delay);
+                    } else if let Some(special) = connection.special.take() {
+                        let tls = io.tls(token);
+                        self.answer_special(token, &special, tls);
                     }
                 }
                 Err(_) => {
@@ -241,9 +314,44 @@ impl<'a> Server<'a> {
             head: head.is_head,
             failed: self.behaviour.fails(),
         });
+        self.go_on(token, head, body_is_missing);
+    }
+
+    /// Tells a client that waits for it to send the body.
+    fn go_on(&mut self, token: Token, head: &RequestHead, body_is_missing: bool) {
         // Who has sent the body already does not wait for us (RFC 9110 §10.1.1).
         if head.expect_continue && body_is_missing && head.framing != Framing::None {
             self.reply(token, Reply::Continue, 0);
+        }
+    }
+
+    fn answer_special(&mut self, token: Token, special: &Special, tls: Option<(String, String)>) {
+        self.counts.requests(special.version()).add(1);
+        self.counts.reviews.add(u64::from(special.is_review()));
+        let teller = Teller {
+            instance: self.instance,
+            tls,
+            reviews: self.everybody.iter().map(|counts| counts.reviews.get()).sum(),
+            token_secret: self.token_secret,
+        };
+        let outcome = special.answer(&teller);
+        if outcome.closes {
+            self.connections[token.index()].state = State::Last;
+        }
+        if !outcome.bytes.is_empty() {
+            let free = self.prepared.iter().position(Vec::is_empty).unwrap_or(self.prepared.len());
+            if free == self.prepared.len() {
+                self.prepared.push(Vec::new());
+            }
+            self.prepared[free] = outcome.bytes;
+            self.reply(token, Reply::Prepared(free as u32), outcome.delay_ns);
+        }
+    }
+
+    /// Forgets what was written for a reply that has left, or never will.
+    fn free(&mut self, reply: Reply) {
+        if let Reply::Prepared(place) = reply {
+            self.prepared[place as usize] = Vec::new();
         }
     }
 
@@ -262,7 +370,7 @@ impl<'a> Server<'a> {
     }
 
     /// Sends every delayed answer that is due. An answer behind a later one leaves with that one.
-    fn fire(&mut self, io: &mut impl EventLoop, now: u64) {
+    fn fire(&mut self, io: &mut impl Sockets, now: u64) {
         while let Some(&Reverse(Timer { due, token, generation })) = self.timers.peek() {
             if due > now {
                 break;
@@ -288,6 +396,7 @@ impl<'a> Server<'a> {
     fn bytes(&self, reply: Reply) -> (&[u8], &[u8]) {
         match reply {
             Reply::Answer(to, _) => self.answers.get(to),
+            Reply::Prepared(place) => (&self.prepared[place as usize], &[]),
             Reply::Continue => (CONTINUE, &[]),
             Reply::BadRequest => (BAD_REQUEST, &[]),
         }
@@ -299,7 +408,7 @@ impl<'a> Server<'a> {
     }
 
     /// Sends what is ready, in as few sends as it takes. `false`: the connection broke and is gone.
-    fn flush(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
+    fn flush(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         if self.ready.is_empty() {
             return true;
         }
@@ -322,6 +431,7 @@ impl<'a> Server<'a> {
         if sent.is_err() {
             self.counts.bytes_out.take_back(length);
         }
+        ready.iter().for_each(|reply| self.free(*reply));
         self.ready = ready;
         self.ready.clear();
         self.ready_bytes = 0;
@@ -342,7 +452,7 @@ impl<'a> Server<'a> {
 
     fn send_batched(
         &mut self,
-        io: &mut impl EventLoop,
+        io: &mut impl Sockets,
         token: Token,
         (replies, now): (&[Reply], u64),
         batch: &mut Vec<u8>,
@@ -360,7 +470,7 @@ impl<'a> Server<'a> {
     }
 
     /// Reads what a blocked connection had sent, once its peer has caught up. `false`: it broke and is gone.
-    fn unblock(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
+    fn unblock(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         let connection = &mut self.connections[token.index()];
         if !connection.blocked || io.unsent(token) > 0 || connection.line.len() > LONGEST_LINE / 2 {
             return true;
@@ -381,7 +491,7 @@ impl<'a> Server<'a> {
     }
 
     /// Closes a connection on which nothing is left to be done.
-    fn settle(&mut self, io: &mut impl EventLoop, token: Token) {
+    fn settle(&mut self, io: &mut impl Sockets, token: Token) {
         let connection = &self.connections[token.index()];
         let reads_on = connection.state == State::Open && (!connection.peer_ended || connection.blocked);
         if reads_on || !connection.line.is_empty() || io.unsent(token) > 0 {
@@ -393,7 +503,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn close(&mut self, io: &mut impl EventLoop, token: Token) {
+    fn close(&mut self, io: &mut impl Sockets, token: Token) {
         io.close(token);
         self.forget(token);
     }
@@ -404,13 +514,15 @@ impl<'a> Server<'a> {
         connection.generation = connection.generation.wrapping_add(1);
         connection.state = State::Last;
         connection.kept = Vec::new();
-        connection.line = VecDeque::new();
+        connection.special = None;
+        let line = mem::take(&mut connection.line);
+        line.into_iter().for_each(|(_, reply)| self.free(reply));
         self.tokens.give_back(token);
         self.counts.open.take_back(1);
     }
 }
 
-fn send_both(io: &mut impl EventLoop, token: Token, head: &[u8], body: &[u8]) -> io::Result<()> {
+fn send_both(io: &mut impl Sockets, token: Token, head: &[u8], body: &[u8]) -> io::Result<()> {
     if !head.is_empty() {
         io.send(token, head)?;
     }
@@ -420,7 +532,7 @@ fn send_both(io: &mut impl EventLoop, token: Token, head: &[u8], body: &[u8]) ->
     Ok(())
 }
 
-impl<L: EventLoop> Handler<L> for Server<'_> {
+impl<L: Sockets> Handler<L> for Server<'_> {
     fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
     fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {

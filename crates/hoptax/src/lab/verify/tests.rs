@@ -1,5 +1,6 @@
 use super::*;
 use hoptax_load::spec::Check;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
 fn get() -> TargetSpec {
