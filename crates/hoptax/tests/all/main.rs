@@ -2,6 +2,7 @@
 
 mod capacity;
 mod compare;
+mod conformance;
 mod connections;
 mod corpus;
 mod docs;
@@ -25,9 +26,11 @@ mod path;
 mod plan;
 mod planted;
 mod probes;
+mod proofs;
 mod report;
 mod requests;
 mod run;
+mod secrets;
 mod support;
 mod targets;
 mod tls;

@@ -1,0 +1,77 @@
+//! Every installed pack passes on what it is given, or lists where it does not; and no gateway listens beyond loopback.
+
+use crate::support::hoptax;
+use crate::support::sockets::listening;
+use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
+use hoptax::lab::Driver as _;
+use hoptax::lab::conformance::{Seen, mismatches, observe};
+use hoptax::lab::packs::{PackSet, binary};
+use hoptax::lab::process::ProcessDriver;
+use hoptax::lab::tree::descendants;
+use hoptax::plan::{Gateway, GatewayKind};
+
+/// Packs whose gateways set-up installs: these are looked at, come what may.
+const INSTALLED: [&str; 3] = ["nginx", "haproxy", "envoy"];
+
+/// As a pack's author would write it down.
+fn as_yaml(seen: &[Seen]) -> String {
+    let differences = seen.iter().filter_map(|seen| Some((seen.case, seen.difference.as_ref()?)));
+    differences.map(|(case, what)| format!("  - case: {case}\n    what: {what:?}\n    reason: …\n")).collect()
+}
+
+#[test]
+fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_loopback_alone() {
+    let missing = INSTALLED.into_iter().filter(|pack| is_missing(pack)).count();
+    let packs = PackSet::load(None).expect("the packs are right");
+    let names: Vec<&str> = packs
+        .iter()
+        .filter(|pack| binary::find(pack).is_some())
+        .map(hoptax::lab::packs::Pack::name)
+        .collect();
+    assert!(names.len() + missing >= INSTALLED.len(), "{names:?}");
+    let gateway = |name: &&str| Gateway {
+        label: (*name).to_owned(),
+        kind: GatewayKind::Pack { pack: (*name).to_owned(), workers: 1, features: vec![], instances: None },
+    };
+    let plan = running_plan(names.iter().map(gateway).collect());
+    let run = tempfile::tempdir().expect("a directory");
+    let mut driver = ProcessDriver::new(&plan, packs.clone(), run.path()).expect("a driver").with_exe(exe());
+    let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut wrong = String::new();
+    for gateway in &plan.gateways {
+        let service = driver.start_gateway(gateway, upstream.0.addresses());
+        let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let root = service.0.process().expect("watched").pid;
+        let sockets = listening(descendants(root));
+        assert!(sockets.contains(&service.0.addresses()[0].to_string()), "{}: {sockets:?}", gateway.label);
+        for socket in &sockets {
+            assert!(socket.starts_with("127."), "{} listens on {socket}", gateway.label);
+        }
+        let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], PATIENCE);
+        let seen = seen.expect("direct answers");
+        let listed = &packs.get(&gateway.label).expect("there").manifest().differences;
+        let mismatches = mismatches(&seen, listed);
+        if !mismatches.is_empty() {
+            for mismatch in mismatches {
+                wrong += &format!("{}: {mismatch}\n", gateway.label);
+            }
+            wrong += &format!("{}, seen in all:\ndifferences:\n{}", gateway.label, as_yaml(&seen));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn conform_tells_what_differs_and_why() {
+    if is_missing("nginx") {
+        return;
+    }
+    let output = hoptax().args(["conform", "nginx"]).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.starts_with("nginx 1.") && told.contains(": 22 cases, "), "{told}");
+    let output = hoptax().args(["conform", "ngnix"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("there is no pack `ngnix`"), "{told}");
+}

@@ -1,0 +1,130 @@
+//! Each feature is proved on a real nginx that has it, and refused on one that only claims it.
+
+use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
+use hoptax::lab::Driver as _;
+use hoptax::lab::features::Change;
+use hoptax::lab::packs::PackSet;
+use hoptax::lab::process::ProcessDriver;
+use hoptax::lab::verify::{self, Requests, proofs};
+use hoptax::plan::{Feature, Gateway, GatewayKind, Upstream};
+use hoptax::record::Failure;
+use hoptax_load::spec::TargetSpec;
+use std::path::Path;
+
+/// Packs of the tests' own.
+pub(crate) fn feature_packs() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/feature-packs")
+}
+
+fn features(words: &[&str]) -> Vec<Feature> {
+    words.iter().map(|word| word.parse().unwrap_or_else(|error| panic!("{error}"))).collect()
+}
+
+/// Starts `pack` with `words` in front of two instances; gives the outcomes of looking for differences and of the proofs.
+fn outcome(pack: &str, words: &[&str]) -> (Result<(), Failure>, Result<(), Failure>) {
+    let kind =
+        GatewayKind::Pack { pack: pack.into(), workers: 1, features: features(words), instances: None };
+    let mut plan = running_plan(vec![Gateway { label: "proved".into(), kind }]);
+    let Upstream::BuiltIn(upstream) = &mut plan.upstream else { panic!("it is built in") };
+    upstream.instances = 2;
+    let packs = PackSet::load(Some(&feature_packs())).expect("the packs are right");
+    let run = tempfile::tempdir().expect("a directory");
+    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    let upstream = driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));
+    let upstream = Running(upstream);
+    let service = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
+    let service = Running(service.unwrap_or_else(|failure| panic!("{words:?}: {failure:#?}")));
+    let change: &Change = &service.0.facts().change;
+    let headers = vec![("host".to_owned(), "echo.com".to_owned())];
+    let requests = Requests::from(TargetSpec::only("GET", "/some/path", headers, vec![]));
+    let (direct, via) = (upstream.0.addresses(), service.0.addresses()[0]);
+    (
+        verify::verify(direct[0], via, &requests, change, PATIENCE),
+        proofs::prove(direct, via, &requests, change, PATIENCE),
+    )
+}
+
+#[test]
+fn what_is_on_is_proved() {
+    if is_missing("nginx") {
+        return;
+    }
+    for words in [
+        &["key-auth"][..],
+        &["basic-auth"],
+        &["tls"],
+        &["tls", "mtls"],
+        &["upstream-tls"],
+        &["header-rewrite"],
+        &["path-rewrite"],
+        &["cors"],
+        &["gzip"],
+        &["request-id"],
+        &["ip-allow"],
+        &["routes=1:first"],
+        &["routes=50:last"],
+        &["key-auth", "consumers=20"],
+        &["basic-auth", "consumers=3"],
+        &["round-robin"],
+        &["round-robin=1"],
+        &["rate-limit"],
+        &["rate-limit=20/s"],
+        &["access-log"],
+        &["token-review"],
+        &["token-review", "key-auth"],
+        &[
+            "key-auth",
+            "basic-auth",
+            "rate-limit",
+            "access-log",
+            "tls",
+            "mtls",
+            "upstream-tls",
+            "header-rewrite",
+            "path-rewrite",
+            "cors",
+            "gzip",
+            "request-id",
+            "routes=10:middle",
+            "consumers=4",
+            "round-robin",
+        ],
+    ] {
+        let (same, proved) = outcome("nginx-full", words);
+        assert_eq!(same, Ok(()), "{words:?}: as direct");
+        assert_eq!(proved, Ok(()), "{words:?}");
+    }
+}
+
+#[test]
+fn what_is_only_claimed_is_refused_by_name() {
+    if is_missing("nginx") {
+        return;
+    }
+    for (words, named, told) in [
+        (&["key-auth"][..], "key-auth", "without `x-api-key`, instead of 401"),
+        (&["basic-auth"], "basic-auth", "without `authorization`, instead of 401"),
+        (&["jwt-hs256"], "jwt-hs256", "without `authorization`, instead of 401"),
+        (&["jwt-rs256"], "jwt-rs256", "without `authorization`, instead of 401"),
+        (&["tls"], "tls", "no answer over TLS"),
+        (&["tls", "mtls"], "tls", "no answer over TLS"),
+        (&["upstream-tls"], "upstream-tls", "where it should let a request through"),
+        (&["header-rewrite"], "header-rewrite", "the response has no `x-hoptax-answered: by-gateway`"),
+        (&["path-rewrite"], "path-rewrite", "the upstream saw the path `/public/.hoptax/echo`"),
+        (&["cors"], "cors", "is None for https://app.example"),
+        (&["gzip"], "gzip", "it does not compress"),
+        (&["request-id"], "request-id", "the response has no `x-request-id`"),
+        (&["ip-allow"], "ip-allow", "to 127.0.0.2, instead of 403"),
+        (&["routes=9:first"], "routes=9:first", "on a path that no route leads to, instead of 404"),
+        (&["key-auth", "consumers=3"], "key-auth", "instead of 401"),
+        (&["round-robin"], "round-robin", "of 2 instances only 1 were sent requests"),
+        (&["rate-limit=20/s"], "rate-limit=20/s", "was answered with 429"),
+        (&["token-review"], "token-review", "instead of 401"),
+    ] {
+        let (_, proved) = outcome("nginx-deaf", words);
+        let failure = proved.expect_err(named);
+        let begins = format!("feature `{named}` is not on: ");
+        assert!(failure.message.starts_with(&begins), "{words:?}: {failure:?}");
+        assert!(failure.message.contains(told), "{words:?}: {failure:?}");
+    }
+}

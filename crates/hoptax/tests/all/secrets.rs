@@ -1,0 +1,168 @@
+//! What is secret stays so: nothing of it in what a run keeps or prints, and nothing left where it lay.
+
+use crate::proofs::feature_packs;
+use crate::support::{Scratch, hoptax};
+use crate::world::{PATIENCE, is_missing};
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A pack that is `nginx-full`, and beside that copies its directory to where the test finds it.
+fn copying_pack(scratch: &Scratch) -> PathBuf {
+    let packs = scratch.path().join("packs");
+    let pack = packs.join("nginx-full");
+    std::fs::create_dir_all(&pack).expect("made");
+    for file in std::fs::read_dir(feature_packs().join("nginx-full")).expect("there").flatten() {
+        std::fs::copy(file.path(), pack.join(file.file_name())).expect("copied");
+    }
+    let manifest = pack.join("gateway.yaml");
+    let text = std::fs::read_to_string(&manifest).expect("there");
+    let copy = scratch.path().join("copy");
+    let command =
+        format!("cp -r '{{{{ dir }}}}' {0}.part && mv {0}.part {0} && exec \"$0\" \"$@\"", copy.display());
+    let start = "start: [\"{{ binary }}\"";
+    assert!(text.contains(start));
+    let text = text.replace(start, &format!("start: [sh, -c, {command:?}, \"{{{{ binary }}}}\""));
+    std::fs::write(manifest, text).expect("written");
+    packs
+}
+
+fn start(scratch: &Scratch, duration: &str) -> Child {
+    let packs = copying_pack(scratch);
+    let temporary = scratch.path().join("tmp");
+    std::fs::create_dir_all(&temporary).expect("made");
+    std::fs::create_dir_all(scratch.path().join("out")).expect("made");
+    let plan = scratch.file(
+        "plan.yaml",
+        &format!(
+            "name: secrets
+gateways:
+  - {{ name: nginx-full, features: [key-auth, basic-auth, tls, mtls, upstream-tls, access-log, {{ consumers: 3 }}] }}
+load: [{{ loop: closed, connections: 2, duration: {duration} }}]
+trials: 1
+warmup: 0s
+"
+        ),
+    );
+    hoptax()
+        .arg("run")
+        .arg(plan)
+        .args(["--accept-void", "--packs"])
+        .arg(packs)
+        .arg("--out")
+        .arg(scratch.path().join("out"))
+        .env("TMPDIR", temporary)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("hoptax runs")
+}
+
+/// What the gateway was given that nobody else may have.
+fn secrets(copy: &Path) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let told = std::fs::read_to_string(copy.join("secrets.txt")).expect("told");
+    for line in told.lines().skip(1).filter(|line| !line.is_empty()) {
+        all.insert(line.rsplit("{SHA}").next().expect("one").to_owned());
+    }
+    for key in ["tls/key.pem", "tls/bundle.pem"] {
+        let pem = std::fs::read_to_string(copy.join(key)).expect("there");
+        let private = pem.split("PRIVATE KEY-----").nth(1).expect("a key");
+        all.extend(
+            private.lines().filter(|line| line.len() > 10 && !line.starts_with('-')).map(str::to_owned),
+        );
+    }
+    assert!(all.len() > 10, "three consumers and a key: {}", all.len());
+    all
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("there").flatten() {
+        match entry.file_type().expect("told").is_dir() {
+            true => found.extend(files(&entry.path())),
+            false => found.push(entry.path()),
+        }
+    }
+    found
+}
+
+fn holds(bytes: &[u8], secret: &str) -> bool {
+    bytes.windows(secret.len()).any(|window| window == secret.as_bytes())
+}
+
+#[test]
+fn a_run_keeps_and_prints_nothing_secret() {
+    if is_missing("nginx") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let output = start(&scratch, "300ms").wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stdout));
+
+    let secrets = secrets(&scratch.path().join("copy"));
+    let out = scratch.path().join("out");
+    let directory = std::fs::read_dir(&out).expect("there").flatten().next().expect("a run").path();
+    let mut texts = vec![("stdout".to_owned(), output.stdout), ("stderr".to_owned(), output.stderr)];
+    for format in ["terminal", "markdown", "html", "json", "csv"] {
+        let report =
+            hoptax().arg("report").arg(&directory).args(["--format", format]).output().expect("it runs");
+        texts.push((format!("report {format}"), [report.stdout, report.stderr].concat()));
+    }
+    for file in files(&out) {
+        texts.push((file.display().to_string(), std::fs::read(file).expect("readable")));
+    }
+    for (name, bytes) in &texts {
+        for secret in &secrets {
+            assert!(!holds(bytes, secret), "{name} holds a secret");
+        }
+    }
+    // The log would have told them all.
+    let log = texts.iter().find(|(name, _)| name.ends_with("access.log")).expect("an access log");
+    assert!(holds(&log.1, "[secret]"), "{}", String::from_utf8_lossy(&log.1[..log.1.len().min(500)]));
+    assert_eq!(files(&scratch.path().join("tmp")), Vec::<PathBuf>::new());
+    assert_eq!(
+        std::fs::read_dir(scratch.path().join("tmp")).expect("there").count(),
+        0,
+        "no directory either"
+    );
+}
+
+/// Waits, within bounds, until something is so.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn nobody_else_may_read_and_nothing_is_left_after_a_kill() {
+    if is_missing("nginx") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut run = start(&scratch, "60s");
+    let copy = scratch.path().join("copy");
+    until("the gateway has begun to start", || copy.join("secrets.txt").exists());
+    let told = std::fs::read_to_string(copy.join("secrets.txt")).expect("told");
+    let private = PathBuf::from(told.lines().next().expect("its directory"));
+    let outer = private.parent().expect("it lies in one").to_owned();
+    assert_eq!(outer.parent(), Some(&*scratch.path().join("tmp")));
+    let mode = std::fs::metadata(&outer).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let upstream_arguments = Command::new("ps").args(["-eo", "args"]).output().expect("ps runs").stdout;
+    for secret in secrets(&copy) {
+        assert!(!holds(&upstream_arguments, &secret), "a secret stands in somebody's arguments");
+    }
+
+    run.kill().expect("killed");
+    run.wait().expect("reaped");
+
+    until("the guard removes what is secret", || !outer.exists());
+    assert_eq!(std::fs::read_dir(scratch.path().join("tmp")).expect("there").count(), 0);
+}
