@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
 use std::collections::BTreeMap;
 
-/// Name of the file whose lines are the credentials of several consumers.
+/// What files are called whose lines are the credentials of several consumers, before the name of the header.
 const CREDENTIALS_FILE: &str = "hoptax-credentials";
 
 /// How requests to one gateway differ from those to direct.
@@ -93,8 +93,10 @@ impl Change {
             self.header(name, only);
             return;
         }
-        self.files.insert(CREDENTIALS_FILE.to_owned(), values.join("\n") + "\n");
-        self.header(name, &format!("{{{{line {CREDENTIALS_FILE}}}}}"));
+        // A file each, as a gateway may ask for a key and a password.
+        let file = format!("{CREDENTIALS_FILE}-{name}");
+        self.header(name, &format!("{{{{line {file}}}}}"));
+        self.files.insert(file, values.join("\n") + "\n");
     }
 
     fn header(&mut self, name: &str, value: &str) {
