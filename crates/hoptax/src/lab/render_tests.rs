@@ -42,6 +42,39 @@ fn files_arguments_environment_and_settings_are_rendered() {
 }
 
 #[test]
+fn a_feature_brings_its_settings_in_both_profiles() {
+    let more = "start: [a]\nfeatures: [key-auth, tls]\n\
+                settings:\n  equalised: [{ setting: workers, reason: alike }]\n  features:\n    \
+                key-auth: [{ setting: \"keys of {{ features.key_auth.header }}\", reason: asked for }]\n    \
+                tls: [{ setting: \"{% if features.key_auth %}{% endif %}\", reason: nothing }]\n";
+    let pack = pack(more, "").expect("nothing wrong");
+    let settings = |profile, features: &[Feature]| {
+        let variables = Variables::sample(profile, None).with_sample_features(features.to_vec());
+        let settings = render(&pack, &variables).expect("nothing wrong").settings;
+        settings.into_iter().map(|setting| setting.setting).collect::<Vec<_>>()
+    };
+    assert_eq!(settings(Profile::Equalised, &[]), ["workers"]);
+    let both = [Feature::KeyAuth, Feature::Tls];
+    assert_eq!(settings(Profile::Equalised, &both), ["workers", "keys of x-api-key"]);
+    assert_eq!(settings(Profile::Stock, &both), ["keys of x-api-key"]);
+}
+
+#[test]
+fn what_is_needed_is_taken_where_it_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let there = directory.path().join("one.so");
+    let more = format!("start: [a]\nneeds: {{ module: [/nowhere/one.so, {}] }}\n", there.display());
+    let pack = pack(&more, "load {{ needs.module }}").expect("nothing wrong");
+    let load = || render(&pack, &sample()).expect("nothing wrong").files.remove(0);
+    let before = load();
+    assert_eq!(before.text, "load /nowhere/one.so", "the first that was thought of");
+    std::fs::write(&there, "").expect("written");
+    let after = load();
+    assert_eq!(after.text, format!("load {}", there.display()));
+    assert_eq!(before.digest, after.digest, "the same configuration on every machine");
+}
+
+#[test]
 fn digests_differ_with_the_configuration_and_not_with_the_run() {
     let pack =
         pack("start: [\"{{ binary }}\"]\n", "{{ port }} {{ dir }} {{ upstreams }} workers={{ workers }}")

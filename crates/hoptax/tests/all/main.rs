@@ -9,6 +9,7 @@ mod docs;
 mod doctor;
 mod driver;
 mod examples;
+mod features_nginx;
 mod findings;
 mod hop;
 mod hop_delay;

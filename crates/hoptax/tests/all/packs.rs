@@ -75,6 +75,11 @@ fn nginx_answers_in_both_profiles() {
 }
 
 #[test]
+fn nginx_lua_answers_in_both_profiles() {
+    answers_through_real_upstreams("nginx-lua");
+}
+
+#[test]
 fn haproxy_answers_in_both_profiles() {
     answers_through_real_upstreams("haproxy");
 }
@@ -86,7 +91,7 @@ fn envoy_answers_in_both_profiles() {
 
 #[test]
 fn equalised_gateways_keep_their_upstream_connections() {
-    for pack in ["nginx", "haproxy", "envoy"] {
+    for pack in ["nginx", "nginx-lua", "haproxy", "envoy"] {
         if is_missing(pack) {
             continue;
         }
@@ -263,6 +268,25 @@ fn a_gateway_that_is_not_installed_is_told_how_to_come_by() {
 }
 
 #[test]
+fn a_gateway_that_lacks_a_file_is_not_installed() {
+    let manifest = "name: wrong\nsummary: half there\nbinary: sh\nneeds: { module: [/nowhere/one.so, /nowhere/two.so] }\n\
+                    version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
+                    install: { debian: apt-get install one }\n\
+                    start: [\"{{ binary }}\", \"{{ needs.module }}\"]\nready: { path: / }\naccess_log: stdout\n";
+    let packs = pack_of(&[("gateway.yaml", manifest)]);
+    let failure = start_failure(packs.path());
+    assert_eq!(failure.stage, Stage::Missing);
+    assert!(
+        failure.message.contains("it needs /nowhere/one.so or /nowhere/two.so, which is not there"),
+        "{failure:?}"
+    );
+    assert!(failure.message.contains("(debian: apt-get install one)"), "{failure:?}");
+    let rows = json(hoptax().args(["gateways", "--json", "--packs"]).arg(packs.path()));
+    let row = rows.as_array().expect("a list").iter().find(|row| row["name"] == "wrong").expect("listed");
+    assert_eq!(row["installed"], false, "{row}");
+}
+
+#[test]
 fn words_that_are_wrong_are_refused_with_their_line() {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
                     version: { command: [\"{{ binary }}\"], pattern: '(.+)' }\n\
@@ -297,7 +321,7 @@ fn gateways_are_listed_for_people_and_for_programs() {
     assert!(output.status.success());
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let names: Vec<_> = rows.as_array().expect("a list").iter().map(|row| row["name"].as_str()).collect();
-    assert_eq!(names, [Some("envoy"), Some("haproxy"), Some("nginx")]);
+    assert_eq!(names, [Some("envoy"), Some("haproxy"), Some("nginx"), Some("nginx-lua")]);
     for row in rows.as_array().expect("a list") {
         let name = row["name"].as_str().expect("a name");
         assert!(row["features"].is_array(), "{row}");
@@ -309,7 +333,7 @@ fn gateways_are_listed_for_people_and_for_programs() {
     }
     let table = hoptax().arg("gateways").output().expect("it runs");
     let table = String::from_utf8(table.stdout).expect("text");
-    for name in ["envoy", "haproxy", "nginx"] {
+    for name in ["envoy", "haproxy", "nginx", "nginx-lua"] {
         assert!(table.contains(name), "{table}");
     }
 }

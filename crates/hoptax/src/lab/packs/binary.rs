@@ -2,6 +2,7 @@
 
 use super::{Pack, PackError};
 use crate::lab::render;
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -33,9 +34,28 @@ pub fn tools_directory() -> Option<PathBuf> {
     Some(home.join("tools/bin"))
 }
 
-/// Absolute path of the pack's program, where it is installed.
+/// Absolute path of the pack's program, where it is installed with all that it needs.
 pub fn find(pack: &Pack) -> Option<PathBuf> {
-    find_in(&pack.manifest().binary, &search_path())
+    find_in(&pack.manifest().binary, &search_path()).filter(|_| lacking(pack).is_none())
+}
+
+/// Places of a file that the pack needs and none of which has it, where its program is there.
+pub fn lacking(pack: &Pack) -> Option<&[String]> {
+    find_in(&pack.manifest().binary, &search_path())?;
+    let mut needs = pack.manifest().needs.values();
+    needs.find(|places| !places.iter().any(|place| Path::new(place).exists())).map(Vec::as_slice)
+}
+
+/// Where each file that the pack needs is; the first place that was thought of for one that is nowhere.
+pub fn needed(pack: &Pack) -> BTreeMap<String, String> {
+    let is_there = |place: &String| Path::new(place).exists();
+    let needs = pack.manifest().needs.iter();
+    needs
+        .map(|(name, places)| {
+            let place = &places[places.iter().position(is_there).unwrap_or(0)];
+            (name.clone(), place.clone())
+        })
+        .collect()
 }
 
 fn find_in(binary: &str, directories: &[PathBuf]) -> Option<PathBuf> {

@@ -38,6 +38,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_unsupported(pack)?;
     check_counters(pack)?;
     check_differences(pack)?;
+    check_needs(pack)?;
     let offered = check_features(pack)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
@@ -71,7 +72,35 @@ fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
             Err(pack.refuse(name, format!("there is no feature `{name}`"), Some(help)))
         }
     };
-    pack.manifest().features.iter().map(feature).collect()
+    let manifest = pack.manifest();
+    for named in manifest.settings.features.keys() {
+        if !manifest.features.contains(named) {
+            let message = format!("`settings.features` tells of `{named}`, which the pack does not offer");
+            let help = match nearest(named, manifest.features.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "add it to `features`, or leave it out".to_owned(),
+            };
+            let near = format!("{named}:");
+            let near = if pack.find(&near).is_some() { near } else { named.clone() };
+            return Err(pack.refuse(&near, message, Some(help)));
+        }
+    }
+    manifest.features.iter().map(feature).collect()
+}
+
+fn check_needs(pack: &Pack) -> Result<(), PackError> {
+    for (name, places) in &pack.manifest().needs {
+        let help = "give the absolute paths where it may be, as in [/usr/lib/nginx/modules/some.so]";
+        if places.is_empty() {
+            let message = format!("`needs.{name}` names no place");
+            return Err(pack.refuse(name, message, Some(help.into())));
+        }
+        if let Some(place) = places.iter().find(|place| !place.starts_with('/')) {
+            let message = format!("`needs.{name}`: `{place}` is no absolute path");
+            return Err(pack.refuse(place, message, Some(help.into())));
+        }
+    }
+    Ok(())
 }
 
 fn check_name(pack: &Pack) -> Result<(), PackError> {

@@ -19,6 +19,9 @@ pub struct Manifest {
     pub homepage: Option<String>,
     /// Program that is looked for.
     pub binary: String,
+    /// Files that it cannot do without, by a name for templates: each with the places where it may be.
+    #[serde(default)]
+    pub needs: BTreeMap<String, Vec<String>>,
     /// How its version is told.
     pub version: VersionCommand,
     /// How to install it, by distribution or package manager; `note` for words.
@@ -246,7 +249,7 @@ pub enum CounterKind {
     Regex,
 }
 
-/// Settings that differ from what the gateway ships, by profile.
+/// Settings that differ from what the gateway ships, by profile and by feature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -254,13 +257,15 @@ pub struct Settings {
     pub stock: Vec<SettingText>,
     /// In the equalised profile.
     pub equalised: Vec<SettingText>,
+    /// What a feature brings where it is switched on, in both profiles.
+    pub features: BTreeMap<String, Vec<SettingText>>,
 }
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingText {
-    /// As it is written in the gateway's configuration; template.
+    /// As it is written in the gateway's configuration; template. One that renders to nothing is left out.
     pub setting: String,
     /// Why it differs.
     pub reason: String,

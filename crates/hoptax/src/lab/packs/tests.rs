@@ -52,6 +52,21 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
+            "access_log: file\nneeds: { module: [modules/one.so] }\n",
+            &["gateway.yaml:8: `needs.module`: `modules/one.so` is no absolute path", "absolute paths"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nneeds: { module: [] }\n",
+            &["gateway.yaml:8: `needs.module` names no place"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nfeatures: [key-auth]\nsettings: { features: { keyauth: [{ setting: a, reason: b }] } }\n",
+            &["gateway.yaml:9: `settings.features` tells of `keyauth`", "did you mean `key-auth`?"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\nstop: { signal: BOOM }\n",
             &["gateway.yaml:8: unknown stop signal `BOOM`"],
         ),

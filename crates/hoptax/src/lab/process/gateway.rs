@@ -141,17 +141,20 @@ impl ProcessDriver {
 }
 
 fn not_installed(pack: &Pack) -> Failure {
-    let tools = binary::tools_directory().map_or_else(String::new, |tools| format!(", {}", tools.display()));
+    let lacking = match binary::lacking(pack) {
+        Some(places) => format!("it needs {}, which is not there", places.join(" or ")),
+        None => {
+            let tools =
+                binary::tools_directory().map_or_else(String::new, |tools| format!(", {}", tools.display()));
+            format!("there is no `{}` on PATH{tools} or in /usr/sbin", pack.manifest().binary)
+        }
+    };
     let ways = binary::how_to_install(pack);
     let how =
         if ways.is_empty() { "its pack does not say how to install it".into() } else { ways.join("; ") };
     Failure {
         stage: Stage::Missing,
-        message: format!(
-            "{} is not installed: there is no `{}` on PATH{tools} or in /usr/sbin. Install it ({how}) or leave it out",
-            pack.name(),
-            pack.manifest().binary
-        ),
+        message: format!("{} is not installed: {lacking}. Install it ({how}) or leave it out", pack.name()),
         detail: String::new(),
     }
 }

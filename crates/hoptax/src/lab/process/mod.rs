@@ -90,6 +90,13 @@ impl ProcessDriver {
         self
     }
 
+    /// The same driver, whose gateways with `upstream-tls` are sent to these addresses.
+    #[must_use]
+    pub fn with_tls_upstreams(mut self, addresses: Vec<SocketAddr>) -> Self {
+        self.tls_upstreams = addresses;
+        self
+    }
+
     /// CPUs of each role; the generator's are for whoever starts it.
     pub fn cpus(&self) -> &CpuSets {
         &self.cpus

@@ -1,0 +1,382 @@
+//! Who takes part in the tests of features: an upstream that remembers what it was asked, a gateway with features switched on,
+//! and a client that may use TLS and come from another address.
+
+use crate::world::{PATIENCE, Running, exe, running_plan};
+use hoptax::lab::Driver as _;
+use hoptax::lab::features::{Change, TOKEN_REVIEW_PATH};
+use hoptax::lab::packs::PackSet;
+use hoptax::lab::process::ProcessDriver;
+use hoptax::plan::{Feature, Gateway, GatewayKind, Profile};
+use hoptax_load::spec::TlsSpec;
+use hoptax_load::tls::client_config;
+use std::io::{BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// Headers by lower-case name.
+pub(super) type Headers = Vec<(String, String)>;
+
+fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
+    headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// A request as the upstream saw it.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) method: String,
+    pub(super) path: String,
+    headers: Headers,
+    pub(super) body: String,
+}
+
+impl Seen {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        value(&self.headers, name)
+    }
+}
+
+/// What the upstream knows and remembers.
+#[derive(Default)]
+struct Memory {
+    seen: Vec<Seen>,
+    good_token: String,
+}
+
+/// An upstream that remembers. It reviews tokens: one is good; `refused` is answered with 403, all others are not known.
+pub(super) struct Origin {
+    pub(super) address: SocketAddr,
+    memory: Arc<Mutex<Memory>>,
+}
+
+impl Origin {
+    /// One whose answers begin with `name`.
+    pub(super) fn start(name: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("told");
+        let memory = Arc::<Mutex<Memory>>::default();
+        let shared = Arc::clone(&memory);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let memory = Arc::clone(&shared);
+                std::thread::spawn(move || serve(&stream, name, &memory));
+            }
+        });
+        Self { address, memory }
+    }
+
+    pub(super) fn trust(&self, token: &str) {
+        token.clone_into(&mut self.memory.lock().expect("not poisoned").good_token);
+    }
+
+    /// What it was asked since this was last called, reviews of tokens apart.
+    pub(super) fn seen(&self) -> (Vec<Seen>, Vec<Seen>) {
+        let all = std::mem::take(&mut self.memory.lock().expect("not poisoned").seen);
+        all.into_iter().partition(|seen| seen.path != TOKEN_REVIEW_PATH)
+    }
+}
+
+fn serve(stream: &TcpStream, name: &str, memory: &Mutex<Memory>) {
+    let (mut reader, mut writer) = (BufReader::new(stream), stream);
+    while let Some((seen, last)) = read_request(&mut reader) {
+        let answer = answer(&seen, name, &memory.lock().expect("not poisoned").good_token);
+        memory.lock().expect("not poisoned").seen.push(seen);
+        if writer.write_all(answer.as_bytes()).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// The next request, and whether the connection ends after it.
+fn read_request(reader: &mut impl std::io::BufRead) -> Option<(Seen, bool)> {
+    let mut line = || {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
+        Some(line.trim_end().to_owned())
+    };
+    let first = line()?;
+    let mut words = first.split(' ').map(str::to_owned);
+    let (method, path, version) = (words.next()?, words.next()?, words.next()?);
+    let mut headers = Headers::new();
+    while let Some((name, value)) = line()?.split_once(": ") {
+        headers.push((name.to_ascii_lowercase(), value.to_owned()));
+    }
+    let length = value(&headers, "content-length").map_or(0, |length| length.parse().expect("a length"));
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let last = version == "HTTP/1.0" || value(&headers, "connection") == Some("close");
+    Some((Seen { method, path, headers, body: String::from_utf8(body).ok()? }, last))
+}
+
+fn answer(seen: &Seen, name: &str, good_token: &str) -> String {
+    if seen.path == TOKEN_REVIEW_PATH {
+        let review: serde_json::Value = serde_json::from_str(&seen.body).expect("JSON");
+        let token = review["spec"]["token"].as_str().expect("a token");
+        let status = if token == "refused" { "403 Forbidden" } else { "201 Created" };
+        let body =
+            serde_json::json!({ "status": { "authenticated": !token.is_empty() && token == good_token } })
+                .to_string();
+        // As an API server does, which does not expect to be cached.
+        let head = "content-type: application/json\r\ncache-control: no-cache, private";
+        return format!("HTTP/1.1 {status}\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    }
+    let body = format!("{name} {}", "and much more of it ".repeat(40));
+    let head = "content-type: text/plain\r\nx-hoptax-internal: for nobody else";
+    format!("HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// A gateway under test.
+pub(super) struct Started {
+    pub(super) service: Running,
+    pub(super) address: SocketAddr,
+    /// What requests must carry.
+    pub(super) change: Change,
+    pub(super) run: tempfile::TempDir,
+    /// How it is called in assertions.
+    pub(super) what: String,
+    // Last: its end takes the files of the gateway away.
+    _driver: ProcessDriver,
+}
+
+/// Starts `pack` with these features, and whatever they bring, in front of `origins`.
+pub(super) fn start(pack: &str, profile: Profile, features: &[Feature], origins: &[&Origin]) -> Started {
+    let addresses: Vec<_> = origins.iter().map(|origin| origin.address).collect();
+    let (mut driver, run, gateways) = driver(&[(pack, features)], profile);
+    started(&mut driver, &gateways[0], &addresses, profile)
+        .map(|(service, address, change, what)| Started {
+            service,
+            address,
+            change,
+            run,
+            what,
+            _driver: driver,
+        })
+        .unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}"))
+}
+
+/// A driver for gateways of these packs with these features, and the gateways.
+pub(super) fn driver(
+    wanted: &[(&str, &[Feature])],
+    profile: Profile,
+) -> (ProcessDriver, tempfile::TempDir, Vec<Gateway>) {
+    let gateway = |(index, (pack, features)): (usize, &(&str, &[Feature]))| {
+        let (pack, features) = ((*pack).to_owned(), features.to_vec());
+        let label = format!("{pack}-{index}");
+        Gateway { label, kind: GatewayKind::Pack { pack, workers: 1, features, instances: None } }
+    };
+    let run = tempfile::tempdir().expect("a directory");
+    let mut plan = running_plan(wanted.iter().enumerate().map(gateway).collect());
+    plan.profile = profile;
+    let packs = PackSet::load(None).expect("the packs are right");
+    let driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    (driver, run, plan.gateways)
+}
+
+type Up = (Running, SocketAddr, Change, String);
+
+pub(super) fn started(
+    driver: &mut ProcessDriver,
+    gateway: &Gateway,
+    upstreams: &[SocketAddr],
+    profile: Profile,
+) -> Result<Up, hoptax::record::Failure> {
+    let service = Running(driver.start_gateway(gateway, upstreams)?);
+    let (address, change) = (service.0.addresses()[0], service.0.facts().change.clone());
+    let what = format!("{} {profile:?} {:?}", gateway.label, gateway.features());
+    Ok((service, address, change, what))
+}
+
+/// One answer.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    headers: Headers,
+    pub(super) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        value(&self.headers, name)
+    }
+}
+
+/// One request, changed step by step.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    to: SocketAddr,
+    method: &'static str,
+    path: String,
+    headers: Headers,
+    body: &'static str,
+    pub(super) tls: Option<TlsSpec>,
+    from: Option<Ipv4Addr>,
+}
+
+impl Started {
+    /// A request that carries all that the features ask for.
+    pub(super) fn ask(&self, path: &str) -> Ask {
+        let mut headers = self.change.headers.clone();
+        for (_, value) in &mut headers {
+            // Of several consumers the first.
+            if let Some(file) = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}")) {
+                *value = self.change.files[file].lines().next().expect("a line").to_owned();
+            }
+        }
+        let path = format!("{}{path}", self.change.prefix);
+        let tls = self.change.tls.clone();
+        Ask { to: self.address, method: "GET", path, headers, body: "", tls, from: None }
+    }
+
+    pub(super) fn rendered(&self, file: &str) -> String {
+        let all = self.run.path().join("rendered");
+        let directory: PathBuf =
+            std::fs::read_dir(all).expect("rendered").next().expect("one").expect("readable").path();
+        std::fs::read_to_string(directory.join(file)).expect("readable")
+    }
+}
+
+impl Ask {
+    pub(super) fn method(mut self, method: &'static str) -> Self {
+        self.method = method;
+        self
+    }
+
+    pub(super) fn path(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.path);
+        self
+    }
+
+    pub(super) fn post(mut self, body: &'static str) -> Self {
+        (self.method, self.body) = ("POST", body);
+        self.with("content-length", &body.len().to_string())
+    }
+
+    /// Sets a header in place of one of the same name.
+    pub(super) fn with(self, name: &str, value: &str) -> Self {
+        let mut without = self.without(name);
+        without.headers.push((name.to_owned(), value.to_owned()));
+        without
+    }
+
+    pub(super) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| known != name);
+        self
+    }
+
+    pub(super) fn from(mut self, address: Ipv4Addr) -> Self {
+        self.from = Some(address);
+        self
+    }
+
+    pub(super) fn header(&self, name: &str) -> &str {
+        value(&self.headers, name).unwrap_or_else(|| panic!("no {name} in {:?}", self.headers))
+    }
+
+    fn text(&self, close: bool) -> String {
+        let mut text = format!("{} {} HTTP/1.1\r\nhost: echo.com\r\n", self.method, self.path);
+        for (name, value) in &self.headers {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text + if close { "connection: close\r\n\r\n" } else { "\r\n" } + self.body
+    }
+
+    fn connect(&self) -> TcpStream {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        if let Some(from) = self.from {
+            bind(&socket, &SocketAddr::new(IpAddr::V4(from), 0)).expect("an address of this machine");
+        }
+        connect(&socket, &self.to).expect("it accepts connections");
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        stream
+    }
+
+    /// Sends it on a connection of its own.
+    pub(super) fn send(&self) -> Reply {
+        self.try_send().unwrap_or_else(|error| panic!("{self:?}: {error}"))
+    }
+
+    /// The same, where there may be no answer.
+    pub(super) fn try_send(&self) -> std::io::Result<Reply> {
+        Ok(reply(&self.exchange(&self.text(true))?.0))
+    }
+
+    /// The same over TLS, and what was agreed on: version and cipher suite.
+    pub(super) fn agreed(&self) -> std::io::Result<(rustls::ProtocolVersion, rustls::CipherSuite)> {
+        let (_, agreed) = self.exchange(&self.text(true))?;
+        Ok(agreed.expect("TLS"))
+    }
+
+    /// Statuses of `count` of them, sent at once on one connection.
+    pub(super) fn statuses_of(&self, count: usize) -> Vec<u16> {
+        let text = self.text(false).repeat(count - 1) + &self.text(true);
+        let (bytes, _) = self.exchange(&text).expect("answers");
+        let text = String::from_utf8_lossy(&bytes);
+        let statuses = text.split("HTTP/1.1 ").skip(1);
+        statuses.map(|answer| answer[..3].parse().expect("a status")).collect()
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn exchange(
+        &self,
+        text: &str,
+    ) -> std::io::Result<(Vec<u8>, Option<(rustls::ProtocolVersion, rustls::CipherSuite)>)> {
+        let mut plain = self.connect();
+        let Some(spec) = &self.tls else {
+            plain.write_all(text.as_bytes())?;
+            return Ok((read_all(&mut plain)?, None));
+        };
+        let (config, name) = client_config(spec).expect("a client");
+        let session = rustls::ClientConnection::new(config, name).expect("a session");
+        let mut stream = rustls::StreamOwned::new(session, plain);
+        stream.write_all(text.as_bytes())?;
+        let bytes = read_all(&mut stream)?;
+        let version = stream.conn.protocol_version().expect("agreed");
+        let suite = stream.conn.negotiated_cipher_suite().expect("agreed").suite();
+        Ok((bytes, Some((version, suite))))
+    }
+}
+
+fn read_all(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        // A close without TLS's own goodbye ends an answer as well as one with it.
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof && !bytes.is_empty() => Ok(bytes),
+        Err(error) => Err(error),
+        Ok(0) => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        Ok(_) => Ok(bytes),
+    }
+}
+
+/// The one answer in `bytes`, its chunks put together.
+fn reply(bytes: &[u8]) -> Reply {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("the head ends");
+    let head = String::from_utf8_lossy(&bytes[..end]);
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
+    let headers: Headers = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let mut body = bytes[end + 4..].to_vec();
+    if value(&headers, "transfer-encoding") == Some("chunked") {
+        body = joined(&body);
+    }
+    Reply { status, headers, body }
+}
+
+fn joined(mut rest: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let end = rest.iter().position(|byte| *byte == b'\r').expect("a size");
+        let size =
+            std::str::from_utf8(&rest[..end]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let size = size.expect("a size");
+        if size == 0 {
+            return body;
+        }
+        body.extend_from_slice(&rest[end + 2..end + 2 + size]);
+        rest = &rest[end + 2 + size + 2..];
+    }
+}
