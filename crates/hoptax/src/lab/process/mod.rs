@@ -87,6 +87,18 @@ impl ProcessDriver {
         self
     }
 
+    /// The same driver, which sends gateways with `upstream-tls` to these addresses.
+    #[must_use]
+    pub fn with_tls_upstreams(mut self, addresses: Vec<SocketAddr>) -> Self {
+        self.tls_upstreams = addresses;
+        self
+    }
+
+    /// Keys, tokens and certificates of this run: an upstream that speaks TLS shows one of them.
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
     /// CPUs of each role; the generator's are for whoever starts it.
     pub fn cpus(&self) -> &CpuSets {
         &self.cpus
