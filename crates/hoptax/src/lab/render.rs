@@ -4,7 +4,7 @@
 //! hexadecimal digits, over its text *with stand-ins for what every run chooses anew* (ports, directories): equal
 //! digests are equal configurations, whatever the run.
 
-use super::features::{Credentials, FeatureVariables};
+use super::features::{Credentials, FeatureVariables, passwords};
 use super::packs::{Pack, PackError};
 use crate::plan::units::nearest;
 use crate::plan::{Feature, Profile};
@@ -216,11 +216,13 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
     for file in &manifest.files {
         let source = pack.template(&file.template)?;
         let template = Template { file: pack.path_of(&file.template), source, first_line: 1 };
-        files.push(RenderedFile {
-            name: file.to.clone(),
-            text: template.render(variables)?,
-            digest: digest(&template.render(&canonical)?),
-        });
+        let text = template.render(variables)?;
+        // A file that only some features need renders to nothing without them.
+        if text.trim().is_empty() {
+            continue;
+        }
+        let digest = digest(&template.render(&canonical)?);
+        files.push(RenderedFile { name: file.to.clone(), text, digest });
     }
     let mut start = render_all(pack, &manifest.start, variables)?;
     start.retain(|argument| !argument.is_empty());
@@ -273,6 +275,15 @@ fn render_inline<V: Serialize>(pack: &Pack, source: &str, variables: &V) -> Resu
     Template { file, source, first_line: pack.line_of(source) }.render(variables)
 }
 
+/// The filter `bcrypt`: a filter and not a member of consumers, as hashing 10,000 passwords takes seconds, and few gateways
+/// want it.
+fn bcrypt(password: &str) -> Result<String, minijinja::Error> {
+    passwords::bcrypt(password).map_err(|error| {
+        minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "this password cannot be hashed")
+            .with_source(error)
+    })
+}
+
 /// One template and where it was written.
 struct Template<'a> {
     file: String,
@@ -286,6 +297,7 @@ impl Template<'_> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_keep_trailing_newline(true);
+        environment.add_filter("bcrypt", bcrypt);
         let compiled = environment.template_from_str(self.source).map_err(|error| self.refuse(&error))?;
         let text = compiled.render(variables).map_err(|error| self.refuse(&error))?;
         Ok(text)

@@ -254,7 +254,7 @@ fn started_to_be_killed() {
 
 #[test]
 fn nothing_outlives_a_killed_hoptax() {
-    for pack in ["nginx", "haproxy", "envoy"] {
+    for pack in ["nginx", "haproxy", "envoy", "caddy", "apache"] {
         if is_missing(pack) {
             continue;
         }
@@ -278,7 +278,7 @@ fn nothing_outlives_a_killed_hoptax() {
 
 #[test]
 fn nothing_outlives_a_killed_guard() {
-    for pack in ["nginx", "haproxy", "envoy"] {
+    for pack in ["nginx", "haproxy", "envoy", "caddy", "apache"] {
         if is_missing(pack) {
             continue;
         }

@@ -70,6 +70,16 @@ fn check_access_log(run: &Path, what: &str, access_log: AccessLog) {
 }
 
 #[test]
+fn caddy_answers_in_both_profiles() {
+    answers_through_real_upstreams("caddy");
+}
+
+#[test]
+fn apache_answers_in_both_profiles() {
+    answers_through_real_upstreams("apache");
+}
+
+#[test]
 fn nginx_answers_in_both_profiles() {
     answers_through_real_upstreams("nginx");
 }
@@ -321,7 +331,10 @@ fn gateways_are_listed_for_people_and_for_programs() {
     assert!(output.status.success());
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let names: Vec<_> = rows.as_array().expect("a list").iter().map(|row| row["name"].as_str()).collect();
-    assert_eq!(names, [Some("envoy"), Some("haproxy"), Some("nginx"), Some("nginx-lua")]);
+    let folders = std::fs::read_dir("../../gateways").expect("the packs").flatten();
+    let mut folders: Vec<_> = folders.map(|folder| folder.file_name().into_string().expect("text")).collect();
+    folders.sort_unstable();
+    assert_eq!(names, folders.iter().map(|name| Some(name.as_str())).collect::<Vec<_>>());
     for row in rows.as_array().expect("a list") {
         let name = row["name"].as_str().expect("a name");
         assert!(row["features"].is_array(), "{row}");

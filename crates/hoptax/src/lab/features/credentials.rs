@@ -155,7 +155,7 @@ impl Credentials {
                 redacted = redacted.replace(&secret, REDACTED);
             }
         }
-        redacted
+        super::passwords::redact_bcrypt(&redacted, REDACTED).into_owned()
     }
 
     /// Every text that must not be kept, in each form in which gateways write it.

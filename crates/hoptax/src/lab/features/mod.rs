@@ -7,6 +7,7 @@
 
 mod change;
 mod credentials;
+pub mod passwords;
 mod variables;
 
 pub use change::Change;

@@ -97,6 +97,11 @@ impl ProcessDriver {
         self
     }
 
+    /// Keys, tokens and certificates of this run: an upstream that speaks TLS shows one of them.
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
     /// CPUs of each role; the generator's are for whoever starts it.
     pub fn cpus(&self) -> &CpuSets {
         &self.cpus

@@ -1,0 +1,65 @@
+//! Passwords in the form that some gateways insist on: bcrypt.
+
+use std::borrow::Cow;
+
+/// The lowest cost there is: 2^4 rounds. A bare run of them takes about as long as hundreds of proxied requests; any higher cost
+/// would measure nothing but bcrypt.
+const COST: u32 = 4;
+
+/// Letters of a hash behind its version and cost: 22 of salt, 31 of digest.
+const LETTERS: usize = 22 + 31;
+
+/// `password` hashed with bcrypt. The salt is drawn from the password, which is itself random and of one run: the same password
+/// gives the same hash, so that configurations rendered twice are the same.
+///
+/// # Errors
+/// If the password cannot be hashed: it is too long, or holds a zero byte.
+pub fn bcrypt(password: &str) -> Result<String, bcrypt::BcryptError> {
+    let drawn = ring::digest::digest(&ring::digest::SHA256, password.as_bytes());
+    let mut salt = [0; 16];
+    salt.copy_from_slice(&drawn.as_ref()[..16]);
+    Ok(bcrypt::hash_with_salt(password, COST, salt)?.format_for_version(bcrypt::Version::TwoB))
+}
+
+/// `text` with every hash that [`bcrypt`] made taken out. They are known by their form: to hash all passwords once more only to look
+/// for them would take seconds.
+pub(super) fn redact_bcrypt<'a>(text: &'a str, instead: &str) -> Cow<'a, str> {
+    let begin = format!("$2b${COST:02}$");
+    if !text.contains(&begin) {
+        return Cow::Borrowed(text);
+    }
+    let is_letter = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '/');
+    let mut parts = text.split(&begin);
+    let mut redacted = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let letters = part.chars().take_while(is_letter).take(LETTERS).count();
+        redacted.push_str(if letters == LETTERS { instead } else { &begin });
+        redacted.push_str(if letters == LETTERS { &part[letters..] } else { part });
+    }
+    Cow::Owned(redacted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_verify_and_are_the_same_each_time() {
+        let hash = bcrypt("of one run").expect("hashed");
+        assert_eq!(hash.len(), "$2b$04$".len() + LETTERS);
+        assert_eq!(bcrypt("of one run").ok(), Some(hash.clone()));
+        assert_eq!(bcrypt::verify("of one run", &hash).ok(), Some(true));
+        assert_eq!(bcrypt::verify("of another", &hash).ok(), Some(false));
+        assert_ne!(bcrypt("of another").ok(), Some(hash));
+    }
+
+    #[test]
+    fn whole_hashes_are_taken_out_of_texts_and_nothing_else() {
+        let (one, two) = (bcrypt("one").expect("hashed"), bcrypt("two").expect("hashed"));
+        let text = format!("a {one}\nb \"{two}\" end");
+        assert_eq!(redact_bcrypt(&text, "[secret]"), "a [secret]\nb \"[secret]\" end");
+        for harmless in ["nothing here", "$2b$04$short and no hash", "ends with $2b$04$"] {
+            assert_eq!(redact_bcrypt(harmless, "[secret]"), harmless);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! An upstream inside the test that answers with what it was sent, plain or over TLS, and a client that speaks to gateways
+//! as their features want it.
+
+use crate::world::PATIENCE;
+use hoptax::lab::features::{Change, Credentials, RESPONSE_REMOVED};
+use hoptax_load::spec::TlsSpec;
+use hoptax_load::tls::client_config;
+use hoptax_wire::http1::{ResponseDecoder, Step, fields};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::sync::Arc;
+
+/// What a connection is, plain or TLS.
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+/// Starts an upstream that answers `instance NAME`, the head of the request, and so many letters that it is worth compressing.
+pub(crate) fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("told");
+    std::thread::spawn(move || {
+        for plain in listener.incoming().flatten() {
+            let tls = tls.clone();
+            std::thread::spawn(move || {
+                let mut stream: Box<dyn Stream> = match tls {
+                    None => Box::new(plain),
+                    Some(config) => {
+                        let session = rustls::ServerConnection::new(config).expect("a session");
+                        Box::new(rustls::StreamOwned::new(session, plain))
+                    }
+                };
+                // A gateway that goes away in the middle is no fault.
+                let _ = answer_all(stream.as_mut(), name);
+            });
+        }
+    });
+    address
+}
+
+fn answer_all(stream: &mut dyn Stream, name: &str) -> io::Result<()> {
+    let mut input = Vec::new();
+    loop {
+        let end = loop {
+            if let Some(at) = input.windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+            let mut piece = [0; 4096];
+            let count = stream.read(&mut piece)?;
+            if count == 0 {
+                return Ok(());
+            }
+            input.extend_from_slice(&piece[..count]);
+        };
+        let head: Vec<u8> = input.drain(..end).collect();
+        let body = format!("instance {name}\n{}{}\n", String::from_utf8_lossy(&head), "x".repeat(600));
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{RESPONSE_REMOVED}: of the upstream\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(answer.as_bytes())?;
+        stream.flush()?;
+    }
+}
+
+/// How an upstream shows the certificate of `made`.
+pub(crate) fn server_config(made: &Credentials) -> Arc<rustls::ServerConfig> {
+    let chain = CertificateDer::pem_slice_iter(made.server.certificate.as_bytes())
+        .collect::<Result<_, _>>()
+        .expect("a certificate");
+    let key = PrivateKeyDer::from_pem_slice(made.server.key.as_bytes()).expect("a key");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth();
+    Arc::new(builder.with_single_cert(chain, key).expect("they fit"))
+}
+
+/// What is asked, beside what features want of every request.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    /// Without the prefix that features put in front of it.
+    pub(crate) path: &'a str,
+    /// Headers added, in the place of what features want of them.
+    pub(crate) headers: &'a [(&'a str, &'a str)],
+    /// Header that is left out although a feature wants it.
+    pub(crate) without: Option<&'a str>,
+    /// Which of several consumers asks.
+    pub(crate) consumer: usize,
+    /// Where it comes from.
+    pub(crate) from: Ipv4Addr,
+}
+
+/// A plain question.
+pub(crate) const GET: Request<'static> = Request {
+    method: "GET",
+    path: "/some/path?query=1",
+    headers: &[],
+    without: None,
+    consumer: 0,
+    from: Ipv4Addr::LOCALHOST,
+};
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
+    /// TLS version and cipher suite, as rustls calls them.
+    pub(crate) tls: Option<String>,
+}
+
+impl Answer {
+    /// The body, in lower case: gateways write names of headers as they like.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).to_ascii_lowercase()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+}
+
+/// Sends `request` as `change` says on a connection of its own, over `tls` where there is any.
+pub(crate) fn ask(
+    address: SocketAddr,
+    change: &Change,
+    tls: Option<&TlsSpec>,
+    request: &Request<'_>,
+) -> anyhow::Result<Answer> {
+    let mut head = format!(
+        "{} {}{} HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n",
+        request.method, change.prefix, request.path
+    );
+    let typed = |name: &str| request.headers.iter().any(|(one, _)| one.eq_ignore_ascii_case(name));
+    for (name, value) in &change.headers {
+        if request.without != Some(name.as_str()) && !typed(name) {
+            head += &format!("{name}: {}\r\n", expanded(value, change, request.consumer));
+        }
+    }
+    for (name, value) in request.headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let SocketAddr::V4(address) = address else { anyhow::bail!("not an IPv4 address") };
+    let plain = connect(request.from, address)?;
+    let Some(spec) = tls else {
+        let mut stream = plain;
+        stream.write_all((head + "\r\n").as_bytes())?;
+        return read(&mut stream);
+    };
+    let (config, name) = client_config(spec)?;
+    let session = rustls::ClientConnection::new(config, name)?;
+    let mut stream = rustls::StreamOwned::new(session, plain);
+    stream.write_all((head + "\r\n").as_bytes())?;
+    let answer = read(&mut stream)?;
+    let (version, suite) = (stream.conn.protocol_version(), stream.conn.negotiated_cipher_suite());
+    let told = version.zip(suite).map(|(version, suite)| format!("{version:?} {:?}", suite.suite()));
+    Ok(Answer { tls: told, ..answer })
+}
+
+/// The line that a template of several consumers' credentials stands for.
+fn expanded(value: &str, change: &Change, consumer: usize) -> String {
+    let file = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}"));
+    let line = |file: &str| change.files[file].lines().nth(consumer).expect("as many consumers").to_owned();
+    file.map_or_else(|| value.to_owned(), line)
+}
+
+fn connect(from: Ipv4Addr, to: SocketAddrV4) -> anyhow::Result<TcpStream> {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&descriptor, &SocketAddrV4::new(from, 0))?;
+    connect(&descriptor, &to)?;
+    let stream = TcpStream::from(descriptor);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+fn read(stream: &mut dyn Stream) -> anyhow::Result<Answer> {
+    let mut decoder = ResponseDecoder::new();
+    decoder.begin(false);
+    let mut answer = Answer { status: 0, headers: BTreeMap::new(), body: Vec::new(), tls: None };
+    let mut input = Vec::new();
+    loop {
+        let consumed = match decoder.advance(&input)? {
+            Step::NeedMore => {
+                let mut piece = [0; 16 * 1024];
+                let count = stream.read(&mut piece)?;
+                if count == 0 {
+                    anyhow::ensure!(decoder.end_of_input()?, "the connection was closed without an answer");
+                    return Ok(answer);
+                }
+                input.extend_from_slice(&piece[..count]);
+                0
+            }
+            Step::Interim { consumed } => consumed,
+            Step::Head { consumed, head } => {
+                answer.status = head.status;
+                fields(&input[..consumed], |field| {
+                    let value = String::from_utf8_lossy(field.value).into_owned();
+                    answer.headers.insert(field.name.to_ascii_lowercase(), value);
+                })?;
+                consumed
+            }
+            Step::Body { consumed, data } => {
+                answer.body.extend_from_slice(&input[data]);
+                consumed
+            }
+            Step::End { .. } => return Ok(answer),
+        };
+        input.drain(..consumed);
+    }
+}
