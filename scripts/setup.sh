@@ -95,6 +95,10 @@ if [ "$for_what" != demo ]; then
     need apache2 apache2
     need wrk wrk
     need python3 python3
+    # The sidecar's network namespace.
+    need ip iproute2
+    need nft nftables
+    need nsenter util-linux
 fi
 if [ "$for_what" = bench ]; then
     need openssl openssl

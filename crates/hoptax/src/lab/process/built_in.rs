@@ -5,6 +5,7 @@ use super::{ProcessDriver, failed_to_start};
 use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
 use crate::lab::hop::HopReady;
+use crate::lab::namespace::{DIRECT_PORT, Namespace};
 use crate::lab::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
 use crate::lab::{Facts, Service};
 use crate::plan::units::show_duration;
@@ -27,6 +28,10 @@ const GRACE: Duration = Duration::from_secs(2);
 impl ProcessDriver {
     pub(super) fn start_built_in(&mut self, upstream: &BuiltInUpstream) -> Result<Box<dyn Service>, Failure> {
         let mut arguments = upstream_arguments(upstream);
+        let namespace = self.namespace();
+        if let Some(namespace) = namespace {
+            arguments.extend(self.in_namespace(namespace));
+        }
         if let Some(seed) = self.seed {
             arguments.extend(["--seed".into(), seed.to_string().into()]);
         }
@@ -43,11 +48,23 @@ impl ProcessDriver {
             secrets.insert(TOKEN_SECRET.to_owned(), self.credentials.jwt_secret.clone());
         }
         let (ready, mut started) =
-            self.start_verb::<UpstreamReady>("upstream", arguments, secrets, &self.cpus.upstream)?;
+            self.start_verb::<UpstreamReady>("upstream", arguments, secrets, &self.cpus.upstream, namespace)?;
         self.tls_upstreams = ready.tls_instances;
         started.addresses = ready.instances;
         started.control = Some(ready.control);
         Ok(Box::new(started))
+    }
+
+    /// It answers at the applications' own ports, which are intercepted, and at one that is not: what it tells as its address.
+    fn in_namespace(&self, namespace: &Namespace) -> Vec<OsString> {
+        let applications = self.interceptions.values().map(|one| one.application.to_string());
+        let applications: Vec<_> = applications.collect();
+        let mut arguments = Vec::new();
+        let mut give = |name: &str, value: String| arguments.extend([OsString::from(name), value.into()]);
+        give("--address", namespace.address().to_string());
+        give("--port", DIRECT_PORT.to_string());
+        give("--also", applications.join(","));
+        arguments
     }
 
     pub(super) fn start_hop(
@@ -68,7 +85,7 @@ impl ProcessDriver {
         }
         arguments.extend(delay.into_iter().flat_map(|delay| self.delay_arguments(delay)));
         let (ready, mut started) =
-            self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway)?;
+            self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway, None)?;
         started.addresses = vec![ready.listen];
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
@@ -99,6 +116,7 @@ impl ProcessDriver {
         arguments: Vec<OsString>,
         environment: BTreeMap<String, String>,
         cpus: &[u32],
+        namespace: Option<&Namespace>,
     ) -> Result<(R, Started), Failure> {
         let log_directory = self.log_directory(name);
         let launch = Launch {
@@ -112,6 +130,10 @@ impl ProcessDriver {
             remove: None,
             stdout: None,
             stderr: log_directory.join("stderr.log"),
+        };
+        let launch = match namespace {
+            Some(namespace) => namespace.enter(launch),
+            None => launch,
         };
         let fail = |what: String| failed_to_start(format!("{name} {what}"), &log_directory);
         let mut guarded = Guarded::start(&self.exe, &launch)

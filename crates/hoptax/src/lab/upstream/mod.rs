@@ -52,6 +52,10 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// Seed of delays and failures.
     pub seed: u64,
+    /// Where everything listens; 127.0.0.1 when absent.
+    pub address: Option<Ipv4Addr>,
+    /// Further ports of the first instance.
+    pub also: Vec<u16>,
     /// Whether answers carry stamps ([`hoptax_load::stamp`]).
     pub stamps: bool,
     /// Certificate chain and private key, PEM: then each instance has a second listener, which answers over TLS.
@@ -80,20 +84,28 @@ impl RunningUpstream {
         let room = room(net::descriptor_limit(), settings.instances * listeners);
         let tls = placement.identity.as_deref().map(secure::config).transpose()?;
         let answers = answer::Answers::new(settings, placement.stamps)?;
+        let host = placement.address.unwrap_or(Ipv4Addr::LOCALHOST);
         let listeners = (0..settings.instances)
             .map(|instance| {
-                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port(settings.port, instance)?));
+                let address = SocketAddr::from((host, port(settings.port, instance)?));
                 net::listener(address, false).with_context(|| {
                     format!("instance {} of {} of the upstream", instance + 1, settings.instances)
                 })
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
-        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let any_port = SocketAddr::from((host, 0));
         let secure_listeners = (0..settings.instances)
             .filter(|_| tls.is_some())
             .map(|_| net::listener(any_port, false).context("a listener for TLS"))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        let control = SocketAddr::from((Ipv4Addr::LOCALHOST, placement.control_port.unwrap_or(0)));
+        let mut also = placement
+            .also
+            .iter()
+            .map(|&port| {
+                net::listener(SocketAddr::from((host, port)), false).context("a further port of the upstream")
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let control = SocketAddr::from((host, placement.control_port.unwrap_or(0)));
         let control = net::listener(control, false).context("the upstream's control socket")?;
         let addresses = |of: &[TcpListener]| of.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
         let ready = UpstreamReady {
@@ -118,11 +130,14 @@ impl RunningUpstream {
             let token_secret = placement.token_secret.clone();
             let cpu = placement.cpus.get(instance as usize % placement.cpus.len().max(1)).copied();
             let name = format!("upstream-{}{instance}", if tls.is_some() { "tls-" } else { "" });
-            threads.spawn(&name, listener.local_addr()?, cpu, move |stop| {
+            // The further ports are the first instance's.
+            let address = listener.local_addr()?;
+            let listeners = std::iter::once(listener).chain(also.drain(..)).collect();
+            threads.spawn(&name, address, cpu, move |stop| {
                 sleep_precisely();
                 let from = server::Listening {
                     instance,
-                    listener,
+                    listeners,
                     answers,
                     behaviour,
                     counts: &seen,

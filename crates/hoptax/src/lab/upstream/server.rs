@@ -37,11 +37,12 @@ const FRUITLESS_NS: u64 = clock::SECOND / 20;
 /// Delayed answers that one connection may have in line before its further requests wait.
 const LONGEST_LINE: usize = 1024;
 
-/// One listener of an instance, and what it needs to answer.
+/// The listeners of an instance, and what it needs to answer.
 pub(super) struct Listening<'a> {
     /// Number of the instance, from 0.
     pub(super) instance: u32,
-    pub(super) listener: TcpListener,
+    /// All alike.
+    pub(super) listeners: Vec<TcpListener>,
     pub(super) answers: Answers,
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
@@ -68,9 +69,11 @@ impl Sockets for Epoll {
 /// Serves until told to stop.
 pub(super) fn serve(from: Listening<'_>, stop: &Stop) -> io::Result<()> {
     let mut io = Epoll::new()?;
-    let (mut server, listener) = Server::new(from);
-    let token = server.new_connection();
-    io.listen(token, listener)?;
+    let (mut server, listeners) = Server::new(from);
+    for listener in listeners {
+        let token = server.new_connection();
+        io.listen(token, listener)?;
+    }
     while !stop.asked() {
         let next = server.next_timer();
         io.turn(&mut server, next)?;
@@ -88,9 +91,11 @@ pub(super) fn serve_securely(
     stop: &Stop,
 ) -> io::Result<()> {
     let (mut io, mut sessions) = (Epoll::new()?, Sessions::new(Arc::clone(config)));
-    let (mut server, listener) = Server::new(from);
-    let token = server.new_connection();
-    io.listen(token, listener)?;
+    let (mut server, listeners) = Server::new(from);
+    for listener in listeners {
+        let token = server.new_connection();
+        io.listen(token, listener)?;
+    }
     while !stop.asked() {
         let next = server.next_timer();
         io.turn(&mut sessions.serving(&mut server), next)?;
@@ -169,7 +174,7 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(from: Listening<'a>) -> (Self, TcpListener) {
+    fn new(from: Listening<'a>) -> (Self, Vec<TcpListener>) {
         let server = Self {
             answers: from.answers,
             behaviour: from.behaviour,
@@ -188,7 +193,7 @@ impl<'a> Server<'a> {
             token_secret: from.token_secret,
             prepared: Vec::new(),
         };
-        (server, from.listener)
+        (server, from.listeners)
     }
 
     fn new_connection(&mut self) -> Token {
