@@ -82,7 +82,8 @@ impl Extra {
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address).collect();
         let service = driver.start_gateway(&plan.gateways[0], &addresses);
-        let service = Running(service.unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}")));
+        let mut service =
+            Running(service.unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}")));
         assert_eq!(service.0.check(), Ok(()), "{pack}");
         assert!(service.0.facts().version.is_some(), "{pack} tells its version");
         Self { change: service.0.facts().change.clone(), service, run, upstreams, _driver: driver }
@@ -149,16 +150,18 @@ impl Extra {
         self.run.path().join("logs").join(LABEL).join("access.log")
     }
 
-    /// Waits until the access log has `text`: gateways keep lines back for a moment.
-    pub(super) fn logged(&self, text: &str) {
+    /// Asks for `path` until the access log has it: gateways keep lines back for a moment, and varnishncsa, a program of its
+    /// own, tells only of what comes after it found varnishd.
+    pub(super) fn logged(&self, path: &str) {
         let until = Instant::now() + PATIENCE;
         loop {
+            assert_eq!(self.ask(path).status, 200);
             let log = std::fs::read_to_string(self.access_log()).unwrap_or_default();
-            if log.contains(text) {
+            if log.contains(path) {
                 return;
             }
-            assert!(Instant::now() < until, "no `{text}` in the access log: {log:?}");
-            std::thread::sleep(Duration::from_millis(20));
+            assert!(Instant::now() < until, "no `{path}` in the access log: {log:?}");
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 

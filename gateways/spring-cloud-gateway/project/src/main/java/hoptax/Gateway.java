@@ -19,12 +19,12 @@ import org.springframework.beans.factory.annotation.Value;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.cloud.gateway.filter.GatewayFilterChain;
 import org.springframework.cloud.gateway.filter.GlobalFilter;
 import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
 import org.springframework.cloud.gateway.filter.ratelimit.RateLimiter;
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.Ordered;
-import org.springframework.core.annotation.Order;
 import org.springframework.http.HttpStatus;
 import org.springframework.security.oauth2.jose.jws.MacAlgorithm;
 import org.springframework.security.oauth2.jwt.JwtException;
@@ -43,6 +43,22 @@ public class Gateway {
         SpringApplication.run(Gateway.class, arguments);
     }
 
+    /**
+     * A filter at its place. An annotation on the method that makes it would not be seen, and it would run after the
+     * filters of the route, which then stumble over an answer that has gone.
+     */
+    private record Early(int place, GlobalFilter filter) implements GlobalFilter, Ordered {
+        @Override
+        public Mono<Void> filter(ServerWebExchange exchange, GatewayFilterChain chain) {
+            return filter.filter(exchange, chain);
+        }
+
+        @Override
+        public int getOrder() {
+            return HIGHEST_PRECEDENCE + place;
+        }
+    }
+
     private static Mono<Void> refuse(ServerWebExchange exchange, HttpStatus status) {
         exchange.getResponse().setStatusCode(status);
         return exchange.getResponse().setComplete();
@@ -54,31 +70,32 @@ public class Gateway {
 
     /** Lets in whose key is a line of a file. */
     @Bean
-    @Order(Ordered.HIGHEST_PRECEDENCE + 2)
     @ConditionalOnProperty("hoptax.key-auth.header")
     GlobalFilter keyAuth(
             @Value("${hoptax.key-auth.header}") String header, @Value("${hoptax.key-auth.file}") Path file)
             throws IOException {
         Set<String> known = lines(file);
-        return (exchange, chain) -> known.contains(String.valueOf(exchange.getRequest().getHeaders().getFirst(header)))
-                ? chain.filter(exchange)
-                : refuse(exchange, HttpStatus.UNAUTHORIZED);
+        return new Early(2, (exchange, chain) -> {
+            String sent = exchange.getRequest().getHeaders().getFirst(header);
+            return sent != null && known.contains(sent)
+                    ? chain.filter(exchange)
+                    : refuse(exchange, HttpStatus.UNAUTHORIZED);
+        });
     }
 
     /** Lets in whose name and password, as `name:password`, are a line of a file. */
     @Bean
-    @Order(Ordered.HIGHEST_PRECEDENCE + 2)
     @ConditionalOnProperty("hoptax.basic-auth.file")
     GlobalFilter basicAuth(@Value("${hoptax.basic-auth.file}") Path file) throws IOException {
         Set<String> known = lines(file);
-        return (exchange, chain) -> {
+        return new Early(2, (exchange, chain) -> {
             String sent = exchange.getRequest().getHeaders().getFirst("authorization");
             if (sent != null && sent.startsWith("Basic ") && known.contains(decoded(sent.substring(6)))) {
                 return chain.filter(exchange);
             }
             exchange.getResponse().getHeaders().set("www-authenticate", "Basic realm=\"hoptax\"");
             return refuse(exchange, HttpStatus.UNAUTHORIZED);
-        };
+        });
     }
 
     private static String decoded(String text) {
@@ -91,7 +108,6 @@ public class Gateway {
 
     /** Lets in whose bearer token is signed by the issuer. */
     @Bean
-    @Order(Ordered.HIGHEST_PRECEDENCE + 2)
     @ConditionalOnProperty("hoptax.jwt.issuer")
     GlobalFilter jwt(
             @Value("${hoptax.jwt.issuer}") String issuer,
@@ -105,7 +121,7 @@ public class Gateway {
                         .build()
                 : NimbusReactiveJwtDecoder.withPublicKey(rsa(Path.of(publicKey))).build();
         decoder.setJwtValidator(JwtValidators.createDefaultWithIssuer(issuer));
-        return (exchange, chain) -> {
+        return new Early(2, (exchange, chain) -> {
             String sent = exchange.getRequest().getHeaders().getFirst("authorization");
             if (sent == null || !sent.startsWith("Bearer ")) {
                 return refuse(exchange, HttpStatus.UNAUTHORIZED);
@@ -115,7 +131,7 @@ public class Gateway {
                     .map(token -> true)
                     .onErrorResume(JwtException.class, wrong -> Mono.just(false))
                     .flatMap(good -> good ? chain.filter(exchange) : refuse(exchange, HttpStatus.UNAUTHORIZED));
-        };
+        });
     }
 
     private static RSAPublicKey rsa(Path pem) throws Exception {
@@ -126,23 +142,21 @@ public class Gateway {
 
     /** Lets in one address. */
     @Bean
-    @Order(Ordered.HIGHEST_PRECEDENCE)
     @ConditionalOnProperty("hoptax.ip-allow")
     GlobalFilter ipAllow(@Value("${hoptax.ip-allow}") String allowed) {
-        return (exchange, chain) -> {
+        return new Early(0, (exchange, chain) -> {
             InetSocketAddress from = exchange.getRequest().getRemoteAddress();
             return from != null && allowed.equals(from.getAddress().getHostAddress())
                     ? chain.filter(exchange)
                     : refuse(exchange, HttpStatus.FORBIDDEN);
-        };
+        });
     }
 
     /** Gives each request that has none an identifier, and tells it to the client as well. */
     @Bean
-    @Order(Ordered.HIGHEST_PRECEDENCE + 1)
     @ConditionalOnProperty("hoptax.request-id")
     GlobalFilter requestId(@Value("${hoptax.request-id}") String header) {
-        return (exchange, chain) -> {
+        return new Early(1, (exchange, chain) -> {
             String sent = exchange.getRequest().getHeaders().getFirst(header);
             String id = sent != null ? sent : UUID.randomUUID().toString();
             exchange.getResponse().beforeCommit(() -> {
@@ -150,7 +164,7 @@ public class Gateway {
                 return Mono.empty();
             });
             return chain.filter(exchange.mutate().request(request -> request.header(header, id)).build());
-        };
+        });
     }
 
     /** Everybody is counted together. */
