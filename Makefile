@@ -3,7 +3,7 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test check bench bench-quick fuzz miri sanitize clean setup-demo setup-test setup-bench build
+.PHONY: demo test check bench bench-quick fuzz miri sanitize clean gateways-extra setup-demo setup-test setup-bench build
 
 demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and show it
 	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
@@ -42,6 +42,9 @@ sanitize: ## The event loops' tests with AddressSanitizer; needs a nightly compi
 
 build:
 	$(CARGO) build --release --locked
+
+gateways-extra: ## Build the gateways that nothing can be installed of: minutes, hundreds of megabytes; needs java, mvn, node, npm
+	@scripts/gateways-extra.sh
 
 setup-demo:
 	@scripts/setup.sh demo

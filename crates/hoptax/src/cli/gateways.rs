@@ -34,6 +34,9 @@ struct Row<'a> {
     unsupported: &'a BTreeMap<String, String>,
     last_run_for_real: Option<&'a LastRun>,
     install: &'a BTreeMap<String, String>,
+    /// Every way to come by it, building it among them.
+    #[serde(skip)]
+    how: Vec<String>,
 }
 
 impl From<PackError> for BadInput {
@@ -73,6 +76,7 @@ fn row(pack: &Pack) -> Result<Row<'_>, PackError> {
         unsupported: &manifest.unsupported,
         last_run_for_real: manifest.last_run_for_real.as_ref(),
         install: &manifest.install,
+        how: binary::how_to_install(pack),
     })
 }
 
@@ -83,7 +87,7 @@ fn table(rows: &[Row<'_>]) -> Table {
     for row in rows {
         let last = row.last_run_for_real.map(|last| format!("{} on {}", last.version, last.date));
         // One way is enough on the screen; `--json` tells all.
-        let how = row.install.iter().next().map(|(with, how)| format!("{with}: {how}"));
+        let how = row.how.first().cloned();
         let version =
             row.version.clone().unwrap_or_else(|| if row.installed { "unknown" } else { "" }.into());
         table.add_row([

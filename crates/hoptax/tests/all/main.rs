@@ -13,6 +13,7 @@ mod examples;
 mod features_envoy;
 mod features_haproxy_caddy_apache;
 mod features_nginx;
+mod features_extra;
 mod findings;
 mod hop;
 mod hop_delay;

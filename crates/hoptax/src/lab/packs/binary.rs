@@ -111,7 +111,12 @@ fn output_of(command: &[String], bound: Duration) -> Option<String> {
 
 /// How to install the pack's gateway, one line per way.
 pub fn how_to_install(pack: &Pack) -> Vec<String> {
-    pack.manifest().install.iter().map(|(with, how)| format!("{with}: {how}")).collect()
+    let manifest = pack.manifest();
+    let built = manifest.build.iter().map(|build| match build.needs.as_slice() {
+        [] => "make gateways-extra".to_owned(),
+        needs => format!("make gateways-extra, which needs {}", needs.join(", ")),
+    });
+    built.chain(manifest.install.iter().map(|(with, how)| format!("{with}: {how}"))).collect()
 }
 
 #[cfg(test)]

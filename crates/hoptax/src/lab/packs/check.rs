@@ -1,8 +1,8 @@
 //! What must hold of a pack before it is used: everything that can be told without starting its gateway.
 
 use super::manifest::{CounterFrom, Manifest};
-use super::{Pack, PackError, RESERVED, list};
 use crate::lab::conformance::{CASES, Case};
+use super::{BUILD_SCRIPT, Pack, PackError, RESERVED, list};
 use crate::lab::counters;
 use crate::lab::guard::StopSignal;
 use crate::lab::render::{self, ACCESS_LOG, Variables, stays_below};
@@ -34,6 +34,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_name(pack)?;
     check_version(pack)?;
     check_files(pack)?;
+    check_build(pack)?;
     check_start(pack)?;
     check_unsupported(pack)?;
     check_counters(pack)?;
@@ -178,6 +179,32 @@ fn check_files(pack: &Pack) -> Result<(), PackError> {
         }
     }
     Ok(())
+}
+
+fn check_build(pack: &Pack) -> Result<(), PackError> {
+    let Some(build) = &pack.manifest().build else { return Ok(()) };
+    // Both are words of a shell script's list.
+    let is_word = |text: &str| {
+        !text.is_empty()
+            && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+".contains(letter))
+    };
+    let near = format!("folder: {}", build.folder);
+    if !is_word(&build.folder) || !stays_below(&build.folder) {
+        let message = format!("`build.folder: {}` is no folder in the pack's", build.folder);
+        return Err(pack.refuse(&near, message, Some("give the name of one, such as `project`".into())));
+    }
+    if !pack.files.contains_key(&format!("{}/{BUILD_SCRIPT}", build.folder)) {
+        let message = format!("there is no `{}/{BUILD_SCRIPT}` in the pack", build.folder);
+        let help = format!("{BUILD_SCRIPT} is called with the directory that the gateway is to be put into");
+        return Err(pack.refuse(&near, message, Some(help)));
+    }
+    match build.needs.iter().find(|program| !is_word(program)) {
+        Some(wrong) => {
+            let help = "name programs as they are found on PATH".to_owned();
+            Err(pack.refuse("needs:", format!("`build.needs`: `{wrong}` is no program's name"), Some(help)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_start(pack: &Pack) -> Result<(), PackError> {

@@ -27,6 +27,9 @@ pub struct Manifest {
     /// How to install it, by distribution or package manager; `note` for words.
     #[serde(default)]
     pub install: BTreeMap<String, String>,
+    /// How it comes into being where nothing can be installed: a project in the pack's folder.
+    #[serde(default)]
+    pub build: Option<Build>,
     /// Which version this pack was last run with, and when; absent for one written from documentation alone.
     #[serde(default)]
     pub last_run_for_real: Option<LastRun>,
@@ -92,6 +95,17 @@ pub struct VersionCommand {
     pub command: Vec<String>,
     /// Regular expression on what it prints; its first group is the version.
     pub pattern: String,
+}
+
+/// A project in the pack's folder that `scripts/gateways-extra.sh` builds, once, into the tools directory.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    /// Its folder, in the pack's; holds [`super::BUILD_SCRIPT`].
+    pub folder: String,
+    /// Programs that building and running it take.
+    #[serde(default)]
+    pub needs: Vec<String>,
 }
 
 /// When a pack was last run for real.

@@ -16,6 +16,12 @@ pub mod manifest;
 /// The file that makes a folder a pack.
 pub const MANIFEST: &str = "gateway.yaml";
 
+/// What makes a gateway of a pack's project: it is called with the directory that the gateway goes to.
+pub const BUILD_SCRIPT: &str = "build.sh";
+
+/// Folders of a pack that hold what was made of it, and not what it is.
+const MADE: [&str; 2] = ["node_modules", "target"];
+
 /// Names that a plan gives another meaning.
 const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
 
@@ -58,7 +64,7 @@ pub struct Pack {
     manifest: Manifest,
     /// Text of `gateway.yaml`.
     text: String,
-    /// The other files of its folder, by name.
+    /// The other files of its folder, by their path in it.
     files: BTreeMap<String, String>,
     /// How its folder is called in errors.
     folder: String,
@@ -196,9 +202,14 @@ impl PackSet {
 fn embedded(folder: &Dir<'_>) -> Result<Pack, PackError> {
     let shown = format!("gateways/{}", folder.path().display());
     let mut files = BTreeMap::new();
-    for file in folder.files() {
-        if let (Some(name), Some(text)) = (file.path().file_name(), file.contents_utf8()) {
-            files.insert(name.to_string_lossy().into_owned(), text.to_owned());
+    let mut folders = vec![folder];
+    while let Some(next) = folders.pop() {
+        folders.extend(next.dirs());
+        for file in next.files() {
+            let name = file.path().strip_prefix(folder.path()).expect("below it");
+            if let Some(text) = file.contents_utf8() {
+                files.insert(name.to_string_lossy().into_owned(), text.to_owned());
+            }
         }
     }
     assemble(&shown, files)
@@ -228,7 +239,10 @@ fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
             read_files(&folder).map_err(|error| fail(&folder, format!("cannot be read: {error}"), WANTED))?;
         if files.contains_key(MANIFEST) {
             packs.push(assemble(&folder.display().to_string(), files)?);
-        } else if files.keys().any(|name| name.ends_with(".yml") || name.ends_with(".yaml")) {
+        } else if files
+            .keys()
+            .any(|name| !name.contains('/') && (name.ends_with(".yml") || name.ends_with(".yaml")))
+        {
             let message = format!("there is no {MANIFEST} in this folder");
             return Err(fail(&folder, message, "a pack's description is called gateway.yaml"));
         }
@@ -239,20 +253,32 @@ fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
     Ok(packs)
 }
 
-/// Texts of the files that stand directly in a folder; what is not text cannot be a template.
+/// Texts of the files of a folder and of those in it, by their path; what is not text cannot be a template.
 fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        if !entry.path().is_file() {
-            continue;
-        }
-        match std::fs::read_to_string(entry.path()) {
-            Ok(text) => {
-                files.insert(entry.file_name().to_string_lossy().into_owned(), text);
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                // No links, which may lead out or round; nothing hidden, as `.git` is.
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                if !path.is_symlink() && !name.starts_with('.') && !MADE.contains(&name.as_ref()) {
+                    folders.push(path);
+                }
+                continue;
             }
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {}
-            Err(error) => return Err(error),
+            if !path.is_file() {
+                continue;
+            }
+            let name = path.strip_prefix(folder).expect("below it").to_string_lossy().into_owned();
+            match std::fs::read_to_string(&path) {
+                Ok(text) => {
+                    files.insert(name, text);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(files)

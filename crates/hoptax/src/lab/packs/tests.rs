@@ -95,6 +95,16 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
             "access_log: file\ncounters: [{ name: a, from: log, path: ../x, kind: regex, select: x, meaning: m }]\n",
             &["`path: ../x` leaves the directory of logs"],
         ),
+        (
+            "access_log: file\n",
+            "access_log: file\nbuild: { folder: ../elsewhere }\n",
+            &["gateway.yaml:8: `build.folder: ../elsewhere` is no folder in the pack's"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nbuild: { folder: project, needs: [java] }\n",
+            &["gateway.yaml:8: there is no `project/build.sh` in the pack"],
+        ),
         ("{{ binary }}\", -v", "{{ port }}\", -v", &["gateway.yaml:4: `port` is not defined"]),
     ];
     for (from, to, expected) in table {
@@ -129,13 +139,47 @@ fn a_directory_adds_packs_and_stands_in_for_embedded_ones() {
     fs::create_dir(directory.path().join("notes")).expect("made");
 
     let packs = PackSet::load(Some(directory.path())).expect("nothing wrong");
-    assert_eq!(packs.names(), ["envoy", "haproxy", "mine", "nginx"]);
+    let embedded = PackSet::load(None).expect("nothing wrong");
+    let mut expected = embedded.names();
+    expected.push("mine");
+    expected.sort_unstable();
+    assert_eq!(packs.names(), expected);
     assert_eq!(packs.get("nginx").expect("there").manifest().binary, "mine");
     assert!(packs.infos().iter().any(|info| info.name == "mine"));
     assert_ne!(
         PackSet::load(None).expect("nothing wrong").get("nginx").expect("there").manifest().binary,
         "mine"
     );
+}
+
+#[test]
+fn a_packs_files_are_those_of_its_folders_too_but_not_what_was_built_there() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let folder = directory.path().join("mine");
+    let put = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("below")).expect("made");
+        fs::write(path, text).expect("written");
+    };
+    put(MANIFEST, &format!("{MANIFEST_TEXT}build: {{ folder: project, needs: [java] }}\n"));
+    put("project/build.sh", "#!/bin/sh\n");
+    put("project/src/main/App.java", "class App {}\n");
+    for made in ["target/out.txt", "node_modules/it/index.js", ".cache/it"] {
+        put(&format!("project/{made}"), "made\n");
+    }
+    let packs = PackSet::load(Some(directory.path())).expect("nothing wrong");
+    let pack = packs.get("mine").expect("there");
+    let names: Vec<_> = pack.files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["project/build.sh", "project/src/main/App.java"]);
+    assert_eq!(binary::how_to_install(pack), ["make gateways-extra, which needs java"]);
+
+    fs::remove_file(folder.join("project/build.sh")).expect("gone");
+    let told = PackSet::load(Some(directory.path())).expect_err("it cannot be built").to_string();
+    assert!(told.contains("mine/gateway.yaml:8: there is no `project/build.sh` in the pack"), "{told}");
+    put("project/build.sh", "");
+    put(MANIFEST, &format!("{MANIFEST_TEXT}build: {{ folder: project, needs: [\"a b\"] }}\n"));
+    let told = PackSet::load(Some(directory.path())).expect_err("no program").to_string();
+    assert!(told.contains("`a b` is no program's name"), "{told}");
 }
 
 #[test]
@@ -160,7 +204,9 @@ fn directories_that_hold_no_packs_are_told_apart() {
 #[test]
 fn every_embedded_pack_is_right_and_says_where_it_comes_from() {
     let packs = PackSet::load(None).expect("nothing wrong");
-    assert_eq!(packs.names(), ["envoy", "haproxy", "nginx"]);
+    for name in ["envoy", "haproxy", "nginx", "varnish"] {
+        assert!(packs.get(name).is_some(), "{name}");
+    }
     for pack in packs.iter() {
         let name = pack.name();
         assert!(!pack.manifest().install.is_empty(), "{name} can be installed somehow");

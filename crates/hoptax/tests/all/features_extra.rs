@@ -1,0 +1,238 @@
+//! Varnish, Traffic Server, Spring Cloud Gateway and Express Gateway with their features, each proved by what goes over the wire.
+//!
+//! The first two are there wherever the tests run. The others take minutes to build (`make gateways-extra`): where they
+//! are not, their tests say so and are done.
+
+mod every_gateway;
+mod proofs;
+mod world;
+
+use crate::support::Scratch;
+use crate::world::is_missing;
+use hoptax::lab::packs::{PackSet, binary};
+use hoptax::plan::{AccessLog, Ask, Feature, JwtAlgorithm, Profile};
+use proofs::prove;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use world::Extra;
+
+/// What is switched on together: everything in as few starts as do not stand in each other's way.
+fn sets() -> Vec<Vec<Feature>> {
+    vec![
+        vec![
+            Feature::KeyAuth,
+            Feature::RateLimit { per_second: hoptax::plan::LIMIT_THAT_NEVER_BITES },
+            Feature::AccessLog,
+            Feature::HeaderRewrite,
+            Feature::PathRewrite,
+            Feature::Cors,
+            Feature::Gzip,
+            Feature::RequestId,
+            Feature::IpAllow,
+            Feature::Consumers { count: 3 },
+        ],
+        vec![
+            Feature::BasicAuth,
+            Feature::Routes { count: 5, ask: Ask::Middle },
+            Feature::RoundRobin { instances: None },
+        ],
+        vec![Feature::Jwt(JwtAlgorithm::Rs256), Feature::Tls, Feature::Mtls],
+        vec![Feature::Jwt(JwtAlgorithm::Hs256), Feature::Tls],
+        vec![Feature::RateLimit { per_second: 1 }],
+    ]
+}
+
+/// Whether a gateway of `make gateways-extra` is there; says so where it is not.
+fn is_built(pack: &str) -> bool {
+    let packs = PackSet::load(None).expect("the packs are right");
+    let built = binary::find(packs.get(pack).expect("a pack")).is_some();
+    if !built {
+        println!("skipped: {pack} is not built; `make gateways-extra` builds it");
+    }
+    built
+}
+
+fn offered(pack: &str) -> Vec<String> {
+    let packs = PackSet::load(None).expect("the packs are right");
+    packs.get(pack).expect("a pack").manifest().features.clone()
+}
+
+/// Every feature that the pack offers, in the company of others.
+fn every_feature_is_proved(pack: &str) {
+    let offered = offered(pack);
+    let mut proved = BTreeSet::new();
+    for set in sets() {
+        let set: Vec<_> =
+            set.into_iter().filter(|one| offered.iter().any(|name| name == one.name())).collect();
+        if set.is_empty() {
+            continue;
+        }
+        let balanced = set.iter().any(|one| matches!(one, Feature::RoundRobin { .. }));
+        let gateway =
+            Extra::start(pack, &set, if balanced { 2 } else { 1 }, Profile::Equalised, AccessLog::Off);
+        for feature in &set {
+            prove(&gateway, *feature);
+            proved.insert(feature.name().to_owned());
+        }
+        gateway.listens_on_loopback_alone();
+    }
+    assert_eq!(proved, offered.into_iter().collect(), "{pack}: every feature has its proof");
+}
+
+/// In both profiles: answers pass as they are, nothing is kept, nothing listens elsewhere, and nothing is left.
+fn the_bare_route_is_a_hop(pack: &str) {
+    for (profile, access_log) in [(Profile::Stock, AccessLog::File), (Profile::Equalised, AccessLog::Off)] {
+        let gateway = Extra::start(pack, &[], 1, profile, access_log);
+        let what = format!("{pack} {profile:?}");
+        let mut seen = BTreeSet::new();
+        for _ in 0..4 {
+            let answer = gateway.ask("/some/path?a=b%20c");
+            assert_eq!(answer.status, 200, "{what}: {answer:?}");
+            assert!(answer.text().starts_with("GET /some/path?a=b%20c HTTP/1.1\n"), "{what}: {answer:?}");
+            assert_eq!(answer.header("x-hoptax-internal"), Some("internal"), "{what}: {answer:?}");
+            seen.insert(answer.header("x-count").expect("counted").to_owned());
+        }
+        assert_eq!(seen.len(), 4, "{what}: no answer is given twice: {seen:?}");
+        if profile == Profile::Equalised {
+            assert!(gateway.ask("/").text().contains("\nhost: echo.com\n"), "{what}: Host passes unchanged");
+            assert_eq!(gateway.upstream_connections(), 1, "{what}: one after the other needs one connection");
+        }
+        match access_log {
+            AccessLog::File => gateway.logged("/some/path"),
+            AccessLog::Off => assert!(!gateway.access_log().exists(), "{what}"),
+        }
+        gateway.listens_on_loopback_alone();
+        gateway.stop();
+    }
+}
+
+#[test]
+fn varnish_is_a_hop() {
+    if !is_missing("varnish") {
+        the_bare_route_is_a_hop("varnish");
+    }
+}
+
+#[test]
+fn varnish_has_its_features() {
+    if !is_missing("varnish") {
+        every_feature_is_proved("varnish");
+    }
+}
+
+#[test]
+fn trafficserver_is_a_hop() {
+    if !is_missing("trafficserver") {
+        the_bare_route_is_a_hop("trafficserver");
+    }
+}
+
+#[test]
+fn trafficserver_has_its_features() {
+    if !is_missing("trafficserver") {
+        every_feature_is_proved("trafficserver");
+    }
+}
+
+#[test]
+fn express_gateway_is_a_hop() {
+    if is_built("express-gateway") {
+        the_bare_route_is_a_hop("express-gateway");
+    }
+}
+
+#[test]
+fn express_gateway_has_its_features() {
+    if is_built("express-gateway") {
+        every_feature_is_proved("express-gateway");
+    }
+}
+
+#[test]
+fn spring_cloud_gateway_is_a_hop() {
+    if is_built("spring-cloud-gateway") {
+        the_bare_route_is_a_hop("spring-cloud-gateway");
+    }
+}
+
+#[test]
+fn spring_cloud_gateway_has_its_features() {
+    if is_built("spring-cloud-gateway") {
+        every_feature_is_proved("spring-cloud-gateway");
+    }
+}
+
+/// What `make gateways-extra` would build is what packs say: the script reads `gateway.yaml` with little more than `sed`.
+#[test]
+fn the_script_knows_every_pack_that_is_built() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gateways-extra.sh");
+    let output = Command::new(script).arg("--list").output().expect("it runs");
+    let listed = String::from_utf8(output.stdout).expect("text");
+    let packs = PackSet::load(None).expect("the packs are right");
+    let expected: Vec<_> = packs
+        .iter()
+        .filter_map(|pack| {
+            let build = pack.manifest().build.as_ref()?;
+            let words = [pack.name(), &build.folder, &pack.manifest().binary].map(str::to_owned);
+            Some(words.into_iter().chain(build.needs.clone()).collect::<Vec<_>>().join(" "))
+        })
+        .collect();
+    assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
+    assert!(expected.len() >= 2, "{expected:?}");
+}
+
+/// The script at work on a pack of this test's own: it builds once, again where the project has changed, and goes on
+/// where something is missing or fails.
+#[test]
+fn the_script_builds_what_has_changed_and_goes_on_without_what_is_missing() {
+    let scratch = Scratch::new();
+    let (packs, home) = (scratch.path().join("packs"), scratch.path().join("home"));
+    let pack = |name: &str, needs: &str, script: &str| {
+        let project = packs.join(name).join("project");
+        std::fs::create_dir_all(&project).expect("made");
+        let manifest = format!(
+            "name: {name}\nbinary: {name}-gateway\nbuild:\n  folder: project\n  needs: [{needs}]\nready: {{ path: / }}\n"
+        );
+        std::fs::write(packs.join(name).join("gateway.yaml"), manifest).expect("written");
+        std::fs::write(project.join("build.sh"), script).expect("written");
+    };
+    let good = "echo built >> built-here\nmkdir -p \"$1/bin\"\nprintf '#!/bin/sh\\necho version ONE\\n' > \"$1/bin/good-gateway\"\nchmod +x \"$1/bin/good-gateway\"\n";
+    pack("bad", "sh", "echo no such thing >&2\nexit 1\n");
+    pack("good", "sh, sed", good);
+    pack("missing", "no-such-program", "exit 1\n");
+    let run = |names: &[&str]| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gateways-extra.sh");
+        let output = Command::new(script)
+            .args(names)
+            .env("HOPTAX_PACKS", &packs)
+            .env("HOPTAX_HOME", &home)
+            .output()
+            .expect("it runs");
+        let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), told.into_owned())
+    };
+    let (code, told) = run(&[]);
+    assert_eq!(code, Some(1), "{told}");
+    for words in [
+        "good is built",
+        "missing is left out: it needs no-such-program",
+        "bad could not be built",
+        "no such thing",
+    ] {
+        assert!(told.contains(words), "`{words}` in:\n{told}");
+    }
+    assert!(!packs.join("good/project/built-here").exists(), "it is built in a copy");
+    let version = || {
+        let output = Command::new(home.join("tools/bin/good-gateway")).output().expect("it runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(version(), "version ONE\n");
+
+    let (code, told) = run(&["good"]);
+    assert_eq!((code, told.as_str()), (Some(0), "gateways-extra: good is there\n"));
+    pack("good", "sh", &good.replace("ONE", "TWO"));
+    let (code, told) = run(&["good"]);
+    assert!(code == Some(0) && told.contains("good is built"), "{told}");
+    assert_eq!(version(), "version TWO\n");
+}

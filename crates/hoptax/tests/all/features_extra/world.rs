@@ -1,0 +1,292 @@
+//! A gateway with features in front of upstreams that answer with what they were asked.
+
+use crate::world::{PATIENCE, Running, exe, running_plan};
+use hoptax::lab::Driver as _;
+use hoptax::lab::features::Change;
+use hoptax::lab::packs::PackSet;
+use hoptax::lab::process::ProcessDriver;
+use hoptax::lab::tree::descendants;
+use hoptax::plan::{AccessLog, Feature, Gateway, GatewayKind, Profile};
+use hoptax_load::spec::TlsSpec;
+use procfs::net::{TcpNetEntry, TcpState};
+use procfs::process::{FDTarget, Process};
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const LABEL: &str = "extra";
+
+/// A gateway under test, stopped with its test.
+pub(super) struct Extra {
+    pub(super) change: Change,
+    service: Running,
+    run: tempfile::TempDir,
+    upstreams: Vec<Upstream>,
+    // Its directory of secrets goes when it goes.
+    _driver: ProcessDriver,
+}
+
+/// One answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// What the upstream was asked, where it was the upstream that answered.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            found.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+/// One request: what every client of the gateway's features sends, and how this one differs.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Request<'a> {
+    pub(super) method: Option<&'a str>,
+    /// The path as it is sent; with [`Self::as_it_stands`] without what features put in front.
+    pub(super) path: &'a str,
+    pub(super) as_it_stands: bool,
+    pub(super) without: &'a str,
+    pub(super) with: Vec<(String, String)>,
+    pub(super) from: Option<Ipv4Addr>,
+}
+
+impl Extra {
+    pub(super) fn start(
+        pack: &str,
+        features: &[Feature],
+        upstreams: usize,
+        profile: Profile,
+        access_log: AccessLog,
+    ) -> Self {
+        let upstreams: Vec<_> = (0..upstreams).map(Upstream::start).collect();
+        let kind =
+            GatewayKind::Pack { pack: pack.into(), workers: 1, features: features.to_vec(), instances: None };
+        let mut plan = running_plan(vec![Gateway { label: LABEL.into(), kind }]);
+        (plan.profile, plan.access_log) = (profile, access_log);
+        let run = tempfile::tempdir().expect("a directory");
+        let packs = PackSet::load(None).expect("the packs are right");
+        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address).collect();
+        let service = driver.start_gateway(&plan.gateways[0], &addresses);
+        let mut service =
+            Running(service.unwrap_or_else(|failure| panic!("{pack} {features:?}: {failure:#?}")));
+        assert_eq!(service.0.check(), Ok(()), "{pack}");
+        assert!(service.0.facts().version.is_some(), "{pack} tells its version");
+        Self { change: service.0.facts().change.clone(), service, run, upstreams, _driver: driver }
+    }
+
+    pub(super) fn stop(mut self) {
+        let root = self.service.0.process().expect("watched").pid;
+        self.service.0.stop();
+        assert!(descendants(root).is_empty(), "nothing is left");
+    }
+
+    /// As a client asks who has everything that the features want.
+    pub(super) fn ask(&self, path: &str) -> Answer {
+        self.send(&Request { path, ..Request::default() }).expect("answered")
+    }
+
+    pub(super) fn send(&self, request: &Request<'_>) -> std::io::Result<Answer> {
+        self.send_over(request, self.change.tls.as_ref())
+    }
+
+    pub(super) fn send_over(&self, request: &Request<'_>, tls: Option<&TlsSpec>) -> std::io::Result<Answer> {
+        let prefix = if request.as_it_stands { "" } else { self.change.prefix.as_str() };
+        let mut text = format!("{} {prefix}{} HTTP/1.1\r\n", request.method.unwrap_or("GET"), request.path);
+        text += "host: echo.com\r\nconnection: close\r\n";
+        let own = self.change.headers.iter().filter(|(name, _)| name != request.without);
+        for (name, value) in own.chain(&request.with) {
+            // Of several consumers the first.
+            let value = match value.starts_with("{{line ") {
+                true => self.lines().into_iter().next().expect("a line"),
+                false => value.clone(),
+            };
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += "\r\n";
+        let plain = connect(self.service.0.addresses()[0], request.from)?;
+        let mut stream: Box<dyn Stream> = match tls {
+            None => Box::new(plain),
+            Some(spec) => {
+                let (config, name) = hoptax_load::tls::client_config(spec).expect("a spec of hoptax's own");
+                let session = rustls::ClientConnection::new(config, name).expect("a session");
+                Box::new(rustls::StreamOwned::new(session, plain))
+            }
+        };
+        stream.write_all(text.as_bytes())?;
+        let mut bytes = Vec::new();
+        match stream.read_to_end(&mut bytes) {
+            // Some end TLS without saying so; what came before is whole.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof && !bytes.is_empty() => {}
+            read => drop(read?),
+        }
+        parse(&bytes).ok_or_else(|| std::io::Error::other(format!("no answer: {} bytes", bytes.len())))
+    }
+
+    /// Credentials of all consumers.
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.change.files.values().flat_map(|text| text.lines().map(str::to_owned)).collect()
+    }
+
+    pub(super) fn upstream_connections(&self) -> u64 {
+        self.upstreams.iter().map(|upstream| upstream.connections.load(Ordering::SeqCst)).sum()
+    }
+
+    pub(super) fn access_log(&self) -> PathBuf {
+        self.run.path().join("logs").join(LABEL).join("access.log")
+    }
+
+    /// Asks for `path` until the access log has it: gateways keep lines back for a moment, and varnishncsa, a program of its
+    /// own, tells only of what comes after it found varnishd.
+    pub(super) fn logged(&self, path: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            assert_eq!(self.ask(path).status, 200);
+            let log = std::fs::read_to_string(self.access_log()).unwrap_or_default();
+            if log.contains(path) {
+                return;
+            }
+            assert!(Instant::now() < until, "no `{path}` in the access log: {log:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Looks at every listening socket of every process of the gateway.
+    pub(super) fn listens_on_loopback_alone(&self) {
+        let root = self.service.0.process().expect("watched").pid;
+        let mut inodes = BTreeSet::new();
+        for pid in descendants(root) {
+            let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
+            for fd in process.iter().flat_map(|process| process.fd()).flatten().flatten() {
+                if let FDTarget::Socket(inode) = fd.target {
+                    inodes.insert(inode);
+                }
+            }
+        }
+        let tables = [procfs::net::tcp(), procfs::net::tcp6()].map(|table| table.expect("procfs"));
+        let listening =
+            |entry: &&TcpNetEntry| entry.state == TcpState::Listen && inodes.contains(&entry.inode);
+        let found: Vec<_> =
+            tables.iter().flatten().filter(listening).map(|entry| entry.local_address).collect();
+        assert!(found.len() >= 2, "traffic and readiness: {found:?}");
+        let tables = [procfs::net::udp(), procfs::net::udp6()].map(|table| table.expect("procfs"));
+        let datagrams = tables.iter().flatten().filter(|entry| inodes.contains(&entry.inode));
+        for address in found.into_iter().chain(datagrams.map(|entry| entry.local_address)) {
+            let loopback = match address.ip() {
+                IpAddr::V4(ip) => ip.is_loopback(),
+                // Java's sockets are of both kinds.
+                IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+            };
+            assert!(loopback, "it listens on {address}");
+        }
+    }
+}
+
+trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+/// Connects from an address of choice: all of 127.0.0.0/8 is this machine.
+fn connect(to: SocketAddr, from: Option<Ipv4Addr>) -> std::io::Result<TcpStream> {
+    let stream = match from {
+        None => TcpStream::connect_timeout(&to, PATIENCE)?,
+        Some(from) => {
+            use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+            let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            bind(&fd, &SocketAddrV4::new(from, 0))?;
+            connect(&fd, &to)?;
+            TcpStream::from(fd)
+        }
+    };
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+fn parse(bytes: &[u8]) -> Option<Answer> {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let mut answer = Answer { status, head, body: bytes[end + 4..].to_vec() };
+    if answer.header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
+        answer.body = unchunked(&answer.body)?;
+    }
+    Some(answer)
+}
+
+fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|two| two == b"\r\n")?;
+        let length = std::str::from_utf8(&rest[..end]).ok()?.split(';').next()?.trim();
+        let length = usize::from_str_radix(length, 16).ok()?;
+        if length == 0 {
+            return Some(body);
+        }
+        body.extend_from_slice(rest.get(end + 2..end + 2 + length)?);
+        rest = rest.get(end + 4 + length..)?;
+    }
+}
+
+/// Answers with the request's head, line by line, names in lower case.
+struct Upstream {
+    address: SocketAddr,
+    connections: Arc<AtomicU64>,
+}
+
+impl Upstream {
+    fn start(number: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("told");
+        let connections = Arc::new(AtomicU64::new(0));
+        let count = Arc::new(AtomicU64::new(0));
+        let opened = Arc::clone(&connections);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (opened, count) = (Arc::clone(&opened), Arc::clone(&count));
+                std::thread::spawn(move || serve(stream, number, &opened, &count));
+            }
+        });
+        Self { address, connections }
+    }
+}
+
+fn serve(stream: TcpStream, number: usize, opened: &AtomicU64, count: &AtomicU64) {
+    let mut answers = stream.try_clone().expect("cloned");
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok).peekable();
+    // A connection that carries nothing is a look whether somebody is there.
+    if lines.peek().is_some() {
+        opened.fetch_add(1, Ordering::SeqCst);
+    }
+    while let Some(request) = lines.next() {
+        let mut body = request + "\n";
+        for header in lines.by_ref().take_while(|line| !line.is_empty()) {
+            let (name, value) = header.split_once(':').unwrap_or((&header, ""));
+            body += &format!("{}: {}\n", name.to_ascii_lowercase(), value.trim());
+        }
+        // Long enough to be worth compressing.
+        body += &"filler\n".repeat(100);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nx-instance: {number}\r\n\
+             x-count: {}\r\nx-hoptax-internal: internal\r\ncache-control: public, max-age=3600\r\n\r\n",
+            body.len(),
+            count.fetch_add(1, Ordering::SeqCst),
+        );
+        if answers.write_all((head + &body).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
