@@ -309,7 +309,7 @@ mod tests {
                 "Price of each feature",
                 "key-auth costs nginx +12 µs (",
                 "key-auth + tls together cost nginx +80 µs (",
-                "That is +18 µs (",
+                "That is +17.9 µs (",
                 "beyond the sum of both alone at the median.",
                 "· beyond both alone",
                 "Direct is asked without keys, tokens and TLS",

@@ -23,7 +23,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     }
     text.push_str(&capacity::terminal(model, usize::from(width)));
     if model.measured_anything() {
-        let mark = match model.cases.iter().any(has_mark) {
+        let mark = match model.cases.iter().any(has_mark) || prices.contains(MARK) {
             true => format!("{MARK} not distinguishable from the noise of this machine. "),
             false => String::new(),
         };

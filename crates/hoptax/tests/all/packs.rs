@@ -346,7 +346,13 @@ fn bad_packs_are_told_with_file_and_line_by_a_run() {
             2,
             &["wrong/script.j2:2: ", "`prot` is not defined", "did you mean `port`?"],
         ),
-        ("wrong YAML", &wrong_yaml, Some("exit\n"), 2, &["wrong/gateway.yaml:7", "^"]),
+        (
+            "wrong YAML",
+            &wrong_yaml,
+            Some("exit\n"),
+            2,
+            &["wrong/gateway.yaml:8:1: malformed YAML", "^", "or on the line before"],
+        ),
         (
             "start command that exits",
             &patient,
