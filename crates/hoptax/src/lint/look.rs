@@ -142,7 +142,10 @@ impl Asked<'_> {
         let processes = self.processes();
         let before = self.files(&processes);
         let ledger = self.ledger()?;
-        let first = self.load()?;
+        let loaded = self.load();
+        // One that left the foreground may have been ready before it was buried: that is what is wrong then.
+        self.gateway.0.check().map_err(|failure| Failure { stage: Stage::Start, ..failure })?;
+        let first = loaded?;
         let record = first.record.as_ref().expect("a load that did not fail has one");
         let counted = self.ledger()?.since(&ledger);
         let (sent, completed) = (record.lifetime.sent, record.lifetime.completed);

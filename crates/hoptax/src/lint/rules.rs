@@ -64,7 +64,7 @@ pub struct Item {
 
 /// Says what is wrong with a pack whose gateway was looked at like this. `failed` is the set-up in which it did not start.
 pub(super) fn judge(pack: &Pack, looks: &[Look], failed: Option<&(Setup, Failure)>) -> Vec<Item> {
-    let mut items = vec![start(failed)];
+    let mut items = vec![start(failed, pack)];
     let Some(first) = looks.first() else { return items };
     let logged = looks.iter().find(|look| look.setup.access_log);
     let several = looks.iter().find(|look| look.setup.workers > 1);
@@ -95,11 +95,13 @@ fn skipped(check: &'static str, pack: &Pack, what: &str) -> Item {
     Item { check, verdict: Verdict::NotLookedAt, evidence: format!("{what}: {reason}"), advice: "" }
 }
 
-fn start(failed: Option<&(Setup, Failure)>) -> Item {
+fn start(failed: Option<&(Setup, Failure)>, pack: &Pack) -> Item {
     let advice = "it must start, stay in the foreground and become ready: see its log lines with `--keep`";
     let evidence = match failed {
         None => "it stayed in the foreground and became ready".to_owned(),
-        Some((setup, failure)) => format!("{}: {}", described(setup), failure.message),
+        Some((setup, failure)) => {
+            format!("{}: {} (`start` is at {})", described(setup), failure.message, pack.place_of("start"))
+        }
     };
     item("start", failed.map(|_| Verdict::Wrong), evidence, advice)
 }

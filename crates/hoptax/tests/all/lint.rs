@@ -100,7 +100,8 @@ fn requests_that_nobody_made_are_found() {
         "location = /mirror { internal; proxy_pass http://upstreams$request_uri; proxy_http_version 1.1; \
          proxy_set_header Connection \"\"; }\n        location / {\n            mirror /mirror;",
     );
-    is_found(&[mirrored], &["extra requests"]);
+    // nginx does not read what a mirror answers, so that those connections are not used again.
+    is_found(&[mirrored], &["upstream connections", "extra requests"]);
 }
 
 #[test]
@@ -111,7 +112,8 @@ fn a_pack_that_leaves_the_foreground_is_found() {
     let (code, report) = lint(&[("daemon off;", "daemon on;")]);
     assert_eq!((code, found(&report)), (Some(3), vec!["start"]), "{report:#}");
     let evidence = report["checks"][0]["evidence"].as_str().expect("text");
-    assert!(evidence.contains("exited with code 0 before it was ready"), "{evidence}");
+    // Whether it was ready before its guard had seen it leave is chance.
+    assert!(evidence.contains("exited with code 0"), "{evidence}");
     assert!(evidence.contains("planted/gateway.yaml:7"), "{evidence}");
 }
 
