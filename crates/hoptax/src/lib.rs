@@ -11,6 +11,7 @@ extern crate self as hoptax;
 pub mod analysis;
 pub mod cli;
 pub mod lab;
+pub mod lint;
 pub mod plan;
 pub mod probe;
 pub mod record;

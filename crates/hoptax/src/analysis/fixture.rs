@@ -2,6 +2,8 @@
 //! otherwise.
 
 // The integration tests take this file by its path, and look from there.
+#[path = "fixture/features.rs"]
+pub(crate) mod features;
 #[path = "fixture/planted.rs"]
 mod planted;
 

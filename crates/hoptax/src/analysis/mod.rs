@@ -6,6 +6,7 @@ mod case;
 pub(crate) mod causes;
 pub mod checks;
 pub mod compare;
+mod features;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod headline;
@@ -24,6 +25,7 @@ pub use budget::{Baseline, BudgetResult, ChangeResult, Outcome, judge};
 pub use capacity::{Capacity, Limit};
 pub use case::{Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Throughput, Tls};
 pub use checks::{Finding, Severity};
+pub use features::{Beyond, Price, PriceMetric, Prices};
 pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;
 pub use path::Path;
@@ -44,6 +46,8 @@ pub struct Analysis {
     pub noise_floor: Vec<NoiseFloor>,
     /// The searches: by load point, then contender, then objective.
     pub capacity: Vec<Capacity>,
+    /// What features cost: by load point, then in the plan's order; empty where no gateway with features has a bare sibling.
+    pub prices: Vec<Price>,
     /// Doubts, the gravest first.
     pub findings: Vec<Finding>,
     /// Each budget of the plan against each case that it limits.
@@ -97,7 +101,8 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         false => judge(&run.plan.budget, &cases, &Side::read(run, records), None),
     };
     let capacity = capacity::capacities(run, &loads, records);
-    Analysis { cases, noise_floor, capacity, findings, budget }
+    let prices = features::prices(run, records, &noise_floor);
+    Analysis { cases, noise_floor, capacity, prices, findings, budget }
 }
 
 fn of_case<'a>(

@@ -1,7 +1,7 @@
 //! `hoptax check`.
 
 use super::Exit;
-use super::plan_source::{PlanSource, fits};
+use super::plan_source::{Only, PlanSource, fits};
 use crate::lab::packs::{PackSet, binary};
 use crate::plan::stages::show_pace;
 use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Search, Target, Trials, Upstream, units};
@@ -19,6 +19,9 @@ pub(super) struct Args {
     #[command(flatten)]
     source: PlanSource,
 
+    #[command(flatten)]
+    only: Only,
+
     /// Print it as JSON
     #[arg(long)]
     json: bool,
@@ -26,7 +29,8 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let (plan, _) = self.source.load()?;
+        let (mut plan, _) = self.source.load()?;
+        self.only.apply(&mut plan)?;
         let packs = self.source.packs()?;
         let notes = fits(&plan, &packs)?;
         let outlook = Outlook { notes, ..Outlook::of(&plan, not_installed(&plan, &packs)) };

@@ -15,6 +15,7 @@ mod gateways;
 mod guard;
 mod hop;
 mod init;
+mod lint;
 mod load;
 mod plan_source;
 mod render;
@@ -42,6 +43,7 @@ enum Verb {
     Doctor(doctor::Args),
     Init(init::Args),
     Gateways(gateways::Args),
+    Lint(lint::Args),
     Findings(findings::Args),
     Conform(conform::Args),
     Render(render::Args),
@@ -62,7 +64,7 @@ pub enum Exit {
     Failed,
     /// 2: the plan or the command line is wrong.
     BadInput,
-    /// 3: a budget was breached, or a comparison came out worse where that was asked about.
+    /// 3: a budget was breached, a comparison came out worse where that was asked about, or a pack is not equalised.
     OverBudget,
     /// 4: measured, but a `void` finding says not to believe it.
     Void,
@@ -99,6 +101,7 @@ pub fn main() -> ExitCode {
         Verb::Doctor(args) => args.run(),
         Verb::Init(args) => args.run(),
         Verb::Gateways(args) => args.run(),
+        Verb::Lint(args) => args.run(),
         Verb::Findings(args) => args.run(),
         Verb::Conform(args) => args.run(),
         Verb::Render(args) => args.run(),

@@ -41,6 +41,45 @@ impl PlanSource {
     }
 }
 
+/// Of which gateways of a plan, where not all of them.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Only {
+    /// Take these gateways alone, by their labels (`nginx,nginx.key-auth`); direct is always there. Prices of features need the
+    /// gateway without them too
+    #[arg(long, value_name = "LABEL,…", value_delimiter = ',')]
+    only: Vec<String>,
+}
+
+impl Only {
+    /// Leaves out all other gateways, and budgets that name one of those.
+    ///
+    /// # Errors
+    /// [`BadInput`] if the plan has no such gateway.
+    pub(crate) fn apply(&self, plan: &mut Plan) -> Result<(), BadInput> {
+        if self.only.is_empty() {
+            return Ok(());
+        }
+        let labels: Vec<String> = plan.gateways.iter().map(|gateway| gateway.label.clone()).collect();
+        if let Some(unknown) = self.only.iter().find(|label| !labels.contains(label)) {
+            let near = units::nearest(unknown, labels.iter().map(String::as_str));
+            let help = near.map_or_else(
+                || format!("it has {}", labels.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
+            return Err(BadInput(format!("--only: there is no gateway `{unknown}` in the plan; {help}")));
+        }
+        let stays = |label: &String| self.only.contains(label);
+        plan.gateways.retain(|gateway| stays(&gateway.label));
+        plan.budget.retain(|budget| {
+            let names_another = |label: &Option<String>| {
+                label.as_ref().is_some_and(|label| labels.contains(label) && !stays(label))
+            };
+            !names_another(&budget.gateway) && !names_another(&budget.against)
+        });
+        Ok(())
+    }
+}
+
 /// Looks whether the plan's connections fit into the descriptors that processes may hold; gives a sentence for each
 /// gateway that cannot hold them.
 ///

@@ -3,7 +3,7 @@
 mod progress;
 
 use super::Exit;
-use super::plan_source::{PlanSource, fits};
+use super::plan_source::{Only, PlanSource, fits};
 use super::report::{for_terminal, model_of};
 use crate::lab::packs::{PackSet, binary};
 use crate::lab::process::ProcessDriver;
@@ -30,6 +30,8 @@ use std::sync::atomic::AtomicBool;
 pub(super) struct Args {
     #[command(flatten)]
     source: PlanSource,
+    #[command(flatten)]
+    only: Only,
     /// Where run directories are made.
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
@@ -44,6 +46,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let (mut plan, plan_text) = self.source.load()?;
+        self.only.apply(&mut plan)?;
         let packs = PackSet::load(self.source.packs.as_deref())?;
         // Drawn here, so that the upstream's delays and failures hang on the recorded seed too.
         let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);

@@ -14,6 +14,12 @@ pub fn descendants(root: u32) -> BTreeSet<u32> {
     below(root).iter().filter(|stat| alive(stat)).map(|stat| stat.pid.cast_unsigned()).collect()
 }
 
+/// Whether this process runs still: it is there, and not only waits to be reaped.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = procfs::process::Process::new(pid.cast_signed()).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1)
+}
+
 /// The session that the oldest child of `parent` leads, if it leads one.
 pub fn session_below(parent: u32) -> Option<u32> {
     let below = below(parent);

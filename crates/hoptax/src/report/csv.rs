@@ -2,15 +2,18 @@
 
 use super::Model;
 use crate::analysis::stats::{Estimate, Statistic};
-use crate::analysis::{Capacity, Case, Difference, Load, TaxMetric};
+use crate::analysis::{Capacity, Case, Difference, Load, Price, PriceMetric, TaxMetric};
 use serde::Serialize;
 
 /// The cases as CSV, with a line of headings. Cells of figures that were not measured are empty.
 pub fn csv(model: &Model) -> String {
     let mut text = line(headings().iter().map(String::as_str));
     let headings = headings().len();
-    let rows =
-        model.cases.iter().map(cells).chain(model.capacity.iter().map(|one| of_capacity(one, headings)));
+    let rows = model
+        .cases
+        .iter()
+        .map(|case| cells(model, case))
+        .chain(model.capacity.iter().map(|one| of_capacity(one, headings)));
     for cells in rows {
         text.push_str(&line(cells.iter().map(String::as_str)));
     }
@@ -56,6 +59,16 @@ fn headings() -> Vec<String> {
     names.push("quiet_share_left_out".to_owned());
     for way in ["request", "response"] {
         let name = format!("added_{way}_us_p50");
+        names.extend([
+            name.clone(),
+            format!("{name}_low"),
+            format!("{name}_high"),
+            format!("{name}_verdict"),
+        ]);
+    }
+    names.extend(["features", "bare"].map(String::from));
+    for metric in PriceMetric::ALL {
+        let name = format!("price_{}", metric.name());
         names.extend([
             name.clone(),
             format!("{name}_low"),
@@ -124,7 +137,7 @@ fn four(difference: Option<&Difference>) -> Vec<String> {
     cells
 }
 
-fn cells(case: &Case) -> Vec<String> {
+fn cells(model: &Model, case: &Case) -> Vec<String> {
     let mut cells = about(&case.gateway, &case.load);
     cells.push(case.trials.to_string());
     cells.push(case.failed.as_ref().map(|failure| failure.message.clone()).unwrap_or_default());
@@ -148,6 +161,7 @@ fn cells(case: &Case) -> Vec<String> {
     let path = case.path.as_ref();
     cells.extend(four(path.and_then(|path| path.added_request_us_p50.as_ref())));
     cells.extend(four(path.and_then(|path| path.added_response_us_p50.as_ref())));
+    cells.extend(of_price(model, case));
     cells.push(optional(case.error_share()));
     let causes = case.counts.iter().flat_map(|counts| &counts.causes);
     cells.push(causes.map(|(cause, count)| format!("{}={count}", name(cause))).collect::<Vec<_>>().join(" "));
@@ -155,6 +169,20 @@ fn cells(case: &Case) -> Vec<String> {
     cells.push(optional(case.memory.as_ref().and_then(|memory| memory.gateway_rss_bytes_max)));
     cells.push(case.findings.join(" "));
     cells.extend(CAPACITY.map(|_| String::new()));
+    cells
+}
+
+/// Features, the gateway without them, and what they cost.
+fn of_price(model: &Model, case: &Case) -> Vec<String> {
+    let is_own = |row: &&Price| row.gateway == case.gateway && row.load.index == case.load.index;
+    let price = model.prices.rows.iter().find(is_own);
+    let features =
+        price.map(|price| price.features.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+    let mut cells =
+        vec![features.unwrap_or_default(), price.map(|price| price.bare.clone()).unwrap_or_default()];
+    for metric in PriceMetric::ALL {
+        cells.extend(four(price.and_then(|price| price.prices.get(metric))));
+    }
     cells
 }
 

@@ -29,6 +29,16 @@ impl Scale {
         }
     }
 
+    /// The unit in which so many bytes, more or fewer, are best read.
+    pub(super) fn of_bytes(bytes: f64) -> Self {
+        match bytes.abs() {
+            bytes if bytes < 1024.0 => Self { divisor: 1.0, unit: "B" },
+            bytes if bytes < 1024.0 * 1024.0 => Self { divisor: 1024.0, unit: "KiB" },
+            bytes if bytes < 1024.0 * 1024.0 * 1024.0 => Self { divisor: 1024.0 * 1024.0, unit: "MiB" },
+            _ => Self { divisor: 1024.0 * 1024.0 * 1024.0, unit: "GiB" },
+        }
+    }
+
     /// Plain numbers.
     pub(super) fn plain() -> Self {
         Self { divisor: 1.0, unit: "" }

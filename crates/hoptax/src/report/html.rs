@@ -61,7 +61,10 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
-        gateways => model.summary.iter().map(|one| context! {
+        prices => super::prices::html(model),
+        settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
+            .collect::<Vec<_>>(),
+        gateways => model.told_by_itself().map(|one| context! {
             sentence => &one.sentence,
             colour => charts::css(charts::colour(model, &one.gateway)),
         }).collect::<Vec<_>>(),

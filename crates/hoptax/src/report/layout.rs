@@ -3,30 +3,32 @@
 //! The widest arrangement that fits is taken: each figure and its interval on one line; else the interval below the
 //! figure; else the columns in several blocks, each of which repeats the gateway's name.
 
-use super::table::{Cell, HEADINGS};
+use super::table::Cell;
 
 /// Marks a tax that does not stand out of the noise.
 pub(super) const MARK: &str = "~";
 
-/// One line of the table: a gateway, and its figures or the words that stand in their place.
-pub(super) type Line = (String, Result<[Cell; 7], &'static str>);
+/// One line of the table: a gateway (or what else it is about), and its figures or the words that stand in their place.
+pub(super) type Line = (String, Result<Vec<Cell>, &'static str>);
 
 /// Blanks between columns, where there is room for two.
 const GAPS: [usize; 2] = [2, 1];
 
-/// The lines of a table in at most `width` columns, as far as one column beside the names fits at all.
-pub(super) fn table(lines: &[Line], width: usize) -> Vec<String> {
-    let names = lines.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max("gateway".len());
-    let all: Vec<usize> = (0..HEADINGS.len()).collect();
+/// The lines of a table in at most `width` columns, as far as one column beside the names fits at all. `first` stands above
+/// the names, `headings` above the figures.
+pub(super) fn table(first: &str, headings: &[&str], lines: &[Line], width: usize) -> Vec<String> {
+    let headings = Headings { first, rest: headings };
+    let names = lines.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max(length(first));
+    let all: Vec<usize> = (0..headings.rest.len()).collect();
     for in_one_line in [true, false] {
-        let columns = Columns::new(lines, names, in_one_line);
+        let columns = Columns::new(headings, lines, names, in_one_line);
         for gap in GAPS {
             if columns.width(&all, gap) <= width {
                 return columns.draw(lines, &all, gap);
             }
         }
     }
-    let columns = Columns::new(lines, names, false);
+    let columns = Columns::new(headings, lines, names, false);
     let mut drawn = Vec::new();
     let mut rest = &all[..];
     while !rest.is_empty() {
@@ -41,20 +43,27 @@ pub(super) fn table(lines: &[Line], width: usize) -> Vec<String> {
     drawn
 }
 
-struct Columns {
+#[derive(Clone, Copy)]
+struct Headings<'h> {
+    first: &'h str,
+    rest: &'h [&'h str],
+}
+
+struct Columns<'h> {
+    headings: Headings<'h>,
     names: usize,
     in_one_line: bool,
     widths: Vec<usize>,
 }
 
-impl Columns {
-    fn new(lines: &[Line], names: usize, in_one_line: bool) -> Self {
+impl<'h> Columns<'h> {
+    fn new(headings: Headings<'h>, lines: &[Line], names: usize, in_one_line: bool) -> Self {
         let widest = |column: usize| {
             let cells = lines.iter().filter_map(|(_, row)| row.as_ref().ok()).map(|row| &row[column]);
             let texts = cells.flat_map(|cell| texts(cell, in_one_line));
-            texts.map(|text| length(&text)).max().unwrap_or(0).max(length(HEADINGS[column]))
+            texts.map(|text| length(&text)).max().unwrap_or(0).max(length(headings.rest[column]))
         };
-        Self { names, in_one_line, widths: (0..HEADINGS.len()).map(widest).collect() }
+        Self { headings, names, in_one_line, widths: (0..headings.rest.len()).map(widest).collect() }
     }
 
     fn width(&self, block: &[usize], gap: usize) -> usize {
@@ -69,7 +78,7 @@ impl Columns {
             }
             text.trim_end().to_string()
         };
-        let mut drawn = vec![one("gateway", &|column| HEADINGS[column].into())];
+        let mut drawn = vec![one(self.headings.first, &|column| self.headings.rest[column].into())];
         drawn.push("─".repeat(self.width(block, gap)));
         for (name, row) in lines {
             match row {
@@ -112,7 +121,7 @@ mod tests {
     use super::*;
     use crate::analysis::Difference;
     use crate::analysis::stats::Estimate;
-    use crate::report::table::{added, none, rate, time};
+    use crate::report::table::{HEADINGS, added, none, rate, time};
 
     fn estimate(estimate: f64, half: f64) -> Estimate {
         Estimate { estimate, low: Some(estimate - half), high: Some(estimate + half), trials: 3 }
@@ -126,7 +135,7 @@ mod tests {
         let memory = Cell { value: "4.86 MiB".into(), ..none() };
         let throughput = rate(&estimate(per_second, per_second * 0.07));
         let row = [throughput, time_of(1.0), time_of(2.0), tax(1.0), tax(2.0), time_of(0.3), memory];
-        (name.into(), Ok(row))
+        (name.into(), Ok(row.to_vec()))
     }
 
     /// Everything that a table shows, in the order of its columns, however they are arranged.
@@ -152,7 +161,7 @@ mod tests {
                 for per_second in [1.0, 999.9, 19_999.0, 1e6, 2e7] {
                     let lines = [line("direct", 53.8, 2.0, per_second), line(name, us, half, per_second)];
                     for width in [40, 60, 80, 120, 200] {
-                        let drawn = table(&lines, width);
+                        let drawn = table("gateway", &HEADINGS, &lines, width);
                         for one in &drawn {
                             assert!(length(one) <= width, "{} columns of {width}: {one}", length(one));
                         }
@@ -168,11 +177,12 @@ mod tests {
     #[test]
     fn wide_terminals_have_one_line_per_gateway_and_narrow_ones_blocks() {
         let lines = [line("nginx", 44.5, 31.0, 64_000.0), ("envoy".into(), Err("failed"))];
-        assert_eq!(table(&lines, 160).len(), 4, "heading, rule, two gateways");
-        let at_80 = table(&lines, 80);
+        assert_eq!(table("gateway", &HEADINGS, &lines, 160).len(), 4, "heading, rule, two gateways");
+        let at_80 = table("gateway", &HEADINGS, &lines, 80);
         assert_eq!(at_80.len(), 5, "{}", at_80.join("\n"));
         assert_eq!(at_80.last().map(String::as_str), Some("envoy    failed"));
-        let headings = table(&lines, 40).iter().filter(|line| line.starts_with("gateway")).count();
+        let headings =
+            table("gateway", &HEADINGS, &lines, 40).iter().filter(|line| line.starts_with("gateway")).count();
         assert!(headings > 1);
     }
 }

@@ -19,7 +19,7 @@ pub fn markdown(model: &Model) -> String {
     if let Some(answer) = &model.answer {
         line(&mut text, &format!("**{}**\n", inline(answer)));
     }
-    for one in &model.summary {
+    for one in model.told_by_itself() {
         line(&mut text, &format!("- {}", inline(&one.sentence)));
     }
     if model.measured_anything() {
@@ -28,6 +28,7 @@ pub fn markdown(model: &Model) -> String {
     for load in model.loads() {
         text.push_str(&load_table(model, load));
     }
+    text.push_str(&super::prices::markdown(model));
     text.push_str(&capacity::markdown(model));
     line(&mut text, "\nIn parentheses: 95 % interval over trials.");
     if let Some(told) = quiet::line(model) {
@@ -95,7 +96,7 @@ fn target_row(target: &TargetFigures) -> String {
     format!("| {} |{cells} – |", inline(&name))
 }
 
-fn in_one_line(cell: &Cell) -> String {
+pub(super) fn in_one_line(cell: &Cell) -> String {
     let interval = match cell.interval.is_empty() {
         true => String::new(),
         false => format!(" ({})", cell.interval),
@@ -174,9 +175,18 @@ fn again(model: &Model) -> String {
         model.trials_recorded,
         model.trials_planned
     );
-    for contender in model.contenders.iter().filter(|one| !one.kind.is_empty()) {
+    let profile = match model.profile {
+        crate::plan::Profile::Equalised => "equalised",
+        crate::plan::Profile::Stock => "stock",
+    };
+    line(&mut text, &format!("Settings are {profile}. What differs from what is shipped, and why:\n"));
+    for (labels, contender) in model.settings() {
         let version = contender.version.as_deref().unwrap_or("version unknown");
-        line(&mut text, &format!("- {} {}", inline(&contender.label), inline(version)));
+        let none = if contender.settings.is_empty() { ": nothing is on record" } else { "" };
+        line(&mut text, &format!("- {} {}{none}", inline(&labels.join(", ")), inline(version)));
+        for one in &contender.settings {
+            line(&mut text, &format!("  - {}: {}", inline(&one.setting), inline(&one.reason)));
+        }
     }
     text += &super::host::markdown(model, inline);
     // A fence longer than any in the plan, so that the plan cannot end it.

@@ -15,6 +15,7 @@ mod layout;
 mod markdown;
 mod model;
 mod path;
+mod prices;
 mod quiet;
 mod sentence;
 mod table;
@@ -28,6 +29,7 @@ pub use json::json;
 pub use junit::junit;
 pub use markdown::markdown;
 pub use model::{Belief, Model};
+pub use prices::PriceList;
 pub use terminal::terminal;
 
 use crate::cli::Exit;

@@ -2,6 +2,7 @@
 
 use super::format::Scale;
 use super::host::HostLooks;
+use super::prices::PriceList;
 use super::{capacity, sentence};
 use crate::analysis::{Analysis, BudgetResult, Capacity, Case, Finding, Load, NoiseFloor, Outcome, Severity};
 use crate::plan::units::show_duration;
@@ -56,6 +57,8 @@ pub struct Model {
     pub answer: Option<String>,
     /// One sentence or two per gateway, the least tax first.
     pub summary: Vec<Summary>,
+    /// What features cost; without rows where no gateway with features has a sibling without.
+    pub prices: PriceList,
     /// How far direct lies from itself.
     pub noise_floor: NoiseFloors,
     /// Every contender at every load point.
@@ -104,6 +107,7 @@ impl Model {
     pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
         let ended = run.ended.as_ref();
         let answer = sentence::answer(run, &analysis);
+        let prices = PriceList::new(&analysis);
         let summary = capacity::add_sentences(sentence::summaries(run, &analysis), &analysis);
         Self {
             schema: SCHEMA,
@@ -126,6 +130,7 @@ impl Model {
             contenders: run.contenders.clone(),
             answer,
             summary,
+            prices,
             noise_floor: NoiseFloors {
                 definition: "root mean square over rounds of (direct last − direct first)",
                 by_load: analysis.noise_floor,
@@ -150,6 +155,28 @@ impl Model {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         let trials = format!("{} of {} trials", self.trials_recorded, self.trials_planned);
         if parts.is_empty() { trials } else { format!("{trials} in {}", parts.join(" and ")) }
+    }
+
+    /// What is said of each gateway that is not told in the price list: set against its sibling, it says more there.
+    pub fn told_by_itself(&self) -> impl Iterator<Item = &Summary> {
+        self.summary.iter().filter(|one| !self.prices.tells(&one.gateway))
+    }
+
+    /// The gateways with the settings in which they differ from what is shipped; those that are the same in version, workers
+    /// and settings, as one gateway with various features is, told together.
+    pub fn settings(&self) -> Vec<(Vec<&str>, &Contender)> {
+        let mut groups: Vec<(Vec<&str>, &Contender)> = Vec::new();
+        for one in self.contenders.iter().filter(|one| !one.kind.is_empty()) {
+            let same = |(_, other): &&mut (Vec<&str>, &Contender)| {
+                (&other.kind, &other.version, other.workers, &other.settings)
+                    == (&one.kind, &one.version, one.workers, &one.settings)
+            };
+            match groups.iter_mut().find(same) {
+                Some((labels, _)) => labels.push(&one.label),
+                None => groups.push((vec![&one.label], one)),
+            }
+        }
+        groups
     }
 
     /// Whether any case has a figure.

@@ -69,7 +69,11 @@ pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(|finding| finding.severity == Severity::Void) {
         return None;
     }
-    let gateways = run.contenders.iter().filter(|one| one.label != DIRECT && !one.kind.starts_with("hop-"));
+    // A gateway with features competes by its sibling without: the price list tells what the features add to it.
+    let is_priced = |label: &str| analysis.prices.iter().any(|price| price.gateway == label);
+    let competes =
+        |label: &str, kind: &str| label != DIRECT && !kind.starts_with("hop-") && !is_priced(label);
+    let gateways = run.contenders.iter().filter(|one| competes(&one.label, &one.kind));
     let mut taxes: Vec<(&str, &Load, &Difference)> = gateways
         .filter_map(|one| median(&one.label, analysis).map(|(load, tax)| (&*one.label, load, tax)))
         .collect();
@@ -231,7 +235,7 @@ pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
     }
 }
 
-fn place(load: &Load) -> String {
+pub(super) fn place(load: &Load) -> String {
     let plural = if load.connections == 1 { "" } else { "s" };
     let connections = format!("{} connection{plural}{}", load.connections, manner(load));
     let rate = load.rate.map(|rate| format!("{}/s", super::format::number(rate)));

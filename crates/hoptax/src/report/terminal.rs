@@ -16,9 +16,14 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
         text.push('\n');
         text.push_str(&page.load(model, load));
     }
+    let prices = page.prices(model);
+    if !prices.is_empty() {
+        text.push('\n');
+        text.push_str(&prices);
+    }
     text.push_str(&capacity::terminal(model, usize::from(width)));
     if model.measured_anything() {
-        let mark = match model.cases.iter().any(has_mark) {
+        let mark = match model.cases.iter().any(has_mark) || prices.contains(MARK) {
             true => format!("{MARK} not distinguishable from the noise of this machine. "),
             false => String::new(),
         };
@@ -96,16 +101,20 @@ impl Page {
             .at(load)
             .flat_map(|case| {
                 let reason = if case.failed.is_some() { "failed" } else { "not reached" };
-                let targets = case.targets.iter().map(table::target_row).map(|(name, row)| (name, Ok(row)));
-                let quiet = quiet::row(case).map(|row| (quiet::NAME.to_string(), Ok(row)));
-                std::iter::once((case.gateway.clone(), table::row(case).ok_or(reason)))
-                    .chain(quiet)
-                    .chain(targets)
+                let targets =
+                    case.targets.iter().map(table::target_row).map(|(name, row)| (name, Ok(row.to_vec())));
+                let quiet = quiet::row(case).map(|row| (quiet::NAME.to_string(), Ok(row.to_vec())));
+                std::iter::once((
+                    case.gateway.clone(),
+                    table::row(case).map(|row| row.to_vec()).ok_or(reason),
+                ))
+                .chain(quiet)
+                .chain(targets)
             })
             .collect();
         let mut text = self.style(BOLD, &capital(&load.label));
         text.push('\n');
-        for line in layout::table(&lines, usize::from(self.width)) {
+        for line in layout::table("gateway", &table::HEADINGS, &lines, usize::from(self.width)) {
             text.push_str(&line);
             text.push('\n');
         }
@@ -113,7 +122,16 @@ impl Page {
     }
 
     fn sentences(&self, model: &Model) -> String {
-        model.summary.iter().map(|one| self.wrap(&one.sentence, "", "  ")).collect()
+        model.told_by_itself().map(|one| self.wrap(&one.sentence, "", "  ")).collect()
+    }
+
+    fn prices(&self, model: &Model) -> String {
+        let table = |rows: &[(String, Vec<table::Cell>)]| {
+            let lines: Vec<layout::Line> =
+                rows.iter().map(|(name, row)| (name.clone(), Ok(row.clone()))).collect();
+            layout::table("feature", &super::prices::HEADINGS, &lines, usize::from(self.width))
+        };
+        super::prices::terminal(model, |text| self.style(BOLD, text), table, |text| self.wrap(text, "", "  "))
     }
 
     fn host(&self, model: &Model) -> String {

@@ -44,6 +44,11 @@ impl LocalTraffic {
         Ok(Self { program: std::env::current_exe()? })
     }
 
+    /// Traffic made by another `hoptax` binary than the running one.
+    pub fn of(program: &std::path::Path) -> Self {
+        Self { program: program.to_owned() }
+    }
+
     /// Its own process group, so that Ctrl-C on the terminal reaches us alone and the trial under way can still be
     /// told to say what it has.
     fn spawn(&self) -> io::Result<Child> {

@@ -42,6 +42,19 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "above 0.1 % a finding says that the percentiles are of the survivors",
     ),
     ("hoptax/src/analysis/checks/errors.rs", "DOUBTFUL: f64 = 0.001", BIAS, "errors are doubted above 0.1 %"),
+    // Prices of features.
+    (
+        "hoptax/src/analysis/features/mod.rs",
+        "OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2",
+        METHODOLOGY,
+        "its noise floor is taken √2 times",
+    ),
+    (
+        "hoptax/src/analysis/compare/mod.rs",
+        "LEAST_CHANGE: f64 = 0.01",
+        METHODOLOGY,
+        "exceeds the noise floor and 1 % of the bare gateway's own figure",
+    ),
     // Intervals.
     (
         "hoptax/src/plan/meaning/trials.rs",

@@ -354,3 +354,88 @@ fn gateways_are_listed_for_people_and_for_programs() {
         assert!(table.contains(name), "{table}");
     }
 }
+
+/// Everything that can be wrong with a pack, as whoever runs a plan with it is told: what stands in its files before anything
+/// is started, what its gateway does with the line that says so and the file that it read.
+#[test]
+fn bad_packs_are_told_with_file_and_line_by_a_run() {
+    let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
+                    version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
+                    files: [{ template: script.j2, to: script }]\n\
+                    start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
+                    ready: { path: /, port: admin, timeout: 300ms }\n\
+                    access_log: stdout\n";
+    // Listens on the admin port alone, and says there that it is ready.
+    let elsewhere = format!("exec {} upstream --port {{{{ admin_port }}}}\n", exe().display());
+    let patient = manifest.replace("300ms", "10s");
+    let long_wait = manifest.replace("timeout: 300ms", "timeout: 2s");
+    let wrong_yaml = manifest.replace("ready: { path", "ready: { path: [");
+    let rendered = "rendered/wrong/script";
+    type Case<'a> = (&'a str, &'a str, Option<&'a str>, i32, &'a [&'a str]);
+    let table: [Case<'_>; 6] = [
+        (
+            "missing template",
+            manifest,
+            None,
+            2,
+            &["wrong/gateway.yaml:5: template `script.j2` is not in the pack"],
+        ),
+        (
+            "unknown variable",
+            manifest,
+            Some("one\n{{ prot }}\n"),
+            2,
+            &["wrong/script.j2:2: ", "`prot` is not defined", "did you mean `port`?"],
+        ),
+        (
+            "wrong YAML",
+            &wrong_yaml,
+            Some("exit\n"),
+            2,
+            &["wrong/gateway.yaml:8:1: malformed YAML", "^", "or on the line before"],
+        ),
+        (
+            "start command that exits",
+            &patient,
+            Some("echo no such thing: {{ port }} >&2\nexit 3\n"),
+            1,
+            &["exited with code 3 before it was ready", "wrong/gateway.yaml:6", rendered, "no such thing: "],
+        ),
+        (
+            "never ready",
+            manifest,
+            Some("echo waiting for nothing\nexec sleep 60\n"),
+            1,
+            &["was not ready within 300ms", "wrong/gateway.yaml:7", rendered, "waiting for nothing"],
+        ),
+        (
+            "answers on the wrong port",
+            &long_wait,
+            Some(&elsewhere),
+            1,
+            &["was not ready within 2s", "does not accept connections", "wrong/gateway.yaml:7", rendered],
+        ),
+    ];
+    for (what, manifest, script, code, expected) in table {
+        let files: Vec<_> = std::iter::once(("gateway.yaml", manifest))
+            .chain(script.map(|text| ("script.j2", text)))
+            .collect();
+        let packs = pack_of(&files);
+        let scratch = crate::support::Scratch::new();
+        let plan = "name: bad\ngateways: [wrong]\nload: [{ loop: closed, connections: 2, duration: 100ms }]\n\
+                    trials: 1\nwarmup: 0s\n";
+        let path = packs.path().to_str().expect("text");
+        let output = crate::run::run(&scratch, plan, &["--packs", path]);
+        let told = [output.stdout, output.stderr].map(|bytes| crate::run::text(&bytes)).concat();
+        // The report wraps its lines, at blanks and after no letter of a path.
+        let in_one_line = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(output.status.code(), Some(code), "{what}: {told}");
+        for words in expected {
+            assert!(in_one_line.contains(words), "{what}: `{words}` in:\n{told}");
+        }
+        if code == 2 {
+            let begun = std::fs::read_dir(scratch.path()).expect("there").flatten().count();
+            assert_eq!(begun, 1, "{what}: only the plan is there, nothing was started");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! What the tests share: the binary under test, a place to write, and a look at processes.
 
 pub(crate) mod hog;
+pub(crate) mod planted_pack;
 pub(crate) mod proxy;
 pub(crate) mod sockets;
 

@@ -131,6 +131,18 @@ impl Pack {
         self.find(text).unwrap_or(1)
     }
 
+    /// Where a key of `gateway.yaml` stands, `gateways/nginx/gateway.yaml:18`: the file alone where it was written in another
+    /// way (in braces, quoted).
+    pub fn place_of(&self, key: &str) -> String {
+        let file = self.path_of(MANIFEST);
+        let begins =
+            |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
+        match self.text.lines().position(begins) {
+            Some(index) => format!("{file}:{}", index + 1),
+            None => file,
+        }
+    }
+
     fn find(&self, text: &str) -> Option<usize> {
         let first = text.lines().next().filter(|line| !line.is_empty())?;
         self.text.find(first).map(|at| self.text[..at].matches('\n').count() + 1)

@@ -358,23 +358,23 @@ impl Attempt<'_> {
         };
         let interrupted = || self.driver.interrupted.load(Ordering::Relaxed);
         let outcome = readiness::wait(&probe, || guarded.ended().is_some() || interrupted());
-        let met = match outcome {
+        let (key, met) = match outcome {
             Ok(()) => return Ok(()),
             Err(NotReady::Ended) if interrupted() => {
                 guarded.stop();
-                format!("{}: a signal came before it was ready", self.label)
+                return Err(self.fail(format!("{}: a signal came before it was ready", self.label)));
             }
             Err(NotReady::Ended) => {
                 let how = guarded.ended().map_or_else(|| "ended".to_owned(), how);
-                format!("{} {how} before it was ready", self.label)
+                ("start", format!("{} {how} before it was ready", self.label))
             }
             Err(NotReady::TimedOut(met)) => {
                 // What it says on its way out may be what is wrong with it.
                 guarded.stop();
-                format!("{} was not ready within {}: {met}", self.label, ready.timeout)
+                ("ready", format!("{} was not ready within {}: {met}", self.label, ready.timeout))
             }
         };
-        Err(self.fail(met))
+        Err(self.fail(format!("{met}. See `{key}` in {}", self.pack.place_of(key))))
     }
 
     /// A failure that quotes the last log lines and names the rendered files.
@@ -384,7 +384,11 @@ impl Attempt<'_> {
         }
         let mut failure = failed_to_start(message, &self.log_directory);
         if self.shown.exists() {
-            failure.message += &format!(". Its rendered configuration is in {}", self.shown.display());
+            let place = match self.pack.manifest().files.as_slice() {
+                [only] => self.shown.join(&only.to),
+                _ => self.shown.clone(),
+            };
+            failure.message += &format!(". Its rendered configuration is in {}", place.display());
         }
         let made = &self.driver.credentials;
         Failure { message: made.redact(&failure.message), detail: made.redact(&failure.detail), ..failure }

@@ -168,10 +168,30 @@ fn label_width<'a>(width: Width, names: impl Iterator<Item = &'a str>) -> i32 {
 }
 
 fn name(area: &Area<'_>, width: Width, left: i32, y: i32, name: &str) -> Result<(), ChartError> {
-    let most = letters(width);
-    let shown = match name.chars().count() > most {
-        true => name.chars().take(most - 1).chain(['…']).collect(),
-        false => name.to_string(),
-    };
+    let shown = shortened(name, letters(width));
     area.draw(&Text::new(shown, (left - 14, y), text(14, HPos::Right))).map_err(ChartError::new)
+}
+
+/// Cut in the middle: gateways with features begin alike and differ at their ends.
+fn shortened(name: &str, most: usize) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= most {
+        return name.to_string();
+    }
+    let begin = (most - 1) / 3;
+    let end = letters.len() - (most - 1 - begin);
+    letters[..begin].iter().chain(&['…']).chain(&letters[end..]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_cut_keep_what_tells_them_apart() {
+        assert_eq!(shortened("nginx.tls", 12), "nginx.tls");
+        assert_eq!(shortened("nginx.key-auth.tls", 12), "ngi…auth.tls");
+        assert_ne!(shortened("nginx.key-auth.tls", 12), shortened("nginx.key-auth.cors", 12));
+        assert_eq!(shortened("nginx.key-auth.header-rewrite", 12).chars().count(), 12);
+    }
 }

@@ -59,7 +59,18 @@ impl Width {
 pub(super) fn colour(model: &Model, label: &str) -> RGBColor {
     let gateways = model.contenders.iter().filter(|one| one.label != crate::record::DIRECT);
     let position = gateways.enumerate().find(|(_, one)| one.label == label).map(|(index, _)| index);
-    position.map_or(DIRECT, |index| PALETTE[index % PALETTE.len()])
+    position.map_or(DIRECT, shade)
+}
+
+/// A colour of the palette; for those beyond it the same ones again, first darker, then lighter, so that 21 differ.
+fn shade(index: usize) -> RGBColor {
+    let colour = PALETTE[index % PALETTE.len()];
+    let to = |part: u8| match index / PALETTE.len() % 3 {
+        0 => part,
+        1 => (f64::from(part) * 0.6) as u8,
+        _ => (f64::from(part) * 0.5 + 127.0) as u8,
+    };
+    RGBColor(to(colour.0), to(colour.1), to(colour.2))
 }
 
 /// A colour as CSS has it.
@@ -117,6 +128,13 @@ mod tests {
         assert_eq!(colour(&model, "nginx"), colour(&model, "nginx"));
         assert_ne!(colour(&model, "nginx"), colour(&model, "haproxy"));
         assert_eq!(colour(&model, "direct"), DIRECT);
+    }
+
+    #[test]
+    fn twenty_gateways_have_twenty_colours() {
+        let all: std::collections::BTreeSet<String> = (0..21).map(|index| css(shade(index))).collect();
+        assert_eq!(all.len(), 21, "{all:?}");
+        assert!(!all.contains(&css(DIRECT)));
     }
 
     #[test]

@@ -1,0 +1,111 @@
+//! `hoptax lint`.
+
+use super::{BadInput, Exit};
+use crate::lab::packs::PackSet;
+use crate::lint::{self, Report};
+use crate::record::Failure;
+use anyhow::Context as _;
+use comfy_table::{ContentArrangement, Table, presets};
+use hoptax_load::random::Random;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Look whether packs configure their gateways like every other one, by starting them and seeing what happens.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 all are equalised; 1 one could not be looked at; 2 a pack or the command line is wrong; \
+    3 one is not equalised."
+)]
+pub(super) struct Args {
+    /// Names of packs
+    #[arg(value_name = "PACK", required = true)]
+    names: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// A directory of packs that adds to the built-in ones, or stands in for those of the same name
+    #[arg(long, value_name = "DIR")]
+    packs: Option<PathBuf>,
+    /// Keep rendered configurations and logs in this directory
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+/// A directory that goes with its owner, unless it was named.
+struct Place {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Place {
+    fn new(keep: Option<&Path>) -> Self {
+        let drawn = Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id())).next_u64();
+        let path = keep
+            .map_or_else(|| std::env::temp_dir().join(format!("hoptax-lint-{drawn:016x}")), Path::to_owned);
+        Self { path, keep: keep.is_some() }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+impl Args {
+    pub(super) fn run(self) -> anyhow::Result<Exit> {
+        let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
+        if let Some(unknown) = self.names.iter().find(|name| packs.get(name).is_none()) {
+            let there = packs.names().join(", ");
+            return Err(BadInput(format!("there is no pack `{unknown}`; there are {there}")).into());
+        }
+        let place = Place::new(self.keep.as_deref());
+        let exe = std::env::current_exe().context("cannot find the hoptax program itself")?;
+        let (mut reports, mut failures) = (Vec::new(), Vec::new());
+        for name in &self.names {
+            if io::stderr().is_terminal() {
+                eprintln!("{name}: starting and loading it …");
+            }
+            match lint::lint(name, &packs, &exe, &place.path) {
+                Ok(report) => reports.push(report),
+                Err(failure) => failures.push((name, failure)),
+            }
+        }
+        let mut out = io::stdout();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&reports)?)?;
+        } else {
+            for report in &reports {
+                writeln!(out, "{}", told(report))?;
+            }
+        }
+        for (name, Failure { message, detail, .. }) in &failures {
+            eprintln!("error: {name}: {message}");
+            detail.lines().for_each(|line| eprintln!("    {line}"));
+        }
+        Ok(match reports.iter().all(|report| report.equalised) {
+            _ if !failures.is_empty() => Exit::Failed,
+            true => Exit::Success,
+            false => Exit::OverBudget,
+        })
+    }
+}
+
+/// A heading, the table, and what to do.
+fn told(report: &Report) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["CHECK", "", "SEEN"]);
+    for item in &report.checks {
+        table.add_row([item.check, item.verdict.words(), &item.evidence]);
+    }
+    let version = report.version.as_deref().unwrap_or("version unknown");
+    let outcome = if report.equalised { "equalised" } else { "not equalised" };
+    let mut text = format!("{} {version}: {outcome}\n{table}\n", report.pack);
+    for item in report.checks.iter().filter(|item| !item.advice.is_empty()) {
+        text += &format!("help: {}: {}\n", item.check, item.advice);
+    }
+    text
+}

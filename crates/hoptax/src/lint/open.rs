@@ -1,0 +1,71 @@
+//! What the processes of a gateway hold open: sockets that listen, and files that are written to.
+
+use procfs::net::TcpState;
+use procfs::process::{FDPermissions, FDTarget, Process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Addresses that some of its processes listen on.
+pub type Listening = BTreeSet<SocketAddr>;
+
+/// Files that some of its processes may write to, with their sizes, bytes.
+pub type Writing = BTreeMap<PathBuf, u64>;
+
+/// Where these processes listen.
+pub(super) fn listening(processes: &BTreeSet<u32>) -> Listening {
+    let inodes: BTreeSet<u64> = descriptors(processes)
+        .filter_map(|(target, _)| match target {
+            FDTarget::Socket(inode) => Some(inode),
+            _ => None,
+        })
+        .collect();
+    let tables = [procfs::net::tcp(), procfs::net::tcp6()];
+    let entries = tables.into_iter().flatten().flatten();
+    let listens = entries.filter(|entry| entry.state == TcpState::Listen && inodes.contains(&entry.inode));
+    listens.map(|entry| entry.local_address).collect()
+}
+
+/// The files that these processes hold open for writing; what is no file (a pipe, a device, one that was deleted) is left out.
+pub(super) fn writing(processes: &BTreeSet<u32>) -> Writing {
+    descriptors(processes)
+        .filter_map(|(target, mode)| match target {
+            FDTarget::Path(path) if mode.contains(FDPermissions::WRITE) => {
+                let file = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+                Some((path, file.len()))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// A process that ends meanwhile has nothing open.
+fn descriptors(processes: &BTreeSet<u32>) -> impl Iterator<Item = (FDTarget, FDPermissions)> {
+    let of = |pid: &u32| Process::new(pid.cast_signed()).ok()?.fd().ok();
+    let all: Vec<_> = processes.iter().filter_map(of).flatten().flatten().collect();
+    all.into_iter().map(|one| (one.target.clone(), one.mode()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn this_process_listens_and_writes_where_it_does() {
+        let own = BTreeSet::from([std::process::id()]);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(b"four").expect("written");
+        let read_only = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
+        let _open = std::fs::File::open(&read_only).expect("there");
+
+        assert!(listening(&own).contains(&address));
+        let writing = writing(&own);
+        assert_eq!(writing.get(file.path()), Some(&4), "{writing:?}");
+        assert!(!writing.contains_key(&*read_only), "{writing:?}");
+        drop(listener);
+        assert!(!listening(&own).contains(&address));
+    }
+}

@@ -1,0 +1,140 @@
+//! `hoptax lint`, on the packs of the project and on packs with something planted: the real gateways, started for real.
+
+use crate::support::planted_pack::{argument, packs};
+use crate::support::{Json, Scratch, hoptax};
+use crate::world::is_missing;
+
+/// Runs it on a planted pack; gives the exit code and the report.
+fn lint(plants: &[(&str, &str)]) -> (Option<i32>, Json) {
+    let packs = packs(plants);
+    let output =
+        hoptax().args(["lint", "planted", "--json", "--packs", argument(&packs)]).output().expect("it runs");
+    let reports: Json = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code(), reports[0].clone())
+}
+
+/// The checks that found something.
+fn found(report: &Json) -> Vec<&str> {
+    let checks = report["checks"].as_array().expect("a list");
+    let bad = checks
+        .iter()
+        .filter(|check| !["ok", "not looked at"].contains(&check["verdict"].as_str().expect("a word")));
+    bad.map(|check| check["check"].as_str().expect("a name")).collect()
+}
+
+/// That what was planted is found, with advice, and nothing else.
+fn is_found(plants: &[(&str, &str)], expected: &[&str]) {
+    if is_missing("nginx") {
+        return;
+    }
+    let (code, report) = lint(plants);
+    assert_eq!(found(&report), expected, "{report:#}");
+    assert_eq!((code, &report["equalised"]), (Some(3), &false.into()), "{report:#}");
+    for check in report["checks"].as_array().expect("a list") {
+        let is_bad = expected.contains(&check["check"].as_str().expect("a name"));
+        assert_eq!(check["advice"].as_str().is_some_and(|advice| !advice.is_empty()), is_bad, "{check}");
+        assert!(check["evidence"].as_str().is_some_and(|evidence| !evidence.is_empty()), "{check}");
+    }
+}
+
+/// That a pack of the project is equalised, as its table says.
+fn is_equalised(pack: &str) {
+    if is_missing(pack) {
+        return;
+    }
+    let output = hoptax().args(["lint", pack]).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.starts_with(pack) && told.contains(": equalised"), "{told}");
+    assert!(!told.contains("help:"), "{told}");
+}
+
+#[test]
+fn the_packs_of_the_project_are_equalised() {
+    for pack in ["nginx", "haproxy", "envoy"] {
+        is_equalised(pack);
+    }
+}
+
+#[test]
+fn a_pack_that_ignores_the_worker_count_is_found() {
+    is_found(&[("worker_processes {{ workers }}", "worker_processes 1")], &["workers"]);
+}
+
+#[test]
+fn a_pack_without_a_pool_is_found() {
+    is_found(&[("keepalive {{ [connections, 32] | max }};", "")], &["upstream connections"]);
+}
+
+#[test]
+fn a_pack_that_always_logs_is_found() {
+    let always =
+        ("access_log {{ access_log or \"off\" }};", "access_log {{ access_log or (dir ~ '/always.log') }};");
+    is_found(&[always], &["access log off"]);
+}
+
+#[test]
+fn a_pack_that_never_logs_is_found() {
+    is_found(&[("access_log {{ access_log or \"off\" }};", "access_log off;")], &["access log on"]);
+}
+
+#[test]
+fn http_1_0_to_the_upstream_is_found() {
+    let plants = [("proxy_http_version 1.1;", "proxy_http_version 1.0;")];
+    is_found(&plants, &["upstream connections", "upstream HTTP version"]);
+}
+
+#[test]
+fn a_pack_that_closes_clients_connections_is_found() {
+    is_found(
+        &[("keepalive_requests 1000000000;\n    {%- if", "keepalive_timeout 0;\n    {%- if")],
+        &["client connections"],
+    );
+}
+
+#[test]
+fn requests_that_nobody_made_are_found() {
+    let mirrored = (
+        "location / {",
+        "location = /mirror { internal; proxy_pass http://upstreams$request_uri; proxy_http_version 1.1; \
+         proxy_set_header Connection \"\"; }\n        location / {\n            mirror /mirror;",
+    );
+    // nginx does not read what a mirror answers, so that those connections are not used again.
+    is_found(&[mirrored], &["upstream connections", "extra requests"]);
+}
+
+#[test]
+fn a_pack_that_leaves_the_foreground_is_found() {
+    if is_missing("nginx") {
+        return;
+    }
+    let (code, report) = lint(&[("daemon off;", "daemon on;")]);
+    assert_eq!((code, found(&report)), (Some(3), vec!["start"]), "{report:#}");
+    let evidence = report["checks"][0]["evidence"].as_str().expect("text");
+    // Whether it was ready before its guard had seen it leave is chance.
+    assert!(evidence.contains("exited with code 0"), "{evidence}");
+    assert!(evidence.contains("planted/gateway.yaml:7"), "{evidence}");
+}
+
+#[test]
+fn what_is_kept_is_kept_and_what_cannot_be_looked_at_is_told() {
+    if is_missing("nginx") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let packs = packs(&[]);
+    let kept = scratch.path().join("kept");
+    let output = hoptax()
+        .args(["lint", "planted", "--packs", argument(&packs), "--keep"])
+        .arg(&kept)
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(kept.join("planted-1/rendered/planted/nginx.conf").is_file());
+    assert!(kept.join("planted-1-logged/logs/planted/access.log").is_file());
+
+    let unknown = hoptax().args(["lint", "nginks"]).output().expect("it runs");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no pack `nginks`"));
+}

@@ -1,0 +1,94 @@
+//! A pack of nginx in a directory of its own, in which a test can plant what it looks for.
+
+use std::path::Path;
+
+const MANIFEST: &str = "name: planted
+summary: nginx, with something planted
+binary: nginx
+version: { command: [\"{{ binary }}\", -v], pattern: 'nginx/(\\S+)' }
+files:
+  - { template: nginx.conf.j2, to: nginx.conf }
+start: [\"{{ binary }}\", -p, \"{{ dir }}\", -e, \"{{ log_dir }}/error.log\", -c, \"{{ dir }}/nginx.conf\"]
+stop: { signal: QUIT, grace: 30s }
+ready: { path: /ready, port: admin }
+access_log: file
+features: [key-auth, header-rewrite]
+settings:
+  stock: [{ setting: error_log, reason: shipped is outside of the run }]
+  equalised: [{ setting: \"worker_processes {{ workers }}\", reason: the same for every gateway }]
+";
+
+const TEMPLATE: &str = r#"{% if root %}user root;{% endif %}
+daemon off;
+pid {{ dir }}/nginx.pid;
+error_log {{ log_dir }}/error.log;
+worker_processes {{ workers }};
+events { worker_connections {{ [connections * 2 + 512, descriptors] | min }}; }
+http {
+    client_body_temp_path {{ dir }}/1; proxy_temp_path {{ dir }}/2; fastcgi_temp_path {{ dir }}/3;
+    uwsgi_temp_path {{ dir }}/4; scgi_temp_path {{ dir }}/5;
+    access_log {{ access_log or "off" }};
+    keepalive_requests 1000000000;
+    {%- if features.key_auth %}
+    map_hash_bucket_size 256;
+    map $http_{{ features.key_auth.header | replace("-", "_") }} $known {
+        default 0;
+        {%- for consumer in features.consumers %}
+        "{{ consumer.key }}" 1;
+        {%- endfor %}
+    }
+    {%- endif %}
+    upstream upstreams {
+        {%- for upstream in upstreams %}
+        server {{ upstream.host }}:{{ upstream.port }};
+        {%- endfor %}
+        keepalive {{ [connections, 32] | max }};
+        keepalive_requests 1000000000;
+    }
+    server {
+        listen 127.0.0.1:{{ port }};
+        location / {
+            {%- if features.key_auth %}
+            if ($known = 0) { return 401; }
+            {%- endif %}
+            {%- if features.header_rewrite %}
+            proxy_set_header {{ features.header_rewrite.request_set.name }} {{ features.header_rewrite.request_set.value }};
+            proxy_set_header {{ features.header_rewrite.request_removed.name }} "";
+            proxy_hide_header {{ features.header_rewrite.response_removed.name }};
+            add_header {{ features.header_rewrite.response_set.name }} {{ features.header_rewrite.response_set.value }};
+            {%- endif %}
+            proxy_pass http://upstreams;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host $http_host;
+        }
+    }
+    server {
+        listen 127.0.0.1:{{ admin_port }};
+        access_log off;
+        location = /ready { return 200; }
+    }
+}
+"#;
+
+/// A directory of packs that holds `planted`, in whose template each of these texts is replaced by another.
+pub(crate) fn packs(plants: &[(&str, &str)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut template = TEMPLATE.to_owned();
+    for (from, to) in plants {
+        assert!(template.contains(from), "`{from}`");
+        template = template.replace(from, to);
+    }
+    let folder = directory.path().join("planted");
+    std::fs::create_dir(&folder).expect("made");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
+    write("gateway.yaml", MANIFEST);
+    write("nginx.conf.j2", &template);
+    directory
+}
+
+/// The directory as an argument.
+pub(crate) fn argument(directory: &tempfile::TempDir) -> &str {
+    let path: &Path = directory.path();
+    path.to_str().expect("text")
+}
