@@ -105,6 +105,21 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
             "access_log: file\nbuild: { folder: project, needs: [java] }\n",
             &["gateway.yaml:8: there is no `project/build.sh` in the pack"],
         ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences: [{ case: closes, what: w, reason: r }]\n",
+            &["gateway.yaml:8: there is no case `closes`", "did you mean `close`?"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences: [{ case: head, what: w, reason: ' ' }]\n",
+            &["gateway.yaml:8: the difference in case `head` has no reason"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences:\n  - { case: head, what: w, reason: r }\n  - { case: head, what: v, reason: r }\n",
+            &["there are two differences in case `head`"],
+        ),
         ("{{ binary }}\", -v", "{{ port }}\", -v", &["gateway.yaml:4: `port` is not defined"]),
     ];
     for (from, to, expected) in table {
