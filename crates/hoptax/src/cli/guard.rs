@@ -16,6 +16,9 @@ pub(super) struct Args {
     /// Time between that signal and SIGKILL
     #[arg(long, default_value = "5s", value_parser = humantime::parse_duration)]
     grace: Duration,
+    /// A command, one word per use, that is run at the end, when nothing of the first one is left
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    finally: Vec<String>,
     /// Become the command, killed when this guard dies, which started us (used by the guard itself)
     #[arg(long, value_name = "PID", hide = true)]
     under: Option<u32>,
@@ -46,6 +49,12 @@ impl Args {
     }
 
     fn guard(self) -> Guard {
-        Guard { cpus: self.cpus, stop_signal: self.stop_signal, grace: self.grace, command: self.command }
+        Guard {
+            cpus: self.cpus,
+            stop_signal: self.stop_signal,
+            grace: self.grace,
+            command: self.command,
+            finally: self.finally,
+        }
     }
 }

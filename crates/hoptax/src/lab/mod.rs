@@ -101,6 +101,7 @@ pub struct Observed {
 pub mod counters;
 pub mod cpus;
 pub mod descriptors;
+pub mod docker;
 pub mod fake;
 pub mod features;
 pub mod guard;

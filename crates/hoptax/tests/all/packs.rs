@@ -10,7 +10,13 @@ use hoptax::record::Stage;
 use std::path::Path;
 
 fn gateway(pack: &str, workers: u32) -> Gateway {
-    let kind = GatewayKind::Pack { pack: pack.into(), workers, features: vec![], instances: None };
+    let kind = GatewayKind::Pack {
+        pack: pack.into(),
+        workers,
+        features: vec![],
+        instances: None,
+        driver: Default::default(),
+    };
     Gateway { label: format!("{pack}-under-test"), kind }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod hog;
 pub(crate) mod proxy;
+pub(crate) mod yaml;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@ use crate::lab::guard::StopSignal;
 use crate::lab::render::{self, ACCESS_LOG, Variables, stays_below};
 use crate::plan::de::from_node;
 use crate::plan::error::Sources;
+use crate::plan::image::check_image;
 use crate::plan::units::nearest;
 use crate::plan::{Feature, Profile};
 use crate::plan::{node, units};
@@ -34,6 +35,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_version(pack)?;
     check_files(pack)?;
     check_start(pack)?;
+    check_docker(pack)?;
     check_unsupported(pack)?;
     check_counters(pack)?;
     let offered = check_features(pack)?;
@@ -42,10 +44,18 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
             for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
-                let variables = Variables::sample(profile, access_log.clone()).with_sample_features(features);
-                let rendered = render::render(pack, &variables)?;
-                if rendered.start.is_empty() {
-                    return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
+                let mut variables =
+                    Variables::sample(profile, access_log.clone()).with_sample_features(features);
+                for container in [false, true] {
+                    variables.container = container;
+                    // Where there is no other way for containers, once is enough.
+                    if container && pack.manifest().docker.is_none() {
+                        continue;
+                    }
+                    let rendered = render::render(pack, &variables)?;
+                    if rendered.start.is_empty() {
+                        return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
+                    }
                 }
             }
         }
@@ -140,6 +150,16 @@ fn check_start(pack: &Pack) -> Result<(), PackError> {
         return Err(pack.refuse(&manifest.ready.path, message, None));
     }
     Ok(())
+}
+
+fn check_docker(pack: &Pack) -> Result<(), PackError> {
+    let Some(docker) = &pack.manifest().docker else { return Ok(()) };
+    check_image(&docker.image)
+        .map_err(|help| pack.refuse(&docker.image, format!("`{}` is no image", docker.image), Some(help)))?;
+    if docker.start.as_ref().is_some_and(Vec::is_empty) {
+        return Err(pack.refuse("docker:", "`docker.start` is empty".into(), None));
+    }
+    docker.dockerfile.iter().try_for_each(|file| pack.template(file).map(drop))
 }
 
 fn check_counters(pack: &Pack) -> Result<(), PackError> {

@@ -101,6 +101,20 @@ impl Pack {
         })
     }
 
+    /// Writes its folder below `directory`, and says where.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, directory: &Path) -> std::io::Result<PathBuf> {
+        let folder = directory.join(self.name());
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(MANIFEST), &self.text)?;
+        for (name, text) in &self.files {
+            std::fs::write(folder.join(name), text)?;
+        }
+        Ok(folder)
+    }
+
     /// How one of its files is called in errors.
     pub fn path_of(&self, file: &str) -> String {
         format!("{}/{file}", self.folder)
@@ -168,6 +182,7 @@ impl PackSet {
             name: pack.name().to_owned(),
             features: pack.manifest.features.clone(),
             unsupported: pack.manifest.unsupported.clone(),
+            docker: pack.manifest.docker.is_some(),
         };
         self.iter().map(info).collect()
     }

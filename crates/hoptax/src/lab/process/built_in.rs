@@ -6,7 +6,7 @@ use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
 use crate::lab::hop::HopReady;
 use crate::lab::upstream::UpstreamReady;
-use crate::lab::{Facts, Service};
+use crate::lab::{Facts, Service, Watched};
 use crate::plan::units::show_duration;
 use crate::plan::{Body, BuiltInUpstream, HopDelay, HopKind, PathSplit};
 use crate::record::{Failure, Setting};
@@ -89,6 +89,7 @@ impl ProcessDriver {
     ) -> Result<(R, Started), Failure> {
         let log_directory = self.log_directory(name);
         let launch = Launch {
+            finally: Vec::new(),
             program: self.exe.clone().into(),
             arguments,
             environment: std::collections::BTreeMap::new(),
@@ -110,6 +111,7 @@ impl ProcessDriver {
                     name: name.to_owned(),
                     addresses: Vec::new(),
                     facts,
+                    watched: Some(Watched { pid: guarded.pid(), include_root: false }),
                     guarded,
                     log_directory,
                     control: None,

@@ -13,6 +13,7 @@ fn context() -> Context {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         unsupported: BTreeMap::new(),
+        docker: name == "nginx",
     };
     Context {
         cpus: 2,
@@ -53,7 +54,8 @@ fn defaults_fill_what_was_left_out() {
                     pack: "nginx".to_owned(),
                     workers: 1,
                     features: Vec::new(),
-                    instances: None
+                    instances: None,
+                    driver: PackDriver::Process,
                 },
             }],
             targets: vec![Target::get("/")],
