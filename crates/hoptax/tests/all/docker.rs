@@ -136,7 +136,7 @@ fn a_killed_hoptax_leaves_no_container() {
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
-    let deadline = Instant::now() + PATIENCE * 3;
+    let deadline = Instant::now() + PATIENCE * 6;
     let until = |what: &str, met: &dyn Fn() -> bool| {
         while !met() {
             assert!(Instant::now() < deadline, "{what}");
@@ -222,5 +222,50 @@ fn plans_that_ask_for_a_container_wrongly_are_refused_where_they_do() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains(told) && error.contains("plan.yaml:1:"), "`{told}` in {error}");
+    }
+}
+
+#[test]
+fn a_plan_says_what_its_gateways_run_in() {
+    let scratch = Scratch::new();
+    let plan = scratch.file(
+        "plan.yaml",
+        "gateways: [{ name: kong, driver: docker, image: \"kong:3.8\" }, { name: kong, label: here }]\n\
+         load: [{ loop: closed, connections: 1 }]\n",
+    );
+    let output = hoptax().args(["check", "--json"]).arg(&plan).output().expect("it runs");
+    let outlook: crate::support::Json = serde_json::from_slice(&output.stdout).expect("JSON");
+    let what = |index: usize| outlook["contenders"][index]["what"].as_str().expect("told").to_owned();
+    assert_eq!(what(1), "pack kong, 1 worker, in a container of kong:3.8");
+    assert_eq!(what(2), "pack kong, 1 worker");
+    let shown = hoptax().arg("render").arg(&plan).args(["--gateway", "kong"]).output().expect("it runs");
+    let text = String::from_utf8(shown.stdout).expect("text");
+    assert!(text.contains("docker run --rm --init --pull never --network host"), "{text}");
+    assert!(text.contains("--entrypoint=sh kong:3.8 "), "{text}");
+    let here = hoptax().arg("render").arg(&plan).args(["--gateway", "here"]).output().expect("it runs");
+    let text = String::from_utf8(here.stdout).expect("text");
+    assert!(!text.contains("docker"), "{text}");
+}
+
+#[test]
+fn a_guard_ends_with_what_is_to_be_run_at_the_end() {
+    let scratch = Scratch::new();
+    for (name, command) in [("ended-by-itself", &["true"][..]), ("lost-its-lifeline", &["sleep", "600"])] {
+        let file = scratch.path().join(name);
+        let mut guard = hoptax()
+            .args(["guard", "--finally=touch", &format!("--finally={}", file.display()), "--"])
+            .args(command)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        if name == "ended-by-itself" {
+            let lifeline = guard.stdin.take();
+            guard.wait().expect("ends");
+            drop(lifeline);
+        } else {
+            drop(guard.stdin.take());
+            guard.wait().expect("ends");
+        }
+        assert!(file.exists(), "{name}");
     }
 }
