@@ -3,7 +3,7 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test check bench bench-quick fuzz miri sanitize clean gateways-extra setup-demo setup-test setup-bench build
+.PHONY: demo test check docs bench bench-quick fuzz miri sanitize clean gateways-extra setup-demo setup-test setup-bench build
 
 demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and show it
 	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
@@ -15,6 +15,9 @@ test: setup-test ## Set-up and all tests
 check: ## Format, lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+docs: ## Make the pages of gateways anew, from the packs
+	$(CARGO) run --quiet --locked -p hoptax -- gateways --pages docs/gateways
 
 bench: setup-bench build ## Every benchmark, about 85 minutes; prints ratios against named peers, kept under records/
 	benches/run full

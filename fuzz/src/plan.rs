@@ -13,6 +13,7 @@ pub fn holds(input: &[u8]) {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         unsupported: Default::default(),
+        docker: name == "nginx",
     };
     let context = Context {
         cpus: 2,

@@ -4,7 +4,9 @@ use super::Exit;
 use super::plan_source::{Only, PlanSource, fits};
 use crate::lab::packs::{PackSet, binary};
 use crate::plan::stages::show_pace;
-use crate::plan::{Gateway, GatewayKind, LoadPoint, Plan, Search, Target, Trials, Upstream, units};
+use crate::plan::{
+    Gateway, GatewayKind, LoadPoint, PackDriver, Plan, Search, Target, Trials, Upstream, units,
+};
 use crate::record::DIRECT;
 use crate::schedule::{estimate, estimate_at_most, search};
 use hoptax_load::spec::{HttpVersion, Rate, Shape};
@@ -89,10 +91,11 @@ struct NotInstalled {
 fn not_installed(plan: &Plan, packs: &PackSet) -> Vec<NotInstalled> {
     let mut missing: Vec<NotInstalled> = Vec::new();
     for gateway in &plan.gateways {
-        let GatewayKind::Pack { pack, .. } = &gateway.kind else { continue };
+        let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
         let Some(found) = packs.get(pack) else { continue };
-        if binary::find(found).is_none() && missing.iter().all(|other| other.pack != *pack) {
-            missing.push(NotInstalled { pack: pack.clone(), how_to_install: binary::how_to_install(found) });
+        let how_to_install = binary::missing(found, driver);
+        if !how_to_install.is_empty() && missing.iter().all(|other| other.pack != *pack) {
+            missing.push(NotInstalled { pack: pack.clone(), how_to_install });
         }
     }
     missing
@@ -196,11 +199,16 @@ impl Outlook {
 impl ContenderOutlook {
     fn of(gateway: &Gateway) -> Self {
         let what = match &gateway.kind {
-            GatewayKind::Pack { pack, workers, features, .. } => {
+            GatewayKind::Pack { pack, workers, features, driver, .. } => {
                 let workers =
                     if *workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
                 let with: String = features.iter().map(|feature| format!(", {feature}")).collect();
-                format!("pack {pack}, {workers}{with}")
+                let within = match driver {
+                    PackDriver::Process => String::new(),
+                    PackDriver::Docker { image: None } => ", in a container".to_owned(),
+                    PackDriver::Docker { image: Some(image) } => format!(", in a container of {image}"),
+                };
+                format!("pack {pack}, {workers}{with}{within}")
             }
             GatewayKind::Hop(_) => "built-in hop".to_owned(),
             GatewayKind::DelayingHop(delay) => format!("built-in hop that delays: {delay}"),

@@ -1,19 +1,36 @@
 //! `hoptax gateways`.
 
+mod page;
+
 use super::{BadInput, Exit};
+use crate::lab::docker::Container;
 use crate::lab::packs::manifest::LastRun;
 use crate::lab::packs::{Pack, PackError, PackSet, binary};
+use crate::plan::units::nearest;
+use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
-/// List the gateways that plans can name: installed or not, version, features.
+/// List the gateways that plans can name; show one whole: how it starts, its features, what is equalised, its traps.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// The pack to show; all in a table if left out
+    name: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print the pack's page, or the index of all
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Write every pack's page and their index into this directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "markdown", "name", "write"])]
+    pages: Option<PathBuf>,
+    /// Write the pack's folder below this directory: to build what it holds, or to make a pack of one's own of it
+    #[arg(long, value_name = "DIR", requires = "name", conflicts_with_all = ["json", "markdown"])]
+    write: Option<PathBuf>,
     /// A directory of packs that adds to the built-in ones, or stands in for those of the same name
     #[arg(long, value_name = "DIR")]
     packs: Option<PathBuf>,
@@ -34,9 +51,8 @@ struct Row<'a> {
     unsupported: &'a BTreeMap<String, String>,
     last_run_for_real: Option<&'a LastRun>,
     install: &'a BTreeMap<String, String>,
-    /// Every way to come by it, building it among them.
-    #[serde(skip)]
-    how: Vec<String>,
+    /// The image that `driver: docker` starts.
+    docker_image: Option<&'a str>,
 }
 
 impl From<PackError> for BadInput {
@@ -48,14 +64,72 @@ impl From<PackError> for BadInput {
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
-        let rows = packs.iter().map(row).collect::<Result<Vec<_>, _>>().map_err(BadInput::from)?;
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(&rows)?);
-        } else {
-            println!("{}", table(&rows));
+        let one = self.name.as_deref().map(|name| named(&packs, name)).transpose()?;
+        let mut out = io::stdout();
+        match (one, &self.pages, &self.write) {
+            (_, Some(directory), _) => write_pages(&packs, directory)?,
+            (Some(pack), _, Some(directory)) => {
+                let folder = pack
+                    .write(directory)
+                    .with_context(|| format!("cannot write to {}", directory.display()))?;
+                writeln!(out, "{}", folder.display())?;
+            }
+            (Some(pack), _, _) if self.markdown => write!(out, "{}", page::page(pack))?,
+            (None, _, _) if self.markdown => write!(out, "{}", page::index(packs.iter()))?,
+            (Some(pack), _, _) if !self.json => write!(out, "{}\n{}", here(pack)?, page::page(pack))?,
+            (one, _, _) => {
+                let shown = packs.iter().filter(|pack| one.is_none_or(|one| one.name() == pack.name()));
+                let rows = shown.map(row).collect::<Result<Vec<_>, _>>().map_err(BadInput::from)?;
+                match self.json {
+                    true => writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?,
+                    false => {
+                        writeln!(out, "{}", table(&packs, &rows))?;
+                        writeln!(
+                            out,
+                            "\nhoptax gateways NAME shows one: how it starts, its features, what differs from shipped, traps"
+                        )?;
+                    }
+                }
+            }
         }
         Ok(Exit::Success)
     }
+}
+
+fn named<'a>(packs: &'a PackSet, name: &str) -> Result<&'a Pack, BadInput> {
+    packs.get(name).ok_or_else(|| {
+        let help = match nearest(name, packs.names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", packs.names().join(", ")),
+        };
+        BadInput(format!("there is no pack `{name}`; {help}"))
+    })
+}
+
+fn write_pages(packs: &PackSet, directory: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let index = std::iter::once(("README".to_owned(), page::index(packs.iter())));
+    for (name, text) in index.chain(packs.iter().map(|pack| (pack.name().to_owned(), page::page(pack)))) {
+        let file = directory.join(format!("{name}.md"));
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// What of it is on this machine.
+fn here(pack: &Pack) -> anyhow::Result<String> {
+    let row = row(pack).map_err(BadInput::from)?;
+    let process = match (&row.binary, &row.version) {
+        (Some(binary), Some(version)) => format!("version {version}, {}", binary.display()),
+        (Some(binary), None) => format!("version unknown, {}", binary.display()),
+        (None, _) => "not installed".to_owned(),
+    };
+    let docker = match pack.manifest().docker.as_ref().map(|_| Container::find(pack, None)) {
+        Some(Ok(container)) => format!("{}, {}", container.image, container.id),
+        Some(Err(lacks)) => lacks,
+        None => "the pack names no image".to_owned(),
+    };
+    Ok(format!("On this machine\n  process  {process}\n  docker   {docker}\n"))
 }
 
 fn row(pack: &Pack) -> Result<Row<'_>, PackError> {
@@ -76,27 +150,26 @@ fn row(pack: &Pack) -> Result<Row<'_>, PackError> {
         unsupported: &manifest.unsupported,
         last_run_for_real: manifest.last_run_for_real.as_ref(),
         install: &manifest.install,
-        how: binary::how_to_install(pack),
+        docker_image: manifest.docker.as_ref().map(|docker| docker.image.as_str()),
     })
 }
 
-fn table(rows: &[Row<'_>]) -> Table {
+fn table(packs: &PackSet, rows: &[Row<'_>]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["NAME", "INSTALLED", "VERSION", "FEATURES", "LAST RUN FOR REAL", "HOW TO INSTALL"]);
-    for row in rows {
-        let last = row.last_run_for_real.map(|last| format!("{} on {}", last.version, last.date));
-        // One way is enough on the screen; `--json` tells all.
-        let how = row.how.first().cloned();
-        let version =
-            row.version.clone().unwrap_or_else(|| if row.installed { "unknown" } else { "" }.into());
+    table.set_header(["NAME", "INSTALLED", "FEATURES", "LAST RUN FOR REAL", "STARTS AS"]);
+    for (row, pack) in rows.iter().filter_map(|row| Some((row, packs.get(row.name)?))) {
+        let installed = match (&row.version, row.installed) {
+            (Some(version), _) => version.clone(),
+            (None, true) => "version unknown".to_owned(),
+            (None, false) => "no".to_owned(),
+        };
         table.add_row([
             row.name.to_owned(),
-            if row.installed { "yes" } else { "no" }.to_owned(),
-            version,
-            if row.features.is_empty() { "none".to_owned() } else { row.features.join(", ") },
-            last.unwrap_or_else(|| "never".to_owned()),
-            if row.installed { String::new() } else { how.unwrap_or_default() },
+            installed,
+            row.features.len().to_string(),
+            page::last_run(pack),
+            page::starts_as(pack).to_owned(),
         ]);
     }
     table

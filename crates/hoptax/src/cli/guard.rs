@@ -20,6 +20,9 @@ pub(super) struct Args {
     /// Remove this directory when nothing of the command is left, and its parent if that is empty then
     #[arg(long, value_name = "DIR")]
     remove: Option<PathBuf>,
+    /// A command, one word per use, that is run at the end, when nothing of the first one is left
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    finally: Vec<String>,
     /// Become the command, killed when this guard dies, which started us (used by the guard itself)
     #[arg(long, value_name = "PID", hide = true)]
     under: Option<u32>,
@@ -56,6 +59,7 @@ impl Args {
             grace: self.grace,
             remove: self.remove,
             command: self.command,
+            finally: self.finally,
         }
     }
 }

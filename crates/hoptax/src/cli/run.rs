@@ -138,14 +138,15 @@ fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
 }
 
 fn all_installed(plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
-    let packs = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
-        GatewayKind::Pack { pack, .. } => packs.get(pack),
-        _ => None,
-    });
-    let missing: BTreeMap<&str, String> = packs
-        .filter(|pack| binary::find(pack).is_none())
-        .map(|pack| (pack.name(), binary::how_to_install(pack).join("\n    ")))
-        .collect();
+    let mut missing: BTreeMap<&str, String> = BTreeMap::new();
+    for gateway in &plan.gateways {
+        let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
+        let Some(pack) = packs.get(pack) else { continue };
+        let ways = binary::missing(pack, driver);
+        if !ways.is_empty() {
+            missing.insert(pack.name(), ways.join("\n    "));
+        }
+    }
     let missing: Vec<String> = missing.iter().map(|(name, how)| format!("  {name}\n    {how}")).collect();
     anyhow::ensure!(
         missing.is_empty(),

@@ -103,7 +103,13 @@ mod tests {
     fn plan(connections: u32) -> Plan {
         let pack = |label: &str, pack: &str, workers| Gateway {
             label: label.into(),
-            kind: GatewayKind::Pack { pack: pack.into(), workers, features: vec![], instances: None },
+            kind: GatewayKind::Pack {
+                pack: pack.into(),
+                workers,
+                features: vec![],
+                instances: None,
+                driver: Default::default(),
+            },
         };
         let gateways = vec![
             pack("nginx-2", "nginx", 2),

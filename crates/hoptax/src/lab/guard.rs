@@ -34,6 +34,9 @@ pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 /// cannot be helped.
 const KILL_BOUND: Duration = Duration::from_secs(10);
 
+/// Longest time for what is run at the end: a busy engine takes seconds to remove a container.
+pub(super) const FINISH_BOUND: Duration = Duration::from_secs(30);
+
 /// Between two looks for what is left.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -51,6 +54,9 @@ pub struct Guard {
     pub remove: Option<PathBuf>,
     /// The command and its arguments; at least the command.
     pub command: Vec<String>,
+    /// What is run at the end, when nothing of the command is left; empty: nothing. It removes what is no descendant of the
+    /// guard: a container.
+    pub finally: Vec<String>,
 }
 
 /// A signal that asks a service to end, by its name with or without `SIG`.
@@ -179,7 +185,9 @@ impl Guard {
                 }
             }
         };
-        let code = kill_everything(command)?;
+        let code = kill_everything(command);
+        finish(&self.finally);
+        let code = code?;
         Ok(if asked { 0 } else { code })
     }
 
@@ -195,6 +203,29 @@ impl Guard {
         // Reaped by `kill_everything`, together with everything that is reparented to the guard.
         Ok(Pid::from_child(&child))
     }
+}
+
+/// Runs what is to be run at the end, within bounds. What it says and whether it succeeds matters to nobody: mostly there
+/// is nothing left to remove.
+pub(super) fn finish(command: &[String]) {
+    let Some((program, arguments)) = command.split_first() else { return };
+    let quiet = || Stdio::null();
+    let started =
+        Command::new(program).args(arguments).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
+    let Ok(mut child) = started else { return };
+    if let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+        let deadline = Instant::now() + FINISH_BOUND;
+        // A signal to the guard ends a wait early, and is no reason to leave a container behind.
+        while Instant::now() < deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).expect("a bound fits a timespec");
+            if poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) == Ok(1) {
+                break;
+            }
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// What the guard waits on.

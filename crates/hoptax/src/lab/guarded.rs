@@ -1,6 +1,6 @@
 //! A service under its guard, seen from hoptax: how it is launched, asked whether it lives, and stopped.
 
-use super::guard::StopSignal;
+use super::guard::{FINISH_BOUND, StopSignal, finish};
 use super::tree::{descendants, of_session, session_below};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -38,6 +38,8 @@ pub struct Launch {
     pub grace: Duration,
     /// A directory with secrets that goes with it; see [`super::guard::Guard::remove`].
     pub remove: Option<PathBuf>,
+    /// Run when nothing of it is left; empty: nothing.
+    pub finally: Vec<String>,
     /// Where its standard output goes; a pipe to hoptax when absent.
     pub stdout: Option<PathBuf>,
     /// Where its standard error goes.
@@ -53,6 +55,8 @@ pub struct Guarded {
     ended: Option<ExitStatus>,
     /// The session that the command leads, once it was seen.
     session: Option<u32>,
+    /// What the guard runs at the end; ours to run where the guard cannot.
+    finally: Vec<String>,
 }
 
 impl Guarded {
@@ -74,6 +78,7 @@ impl Guarded {
         if let Some(directory) = &launch.remove {
             command.arg("--remove").arg(directory);
         }
+        command.args(launch.finally.iter().map(|word| format!("--finally={word}")));
         command.arg("--").arg(&launch.program).args(&launch.arguments).envs(&launch.environment);
         if let Some(directory) = &launch.directory {
             command.current_dir(directory);
@@ -85,7 +90,14 @@ impl Guarded {
         // Its own group: a Ctrl-C at the terminal is hoptax's to act on.
         command.stdin(Stdio::piped()).stdout(stdout).stderr(log_file(&launch.stderr)?).process_group(0);
         let mut guard = command.spawn()?;
-        Ok(Self { lifeline: guard.stdin.take(), guard, grace: launch.grace, ended: None, session: None })
+        Ok(Self {
+            lifeline: guard.stdin.take(),
+            guard,
+            grace: launch.grace,
+            ended: None,
+            session: None,
+            finally: launch.finally.clone(),
+        })
     }
 
     /// The guard's process id: the root, itself no part of the service, of everything that belongs to it.
@@ -106,6 +118,7 @@ impl Guarded {
             self.ended = self.guard.try_wait().unwrap_or(Some(ExitStatus::default()));
             if self.ended.is_some_and(|status| status.signal().is_some()) {
                 self.bury_orphans();
+                finish(&self.finally);
             }
         }
         self.ended
@@ -129,7 +142,8 @@ impl Guarded {
             // A guard that is ending cannot be written to, and need not.
             let _ = lifeline.write_all(word.as_bytes());
             // The lifeline stays open until the guard has ended: its end would cut the grace short.
-            self.await_guard(grace + GUARD_BOUND);
+            let finish = if self.finally.is_empty() { Duration::ZERO } else { FINISH_BOUND };
+            self.await_guard(grace + GUARD_BOUND + finish);
         }
         if self.ended().is_none() {
             self.end_without_guard();
@@ -153,6 +167,7 @@ impl Guarded {
         let _ = self.guard.kill();
         self.ended = self.guard.wait().ok().or(Some(ExitStatus::default()));
         self.bury_orphans();
+        finish(&self.finally);
     }
 
     /// Kills and reaps what a killed guard left: by now it descends from us, and is told from everything else that does

@@ -103,6 +103,7 @@ pub mod conformance;
 pub mod counters;
 pub mod cpus;
 pub mod descriptors;
+pub mod docker;
 pub mod fake;
 pub mod features;
 pub mod guard;

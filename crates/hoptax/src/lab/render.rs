@@ -57,6 +57,8 @@ pub struct Variables {
     pub descriptors: u64,
     /// Whether it is started as root.
     pub root: bool,
+    /// Whether it is started in a container.
+    pub container: bool,
 }
 
 /// What templates of an intercepting gateway are told.
@@ -109,6 +111,7 @@ impl Variables {
             asked: Vec::new(),
             descriptors: 20_000,
             root: false,
+            container: false,
         }
     }
 
@@ -263,10 +266,13 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
         let digest = digest(&template.render(&canonical)?);
         files.push(RenderedFile { name: file.to.clone(), text, digest });
     }
-    let mut start = render_all(pack, &manifest.start, variables)?;
+    let docker = manifest.docker.as_ref().filter(|_| variables.container);
+    let start = docker.and_then(|docker| docker.start.as_ref()).unwrap_or(&manifest.start);
+    let mut start = render_all(pack, start, variables)?;
     start.retain(|argument| !argument.is_empty());
     let mut environment = BTreeMap::new();
-    for (name, value) in &manifest.environment {
+    let there = docker.map(|docker| docker.environment.iter()).into_iter().flatten();
+    for (name, value) in manifest.environment.iter().chain(there) {
         environment.insert(name.clone(), render_inline(pack, value, variables)?);
     }
     let differing = match profile {

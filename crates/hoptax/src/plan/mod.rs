@@ -8,6 +8,7 @@ pub(crate) mod de;
 pub(crate) mod error;
 mod feature;
 mod hop_delay;
+pub(crate) mod image;
 mod load_point;
 mod meaning;
 pub(crate) mod node;
@@ -48,6 +49,8 @@ pub struct PackInfo {
     pub unsupported: BTreeMap<String, String>,
     /// Ways in which it can be configured; empty: one.
     pub variants: Vec<String>,
+    /// Whether it says how it is started in a container.
+    pub docker: bool,
     /// Whether it intercepts what comes for the application, in a network namespace.
     pub intercepts: bool,
 }
@@ -279,6 +282,9 @@ pub enum GatewayKind {
         /// Instances of the upstream that it passes requests on to; all when absent.
         #[serde(default)]
         instances: Option<u32>,
+        /// What it runs in.
+        #[serde(default)]
+        driver: PackDriver,
     },
     /// A built-in reference proxy.
     Hop(HopKind),
@@ -290,6 +296,20 @@ pub enum GatewayKind {
         url: String,
         /// A process whose CPU and memory (with its descendants') are watched.
         pid: Option<u32>,
+    },
+}
+
+/// What a gateway of a pack runs in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PackDriver {
+    /// Processes of this machine.
+    #[default]
+    Process,
+    /// A container on this machine's network.
+    Docker {
+        /// Another image than the pack's.
+        image: Option<String>,
     },
 }
 

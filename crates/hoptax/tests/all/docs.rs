@@ -90,6 +90,10 @@ fn every_page_stands_in_the_index() {
     let docs = root().join("docs");
     for (path, _) in pages().iter().filter(|(path, _)| path.parent() != Some(docs.as_path())) {
         let Ok(page) = path.strip_prefix(&docs) else { continue };
+        // The pages of gateways have an index of their own, made with them.
+        if page.starts_with("gateways") && !page.ends_with("README.md") {
+            continue;
+        }
         assert!(
             index.contains(&format!("]({})", page.display())),
             "docs/README.md does not lead to {page:?}"

@@ -98,7 +98,13 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
         if crate::world::is_missing(pack) {
             continue;
         }
-        let kind = GatewayKind::Pack { pack: pack.into(), workers: 1, features: vec![], instances: None };
+        let kind = GatewayKind::Pack {
+            pack: pack.into(),
+            workers: 1,
+            features: vec![],
+            instances: None,
+            driver: Default::default(),
+        };
         let mut plan = running_plan(vec![Gateway { label: pack.into(), kind }]);
         upstream_of(&mut plan).body = Body::Size(100_000);
         let run = tempfile::tempdir().expect("a directory");

@@ -238,7 +238,8 @@ const KILLED_PACK: &str = "HOPTAX_TEST_KILLED_PACK";
 fn started_to_be_killed() {
     let Ok(pack) = std::env::var(KILLED_PACK) else { return };
     let run = tempfile::tempdir().expect("a directory");
-    let kind = GatewayKind::Pack { pack, workers: 2, features: vec![], instances: None };
+    let kind =
+        GatewayKind::Pack { pack, workers: 2, features: vec![], instances: None, driver: Default::default() };
     let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
     let packs = PackSet::load(None).expect("the packs are right");
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
@@ -283,7 +284,13 @@ fn nothing_outlives_a_killed_guard() {
             continue;
         }
         let run = tempfile::tempdir().expect("a directory");
-        let kind = GatewayKind::Pack { pack: pack.into(), workers: 2, features: vec![], instances: None };
+        let kind = GatewayKind::Pack {
+            pack: pack.into(),
+            workers: 2,
+            features: vec![],
+            instances: None,
+            driver: Default::default(),
+        };
         let plan = running_plan(vec![Gateway { label: pack.into(), kind }]);
         let packs = PackSet::load(None).expect("the packs are right");
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
@@ -308,7 +315,13 @@ fn a_killed_gateway_is_noticed_with_its_last_words() {
         return;
     }
     let run = tempfile::tempdir().expect("a directory");
-    let kind = GatewayKind::Pack { pack: "nginx".into(), workers: 2, features: vec![], instances: None };
+    let kind = GatewayKind::Pack {
+        pack: "nginx".into(),
+        workers: 2,
+        features: vec![],
+        instances: None,
+        driver: Default::default(),
+    };
     let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
     let packs = PackSet::load(None).expect("the packs are right");
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());

@@ -69,6 +69,7 @@ fn the_guides_pack_starts_and_answers_in_both_profiles() {
             workers: 1,
             features: vec![],
             instances: None,
+            driver: Default::default(),
         };
         let mut plan = running_plan(vec![Gateway { label: "guide".into(), kind }]);
         (plan.profile, plan.access_log) = (profile, access_log);
@@ -112,4 +113,111 @@ fn the_reference_has_every_key_and_every_variable() {
         assert!(REFERENCE.contains(&format!("| `{name}` |")), "docs/reference/packs.md lacks `{name}`");
     }
     assert!(Path::new("../../docs/guides/write-a-pack.md").exists(), "what the reference links to");
+}
+
+/// A page for each pack and their index, made of the packs: `make docs` makes them anew.
+#[test]
+fn the_pages_of_gateways_are_the_packs_own() {
+    let made = tempfile::tempdir().expect("a directory");
+    let output = hoptax().args(["gateways", "--pages"]).arg(made.path()).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gateways");
+    let names = |directory: &Path| {
+        let entries =
+            std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        names(made.path()),
+        names(&kept),
+        "`make docs` makes pages anew; delete those of packs that are gone"
+    );
+    for name in names(&kept) {
+        let text = |directory: &Path| std::fs::read_to_string(directory.join(&name)).expect("text");
+        assert!(
+            text(made.path()) == text(&kept),
+            "docs/gateways/{} is not what `make docs` makes",
+            name.display()
+        );
+    }
+}
+
+#[test]
+fn one_pack_is_shown_whole_and_written_out() {
+    let shown = hoptax().args(["gateways", "kong"]).output().expect("it runs");
+    let text = String::from_utf8(shown.stdout).expect("text");
+    assert!(text.starts_with("On this machine\n  process  ") && text.contains("*Never run here*"), "{text}");
+    let directory = tempfile::tempdir().expect("a directory");
+    let written =
+        hoptax().args(["gateways", "tyk", "--write"]).arg(directory.path()).output().expect("it runs");
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    assert!(directory.path().join("tyk/Dockerfile").is_file(), "what the image is built from");
+    let again = PackSet::load(Some(directory.path())).expect("what was written is a pack");
+    assert_eq!(
+        again.get("tyk").map(|pack| pack.manifest()),
+        PackSet::load(None).expect("right").get("tyk").map(|pack| pack.manifest())
+    );
+    let unknown = hoptax().args(["gateways", "kongg"]).output().expect("it runs");
+    let error = String::from_utf8(unknown.stderr).expect("text");
+    assert_eq!(
+        (unknown.status.code(), error.trim_end()),
+        (Some(2), "error: there is no pack `kongg`; did you mean `kong`?")
+    );
+}
+
+#[test]
+fn the_table_of_gateways_fits_a_screen() {
+    let output = hoptax().arg("gateways").output().expect("it runs");
+    let table = String::from_utf8(output.stdout).expect("text");
+    for line in table.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let kong = table.lines().find(|line| line.trim_start().starts_with("kong ")).expect("a row");
+    assert!(kong.contains("never run here") && kong.contains("process, docker"), "{kong}");
+}
+
+const OWN: &str = include_str!("../../../../docs/guides/measure-your-own-gateway.md");
+
+/// The files and commands of the guide for one's own gateway: all but those that need what a reader has and we have not.
+#[test]
+fn the_guide_for_ones_own_gateway_holds() {
+    if is_missing("nginx") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let part = |mark: &str| {
+        let start = format!("<!-- {mark}");
+        OWN.split(start.as_str())
+            .skip(1)
+            .map(|part| {
+                let (rest, block) = part.split_once(" -->\n```").expect("a fenced block follows");
+                let block = block.split_once('\n').expect("a language").1;
+                (
+                    rest.trim_start_matches(": ").to_owned(),
+                    block.split_once("```\n").expect("it ends").0.to_owned(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    for (name, text) in part("file") {
+        std::fs::write(directory.path().join(name), text).expect("written");
+    }
+    let commands = part("command");
+    assert!(commands.len() >= 4, "{commands:?}");
+    for (_, block) in commands {
+        for command in block.lines().filter(|line| !line.is_empty()) {
+            let words: Vec<_> = command.split_whitespace().collect();
+            let output = match words[0] {
+                "hoptax" => hoptax().args(&words[1..]).current_dir(directory.path()).output(),
+                "cp" => {
+                    std::process::Command::new("cp").args(&words[1..]).current_dir(directory.path()).output()
+                }
+                other => panic!("the guide runs {other}"),
+            };
+            let output = output.expect("it runs");
+            assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
 }

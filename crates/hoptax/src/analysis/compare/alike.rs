@@ -1,7 +1,7 @@
 //! What must be the same before two sets of figures may be compared, and what had better be.
 
 use super::Subject;
-use crate::plan::{GatewayKind, LoadPoint, Plan, Target, Upstream};
+use crate::plan::{GatewayKind, LoadPoint, PackDriver, Plan, Target, Upstream};
 use crate::record::{Contender, RunRecord};
 use serde::Serialize;
 
@@ -158,6 +158,7 @@ fn of_contenders(
     let workers = |one: &Contender| one.workers.map_or("none".into(), |count| count.to_string());
     differs(&about("Workers"), &workers(one), &workers(other), told);
     differs(&about("Features"), &features(a, &one.label), &features(b, &other.label), told);
+    differs(&about("Driver"), &driver(a, &one.label), &driver(b, &other.label), told);
     if one.settings != other.settings {
         told.push(format!("Settings of {label} differ."));
     }
@@ -180,6 +181,16 @@ fn features(run: &RunRecord, label: &str) -> String {
             features.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         }
         _ => "none".into(),
+    }
+}
+
+fn driver(run: &RunRecord, label: &str) -> String {
+    let gateway = run.plan.gateways.iter().find(|gateway| gateway.label == label);
+    match gateway.map(|gateway| &gateway.kind) {
+        Some(GatewayKind::Pack { driver: PackDriver::Docker { image }, .. }) => {
+            image.as_ref().map_or_else(|| "docker".to_owned(), |image| format!("docker, {image}"))
+        }
+        _ => "process".into(),
     }
 }
 

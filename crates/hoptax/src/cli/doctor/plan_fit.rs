@@ -123,20 +123,19 @@ fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
 /// Every pack that the plan names.
 fn installed(plan: &Plan, packs: &PackSet) -> Fitness {
     let named = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
-        GatewayKind::Pack { pack, .. } => packs.get(pack),
+        GatewayKind::Pack { pack, driver, .. } => packs.get(pack).map(|pack| (pack, driver)),
         _ => None,
     });
-    let named: BTreeMap<&str, _> = named.map(|pack| (pack.name(), pack)).collect();
+    let named: BTreeMap<&str, _> =
+        named.map(|(pack, driver)| (pack.name(), binary::missing(pack, driver))).collect();
     let missing: Vec<&str> =
-        named.iter().filter(|(_, pack)| binary::find(pack).is_none()).map(|(name, _)| *name).collect();
+        named.iter().filter(|(_, ways)| !ways.is_empty()).map(|(name, _)| *name).collect();
     if missing.is_empty() {
         let seen = if named.is_empty() { "needs none" } else { "all installed" };
         return good("packs", seen.to_owned());
     }
-    let how: Vec<String> = missing
-        .iter()
-        .filter_map(|name| Some(format!("{name}: {}", binary::how_to_install(named.get(name)?).first()?)))
-        .collect();
+    let how: Vec<String> =
+        missing.iter().filter_map(|name| Some(format!("{name}: {}", named.get(name)?.first()?))).collect();
     let seen = format!("{} not installed", missing.join(", "));
     let advice = format!("{}; or run with --skip-missing.", how.join("; "));
     item("packs", FitnessStatus::Bad, seen, "`hoptax run` refuses to start without it.", &advice)
@@ -263,8 +262,13 @@ mod tests {
                         start: [\"{{ binary }}\"]\nready: { path: / }\naccess_log: file\n";
         std::fs::write(folder.join("gateway.yaml"), manifest).expect("written");
         let packs = PackSet::load(Some(scratch.path())).expect("the pack is right");
-        let kind =
-            GatewayKind::Pack { pack: "nowhere".into(), workers: 1, features: vec![], instances: None };
+        let kind = GatewayKind::Pack {
+            pack: "nowhere".into(),
+            workers: 1,
+            features: vec![],
+            instances: None,
+            driver: Default::default(),
+        };
         let plan = fake::plan(vec![Gateway { label: "nowhere".into(), kind }], 50);
         let told = installed(&plan, &packs);
         assert_eq!((told.status, &*told.seen), (FitnessStatus::Bad, "nowhere not installed"));

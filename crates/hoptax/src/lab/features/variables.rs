@@ -20,16 +20,17 @@ pub struct FeatureVariables {
     pub key_auth: Option<serde_json::Value>,
     /// `file`: user names and passwords as `name:{SHA}…` lines, a path.
     pub basic_auth: Option<serde_json::Value>,
-    /// `algorithm`, `issuer`, `secret`, `secret_base64`, `secret_base64url`, `public_key` (PEM), `public_key_file`, `jwks` (JSON),
-    /// `jwks_file`.
+    /// `algorithm`, `issuer`, `secret`, `secret_base64`, `secret_base64url`, `public_key` (PEM), `public_key_base64`,
+    /// `public_key_file`, `jwks` (JSON), `jwks_file`.
     pub jwt: Option<serde_json::Value>,
     /// `per_second`, `bites`.
     pub rate_limit: Option<serde_json::Value>,
     /// Whether an access log was asked for as a feature; the variable `access_log` holds where it goes.
     pub access_log: bool,
-    /// `certificate`, `key`, `bundle` (both in one file), paths; `cipher_suite`, `server_name`.
+    /// `certificate`, `key`, `bundle` (both in one file), paths; `certificate_pem`, `key_pem`, the texts; `cipher_suite`,
+    /// `server_name`.
     pub tls: Option<serde_json::Value>,
-    /// `authority`: path of the certificate that clients' certificates are signed by.
+    /// `authority`: path of the certificate that clients' certificates are signed by; `authority_pem`, its text.
     pub mtls: Option<serde_json::Value>,
     /// `authority`: path; `server_name`: what the upstream's certificate is for. The variable `upstreams` holds TLS ports then.
     pub upstream_tls: Option<serde_json::Value>,
@@ -72,10 +73,14 @@ impl FeatureVariables {
                 Feature::Tls => {
                     all.tls = Some(json!({
                         "certificate": file("certificate.pem"), "key": file("key.pem"), "bundle": file("bundle.pem"),
+                        "certificate_pem": made.server.certificate, "key_pem": made.server.key,
                         "cipher_suite": CIPHER_SUITE, "server_name": SERVER_NAME,
                     }));
                 }
-                Feature::Mtls => all.mtls = Some(json!({ "authority": file("authority.pem") })),
+                Feature::Mtls => {
+                    all.mtls =
+                        Some(json!({ "authority": file("authority.pem"), "authority_pem": made.authority }));
+                }
                 Feature::UpstreamTls => {
                     all.upstream_tls =
                         Some(json!({ "authority": file("authority.pem"), "server_name": SERVER_NAME }));
@@ -168,6 +173,7 @@ fn jwt(algorithm: JwtAlgorithm, made: &Credentials, file: &dyn Fn(&str) -> Strin
         "secret_base64": STANDARD.encode(&made.jwt_secret),
         "secret_base64url": URL_SAFE_NO_PAD.encode(&made.jwt_secret),
         "public_key": rsa.map(|rsa| rsa.public_pem.as_str()),
+        "public_key_base64": rsa.map(|rsa| STANDARD.encode(&rsa.public_pem)),
         "public_key_file": rsa.map(|_| file("jwt-public.pem")),
         "jwks": jwks(algorithm, made),
         "jwks_file": file("jwks.json"),

@@ -1,8 +1,10 @@
 //! Whether a gateway is installed, and which version.
 
 use super::{Pack, PackError};
+use crate::lab::docker::{self, Container};
 use crate::lab::render;
 use std::collections::BTreeMap;
+use crate::plan::PackDriver;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -84,7 +86,7 @@ pub fn version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError> 
 }
 
 /// What a command prints on both its outputs, whatever its exit code; nothing when it exceeds `bound`.
-fn output_of(command: &[String], bound: Duration) -> Option<String> {
+pub(crate) fn output_of(command: &[String], bound: Duration) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let (mut read, write) = std::io::pipe().ok()?;
     let mut child = Command::new(program)
@@ -109,14 +111,32 @@ fn output_of(command: &[String], bound: Duration) -> Option<String> {
     text
 }
 
-/// How to install the pack's gateway, one line per way.
+/// How to install the pack's gateway, one line per way; the last one goes without.
 pub fn how_to_install(pack: &Pack) -> Vec<String> {
     let manifest = pack.manifest();
     let built = manifest.build.iter().map(|build| match build.needs.as_slice() {
         [] => "make gateways-extra".to_owned(),
         needs => format!("make gateways-extra, which needs {}", needs.join(", ")),
     });
-    built.chain(manifest.install.iter().map(|(with, how)| format!("{with}: {how}"))).collect()
+    let mut ways: Vec<_> =
+        built.chain(manifest.install.iter().map(|(with, how)| format!("{with}: {how}"))).collect();
+    if let Some(docker) = &manifest.docker {
+        let get = docker::how_to_get(pack, &docker.image);
+        ways.push(format!("docker: {get}, and `driver: docker` in the plan"));
+    }
+    ways
+}
+
+/// What a gateway of this pack lacks on this machine, one line per way to mend it; empty: nothing.
+pub fn missing(pack: &Pack, driver: &PackDriver) -> Vec<String> {
+    match driver {
+        PackDriver::Process if find(pack).is_some() => Vec::new(),
+        PackDriver::Process => {
+            let ways = how_to_install(pack);
+            if ways.is_empty() { vec!["its pack does not say how to install it".to_owned()] } else { ways }
+        }
+        PackDriver::Docker { image } => Container::find(pack, image.as_deref()).err().into_iter().collect(),
+    }
 }
 
 #[cfg(test)]

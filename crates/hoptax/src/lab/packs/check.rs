@@ -8,6 +8,7 @@ use crate::lab::guard::StopSignal;
 use crate::lab::render::{self, ACCESS_LOG, Variables, stays_below};
 use crate::plan::de::from_node;
 use crate::plan::error::Sources;
+use crate::plan::image::check_image;
 use crate::plan::units::nearest;
 use crate::plan::{Feature, Profile, variant_name};
 use crate::plan::{node, units};
@@ -36,6 +37,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_files(pack)?;
     check_build(pack)?;
     check_start(pack)?;
+    check_docker(pack)?;
     check_unsupported(pack)?;
     check_counters(pack)?;
     check_differences(pack)?;
@@ -47,9 +49,14 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
             for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
-                for variant in variants(pack) {
+                for (variant, container) in variants(pack).into_iter().flat_map(|one| [(one.clone(), false), (one, true)]) {
+                    // Where there is no other way for containers, once is enough.
+                    if container && pack.manifest().docker.is_none() {
+                        continue;
+                    }
                     let sample = Variables::sample(profile, access_log.clone()).of(pack.manifest());
-                    let variables = Variables { variant, ..sample }.with_sample_features(features.clone());
+                    let variables =
+                        Variables { variant, container, ..sample }.with_sample_features(features.clone());
                     let rendered = render::render(pack, &variables)?;
                     if rendered.start.is_empty() {
                         return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
@@ -227,6 +234,16 @@ fn check_start(pack: &Pack) -> Result<(), PackError> {
         return Err(pack.refuse(&manifest.ready.path, message, None));
     }
     Ok(())
+}
+
+fn check_docker(pack: &Pack) -> Result<(), PackError> {
+    let Some(docker) = &pack.manifest().docker else { return Ok(()) };
+    check_image(&docker.image)
+        .map_err(|help| pack.refuse(&docker.image, format!("`{}` is no image", docker.image), Some(help)))?;
+    if docker.start.as_ref().is_some_and(Vec::is_empty) {
+        return Err(pack.refuse("docker:", "`docker.start` is empty".into(), None));
+    }
+    docker.dockerfile.iter().try_for_each(|file| pack.template(file).map(drop))
 }
 
 fn check_counters(pack: &Pack) -> Result<(), PackError> {

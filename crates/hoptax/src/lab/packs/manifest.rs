@@ -41,6 +41,9 @@ pub struct Manifest {
     /// Environment variables, values are templates.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// How it is started in a container; absent where no image is known.
+    #[serde(default)]
+    pub docker: Option<DockerStart>,
     /// How it is asked to end.
     #[serde(default)]
     pub stop: Stop,
@@ -128,6 +131,27 @@ pub struct FileTemplate {
     pub to: String,
 }
 
+/// How the gateway is started in a container: on the host's network, with its directories at the paths they have on the
+/// host, so that the same configuration serves both.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DockerStart {
+    /// The image, with its tag.
+    pub image: String,
+    /// The program in the image, the variable `binary` there; the manifest's `binary` when absent.
+    #[serde(default)]
+    pub program: Option<String>,
+    /// Command and arguments instead of the manifest's `start`, templates.
+    #[serde(default)]
+    pub start: Option<Vec<String>>,
+    /// Environment variables instead of the manifest's of the same name, values are templates.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// File in the pack's folder that the image is built from, where nobody publishes one.
+    #[serde(default)]
+    pub dockerfile: Option<String>,
+}
+
 /// How the gateway is asked to end.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -156,6 +180,9 @@ pub struct Ready {
     /// Status that means ready.
     #[serde(default = "ok")]
     pub status: u16,
+    /// Status that means ready where that port speaks TLS: what it answers to a request without.
+    #[serde(default)]
+    pub tls_status: Option<u16>,
     /// Longest wait.
     #[serde(default = "ten_seconds")]
     pub timeout: String,

@@ -121,6 +121,20 @@ impl Pack {
         })
     }
 
+    /// Writes its folder below `directory`, and says where.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, directory: &Path) -> std::io::Result<PathBuf> {
+        let folder = directory.join(self.name());
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(MANIFEST), &self.text)?;
+        for (name, text) in &self.files {
+            std::fs::write(folder.join(name), text)?;
+        }
+        Ok(folder)
+    }
+
     /// How one of its files is called in errors.
     pub fn path_of(&self, file: &str) -> String {
         format!("{}/{file}", self.folder)
@@ -206,6 +220,7 @@ impl PackSet {
             unsupported: pack.manifest.unsupported.clone(),
             variants: pack.manifest.variants.clone(),
             intercepts: pack.manifest.intercept.is_some(),
+            docker: pack.manifest.docker.is_some(),
         };
         self.iter().map(info).collect()
     }

@@ -7,7 +7,7 @@ use crate::lab::guarded::{Guarded, Launch};
 use crate::lab::hop::HopReady;
 use crate::lab::namespace::{DIRECT_PORT, Namespace};
 use crate::lab::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
-use crate::lab::{Facts, Service};
+use crate::lab::{Facts, Service, Watched};
 use crate::plan::units::show_duration;
 use crate::plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, PathSplit};
 use crate::record::{Failure, Setting};
@@ -120,6 +120,7 @@ impl ProcessDriver {
     ) -> Result<(R, Started), Failure> {
         let log_directory = self.log_directory(name);
         let launch = Launch {
+            finally: Vec::new(),
             program: self.exe.clone().into(),
             arguments,
             environment,
@@ -146,6 +147,7 @@ impl ProcessDriver {
                     name: name.to_owned(),
                     addresses: Vec::new(),
                     facts,
+                    watched: Some(Watched { pid: guarded.pid(), include_root: false }),
                     guarded,
                     log_directory,
                     control: None,

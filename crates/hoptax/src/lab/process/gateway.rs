@@ -3,6 +3,7 @@
 use super::service::{Started, how};
 use super::{ProcessDriver, failed_to_start};
 use crate::lab::counters::Counters;
+use crate::lab::docker::{self, Container};
 use crate::lab::features::{self, Change, FeatureVariables};
 use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
@@ -12,9 +13,9 @@ use crate::lab::packs::{Pack, PackError, binary};
 use crate::lab::ports::{Ports, local};
 use crate::lab::readiness::{self, NotReady, Probe};
 use crate::lab::render::{self, ACCESS_LOG, InterceptVariables, Rendered, UpstreamAddress, Variables};
-use crate::lab::{Facts, Service, logs};
-use crate::plan::{AccessLog, Feature, Gateway, GatewayKind, Profile, Upstream, units};
-use crate::record::{Counter, Failure, Stage};
+use crate::lab::{Facts, Service, Watched, logs};
+use crate::plan::{AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, Upstream, units};
+use crate::record::{Counter, Failure, Setting, Stage};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -24,12 +25,15 @@ use std::time::Duration;
 /// How often other ports are tried when a gateway finds its own taken between hoptax's letting go and its taking them.
 const PORT_ATTEMPTS: u32 = 3;
 
+/// What docker needs beside the gateway's own grace, to take a container down that has ended by itself.
+const CONTAINER_GRACE: Duration = Duration::from_secs(5);
+
 /// What stays the same over the attempts to start one gateway.
 struct Attempt<'a> {
     driver: &'a ProcessDriver,
     pack: &'a Pack,
     label: &'a str,
-    binary: PathBuf,
+    program: Program,
     workers: u32,
     features: &'a [Feature],
     upstreams: &'a [SocketAddr],
@@ -42,6 +46,34 @@ struct Attempt<'a> {
     log_directory: PathBuf,
 }
 
+/// Where a gateway's program is.
+enum Program {
+    /// A file of this machine.
+    Here(PathBuf),
+    /// In an image.
+    In(Container),
+}
+
+impl Program {
+    /// The variable `binary`.
+    fn path(&self) -> String {
+        match self {
+            Self::Here(path) => path.to_string_lossy().into_owned(),
+            Self::In(container) => container.program.clone(),
+        }
+    }
+
+    fn version(&self, pack: &Pack) -> Result<Option<String>, PackError> {
+        match self {
+            Self::Here(path) => binary::version(pack, path),
+            Self::In(container) => {
+                let command = render::version_command(pack, Path::new(&container.program))?;
+                Ok(container.version(&command, &pack.manifest().version.pattern))
+            }
+        }
+    }
+}
+
 impl ProcessDriver {
     /// Starts the pack called `pack` as `label`.
     pub(super) fn start_pack(
@@ -50,6 +82,7 @@ impl ProcessDriver {
         pack: &str,
         workers: u32,
         features: &[Feature],
+        within: &PackDriver,
         upstreams: &[SocketAddr],
     ) -> Result<Box<dyn Service>, Failure> {
         let pack = self.packs.get(pack).ok_or_else(|| Failure {
@@ -58,11 +91,14 @@ impl ProcessDriver {
             detail: String::new(),
         })?;
         self.refuse_unsupported(pack, workers, features)?;
-        let binary = binary::find(pack).ok_or_else(|| not_installed(pack))?;
+        let program = match within {
+            PackDriver::Process => Program::Here(binary::find(pack).ok_or_else(|| not_installed(pack))?),
+            PackDriver::Docker { image } => Program::In(self.container(pack, features, image.as_deref())?),
+        };
         if self.interceptions.contains_key(label) {
             self.refuse_without_namespace()?;
         }
-        let attempt = self.attempt(label, pack, workers, features, upstreams, binary);
+        let attempt = self.attempt(label, pack, workers, features, upstreams, program);
         let mut attempts_left = PORT_ATTEMPTS;
         loop {
             attempts_left -= 1;
@@ -83,7 +119,7 @@ impl ProcessDriver {
     /// # Panics
     /// If `gateway` is not started from a pack.
     pub fn preview(&self, gateway: &Gateway) -> Result<Rendered, PackError> {
-        let GatewayKind::Pack { pack, workers, features, instances } = &gateway.kind else {
+        let GatewayKind::Pack { pack, workers, features, instances, driver } = &gateway.kind else {
             panic!("`{}` is not started from a pack", gateway.label)
         };
         let pack = self.packs.get(pack).ok_or_else(|| PackError {
@@ -92,7 +128,11 @@ impl ProcessDriver {
             message: format!("there is no pack `{pack}`; there are {}", self.packs.names().join(", ")),
             help: None,
         })?;
-        let binary = binary::find(pack).unwrap_or_else(|| pack.manifest().binary.clone().into());
+        let called = || PathBuf::from(&pack.manifest().binary);
+        let program = match driver {
+            PackDriver::Process => Program::Here(binary::find(pack).unwrap_or_else(called)),
+            PackDriver::Docker { image } => Program::In(Container::preview(pack, image.as_deref())),
+        };
         let there = match &self.upstream {
             Upstream::BuiltIn(upstream) => upstream.instances,
             Upstream::Running { .. } => 1,
@@ -101,8 +141,10 @@ impl ProcessDriver {
         let sample = Variables::sample(self.profile, None).of(pack.manifest());
         let upstreams: Vec<_> =
             (0..).map(|index| local(sample.admin_port + 1 + index)).take(there as usize).collect();
-        let attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, binary);
-        render::render(pack, &attempt.variables(sample.port, sample.admin_port))
+        let attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, program);
+        let mut rendered = render::render(pack, &attempt.variables(sample.port, sample.admin_port))?;
+        attempt.into_container(&mut rendered, "hoptax-NAME");
+        Ok(rendered)
     }
 
     fn attempt<'a>(
@@ -112,13 +154,13 @@ impl ProcessDriver {
         workers: u32,
         features: &'a [Feature],
         upstreams: &'a [SocketAddr],
-        binary: PathBuf,
+        program: Program,
     ) -> Attempt<'a> {
         Attempt {
             driver: self,
             pack,
             label,
-            binary,
+            program,
             workers,
             features,
             upstreams,
@@ -144,6 +186,30 @@ impl ProcessDriver {
                 detail: String::new(),
             }),
         }
+    }
+
+    fn container(
+        &self,
+        pack: &Pack,
+        features: &[Feature],
+        image: Option<&str>,
+    ) -> Result<Container, Failure> {
+        let to_stdout = pack.manifest().access_log == Some(AccessLogTo::Stdout);
+        if to_stdout && (self.access_log == AccessLog::File || features.contains(&Feature::AccessLog)) {
+            let message = format!(
+                "{} writes its access log to its standard output, which docker copies: the log would cost more in a \
+                 container than it costs the gateway. Leave out the log, or `driver: docker`",
+                pack.name()
+            );
+            return Err(Failure { stage: Stage::Start, message, detail: String::new() });
+        }
+        let container = Container::find(pack, image).map_err(|message| Failure {
+            stage: Stage::Missing,
+            message,
+            detail: String::new(),
+        })?;
+        container.remove_abandoned();
+        Ok(container)
     }
 
     fn refuse_unsupported(&self, pack: &Pack, workers: u32, features: &[Feature]) -> Result<(), Failure> {
@@ -185,18 +251,25 @@ impl Attempt<'_> {
     fn start(&self) -> Result<Started, Failure> {
         let (ports, port, admin_port) =
             self.ports().map_err(|error| self.fail(format!("no free port: {error}")))?;
-        let rendered =
+        let mut rendered =
             render::render(self.pack, &self.variables(port, admin_port)).map_err(|e| self.fail(e))?;
-        let version = binary::version(self.pack, &self.binary).map_err(|error| self.fail(error))?;
+        let version = self.program.version(self.pack).map_err(|error| self.fail(error))?;
         self.write(&rendered).map_err(|(place, error)| {
             self.fail(format!("cannot write its configuration to {}: {error}", place.display()))
         })?;
-        let launch = self.launch(&rendered);
+        let name = docker::new_name(self.label);
+        self.into_container(&mut rendered, &name);
+        let launch = self.launch(&rendered, &name);
         drop(ports);
         let mut guarded = Guarded::start(&self.driver.exe, &launch)
             .map_err(|error| self.fail(format!("{} could not be started: {error}", self.label)))?;
         self.await_ready(&mut guarded, &rendered, port, admin_port)?;
+        let watched = match &self.program {
+            Program::Here(_) => Some(guarded.pid()),
+            Program::In(container) => container.process(&name),
+        };
         Ok(Started {
+            watched: watched.map(|pid| Watched { pid, include_root: false }),
             name: self.label.to_owned(),
             addresses: vec![self.traffic_to(port)],
             facts: self.facts(version, &rendered),
@@ -285,7 +358,7 @@ impl Attempt<'_> {
             |address: &SocketAddr| UpstreamAddress { host: address.ip().to_string(), port: address.port() };
         let text = |path: &Path| path.to_string_lossy().into_owned();
         Variables {
-            binary: text(&self.binary),
+            binary: self.program.path(),
             port,
             admin_port,
             upstreams: self.upstreams.iter().map(upstream).collect(),
@@ -302,6 +375,7 @@ impl Attempt<'_> {
             asked: self.features.to_vec(),
             descriptors: crate::lab::descriptors::limit(),
             root: rustix::process::geteuid().is_root(),
+            container: matches!(self.program, Program::In(_)),
         }
     }
 
@@ -314,11 +388,35 @@ impl Attempt<'_> {
         Some(InterceptVariables { address, application_port: interception.application })
     }
 
-    fn launch(&self, rendered: &Rendered) -> Launch {
+    /// What was to be started here is started in a container called `name` instead, and the report says so.
+    fn into_container(&self, rendered: &mut Rendered, name: &str) {
+        let Program::In(container) = &self.program else { return };
+        rendered.start = container.run(&docker::Run {
+            name,
+            directories: [&self.directory, &self.log_directory],
+            cpus: &self.driver.cpus.gateway,
+            descriptors: crate::lab::descriptors::limit(),
+            environment: &rendered.environment,
+            command: &rendered.start,
+        });
+        rendered.environment.clear();
+        rendered.settings.push(Setting {
+            setting: format!("docker, {} ({})", container.image, container.id),
+            reason:
+                "as the plan says: in a container on the host's network, under docker's own seccomp profile"
+                    .to_owned(),
+        });
+    }
+
+    fn launch(&self, rendered: &Rendered, name: &str) -> Launch {
         let manifest = self.pack.manifest();
         let to_stdout = manifest.access_log == Some(AccessLogTo::Stdout);
         let access_log = self.access_log().filter(|_| to_stdout);
         let (program, arguments) = rendered.start.split_first().expect("checked with the pack");
+        let finally = match &self.program {
+            Program::Here(_) => Vec::new(),
+            Program::In(container) => container.remove(name),
+        };
         let launch = Launch {
             program: program.into(),
             arguments: arguments.iter().map(Into::into).collect(),
@@ -326,8 +424,10 @@ impl Attempt<'_> {
             directory: Some(self.directory.clone()),
             cpus: self.driver.cpus.gateway.clone(),
             stop_signal: manifest.stop.signal.parse().unwrap_or(StopSignal::TERM),
-            grace: duration(&manifest.stop.grace),
+            grace: duration(&manifest.stop.grace)
+                + if finally.is_empty() { Duration::ZERO } else { CONTAINER_GRACE },
             remove: (self.directory != self.shown).then(|| self.directory.clone()),
+            finally,
             stdout: Some(access_log.unwrap_or_else(|| self.log_directory.join("stdout.log"))),
             stderr: self.log_directory.join("stderr.log"),
         };
@@ -352,7 +452,10 @@ impl Attempt<'_> {
         let probe = Probe {
             address: self.at(asked),
             path: rendered.ready_path.clone(),
-            status: ready.status,
+            status: ready
+                .tls_status
+                .filter(|_| self.features.contains(&Feature::Tls))
+                .unwrap_or(ready.status),
             accepting: self.traffic_to(port),
             timeout: duration(&ready.timeout),
         };

@@ -162,11 +162,11 @@ impl Driver for ProcessDriver {
         upstreams: &[SocketAddr],
     ) -> Result<Box<dyn Service>, Failure> {
         match &gateway.kind {
-            GatewayKind::Pack { pack, workers, features, instances } => {
+            GatewayKind::Pack { pack, workers, features, instances, driver } => {
                 let secure = features.contains(&Feature::UpstreamTls);
                 let upstreams = if secure { self.tls_upstreams.as_slice() } else { upstreams };
                 let used = instances.map_or(upstreams.len(), |count| (count as usize).min(upstreams.len()));
-                self.start_pack(&gateway.label, pack, *workers, features, &upstreams[..used])
+                self.start_pack(&gateway.label, pack, *workers, features, driver, &upstreams[..used])
             }
             GatewayKind::Hop(kind) => self.start_hop(&gateway.label, *kind, None, upstreams),
             GatewayKind::DelayingHop(delay) => {

@@ -19,6 +19,8 @@ pub(super) struct Started {
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) facts: Facts,
     pub(super) guarded: Guarded,
+    /// What is watched of it.
+    pub(super) watched: Option<Watched>,
     pub(super) log_directory: PathBuf,
     /// Where the ledger is told, for the built-in upstream.
     pub(super) control: Option<SocketAddr>,
@@ -48,7 +50,7 @@ impl Service for Started {
     }
 
     fn process(&self) -> Option<Watched> {
-        Some(Watched { pid: self.guarded.pid(), include_root: false })
+        self.watched
     }
 
     fn ledger(&self) -> Option<anyhow::Result<Ledger>> {

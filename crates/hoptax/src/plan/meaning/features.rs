@@ -284,7 +284,7 @@ pub(super) fn expand(
     which: Matrix,
     upstream: &Upstream,
 ) -> Vec<Gateway> {
-    let GatewayKind::Pack { pack, workers, .. } = &bare.kind else { return vec![bare.clone()] };
+    let GatewayKind::Pack { pack, workers, driver, .. } = &bare.kind else { return vec![bare.clone()] };
     let known = reader.context.known.iter().find(|known| known.name == typed.name.value);
     let offered: Vec<Feature> = Feature::NAMES
         .iter()
@@ -325,7 +325,13 @@ pub(super) fn expand(
         let instances = if balanced { instances(&features) } else { Some(1) };
         Gateway {
             label,
-            kind: GatewayKind::Pack { pack: pack.clone(), workers: *workers, features, instances },
+            kind: GatewayKind::Pack {
+                pack: pack.clone(),
+                workers: *workers,
+                features,
+                instances,
+                driver: driver.clone(),
+            },
         }
     };
     sets.into_iter().map(gateway).collect()

@@ -3,9 +3,10 @@
 use super::upstream::origin;
 use super::{Reader, features, hop_delay};
 use crate::plan::de::one_of;
-use crate::plan::raw::{Placed, RawGateway, Short};
+use crate::plan::image::check_image;
+use crate::plan::raw::{Placed, RawDriver, RawGateway, Short};
 use crate::plan::units::nearest;
-use crate::plan::{Gateway, GatewayKind, HopKind, PackInfo, Upstream, variant_name};
+use crate::plan::{Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Upstream, variant_name};
 use crate::record::DIRECT;
 
 /// Name of a gateway that already runs.
@@ -29,6 +30,8 @@ pub(super) fn read(
                 workers: None,
                 variant: None,
                 features: None,
+                driver: None,
+                image: None,
                 url: None,
                 pid: None,
                 delay: None,
@@ -97,6 +100,9 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     if let ("hop-l4" | "hop-l7", Some(variant)) = (name.value.as_str(), &typed.variant) {
         reader.fault(variant.place, format!("`{}` has no variants", name.value), "leave out `variant`");
     }
+    if name.value.starts_with("hop-l") {
+        not_a_pack(reader, typed);
+    }
     match name.value.as_str() {
         "hop-l4" => hop(reader, typed, HopKind::L4),
         "hop-l7" => hop(reader, typed, HopKind::L7),
@@ -115,7 +121,17 @@ fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKin
     GatewayKind::Hop(kind)
 }
 
+/// Refuses what says how a pack's gateway is started.
+fn not_a_pack(reader: &mut Reader<'_>, typed: &RawGateway) {
+    let driver = typed.driver.as_ref().map(|driver| ("driver", driver.place));
+    for (key, place) in driver.into_iter().chain(typed.image.as_ref().map(|image| ("image", image.place))) {
+        let message = format!("`{key}` belongs to a pack, and `{}` is none", typed.name.value);
+        reader.fault(place, message, format!("leave out `{key}`"));
+    }
+}
+
 fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
+    not_a_pack(reader, typed);
     if let Some(workers) = &typed.workers {
         reader.fault(
             workers.place,
@@ -171,6 +187,7 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
         workers,
         instances: features::instances(&features),
         features,
+        driver: driver(reader, typed, known.as_ref()),
     }
 }
 
@@ -204,6 +221,26 @@ fn refuse_what_cannot_be_intercepted(reader: &mut Reader<'_>, name: &Placed<Stri
         Upstream::BuiltIn(_) => return,
     };
     reader.fault(name.place, format!("`{}` cannot stand in front of {what}", name.value), help);
+}
+
+fn driver(reader: &mut Reader<'_>, typed: &RawGateway, pack: Option<&PackInfo>) -> PackDriver {
+    let docker = typed.driver.as_ref().filter(|driver| driver.value == RawDriver::Docker);
+    if let (Some(image), None) = (&typed.image, docker) {
+        let help = "write driver: docker beside it, or leave out `image`";
+        reader.fault(image.place, "`image` is what a container is made of", help);
+    }
+    let Some(docker) = docker else { return PackDriver::Process };
+    if let Some(pack) = pack.filter(|pack| !pack.docker) {
+        let message = format!("the pack `{}` does not say how it is started in a container", pack.name);
+        let help = "leave out `driver`, or copy the pack and add `docker: { image: … }` to its gateway.yaml";
+        reader.fault(docker.place, message, help);
+    }
+    if let Some(image) = &typed.image
+        && let Err(help) = check_image(&image.value)
+    {
+        reader.fault(image.place, format!("`{}` is no image", image.value), help);
+    }
+    PackDriver::Docker { image: typed.image.as_ref().map(|image| image.value.clone()) }
 }
 
 fn unknown_help(name: &str, known: &[PackInfo]) -> String {

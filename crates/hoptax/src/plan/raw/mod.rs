@@ -115,12 +115,26 @@ pub(crate) struct RawGateway {
     /// Features switched on: a list; or `each`, which measures the gateway bare and with every feature of its pack alone;
     /// or `all-pairs`, which adds every two of them together. `hoptax gateways` lists what each pack offers. Default: none.
     pub(crate) features: Option<Placed<RawFeatures>>,
+    /// What a pack's gateway runs in: processes of this machine, or a container. Default: process.
+    pub(crate) driver: Option<Placed<RawDriver>>,
+    /// The image of the container, instead of the pack's.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) image: Option<Placed<String>>,
     /// Where an `external` one answers, as http://host:port.
     pub(crate) url: Option<Placed<String>>,
     /// A process of an `external` one whose CPU and memory are watched, with its descendants'.
     pub(crate) pid: Option<Placed<u32>>,
     /// What `hop-l7` adds on purpose, so that a tax can be looked for whose size is known. Default: nothing.
     pub(crate) delay: Option<Placed<RawHopDelay>>,
+}
+
+/// What a pack's gateway runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "driver")]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RawDriver {
+    Process,
+    Docker,
 }
 
 /// `each`, `all-pairs`, or features one by one.

@@ -15,6 +15,7 @@ fn context() -> Context {
         unsupported: BTreeMap::new(),
         variants: Vec::new(),
         intercepts: false,
+        docker: name == "nginx",
     };
     Context {
         cpus: 2,
@@ -55,7 +56,8 @@ fn defaults_fill_what_was_left_out() {
                     pack: "nginx".to_owned(),
                     workers: 1,
                     features: Vec::new(),
-                    instances: None
+                    instances: None,
+                    driver: PackDriver::Process,
                 },
             }],
             targets: vec![Target::get("/")],

@@ -1,0 +1,198 @@
+//! The page of a pack, and the index of all pages: Markdown, made of nothing but the packs.
+
+use crate::lab::docker::how_to_get;
+use crate::lab::packs::Pack;
+use crate::lab::packs::manifest::SettingText;
+use crate::plan::Feature;
+use std::fmt::Write as _;
+
+/// The page of one pack.
+pub(super) fn page(pack: &Pack) -> String {
+    let manifest = pack.manifest();
+    let mut page = format!("# {}\n\n{}.", pack.name(), manifest.summary);
+    if let Some(homepage) = &manifest.homepage {
+        let _ = write!(page, " See <{homepage}>.");
+    }
+    let _ = writeln!(page, " {}\n", last_run_sentence(pack));
+    starts(&mut page, pack);
+    features(&mut page, pack);
+    settings(&mut page, "equalised", &manifest.settings.equalised);
+    settings(&mut page, "stock", &manifest.settings.stock);
+    if let Ok(readme) = pack.template("README.md") {
+        page.push_str("## Notes\n\n");
+        page.push_str(&demoted(readme));
+    }
+    page.truncate(page.trim_end().len());
+    page + "\n"
+}
+
+/// The index: every pack in a row.
+pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
+    let mut page = String::from(
+        "# Gateways\n\nWhat hoptax measures as it comes, made from the packs by `make docs`. *Never run here* means written from the \
+         product's documentation and checked against its published rules, and not more.\n\n\
+         | gateway | | last run for real | features | starts as |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for pack in packs {
+        let manifest = pack.manifest();
+        let name = pack.name();
+        let _ = writeln!(
+            page,
+            "| [{name}]({name}.md) | {} | {} | {} of {} | {} |",
+            cell(&manifest.summary),
+            last_run(pack),
+            manifest.features.len(),
+            Feature::NAMES.len(),
+            starts_as(pack)
+        );
+    }
+    page
+}
+
+/// When it was last run for real.
+pub(super) fn last_run(pack: &Pack) -> String {
+    match &pack.manifest().last_run_for_real {
+        Some(last) => format!("{} on {}", last.version, last.date),
+        None => "never run here".to_owned(),
+    }
+}
+
+/// The drivers that can start it.
+pub(super) fn starts_as(pack: &Pack) -> &'static str {
+    if pack.manifest().docker.is_some() { "process, docker" } else { "process" }
+}
+
+fn last_run_sentence(pack: &Pack) -> String {
+    match &pack.manifest().last_run_for_real {
+        Some(last) => format!("Last run for real with version {} on {}.", last.version, last.date),
+        None => "*Never run here*: this pack is written from the product's documentation.".to_owned(),
+    }
+}
+
+fn starts(page: &mut String, pack: &Pack) {
+    let manifest = pack.manifest();
+    page.push_str("## Starting it\n\n| driver | needs | how to get it |\n| --- | --- | --- |\n");
+    let ways: Vec<String> =
+        manifest.install.iter().map(|(with, how)| format!("{with}: {}", code(how, with))).collect();
+    let ways = if ways.is_empty() { "the pack does not say".to_owned() } else { ways.join("; ") };
+    let _ = writeln!(
+        page,
+        "| `process` | `{}` on PATH or in the tools directory | {} |",
+        manifest.binary,
+        cell(&ways)
+    );
+    if let Some(docker) = &manifest.docker {
+        let get = how_to_get(pack, &docker.image);
+        let _ = writeln!(
+            page,
+            "| `docker` | a docker engine and the image `{}` | `{}` |",
+            docker.image,
+            cell(&get)
+        );
+    }
+    page.push('\n');
+}
+
+fn features(page: &mut String, pack: &Pack) {
+    let manifest = pack.manifest();
+    page.push_str("## Features\n\n| feature | |\n| --- | --- |\n");
+    for name in Feature::NAMES {
+        if manifest.features.iter().any(|offered| offered == name) {
+            let _ = writeln!(page, "| `{name}` | yes |");
+        } else {
+            let reason = manifest.unsupported.get(name).map_or("the pack does not render it", String::as_str);
+            let _ = writeln!(page, "| `{name}` | no: {} |", cell(reason));
+        }
+    }
+    let others = manifest.unsupported.iter().filter(|(what, _)| !Feature::NAMES.contains(&what.as_str()));
+    for (what, reason) in others {
+        let _ = writeln!(page, "| {} | no: {} |", what.replace('_', " "), cell(reason));
+    }
+    page.push('\n');
+}
+
+fn settings(page: &mut String, profile: &str, settings: &[SettingText]) {
+    let _ = writeln!(page, "## What differs from shipped: {profile}\n");
+    if settings.is_empty() {
+        page.push_str("Nothing.\n\n");
+        return;
+    }
+    page.push_str("| setting | why |\n| --- | --- |\n");
+    for one in settings {
+        let _ = writeln!(page, "| {} | {} |", cell(&plain(&one.setting)), cell(&one.reason));
+    }
+    page.push('\n');
+}
+
+/// A template as it reads: the name of each variable in its place.
+fn plain(template: &str) -> String {
+    let variable = regex_lite::Regex::new(r"\{\{\s*(.*?)\s*\}\}").expect("a constant");
+    variable.replace_all(template, "$1").into_owned()
+}
+
+/// A command in code, words as they are.
+fn code(how: &str, with: &str) -> String {
+    let words = with == "note" || with == "binary" || with == "source" || how.contains(", ");
+    if words { how.to_owned() } else { format!("`{how}`") }
+}
+
+/// Text that may stand in a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+/// A README without its title, its headings one level down.
+fn demoted(readme: &str) -> String {
+    let mut text = String::new();
+    let mut in_code = false;
+    for line in readme.lines().skip_while(|line| line.starts_with("# ") || line.is_empty()) {
+        in_code ^= line.trim_start().starts_with("```");
+        if line.starts_with("##") && !in_code {
+            text.push('#');
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::packs::PackSet;
+
+    #[test]
+    fn a_page_says_how_it_starts_what_it_has_and_what_differs() {
+        let packs = PackSet::load(None).expect("nothing wrong");
+        let kong = page(packs.get("kong").expect("a pack"));
+        for part in [
+            "# kong\n",
+            "*Never run here*",
+            "| `docker` | a docker engine and the image `kong:3.9` | `docker pull kong:3.9` |",
+            "| `key-auth` | yes |",
+            "| `token-review` | no: no plugin",
+            "| nginx_worker_processes = workers | as many",
+            "## Notes",
+            "### Known traps",
+        ] {
+            assert!(kong.contains(part), "`{part}` in\n{kong}");
+        }
+        let nginx = page(packs.get("nginx").expect("a pack"));
+        assert!(
+            nginx.contains("Last run for real with version ") && !nginx.contains("Never run here"),
+            "{nginx}"
+        );
+        let index = index(packs.iter());
+        assert!(
+            packs.names().iter().all(|name| index.contains(&format!("| [{name}]({name}.md) |"))),
+            "{index}"
+        );
+    }
+
+    #[test]
+    fn headings_in_code_stay_comments() {
+        assert_eq!(demoted("# x\n\n## a\n```\n## no\n```\n"), "### a\n```\n## no\n```\n");
+        assert_eq!(plain("worker_processes {{ workers }};"), "worker_processes workers;");
+        assert_eq!(cell("a | b"), "a \\| b");
+    }
+}

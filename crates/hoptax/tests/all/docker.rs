@@ -1,0 +1,271 @@
+//! Driver `docker`: a real gateway in a real container. The image is made here, of the gateway that is installed and the
+//! libraries it needs, so nothing is pulled. Where no docker engine answers, these tests say so and pass.
+
+use crate::support::{Scratch, hoptax};
+use crate::world::{PATIENCE, Running, exe, get, http_upstream, is_missing, running_plan};
+use hoptax::lab::Driver as _;
+use hoptax::lab::packs::PackSet;
+use hoptax::lab::process::ProcessDriver;
+use hoptax::lab::tree::descendants;
+use hoptax::plan::{Gateway, GatewayKind, PackDriver};
+use hoptax::record::Stage;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const IMAGE: &str = "hoptax-tests/nginx:local";
+
+fn docker(words: &[&str]) -> Option<String> {
+    let output = Command::new("docker").args(words).stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Whether an engine answers; says so where none does.
+fn engine() -> bool {
+    let answers = docker(&["version", "--format", "{{.Server.Version}}"]).is_some();
+    if !answers {
+        println!("skipped: no docker engine answers here");
+    }
+    answers
+}
+
+/// A directory with the pack nginx, which says how it is started in a container of an image that is built here.
+fn world() -> Option<Scratch> {
+    if is_missing("nginx") || !engine() {
+        return None;
+    }
+    let scratch = Scratch::new();
+    build_image(&scratch.path().join("image"));
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways/nginx");
+    let to = scratch.path().join("packs/nginx");
+    std::fs::create_dir_all(&to).expect("made");
+    for file in std::fs::read_dir(from).expect("the pack").flatten() {
+        std::fs::copy(file.path(), to.join(file.file_name())).expect("copied");
+    }
+    let manifest = to.join("gateway.yaml");
+    let text = std::fs::read_to_string(&manifest).expect("text");
+    let own: Vec<&str> = text.lines().filter(|line| !line.starts_with("docker:")).collect();
+    let text = own.join("\n") + &format!("\ndocker: {{ image: \"{IMAGE}\", program: /usr/sbin/nginx }}\n");
+    std::fs::write(manifest, text).expect("written");
+    Some(scratch)
+}
+
+/// An image of nginx, its libraries, and who root is.
+fn build_image(context: &Path) {
+    let ldd = Command::new("ldd").arg("/usr/sbin/nginx").output().expect("ldd runs");
+    let told = String::from_utf8(ldd.stdout).expect("text");
+    let libraries = told.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
+    for file in libraries.chain(["/usr/sbin/nginx", "/etc/passwd", "/etc/group"].map(PathBuf::from)) {
+        let to = context.join("root").join(file.strip_prefix("/").expect("absolute"));
+        std::fs::create_dir_all(to.parent().expect("a folder")).expect("made");
+        std::fs::copy(&file, to).expect("copied");
+    }
+    std::fs::write(context.join("Dockerfile"), "FROM scratch\nCOPY root /\n").expect("written");
+    let built = Command::new("docker").args(["build", "--quiet", "--tag", IMAGE]).arg(context).output();
+    let built = built.expect("docker runs");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+}
+
+/// Names of containers that a hoptax of this process id has made.
+fn containers(pid: u32) -> String {
+    let filter = format!("label=hoptax.pid={pid}");
+    docker(&["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"]).expect("docker answers")
+}
+
+#[test]
+fn a_gateway_runs_in_a_container_is_watched_there_and_is_gone_afterwards() {
+    let Some(world) = world() else { return };
+    let kind = GatewayKind::Pack {
+        pack: "nginx".into(),
+        workers: 2,
+        features: vec![],
+        instances: None,
+        driver: PackDriver::Docker { image: None },
+    };
+    let plan = running_plan(vec![Gateway { label: "contained".into(), kind }]);
+    let packs = PackSet::load(Some(&world.path().join("packs"))).expect("nothing wrong");
+    let run = world.path().join("run");
+    let mut driver = ProcessDriver::new(&plan, packs, &run).expect("a driver").with_exe(exe());
+    let upstream = http_upstream("through a container");
+
+    let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
+    let mut service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+
+    assert_eq!(get(service.0.addresses()[0], "/").body, "through a container");
+    let watched = service.0.process().expect("it is watched");
+    let inside = descendants(watched.pid);
+    let names: Vec<String> = inside
+        .iter()
+        .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok())
+        .map(|name| name.trim().to_owned())
+        .collect();
+    assert_eq!(names, ["nginx", "nginx", "nginx"], "a master and two workers");
+    let own = descendants(std::process::id());
+    assert!(inside.is_disjoint(&own), "they are the engine's and not ours");
+    let facts = service.0.facts();
+    assert!(facts.version.as_deref().is_some_and(|version| version.starts_with('1')), "{facts:?}");
+    assert!(
+        facts.settings.iter().any(|one| one.setting.starts_with(&format!("docker, {IMAGE} (sha256:"))),
+        "{facts:?}"
+    );
+    let names: Vec<String> = containers(std::process::id()).lines().map(str::to_owned).collect();
+    let name = names.iter().find(|name| name.starts_with("hoptax-contained-")).expect("it runs").clone();
+
+    service.0.stop();
+
+    assert!(!containers(std::process::id()).contains(&name), "it is removed");
+    assert!(descendants(watched.pid).is_empty());
+}
+
+#[test]
+fn a_killed_hoptax_leaves_no_container() {
+    let Some(world) = world() else { return };
+    let plan = world.file(
+        "plan.yaml",
+        "name: killed\ngateways: [{ name: nginx, driver: docker }]\nwarmup: 0s\ntrials: 1\n\
+         load: [{ loop: closed, connections: 2, duration: 10m }]\n",
+    );
+    let mut run = hoptax()
+        .arg("run")
+        .arg(plan)
+        .arg("--packs")
+        .arg(world.path().join("packs"))
+        .arg("--out")
+        .arg(world.path().join("results"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let deadline = Instant::now() + PATIENCE * 6;
+    let until = |what: &str, met: &dyn Fn() -> bool| {
+        while !met() {
+            assert!(Instant::now() < deadline, "{what}");
+            std::thread::yield_now();
+        }
+    };
+    let pid = run.id();
+    until("the gateway's container appears", &|| containers(pid).contains("hoptax-nginx-"));
+    run.kill().expect("ours to kill");
+    run.wait().expect("ours to reap");
+    until("nothing of it is left", &|| containers(pid).is_empty());
+}
+
+#[test]
+fn a_run_measures_a_container_and_its_ledger_agrees() {
+    let Some(world) = world() else { return };
+    let plan = world.file(
+        "plan.yaml",
+        "name: contained\ngateways: [{ name: nginx, label: boxed, driver: docker }]\nwarmup: 100ms\ntrials: 2\n\
+         load: [{ loop: closed, connections: 2, duration: 300ms }]\n",
+    );
+    let out = world.path().join("results");
+    let told = hoptax()
+        .arg("run")
+        .arg(plan)
+        .arg("--packs")
+        .arg(world.path().join("packs"))
+        .arg("--out")
+        .arg(&out)
+        .arg("--accept-void")
+        .output()
+        .expect("it runs");
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let directory = std::fs::read_dir(out).expect("results").flatten().next().expect("one run").path();
+    let report = crate::support::json(hoptax().arg("report").arg(directory).args(["--format", "json"]));
+    let cases = report["cases"].as_array().expect("cases");
+    let boxed = cases.iter().find(|case| case["gateway"] == "boxed").expect("measured");
+    assert_eq!(boxed["ledger"]["requests_per_request"].as_f64(), Some(1.0), "{boxed}");
+    let cpu = boxed["cpu"]["gateway_us_per_request"].as_f64();
+    assert!(cpu.is_some_and(|cpu| cpu > 0.0), "the processes in the container are counted: {boxed}");
+}
+
+#[test]
+fn an_image_that_is_not_there_is_told_before_anything_starts() {
+    if is_missing("nginx") || !engine() {
+        return;
+    }
+    let Some(world) = world() else { return };
+    let kind = |image: &str| GatewayKind::Pack {
+        pack: "nginx".into(),
+        workers: 1,
+        features: vec![],
+        instances: None,
+        driver: PackDriver::Docker { image: Some(image.into()) },
+    };
+    let image = "hoptax-tests/nobody-has-this:1";
+    let plan = running_plan(vec![Gateway { label: "absent".into(), kind: kind(image) }]);
+    let packs = PackSet::load(Some(&world.path().join("packs"))).expect("nothing wrong");
+    let run = world.path().join("run");
+    let mut driver = ProcessDriver::new(&plan, packs, &run).expect("a driver").with_exe(exe());
+    let upstream = http_upstream("never asked");
+    let failure = driver.start_gateway(&plan.gateways[0], &[upstream.address]).err().expect("no image");
+    assert_eq!(failure.stage, Stage::Missing);
+    assert_eq!(
+        failure.message,
+        format!("the image {image} is not on this machine: docker pull {image}"),
+        "and nothing is pulled unasked"
+    );
+}
+
+#[test]
+fn plans_that_ask_for_a_container_wrongly_are_refused_where_they_do() {
+    let scratch = Scratch::new();
+    for (gateway, told) in [
+        ("{ name: hop-l4, driver: docker }", "`driver` belongs to a pack, and `hop-l4` is none"),
+        ("{ name: krakend, image: x }", "`image` is what a container is made of"),
+        ("{ name: krakend, driver: docker, image: \"--rm\" }", "`--rm` is no image"),
+        ("{ name: krakend, driver: podman }", "podman"),
+    ] {
+        let text = format!("gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1 }}]\n");
+        let plan = scratch.file("plan.yaml", &text);
+        let output = hoptax().arg("check").arg(plan).output().expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(told) && error.contains("plan.yaml:1:"), "`{told}` in {error}");
+    }
+}
+
+#[test]
+fn a_plan_says_what_its_gateways_run_in() {
+    let scratch = Scratch::new();
+    let plan = scratch.file(
+        "plan.yaml",
+        "gateways: [{ name: kong, driver: docker, image: \"kong:3.8\" }, { name: kong, label: here }]\n\
+         load: [{ loop: closed, connections: 1 }]\n",
+    );
+    let output = hoptax().args(["check", "--json"]).arg(&plan).output().expect("it runs");
+    let outlook: crate::support::Json = serde_json::from_slice(&output.stdout).expect("JSON");
+    let what = |index: usize| outlook["contenders"][index]["what"].as_str().expect("told").to_owned();
+    assert_eq!(what(1), "pack kong, 1 worker, in a container of kong:3.8");
+    assert_eq!(what(2), "pack kong, 1 worker");
+    let shown = hoptax().arg("render").arg(&plan).args(["--gateway", "kong"]).output().expect("it runs");
+    let text = String::from_utf8(shown.stdout).expect("text");
+    assert!(text.contains("docker run --rm --init --pull never --network host"), "{text}");
+    assert!(text.contains("--entrypoint=sh kong:3.8 "), "{text}");
+    let here = hoptax().arg("render").arg(&plan).args(["--gateway", "here"]).output().expect("it runs");
+    let text = String::from_utf8(here.stdout).expect("text");
+    assert!(!text.contains("docker"), "{text}");
+}
+
+#[test]
+fn a_guard_ends_with_what_is_to_be_run_at_the_end() {
+    let scratch = Scratch::new();
+    for (name, command) in [("ended-by-itself", &["true"][..]), ("lost-its-lifeline", &["sleep", "600"])] {
+        let file = scratch.path().join(name);
+        let mut guard = hoptax()
+            .args(["guard", "--finally=touch", &format!("--finally={}", file.display()), "--"])
+            .args(command)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        if name == "ended-by-itself" {
+            let lifeline = guard.stdin.take();
+            guard.wait().expect("ends");
+            drop(lifeline);
+        } else {
+            drop(guard.stdin.take());
+            guard.wait().expect("ends");
+        }
+        assert!(file.exists(), "{name}");
+    }
+}

@@ -1,0 +1,195 @@
+// The smallest application that carries Ocelot. hoptax writes its settings, `hoptax.json`, beside `ocelot.json`.
+
+using System.Net;
+using System.Security.Claims;
+using System.Security.Cryptography.X509Certificates;
+using System.Text;
+using System.Text.Encodings.Web;
+using System.Text.Json;
+using Microsoft.AspNetCore.Authentication;
+using Microsoft.AspNetCore.Authentication.JwtBearer;
+using Microsoft.AspNetCore.ResponseCompression;
+using Microsoft.AspNetCore.Server.Kestrel.Https;
+using Microsoft.Extensions.Options;
+using Microsoft.IdentityModel.Tokens;
+using Ocelot.DependencyInjection;
+using Ocelot.Middleware;
+
+if (args is ["--version"])
+{
+    Console.WriteLine($"Ocelot {typeof(OcelotMiddlewareExtensions).Assembly.GetName().Version}");
+    return;
+}
+
+var directory = args[0];
+var settings = Settings.Read(Path.Combine(directory, "hoptax.json"));
+var builder = WebApplication.CreateBuilder(new WebApplicationOptions { ContentRootPath = directory });
+Measured.Listen(builder, settings);
+Measured.Around(builder, settings);
+Measured.Authenticate(builder.Services, settings);
+builder.Configuration.AddJsonFile(Path.Combine(directory, "ocelot.json"), optional: false, reloadOnChange: false);
+builder.Services.AddOcelot(builder.Configuration);
+var app = builder.Build();
+Measured.Use(app, settings);
+await app.UseOcelot();
+await app.RunAsync();
+
+// What hoptax decides: ports, certificates, consumers. Null where a feature is off.
+public sealed record Settings(
+    int Port,
+    int AdminPort,
+    string? AccessLog,
+    TlsSettings? Tls,
+    KeySettings? KeyAuth,
+    JwtSettings? Jwt,
+    CorsSettings? Cors,
+    GzipSettings? Gzip,
+    string? RequestId)
+{
+    public static Settings Read(string file) =>
+        JsonSerializer.Deserialize<Settings>(File.ReadAllText(file), new JsonSerializerOptions { PropertyNameCaseInsensitive = true })
+        ?? throw new InvalidDataException($"{file} holds no settings");
+}
+
+public sealed record TlsSettings(string Certificate, string Key, string? Authority);
+public sealed record KeySettings(string Header, Dictionary<string, string> Consumers);
+public sealed record JwtSettings(string Algorithm, string Issuer, string Jwks);
+public sealed record CorsSettings(string Origin, string[] Methods, string[] Headers, int MaxAge);
+public sealed record GzipSettings(string[] Types);
+
+// A key in a header is known or it is not.
+public sealed class KeyHandler(IOptionsMonitor<AuthenticationSchemeOptions> options, ILoggerFactory logger, UrlEncoder encoder, Settings settings)
+    : AuthenticationHandler<AuthenticationSchemeOptions>(options, logger, encoder)
+{
+    protected override Task<AuthenticateResult> HandleAuthenticateAsync()
+    {
+        var keys = settings.KeyAuth!;
+        if (!Request.Headers.TryGetValue(keys.Header, out var key) || !keys.Consumers.TryGetValue(key.ToString(), out var consumer))
+        {
+            return Task.FromResult(AuthenticateResult.NoResult());
+        }
+        var identity = new ClaimsIdentity([new Claim(ClaimTypes.Name, consumer)], Scheme.Name);
+        return Task.FromResult(AuthenticateResult.Success(new AuthenticationTicket(new ClaimsPrincipal(identity), Scheme.Name)));
+    }
+}
+
+public static class Measured
+{
+    // One listener for traffic and one for readiness, on 127.0.0.1 alone.
+    public static void Listen(WebApplicationBuilder builder, Settings settings) => builder.WebHost.ConfigureKestrel(kestrel =>
+    {
+        kestrel.Limits.KeepAliveTimeout = TimeSpan.FromHours(1);
+        kestrel.Listen(IPAddress.Loopback, settings.AdminPort);
+        kestrel.Listen(IPAddress.Loopback, settings.Port, listener =>
+        {
+            if (settings.Tls is not { } tls)
+            {
+                return;
+            }
+            var pem = X509Certificate2.CreateFromPemFile(tls.Certificate, tls.Key);
+            listener.UseHttps(https =>
+            {
+                https.ServerCertificate = new X509Certificate2(pem.Export(X509ContentType.Pfx));
+                https.SslProtocols = System.Security.Authentication.SslProtocols.Tls13;
+                if (tls.Authority is { } authority)
+                {
+                    var trusted = X509Certificate2.CreateFromPem(File.ReadAllText(authority));
+                    https.ClientCertificateMode = ClientCertificateMode.RequireCertificate;
+                    https.ClientCertificateValidation = (certificate, _, _) => SignedBy(certificate, trusted);
+                }
+            });
+        });
+    });
+
+    public static bool SignedBy(X509Certificate2 certificate, X509Certificate2 authority)
+    {
+        using var chain = new X509Chain();
+        chain.ChainPolicy.TrustMode = X509ChainTrustMode.CustomRootTrust;
+        chain.ChainPolicy.CustomTrustStore.Add(authority);
+        chain.ChainPolicy.RevocationMode = X509RevocationMode.NoCheck;
+        return chain.Build(certificate);
+    }
+
+    public static void Authenticate(IServiceCollection services, Settings settings)
+    {
+        services.AddSingleton(settings);
+        var schemes = services.AddAuthentication();
+        if (settings.KeyAuth is not null)
+        {
+            schemes.AddScheme<AuthenticationSchemeOptions, KeyHandler>("key", _ => { });
+        }
+        if (settings.Jwt is { } jwt)
+        {
+            schemes.AddJwtBearer("jwt", options =>
+            {
+                options.MapInboundClaims = false;
+                options.TokenValidationParameters = new TokenValidationParameters
+                {
+                    ValidAlgorithms = [jwt.Algorithm],
+                    ValidIssuer = jwt.Issuer,
+                    ValidateAudience = false,
+                    IssuerSigningKeys = new JsonWebKeySet(File.ReadAllText(jwt.Jwks)).GetSigningKeys(),
+                };
+            });
+        }
+    }
+
+    // What ASP.NET itself does around the proxy, as its users do it.
+    public static void Around(WebApplicationBuilder builder, Settings settings)
+    {
+        builder.Logging.ClearProviders();
+        if (settings.Cors is { } cors)
+        {
+            builder.Services.AddCors(options => options.AddDefaultPolicy(policy => policy
+                .WithOrigins(cors.Origin).WithMethods(cors.Methods).WithHeaders(cors.Headers)
+                .SetPreflightMaxAge(TimeSpan.FromSeconds(cors.MaxAge))));
+        }
+        if (settings.Gzip is { } gzip)
+        {
+            builder.Services.AddResponseCompression(options =>
+            {
+                options.EnableForHttps = true;
+                options.MimeTypes = gzip.Types;
+                options.Providers.Add<GzipCompressionProvider>();
+            });
+            builder.Services.Configure<GzipCompressionProviderOptions>(options => options.Level = System.IO.Compression.CompressionLevel.Optimal);
+        }
+    }
+
+    public static void Use(WebApplication app, Settings settings)
+    {
+        app.MapWhen(context => context.Connection.LocalPort == settings.AdminPort,
+            admin => admin.Run(context => context.Response.WriteAsync("ready")));
+        if (settings.AccessLog is { } file)
+        {
+            var log = TextWriter.Synchronized(new StreamWriter(file, append: true) { AutoFlush = true });
+            app.Use(async (context, next) =>
+            {
+                await next(context);
+                log.WriteLine($"{context.Connection.RemoteIpAddress} {context.Request.Method} {context.Request.Path} {context.Response.StatusCode}");
+            });
+        }
+        if (settings.RequestId is { } header)
+        {
+            app.Use((context, next) =>
+            {
+                var id = Guid.NewGuid().ToString();
+                context.Request.Headers[header] = id;
+                context.Response.OnStarting(() =>
+                {
+                    context.Response.Headers[header] = id;
+                    return Task.CompletedTask;
+                });
+                return next(context);
+            });
+        }
+        if (settings.Cors is not null)
+        {
+            app.UseCors();
+        }
+        if (settings.Gzip is not null)
+        {
+            app.UseResponseCompression();
+        }
+    }
+}
