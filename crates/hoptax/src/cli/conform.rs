@@ -5,7 +5,7 @@ use crate::lab::conformance::{self, CASES};
 use crate::lab::packs::{PackSet, binary};
 use crate::lab::process::ProcessDriver;
 use crate::lab::{Driver as _, Service};
-use crate::plan::{self, Gateway, GatewayKind, Plan};
+use crate::plan::{self, Gateway, GatewayKind, PackDriver, Plan};
 use anyhow::Context as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -134,7 +134,7 @@ fn plan_for(names: &[String]) -> anyhow::Result<Plan> {
         .iter()
         .map(|name| Gateway {
             label: name.clone(),
-            kind: GatewayKind::Pack { pack: name.clone(), workers: 1, features: Vec::new(), instances: None },
+            kind: GatewayKind::Pack { pack: name.clone(), workers: 1, features: Vec::new(), instances: None, driver: PackDriver::Process },
         })
         .collect();
     Ok(plan)

@@ -104,6 +104,8 @@ impl Namespace {
             cpus: Vec::new(),
             stop_signal: StopSignal::TERM,
             grace: Duration::from_secs(1),
+            remove: None,
+            finally: Vec::new(),
             stdout: Some(log_directory.join("stdout.log")),
             stderr: log_directory.join("stderr.log"),
         };

@@ -266,7 +266,7 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
         let digest = digest(&template.render(&canonical)?);
         files.push(RenderedFile { name: file.to.clone(), text, digest });
     }
-    let docker = manifest.docker.as_ref().filter(|_| variables.container);
+    let docker = manifest.docker.as_ref().filter(|_| variables.variables.container);
     let start = docker.and_then(|docker| docker.start.as_ref()).unwrap_or(&manifest.start);
     let mut start = render_all(pack, start, variables)?;
     start.retain(|argument| !argument.is_empty());

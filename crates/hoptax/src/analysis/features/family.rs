@@ -1,6 +1,6 @@
 //! Which gateways of a plan are the same but for their features.
 
-use crate::plan::{Feature, Gateway, GatewayKind, Plan};
+use crate::plan::{Feature, Gateway, GatewayKind, PackDriver, Plan};
 
 /// A gateway with features, and those it is set against.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,12 +29,15 @@ struct Known<'p> {
     workers: u32,
     features: &'p [Feature],
     instances: Option<u32>,
+    driver: &'p PackDriver,
 }
 
 impl<'p> Known<'p> {
     fn of(gateway: &'p Gateway) -> Option<Self> {
-        let GatewayKind::Pack { pack, workers, features, instances } = &gateway.kind else { return None };
-        Some(Self { label: &gateway.label, pack, workers: *workers, features, instances: *instances })
+        let GatewayKind::Pack { pack, workers, features, instances, driver } = &gateway.kind else {
+            return None;
+        };
+        Some(Self { label: &gateway.label, pack, workers: *workers, features, instances: *instances, driver })
     }
 
     fn family(&self, all: &[Self]) -> Option<Family<'p>> {
@@ -54,7 +57,7 @@ impl<'p> Known<'p> {
     }
 
     fn is_sibling(&self, other: &Self) -> bool {
-        (self.pack, self.workers) == (other.pack, other.workers)
+        (self.pack, self.workers, self.driver) == (other.pack, other.workers, other.driver)
     }
 }
 
@@ -92,6 +95,7 @@ mod tests {
                     workers: *workers,
                     features: features.to_vec(),
                     instances: *instances,
+                    driver: PackDriver::Process,
                 },
             })
             .collect();
