@@ -160,7 +160,7 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             let stranger = Credentials::make([]).expect("made");
             let at_work = AtWork::start_before(pack, profile, &[plain(feature)], Some(&stranger));
             let answer = at_work.ask(&GET);
-            assert!([502, 503].contains(&answer.status), "{pack}: another authority's upstream: {answer:?}");
+            assert!(answer.status >= 500, "{pack}: another authority's upstream: {answer:?}");
         }
         "header-rewrite" => {
             let answer = start(&[plain(feature)]).lets_in(&GET);
