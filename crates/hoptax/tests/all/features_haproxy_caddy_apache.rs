@@ -15,6 +15,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// A gateway with features, in front of two upstreams that answer with what they are sent.
@@ -26,6 +27,12 @@ struct AtWork {
     // Both keep what the gateway reads.
     _driver: ProcessDriver,
     _run: tempfile::TempDir,
+}
+
+/// Read once: to look at every pack with every feature takes a while.
+fn packs() -> PackSet {
+    static PACKS: LazyLock<PackSet> = LazyLock::new(|| PackSet::load(None).expect("the packs are right"));
+    PACKS.clone()
 }
 
 fn gateway(pack: &str, features: &[Feature]) -> Gateway {
@@ -51,8 +58,7 @@ impl AtWork {
         let mut plan = running_plan(vec![gateway(pack, features)]);
         plan.profile = profile;
         let run = tempfile::tempdir().expect("a directory");
-        let packs = PackSet::load(None).expect("the packs are right");
-        let driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
         let secure = features.contains(&Feature::UpstreamTls);
         let config = secure.then(|| server_config(stranger.unwrap_or(driver.credentials())));
         let upstreams: Vec<SocketAddr> = ["one", "two"].map(|name| echo(name, config.clone())).to_vec();
@@ -283,7 +289,7 @@ fn prove_all(pack: &str) {
     if is_missing(pack) {
         return;
     }
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     assert!(offered.len() >= 15, "{pack}: {offered:?}");
     for feature in offered {
@@ -299,7 +305,7 @@ fn prove_together(pack: &str) {
     if is_missing(pack) {
         return;
     }
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
     // With one consumer: what several show is drawn for each header by itself.
@@ -345,8 +351,7 @@ fn verify_bare(pack: &str) {
             upstream.body = Body::Size(100_000);
         }
         let run = tempfile::tempdir().expect("a directory");
-        let packs = PackSet::load(None).expect("the packs are right");
-        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let mut driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
         let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
         let service = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
         let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
