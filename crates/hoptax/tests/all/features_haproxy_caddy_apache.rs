@@ -2,7 +2,7 @@
 //! feature is on.
 
 use crate::echo::{Answer, GET, Request, ask, echo, server_config};
-use crate::world::{Running, exe, is_missing, running_plan};
+use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax::lab::features::{CORS_ORIGIN, Change, Credentials, KEY_HEADER, REQUEST_ID_HEADER};
 use hoptax::lab::features::{REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET};
@@ -15,7 +15,8 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 /// A gateway with features, in front of two upstreams that answer with what they are sent.
 struct AtWork {
@@ -26,6 +27,12 @@ struct AtWork {
     // Both keep what the gateway reads.
     _driver: ProcessDriver,
     _run: tempfile::TempDir,
+}
+
+/// Read once: to look at every pack with every feature takes a while.
+fn packs() -> PackSet {
+    static PACKS: LazyLock<PackSet> = LazyLock::new(|| PackSet::load(None).expect("the packs are right"));
+    PACKS.clone()
 }
 
 fn gateway(pack: &str, features: &[Feature]) -> Gateway {
@@ -51,8 +58,7 @@ impl AtWork {
         let mut plan = running_plan(vec![gateway(pack, features)]);
         plan.profile = profile;
         let run = tempfile::tempdir().expect("a directory");
-        let packs = PackSet::load(None).expect("the packs are right");
-        let driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
         let secure = features.contains(&Feature::UpstreamTls);
         let config = secure.then(|| server_config(stranger.unwrap_or(driver.credentials())));
         let upstreams: Vec<SocketAddr> = ["one", "two"].map(|name| echo(name, config.clone())).to_vec();
@@ -128,14 +134,21 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             assert!(turned_away, "{pack}: nothing is too much for it");
         }
         "access-log" => {
-            let mut at_work = start(&[plain(feature)]);
+            let at_work = start(&[plain(feature)]);
             for path in ["/logged/1", "/logged/2", "/logged/3"] {
                 at_work.lets_in(&Request { path, ..GET });
             }
-            at_work.service.0.stop();
-            let log = std::fs::read_to_string(&at_work.access_log).expect("a log");
-            let lines = log.lines().filter(|line| line.contains("/logged/") && line.contains("200")).count();
-            assert_eq!(lines, 3, "{pack}: {log}");
+            // A line may be written after the answer has been sent.
+            let given_up = Instant::now() + PATIENCE;
+            loop {
+                let log = std::fs::read_to_string(&at_work.access_log).unwrap_or_default();
+                let of_ours = |line: &&str| line.contains("/logged/") && line.contains("200");
+                if log.lines().filter(of_ours).count() == 3 {
+                    break;
+                }
+                assert!(Instant::now() < given_up, "{pack}: {log}");
+                std::thread::yield_now();
+            }
         }
         "tls" => {
             let at_work = start(&[plain(feature)]);
@@ -160,7 +173,7 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
             let stranger = Credentials::make([]).expect("made");
             let at_work = AtWork::start_before(pack, profile, &[plain(feature)], Some(&stranger));
             let answer = at_work.ask(&GET);
-            assert!([502, 503].contains(&answer.status), "{pack}: another authority's upstream: {answer:?}");
+            assert!(answer.status >= 500, "{pack}: another authority's upstream: {answer:?}");
         }
         "header-rewrite" => {
             let answer = start(&[plain(feature)]).lets_in(&GET);
@@ -283,7 +296,7 @@ fn prove_all(pack: &str) {
     if is_missing(pack) {
         return;
     }
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     assert!(offered.len() >= 15, "{pack}: {offered:?}");
     for feature in offered {
@@ -299,7 +312,7 @@ fn prove_together(pack: &str) {
     if is_missing(pack) {
         return;
     }
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<Feature> = Vec::new();
     // With one consumer: what several show is drawn for each header by itself.
@@ -345,8 +358,7 @@ fn verify_bare(pack: &str) {
             upstream.body = Body::Size(100_000);
         }
         let run = tempfile::tempdir().expect("a directory");
-        let packs = PackSet::load(None).expect("the packs are right");
-        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let mut driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
         let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
         let service = driver.start_gateway(&plan.gateways[0], upstream.0.addresses());
         let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
