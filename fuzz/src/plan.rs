@@ -14,6 +14,8 @@ pub fn holds(input: &[u8]) {
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         unsupported: Default::default(),
         docker: name == "nginx",
+        variants: Vec::new(),
+        intercepts: false,
     };
     let context = Context {
         cpus: 2,

@@ -10,7 +10,7 @@ use hoptax::plan::{Gateway, GatewayKind, Profile};
 use hoptax_load::spec::TargetSpec;
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Whether interception can be looked at here: Envoy is installed, and we are root.
@@ -37,11 +37,25 @@ fn output(program: &str, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// The namespace of the first process below `guard` that is in another one than we are.
-fn namespace_below(guard: u32) -> Option<u32> {
+/// An Envoy below `root` that is in another namespace than we are: one that is asked for its version is not.
+fn sidecar_below(root: u32) -> Option<u32> {
     let own = std::fs::read_link("/proc/self/ns/net").expect("procfs");
-    let other = |pid: &u32| std::fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|its| its != own);
-    processes_below(guard).into_iter().find(other)
+    let inside = |pid: &u32| {
+        std::fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|its| its != own)
+            && std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "envoy")
+    };
+    processes_below(root).into_iter().find(inside)
+}
+
+/// A run that ends with its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have been killed before.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Packets that each redirect has counted, by the application's port.
@@ -68,7 +82,8 @@ fn what_comes_for_the_application_goes_through_its_sidecar_and_direct_past_it() 
     let upstream = driver.start_upstream();
     let upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));
     let direct = upstream.0.addresses()[0];
-    let request = || TargetSpec::only("GET", "/some/path?query=1", vec![], vec![]);
+    let request =
+        || TargetSpec::only("GET", "/some/path?query=1", vec![("host".into(), "echo.com".into())], vec![]);
     let requests = || upstream.0.ledger().expect("kept").expect("told").instances[0].requests;
 
     let mut sidecars = Vec::new();
@@ -81,7 +96,7 @@ fn what_comes_for_the_application_goes_through_its_sidecar_and_direct_past_it() 
         let same = verify::verify(direct, via, &request().into(), &Default::default(), PATIENCE);
         assert_eq!(same, Ok(()), "{label}");
 
-        let inside = namespace_below(service.0.process().expect("watched").pid).expect("it stands inside");
+        let inside = sidecar_below(service.0.process().expect("watched").pid).expect("it stands inside");
         let told = |service: &mut Running| service.0.observe().counters["intercepted_requests"];
         let (packets, seen, served) = (redirected(inside, via.port()), told(&mut service), requests());
         for _ in 0..3 {
@@ -146,23 +161,20 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
     }
     let scratch = Scratch::new();
     let plan = scratch.file("plan.yaml", PLAN);
-    let mut killed = hoptax()
+    let started = hoptax()
         .arg("run")
         .arg(&plan)
         .args(["--accept-void", "--set", "load.0.duration=10m", "--out"])
         .arg(scratch.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts");
+        .spawn();
+    let mut killed = Killed(started.expect("it starts"));
     let deadline = Instant::now() + 3 * PATIENCE;
     let within = |what: &str| assert!(Instant::now() < deadline, "{what}");
     // Envoy, the upstream and the namespace's holder.
     let inside = loop {
-        let envoy = processes_below(killed.id()).into_iter().find(|pid| {
-            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "envoy")
-        });
-        if let Some(envoy) = envoy {
+        if let Some(envoy) = sidecar_below(killed.0.id()) {
             break envoy;
         }
         within("the sidecar was started");
@@ -176,8 +188,8 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
     let link = links.lines().find(|line| line.starts_with(&format!("{number}: "))).expect(&links);
     let interface = link.split([' ', '@', ':']).find(|word| word.starts_with("hoptax")).expect(link);
     assert!(!traces(interface).is_empty(), "it is seen while it is there");
-    let all = processes_below(killed.id());
-    killed.kill().and_then(|()| killed.wait()).expect("killed");
+    let all = processes_below(killed.0.id());
+    killed.0.kill().and_then(|()| killed.0.wait()).expect("killed");
     let alive = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
         stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
