@@ -171,6 +171,14 @@ impl Feature {
         })
     }
 
+    /// How packs that ask about each request anew, and can do no other, name what they lack.
+    pub const REVIEW_CACHE: &str = "token-review-cache";
+
+    /// Whether answers about tokens are to be remembered.
+    pub fn is_cached_review(&self) -> bool {
+        matches!(self, Self::TokenReview { cache_s } if *cache_s > 0)
+    }
+
     /// Whether it decides who is let in by something that consumers have.
     pub fn is_authentication(self) -> bool {
         matches!(self, Self::KeyAuth | Self::BasicAuth | Self::Jwt(_))

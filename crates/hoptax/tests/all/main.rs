@@ -8,6 +8,7 @@ mod docs;
 mod doctor;
 mod driver;
 mod examples;
+mod features_envoy;
 mod findings;
 mod hop;
 mod hop_delay;

@@ -98,6 +98,13 @@ fn offered(
 ) -> bool {
     let Some(pack) = pack else { return true };
     let called = feature.map_or(name, |feature| feature.name());
+    if feature.is_some_and(|feature| feature.is_cached_review())
+        && let Some(reason) = pack.unsupported.get(Feature::REVIEW_CACHE)
+    {
+        let message = format!("the pack `{}` remembers no token reviews: {reason}", pack.name);
+        reader.fault(place, message, "write token-review: 0s");
+        return false;
+    }
     if pack.features.iter().any(|offered| offered == called) {
         return true;
     }
@@ -278,7 +285,7 @@ pub(super) fn expand(
     upstream: &Upstream,
 ) -> Vec<Gateway> {
     let GatewayKind::Pack { pack, workers, .. } = &bare.kind else { return vec![bare.clone()] };
-    let known = reader.context.known.iter().find(|known| &known.name == pack);
+    let known = reader.context.known.iter().find(|known| known.name == typed.name.value);
     let offered: Vec<Feature> = Feature::NAMES
         .iter()
         .filter(|name| known.is_some_and(|known| known.features.iter().any(|one| one == *name)))

@@ -1,0 +1,526 @@
+//! Every feature of the pack `envoy`, proved on the wire against the real Envoy.
+
+use crate::support::{Scratch, hoptax};
+use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
+use hoptax::lab::features::{self, Change, Credentials, FeatureVariables};
+use hoptax::lab::packs::{PackSet, binary};
+use hoptax::lab::process::ProcessDriver;
+use hoptax::lab::render::{UpstreamAddress, Variables, render};
+use hoptax::lab::{Driver as _, readiness};
+use hoptax::plan::{Feature, Gateway, GatewayKind, Profile};
+use hoptax_load::spec::TlsSpec;
+use hoptax_load::tls::client_config;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Answers with the request's head as it came, and reviews tokens as an API server does.
+struct Echo {
+    address: SocketAddr,
+    reviews: Arc<AtomicUsize>,
+    /// The only token that is good.
+    good: Arc<Mutex<String>>,
+}
+
+impl Echo {
+    fn start(name: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let echo = Self {
+            address: listener.local_addr().expect("told"),
+            reviews: Arc::default(),
+            good: Arc::default(),
+        };
+        let (reviews, good) = (Arc::clone(&echo.reviews), Arc::clone(&echo.good));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (reviews, good) = (Arc::clone(&reviews), Arc::clone(&good));
+                std::thread::spawn(move || answer(stream, name, &reviews, &good));
+            }
+        });
+        echo
+    }
+}
+
+fn answer(stream: impl Read + Write, name: &str, reviews: &AtomicUsize, good: &Mutex<String>) {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            match stream.read_line(&mut head) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+        }
+        let length = head
+            .lines()
+            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.trim().parse().ok());
+        let mut sent = vec![0; length.unwrap_or(0)];
+        if stream.read_exact(&mut sent).is_err() {
+            return;
+        }
+        let body = if head.starts_with(&format!("POST {}", features::TOKEN_REVIEW_PATH)) {
+            reviews.fetch_add(1, Ordering::SeqCst);
+            let asked: serde_json::Value = serde_json::from_slice(&sent).expect("a review is JSON");
+            assert_eq!(asked["kind"], "TokenReview");
+            let known = asked["spec"]["token"] == **good.lock().expect("not poisoned");
+            format!(r#"{{"kind":"TokenReview","status":{{"authenticated": {known}}}}}"#)
+        } else {
+            // Long enough to be worth compressing.
+            format!("{name}\n{head}{}", "padding ".repeat(100))
+        };
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{}: secret\r\ncontent-length: {}\r\n\r\n{body}",
+            features::RESPONSE_REMOVED,
+            body.len()
+        );
+        if stream.get_mut().write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let named =
+            |line: &&str| line.split_once(':').is_some_and(|(this, _)| this.eq_ignore_ascii_case(name));
+        self.head.lines().skip(1).find(named)?.split_once(':').map(|(_, value)| value.trim())
+    }
+
+    /// What the upstream saw, where it answered.
+    fn seen(&self) -> String {
+        String::from_utf8_lossy(&self.body).to_ascii_lowercase()
+    }
+}
+
+/// One request on a connection of its own.
+fn request(
+    from: Option<Ipv4Addr>,
+    to: SocketAddr,
+    tls: Option<&TlsSpec>,
+    request: &str,
+) -> std::io::Result<Answer> {
+    let plain = match from {
+        None => TcpStream::connect_timeout(&to, PATIENCE)?,
+        Some(from) => {
+            use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+            let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            bind(&socket, &SocketAddr::from((from, 0)))?;
+            connect(&socket, &to)?;
+            TcpStream::from(socket)
+        }
+    };
+    plain.set_read_timeout(Some(PATIENCE))?;
+    let mut text = Vec::new();
+    match tls {
+        None => {
+            (&plain).write_all(request.as_bytes())?;
+            (&plain).read_to_end(&mut text)?;
+        }
+        Some(spec) => {
+            let (config, name) = client_config(spec).expect("a spec that fits");
+            let session = rustls::ClientConnection::new(config, name).map_err(std::io::Error::other)?;
+            let mut stream = rustls::StreamOwned::new(session, plain);
+            stream.write_all(request.as_bytes())?;
+            // Some end without saying so: what came is looked at.
+            let _ = stream.read_to_end(&mut text);
+        }
+    }
+    let end = text.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let end = end.ok_or_else(|| std::io::Error::other(String::from_utf8_lossy(&text).into_owned()))?;
+    let head = String::from_utf8_lossy(&text[..end]).into_owned();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    Ok(Answer { status, head, body: text[end + 4..].to_vec() })
+}
+
+/// A real Envoy with features, in front of echoing upstreams.
+struct World {
+    service: Running,
+    upstreams: Vec<Echo>,
+    change: Change,
+    run: tempfile::TempDir,
+    // Its end takes the private directory away.
+    _driver: ProcessDriver,
+}
+
+impl World {
+    fn start(profile: Profile, features: &[&str]) -> Self {
+        let mut features: Vec<Feature> =
+            features.iter().map(|feature| feature.parse().expect("a feature")).collect();
+        features.sort_unstable();
+        let upstreams = vec![Echo::start("one"), Echo::start("two")];
+        let addresses: Vec<_> = upstreams.iter().map(|echo| echo.address).collect();
+        let kind = GatewayKind::Pack { pack: "envoy".into(), workers: 1, features, instances: None };
+        let mut plan = running_plan(vec![Gateway { label: "featured".into(), kind }]);
+        plan.profile = profile;
+        let run = tempfile::tempdir().expect("a directory");
+        let packs = PackSet::load(None).expect("the packs are right");
+        let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+        let service = driver.start_gateway(&plan.gateways[0], &addresses);
+        let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let change = service.0.facts().change.clone();
+        Self { service, upstreams, change, run, _driver: driver }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.service.0.addresses()[0]
+    }
+
+    /// With exactly these headers, `path` as it stands.
+    fn bare(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let text = format!("GET {path} HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n{lines}\r\n");
+        request(None, self.address(), self.change.tls.as_ref(), &text).expect("an answer")
+    }
+
+    /// As a run's requests are.
+    fn asked(&self) -> Answer {
+        let headers: Vec<_> =
+            self.change.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        self.bare(&format!("{}/some/path?q=1", self.change.prefix), &headers)
+    }
+}
+
+/// Looks at a featured Envoy in both profiles.
+fn in_both_profiles(features: &[&str], look: impl Fn(&World)) {
+    if is_missing("envoy") {
+        return;
+    }
+    for profile in [Profile::Stock, Profile::Equalised] {
+        let world = World::start(profile, features);
+        assert_eq!(world.asked().status, 200, "{features:?} {profile:?}: what a run asks is answered");
+        look(&world);
+    }
+}
+
+#[test]
+fn envoy_lets_in_who_shows_a_known_key() {
+    in_both_profiles(&["key-auth"], |envoy| {
+        assert_eq!(envoy.bare("/", &[]).status, 401);
+        assert_eq!(envoy.bare("/", &[("x-api-key", "wrong")]).status, 401);
+    });
+}
+
+#[test]
+fn envoy_lets_in_who_shows_a_password() {
+    in_both_profiles(&["basic-auth"], |envoy| {
+        assert_eq!(envoy.bare("/", &[]).status, 401);
+        let wrong = "Basic Y29uc3VtZXItMDAwMDE6d3Jvbmc=";
+        assert_eq!(envoy.bare("/", &[("authorization", wrong)]).status, 401);
+    });
+}
+
+#[test]
+fn envoy_lets_in_who_shows_a_valid_token() {
+    for algorithm in ["jwt-hs256", "jwt-rs256"] {
+        in_both_profiles(&[algorithm], |envoy| {
+            assert_eq!(envoy.bare("/", &[]).status, 401, "{algorithm}");
+            let token = &envoy.change.headers[0].1;
+            assert!(envoy.asked().seen().contains("authorization: bearer"), "{algorithm}: it is passed on");
+            // Claims of another consumer under the same signature.
+            let (head, rest) = token.split_once('.').expect("three parts");
+            let forged = format!("{head}.e30.{}", rest.split_once('.').expect("three parts").1);
+            assert_eq!(envoy.bare("/", &[("authorization", &forged)]).status, 401, "{algorithm}");
+        });
+    }
+}
+
+#[test]
+fn envoy_reviews_each_token_at_the_upstream() {
+    if is_missing("envoy") {
+        return;
+    }
+    let envoy = World::start(Profile::Equalised, &["token-review"]);
+    assert_eq!(envoy.asked().status, 401, "not a good one yet");
+    let token = envoy.change.headers[0].1.strip_prefix("Bearer ").expect("a bearer token").to_owned();
+    for echo in &envoy.upstreams {
+        token.clone_into(&mut echo.good.lock().expect("not poisoned"));
+    }
+    let reviews = || envoy.upstreams.iter().map(|echo| echo.reviews.load(Ordering::SeqCst)).sum::<usize>();
+    let before = reviews();
+    for _ in 0..3 {
+        assert_eq!(envoy.asked().status, 200);
+    }
+    assert_eq!(reviews() - before, 3, "none is remembered");
+    assert_eq!(envoy.bare("/", &[]).status, 401);
+    assert_eq!(envoy.bare("/", &[("authorization", "Bearer \"},{\"")]).status, 401);
+    assert_eq!(reviews() - before, 3, "what is no token is not asked about");
+}
+
+#[test]
+fn remembered_reviews_are_refused_before_anything_starts() {
+    let scratch = Scratch::new();
+    let plan = "gateways:\n  - { name: envoy, features: [{ token-review: 600s }] }\n\
+                load: [{ loop: closed, connections: 1 }]\n";
+    let output = hoptax().arg("check").arg(scratch.file("plan.yaml", plan)).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for words in ["plan.yaml:2:", "the pack `envoy` remembers no token reviews", "write token-review: 0s"] {
+        assert!(said.contains(words), "`{words}` in: {said}");
+    }
+}
+
+#[test]
+fn envoy_turns_away_what_is_beyond_the_limit() {
+    in_both_profiles(&["rate-limit"], |envoy| {
+        assert!((0..50).all(|_| envoy.asked().status == 200), "the usual limit never bites");
+    });
+    if is_missing("envoy") {
+        return;
+    }
+    let envoy = World::start(Profile::Equalised, &["rate-limit=1/s"]);
+    // However slow this machine is: of requests on its heels one is beyond.
+    let statuses: BTreeSet<u16> = (0..200).map(|_| envoy.asked().status).collect();
+    assert_eq!(statuses, [200, 429].into());
+}
+
+#[test]
+fn envoy_terminates_tls_1_3() {
+    in_both_profiles(&["tls"], |envoy| {
+        let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";
+        assert!(request(None, envoy.address(), None, text).is_err(), "nothing plain");
+    });
+}
+
+#[test]
+fn envoy_wants_a_certificate_of_its_clients() {
+    in_both_profiles(&["tls", "mtls"], |envoy| {
+        let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";
+        let with = envoy.change.tls.clone().expect("TLS");
+        assert!(with.client_certificate.is_some());
+        let without = TlsSpec { client_certificate: None, ..with };
+        assert!(request(None, envoy.address(), Some(&without), text).is_err());
+    });
+}
+
+#[test]
+fn envoy_sets_and_removes_headers_both_ways() {
+    in_both_profiles(&["header-rewrite"], |envoy| {
+        let answer = envoy.asked();
+        let (set, value) = features::REQUEST_SET;
+        assert!(answer.seen().contains(&format!("{set}: {value}")), "{}", answer.seen());
+        assert!(!answer.seen().contains(features::REQUEST_REMOVED.0), "{}", answer.seen());
+        assert_eq!(answer.header(features::RESPONSE_SET.0), Some(features::RESPONSE_SET.1));
+        assert_eq!(answer.header(features::RESPONSE_REMOVED), None);
+    });
+    in_both_profiles(&[], |envoy| {
+        assert_eq!(envoy.asked().header(features::RESPONSE_REMOVED), Some("secret"), "bare changes none");
+    });
+}
+
+#[test]
+fn envoy_takes_the_prefix_off() {
+    in_both_profiles(&["path-rewrite"], |envoy| {
+        assert!(envoy.asked().seen().contains("get /some/path?q=1 http/1.1"), "{}", envoy.asked().seen());
+    });
+}
+
+#[test]
+fn envoy_allows_one_origin_and_answers_its_preflights() {
+    in_both_profiles(&["cors"], |envoy| {
+        assert_eq!(envoy.asked().header("access-control-allow-origin"), Some(features::CORS_ORIGIN));
+        let other = envoy.bare("/", &[("origin", "https://other.example")]);
+        assert_eq!(other.header("access-control-allow-origin"), None);
+        let preflight = format!(
+            "OPTIONS / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\norigin: {}\r\n\
+             access-control-request-method: POST\r\n\r\n",
+            features::CORS_ORIGIN
+        );
+        let answer = request(None, envoy.address(), None, &preflight).expect("an answer");
+        assert_eq!((answer.status, answer.header("access-control-max-age")), (200, Some("600")));
+        assert!(answer.body.is_empty(), "the upstream was not asked");
+    });
+}
+
+#[test]
+fn envoy_compresses_for_who_takes_it() {
+    in_both_profiles(&["gzip"], |envoy| {
+        let answer = envoy.asked();
+        assert_eq!(answer.header("content-encoding"), Some("gzip"));
+        assert_eq!(envoy.bare("/", &[]).header("content-encoding"), None);
+        let chunks = answer.body.windows(2).position(|bytes| bytes == [0x1f, 0x8b]);
+        assert!(chunks.is_some_and(|at| at < 12), "gzip's magic after the first chunk's size");
+    });
+}
+
+#[test]
+fn envoy_gives_each_request_an_identifier() {
+    in_both_profiles(&["request-id"], |envoy| {
+        let ids: BTreeSet<_> = (0..3)
+            .map(|_| {
+                let answer = envoy.asked();
+                let id = answer.header(features::REQUEST_ID_HEADER).expect("told to the client").to_owned();
+                assert!(answer.seen().contains(&id), "and to the upstream: {}", answer.seen());
+                id
+            })
+            .collect();
+        assert_eq!(ids.len(), 3, "each its own");
+    });
+}
+
+#[test]
+fn envoy_lets_in_one_address() {
+    in_both_profiles(&["ip-allow"], |envoy| {
+        let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";
+        let from = |last| request(Some(Ipv4Addr::new(127, 0, 0, last)), envoy.address(), None, text);
+        assert_eq!(from(1).expect("an answer").status, 200);
+        assert_eq!(from(2).expect("an answer").status, 403);
+    });
+}
+
+#[test]
+fn envoy_knows_many_routes_with_and_without_a_prefix_to_take_off() {
+    in_both_profiles(&["routes=1000:last"], |envoy| {
+        assert_eq!(envoy.bare("/", &[]).status, 404);
+        assert_eq!(envoy.bare("/route-01001/", &[]).status, 404);
+        for there in ["/route-00001/", "/route-00500/x"] {
+            assert_eq!(envoy.bare(there, &[]).status, 200);
+        }
+    });
+    in_both_profiles(&["path-rewrite", "routes=1000:middle"], |envoy| {
+        assert!(envoy.asked().seen().contains("get /route-00500/some/path"), "{}", envoy.asked().seen());
+    });
+}
+
+#[test]
+fn envoy_knows_many_consumers() {
+    for (authentication, header) in [("key-auth", "x-api-key"), ("basic-auth", "authorization")] {
+        if is_missing("envoy") {
+            return;
+        }
+        let envoy = World::start(Profile::Equalised, &[authentication, "consumers=1000"]);
+        let lines = envoy.change.files.values().next().expect("a file of credentials");
+        let all: Vec<&str> = lines.lines().collect();
+        assert_eq!(all.len(), 1000);
+        for credential in [all[0], all[499], all[999]] {
+            assert_eq!(envoy.bare("/", &[(header, credential)]).status, 200, "{authentication}");
+        }
+        assert_eq!(envoy.bare("/", &[(header, "unknown")]).status, 401, "{authentication}");
+    }
+}
+
+#[test]
+fn envoy_takes_turns_and_writes_a_log() {
+    if is_missing("envoy") {
+        return;
+    }
+    let mut envoy = World::start(Profile::Equalised, &["access-log", "round-robin"]);
+    let names: Vec<_> = (0..4).map(|_| envoy.asked().seen()[..3].to_owned()).collect();
+    assert_eq!(names.iter().filter(|name| *name == "one").count(), 2, "{names:?}");
+    envoy.service.0.stop();
+    let log = std::fs::read_to_string(envoy.run.path().join("logs/featured/access.log")).expect("a log");
+    assert_eq!(log.lines().filter(|line| line.contains("GET /some/path?q=1")).count(), 4, "{log}");
+}
+
+#[test]
+fn envoys_features_combine() {
+    let all =
+        ["key-auth", "rate-limit", "tls", "mtls", "header-rewrite", "path-rewrite", "cors", "request-id"];
+    in_both_profiles(&all, |envoy| assert_eq!(envoy.bare("/public/", &[]).status, 401));
+    let others = ["jwt-rs256", "gzip", "ip-allow", "routes=10:last", "consumers=1", "access-log"];
+    in_both_profiles(&others, |envoy| assert_eq!(envoy.bare("/route-00010/", &[]).status, 401));
+}
+
+#[test]
+fn equalised_envoy_answers_http_1_0() {
+    if is_missing("envoy") {
+        return;
+    }
+    let envoy = World::start(Profile::Equalised, &[]);
+    let old = request(None, envoy.address(), None, "GET / HTTP/1.0\r\n\r\n").expect("an answer");
+    assert_eq!(old.status, 200, "{}", old.head);
+    let stock = World::start(Profile::Stock, &[]);
+    let old = request(None, stock.address(), None, "GET / HTTP/1.0\r\n\r\n").expect("an answer");
+    assert_eq!(old.status, 426, "as shipped: {}", old.head);
+}
+
+/// The pack's own rendering with a TLS server of this test as its upstream.
+#[test]
+fn envoy_speaks_tls_to_an_upstream_that_it_verifies() {
+    if is_missing("envoy") {
+        return;
+    }
+    let features = [Feature::UpstreamTls];
+    let (made, other) =
+        (Credentials::make(&features).expect("made"), Credentials::make(&features).expect("made"));
+    for (shown, expected) in [(&made, 200), (&other, 503)] {
+        let upstream = tls_echo(shown);
+        let directory = tempfile::tempdir().expect("a directory");
+        let packs = PackSet::load(None).expect("the packs are right");
+        let pack = packs.get("envoy").expect("a pack");
+        let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let [port, admin_port] = held.each_ref().map(|listener| listener.local_addr().expect("told").port());
+        let dir = directory.path().to_string_lossy().into_owned();
+        let variables = Variables {
+            binary: binary::find(pack).expect("installed").to_string_lossy().into_owned(),
+            port,
+            admin_port,
+            upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: upstream.port() }],
+            features: FeatureVariables::new(&features, &made, &dir),
+            asked: features.to_vec(),
+            log_dir: dir.clone(),
+            dir,
+            ..Variables::sample(Profile::Equalised, None)
+        };
+        let rendered = render(pack, &variables).expect("nothing wrong");
+        rendered.write(directory.path()).expect("written");
+        features::write_files(&features, &made, directory.path()).expect("written");
+        drop(held);
+        let mut envoy = std::process::Command::new(&rendered.start[0])
+            .args(&rendered.start[1..])
+            .spawn()
+            .expect("starts");
+        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let probe = readiness::Probe {
+            address: local(admin_port),
+            path: "/ready".into(),
+            status: 200,
+            accepting: local(port),
+            timeout: PATIENCE,
+        };
+        let ready = readiness::wait(&probe, || envoy.try_wait().is_ok_and(|ended| ended.is_some()));
+        let text = "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n";
+        let answer = request(None, local(port), None, text);
+        envoy.kill().and_then(|()| envoy.wait()).expect("stopped");
+        assert_eq!(ready, Ok(()));
+        assert_eq!(answer.expect("an answer").status, expected);
+    }
+}
+
+/// A server that shows the certificate of `made` and answers as [`Echo`] does.
+fn tls_echo(made: &Credentials) -> SocketAddr {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let chain = CertificateDer::pem_slice_iter(made.server.certificate.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .expect("certificates");
+    let key = PrivateKeyDer::from_pem_slice(made.server.key.as_bytes()).expect("a key");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .expect("a certificate with its key");
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("told");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let config = Arc::clone(&config);
+            std::thread::spawn(move || {
+                let session = rustls::ServerConnection::new(config).expect("a session");
+                let stream = rustls::StreamOwned::new(session, stream);
+                answer(stream, "tls", &AtomicUsize::new(0), &Mutex::default());
+            });
+        }
+    });
+    address
+}
