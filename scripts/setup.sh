@@ -70,6 +70,10 @@ need_envoy
 if [ "$for_what" != demo ]; then
     need wrk wrk
     need python3 python3
+    # The sidecar's network namespace.
+    need ip iproute2
+    need nft nftables
+    need nsenter util-linux
 fi
 if [ "$for_what" = bench ]; then
     need openssl openssl

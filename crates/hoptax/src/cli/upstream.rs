@@ -41,6 +41,12 @@ pub(super) struct Args {
     /// Port of the first instance, the others follow; the kernel chooses when absent
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
+    /// Address of everything that listens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    address: std::net::Ipv4Addr,
+    /// Further ports of the first instance: 8080 or 8080,8081
+    #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    also: Vec<u16>,
     /// Port of the control socket; the kernel chooses when absent
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     control_port: Option<u16>,
@@ -71,8 +77,14 @@ impl Args {
             failures: self.failures,
             port: self.port,
         };
-        let placement =
-            Placement { control_port: self.control_port, cpus, seed: self.seed, stamps: self.stamps };
+        let placement = Placement {
+            control_port: self.control_port,
+            cpus,
+            seed: self.seed,
+            address: Some(self.address),
+            also: self.also,
+            stamps: self.stamps,
+        };
         let signals = StopSignals::catch()?;
         let upstream = RunningUpstream::start(&settings, &placement)?;
         print_ready(upstream.ready())?;

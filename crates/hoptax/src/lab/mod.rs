@@ -108,6 +108,7 @@ pub mod guarded;
 pub mod hop;
 pub mod ledger;
 pub mod logs;
+pub mod namespace;
 pub mod packs;
 pub mod ports;
 pub mod process;

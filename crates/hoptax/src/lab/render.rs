@@ -5,6 +5,8 @@
 //! digests are equal configurations, whatever the run.
 
 use super::features::{Credentials, FeatureVariables};
+use super::namespace::Interception;
+use super::packs::manifest::Manifest;
 use super::packs::{Pack, PackError};
 use crate::plan::units::nearest;
 use crate::plan::{Feature, Profile};
@@ -32,6 +34,10 @@ pub struct Variables {
     pub workers: u32,
     /// `stock` or `equalised`.
     pub profile: Profile,
+    /// Which of the pack's variants the plan chose; none where it has none.
+    pub variant: Option<String>,
+    /// Where it stands when it intercepts what comes for the application; none for every other gateway.
+    pub intercept: Option<InterceptVariables>,
     /// Path of the access log; none when there is to be none.
     pub access_log: Option<String>,
     /// The gateway's working directory, where its rendered files are.
@@ -52,6 +58,18 @@ pub struct Variables {
     /// Whether it is started as root.
     pub root: bool,
 }
+
+/// What templates of an intercepting gateway are told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InterceptVariables {
+    /// Address of the run's network namespace, at which the application and `admin_port` are reached.
+    pub address: String,
+    /// The application's own port, whose connections are redirected to `port`.
+    pub application_port: u16,
+}
+
+/// An address in the place of the namespace's.
+const NAMESPACE: &str = "198.18.0.2";
 
 /// One place that requests go to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -78,6 +96,8 @@ impl Variables {
             upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: 20003 }],
             workers: 1,
             profile,
+            variant: None,
+            intercept: None,
             access_log,
             dir: "/run-directory/rendered".into(),
             log_dir: "/run-directory/logs".into(),
@@ -87,6 +107,20 @@ impl Variables {
             asked: Vec::new(),
             descriptors: 20_000,
             root: false,
+        }
+    }
+
+    /// These, as a gateway with this manifest is given them.
+    #[must_use]
+    pub fn of(self, manifest: &Manifest) -> Self {
+        let Some(ports) = manifest.intercept else { return self };
+        let first = Interception::new(0, ports.inbound_port, ports.admin_port);
+        let address = NAMESPACE.to_owned();
+        Self {
+            port: first.inbound,
+            admin_port: first.admin,
+            intercept: Some(InterceptVariables { address, application_port: first.application }),
+            ..self
         }
     }
 
@@ -116,8 +150,13 @@ impl Variables {
                 port: 30_000_u16.saturating_add(u16::try_from(index).unwrap_or(u16::MAX)),
             })
             .collect();
+        let intercept = self.intercept.as_ref().map(|_| InterceptVariables {
+            address: NAMESPACE.into(),
+            application_port: Interception::new(0, 0, 0).application,
+        });
         Self {
             binary: sample.binary,
+            intercept,
             port: sample.port,
             admin_port: sample.admin_port,
             upstreams,

@@ -46,6 +46,16 @@ pub struct PackInfo {
     pub features: Vec<String>,
     /// Features that it lacks and says why.
     pub unsupported: BTreeMap<String, String>,
+    /// Ways in which it can be configured; empty: one.
+    pub variants: Vec<String>,
+    /// Whether it intercepts what comes for the application, in a network namespace.
+    pub intercepts: bool,
+}
+
+/// How a pack is called in one of its variants, in plans that were understood and in records: `istio-sidecar@tuned`. No pack's own
+/// name holds the sign between the two.
+pub fn variant_name(pack: &str, variant: &str) -> String {
+    format!("{pack}@{variant}")
 }
 
 /// A whole plan, with every default filled in and every sweep expanded.

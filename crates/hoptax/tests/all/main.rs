@@ -29,6 +29,7 @@ mod probes;
 mod report;
 mod requests;
 mod run;
+mod sidecar;
 mod support;
 mod targets;
 mod tls;

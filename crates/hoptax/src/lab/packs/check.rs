@@ -8,7 +8,7 @@ use crate::lab::render::{self, ACCESS_LOG, Variables, stays_below};
 use crate::plan::de::from_node;
 use crate::plan::error::Sources;
 use crate::plan::units::nearest;
-use crate::plan::{Feature, Profile};
+use crate::plan::{Feature, Profile, variant_name};
 use crate::plan::{node, units};
 
 /// Reads `gateway.yaml`, as plans are read: every mistake with its line, column and a caret.
@@ -36,18 +36,47 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_start(pack)?;
     check_unsupported(pack)?;
     check_counters(pack)?;
+    check_variants(pack)?;
     let offered = check_features(pack)?;
     for profile in [Profile::Stock, Profile::Equalised] {
         let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
             for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
-                let variables = Variables::sample(profile, access_log.clone()).with_sample_features(features);
-                let rendered = render::render(pack, &variables)?;
-                if rendered.start.is_empty() {
-                    return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
+                for variant in variants(pack) {
+                    let sample = Variables::sample(profile, access_log.clone()).of(pack.manifest());
+                    let variables = Variables { variant, ..sample }.with_sample_features(features.clone());
+                    let rendered = render::render(pack, &variables)?;
+                    if rendered.start.is_empty() {
+                        return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
+                    }
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// What the variable `variant` may be.
+fn variants(pack: &Pack) -> Vec<Option<String>> {
+    match pack.manifest().variants.as_slice() {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    }
+}
+
+fn check_variants(pack: &Pack) -> Result<(), PackError> {
+    let manifest = pack.manifest();
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    for (index, variant) in manifest.variants.iter().enumerate() {
+        if variant.is_empty() || !variant.chars().all(allowed) {
+            let help = "names are of letters, digits, `-`, `_` and `.`";
+            let message = format!("`{variant}` is no name for a variant");
+            return Err(pack.refuse("variants:", message, Some(help.into())));
+        }
+        if manifest.variants[..index].contains(variant) {
+            let message = format!("the variant {} stands twice", variant_name(pack.name(), variant));
+            return Err(pack.refuse("variants:", message, Some("keep one".into())));
         }
     }
     Ok(())

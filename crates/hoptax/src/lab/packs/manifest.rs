@@ -52,6 +52,12 @@ pub struct Manifest {
     /// Features that plans may switch on.
     #[serde(default)]
     pub features: Vec<String>,
+    /// Ways in which the same gateway is configured, of which plans choose one; the first unless they say. Empty: one way only.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// Where it listens when it stands in front of the application without the application's or the client's doing.
+    #[serde(default)]
+    pub intercept: Option<Intercept>,
     /// Features, `workers` or `access_log` that it lacks, each with the reason.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
@@ -176,6 +182,16 @@ pub enum LimitPer {
     Process,
     /// Every worker is one.
     Worker,
+}
+
+/// Ports of a sidecar in the run's network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Intercept {
+    /// Port to which what comes for the application's port is redirected.
+    pub inbound_port: u16,
+    /// Its port for readiness and statistics.
+    pub admin_port: u16,
 }
 
 /// One of the gateway's own counters.

@@ -3,7 +3,7 @@
 //! The packs of the project are embedded in the binary; a directory given with `--packs` adds to them or stands in
 //! for those of the same name.
 
-use crate::plan::PackInfo;
+use crate::plan::{PackInfo, variant_name};
 use include_dir::{Dir, include_dir};
 use manifest::Manifest;
 use std::collections::BTreeMap;
@@ -62,6 +62,8 @@ pub struct Pack {
     files: BTreeMap<String, String>,
     /// How its folder is called in errors.
     folder: String,
+    /// Which of the manifest's variants this is; absent where there are none.
+    variant: Option<String>,
 }
 
 impl Pack {
@@ -71,9 +73,21 @@ impl Pack {
     /// If `gateway.yaml` is wrong, or a template is missing or wrong; says where.
     pub fn parse(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Self, PackError> {
         let file = format!("{folder}/{MANIFEST}");
-        let pack = Self { manifest: check::parse(&file, &text)?, text, files, folder: folder.to_owned() };
+        let manifest = check::parse(&file, &text)?;
+        let variant = manifest.variants.first().cloned();
+        let pack = Self { manifest, text, files, folder: folder.to_owned(), variant };
         check::check(&pack)?;
         Ok(pack)
+    }
+
+    /// Which of its variants this is: the first unless it was asked for by another's name; `None` where there are none.
+    pub fn variant(&self) -> Option<&str> {
+        self.variant.as_deref()
+    }
+
+    /// The same pack in each of its variants.
+    fn variants(&self) -> impl Iterator<Item = Self> + '_ {
+        self.manifest.variants.iter().map(|variant| Self { variant: Some(variant.clone()), ..self.clone() })
     }
 
     /// Name in plans.
@@ -126,6 +140,8 @@ impl Pack {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackSet {
     packs: BTreeMap<String, Pack>,
+    /// Packs in a variant that was asked for, by both names.
+    variants: BTreeMap<String, Pack>,
 }
 
 impl PackSet {
@@ -144,12 +160,14 @@ impl PackSet {
                 packs.insert(pack.name().to_owned(), pack);
             }
         }
-        Ok(Self { packs })
+        let named = |pack: Pack| (variant_name(pack.name(), pack.variant().unwrap_or_default()), pack);
+        let variants = packs.values().flat_map(Pack::variants).map(named).collect();
+        Ok(Self { packs, variants })
     }
 
-    /// The pack of this name.
+    /// The pack of this name, or of a name and a variant joined by `@`.
     pub fn get(&self, name: &str) -> Option<&Pack> {
-        self.packs.get(name)
+        self.packs.get(name).or_else(|| self.variants.get(name))
     }
 
     /// Names of all packs, in order.
@@ -168,6 +186,8 @@ impl PackSet {
             name: pack.name().to_owned(),
             features: pack.manifest.features.clone(),
             unsupported: pack.manifest.unsupported.clone(),
+            variants: pack.manifest.variants.clone(),
+            intercepts: pack.manifest.intercept.is_some(),
         };
         self.iter().map(info).collect()
     }

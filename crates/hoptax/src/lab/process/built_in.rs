@@ -5,6 +5,7 @@ use super::{ProcessDriver, failed_to_start};
 use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
 use crate::lab::hop::HopReady;
+use crate::lab::namespace::{DIRECT_PORT, Namespace};
 use crate::lab::upstream::UpstreamReady;
 use crate::lab::{Facts, Service};
 use crate::plan::units::show_duration;
@@ -26,6 +27,10 @@ const GRACE: Duration = Duration::from_secs(2);
 impl ProcessDriver {
     pub(super) fn start_built_in(&self, upstream: &BuiltInUpstream) -> Result<Box<dyn Service>, Failure> {
         let mut arguments = upstream_arguments(upstream);
+        let namespace = self.namespace();
+        if let Some(namespace) = namespace {
+            arguments.extend(self.in_namespace(namespace));
+        }
         if let Some(seed) = self.seed {
             arguments.extend(["--seed".into(), seed.to_string().into()]);
         }
@@ -33,10 +38,22 @@ impl ProcessDriver {
             arguments.push("--stamps".into());
         }
         let (ready, mut started) =
-            self.start_verb::<UpstreamReady>("upstream", arguments, &self.cpus.upstream)?;
+            self.start_verb::<UpstreamReady>("upstream", arguments, &self.cpus.upstream, namespace)?;
         started.addresses = ready.instances;
         started.control = Some(ready.control);
         Ok(Box::new(started))
+    }
+
+    /// It answers at the applications' own ports, which are intercepted, and at one that is not: what it tells as its address.
+    fn in_namespace(&self, namespace: &Namespace) -> Vec<OsString> {
+        let applications = self.interceptions.values().map(|one| one.application.to_string());
+        let applications: Vec<_> = applications.collect();
+        let mut arguments = Vec::new();
+        let mut give = |name: &str, value: String| arguments.extend([OsString::from(name), value.into()]);
+        give("--address", namespace.address().to_string());
+        give("--port", DIRECT_PORT.to_string());
+        give("--also", applications.join(","));
+        arguments
     }
 
     pub(super) fn start_hop(
@@ -56,7 +73,7 @@ impl ProcessDriver {
             arguments.extend(["--upstream".into(), upstream.to_string().into()]);
         }
         arguments.extend(delay.into_iter().flat_map(|delay| self.delay_arguments(delay)));
-        let (ready, mut started) = self.start_verb::<HopReady>(label, arguments, &self.cpus.gateway)?;
+        let (ready, mut started) = self.start_verb::<HopReady>(label, arguments, &self.cpus.gateway, None)?;
         started.addresses = vec![ready.listen];
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
@@ -86,6 +103,7 @@ impl ProcessDriver {
         name: &str,
         arguments: Vec<OsString>,
         cpus: &[u32],
+        namespace: Option<&Namespace>,
     ) -> Result<(R, Started), Failure> {
         let log_directory = self.log_directory(name);
         let launch = Launch {
@@ -98,6 +116,10 @@ impl ProcessDriver {
             grace: GRACE,
             stdout: None,
             stderr: log_directory.join("stderr.log"),
+        };
+        let launch = match namespace {
+            Some(namespace) => namespace.enter(launch),
+            None => launch,
         };
         let fail = |what: String| failed_to_start(format!("{name} {what}"), &log_directory);
         let mut guarded = Guarded::start(&self.exe, &launch)

@@ -6,11 +6,12 @@ use crate::lab::counters::Counters;
 use crate::lab::features::{self, Change, FeatureVariables};
 use crate::lab::guard::StopSignal;
 use crate::lab::guarded::{Guarded, Launch};
+use crate::lab::namespace::{Interception, Namespace};
 use crate::lab::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
 use crate::lab::packs::{Pack, PackError, binary};
 use crate::lab::ports::{Ports, local};
 use crate::lab::readiness::{self, NotReady, Probe};
-use crate::lab::render::{self, ACCESS_LOG, Rendered, UpstreamAddress, Variables};
+use crate::lab::render::{self, ACCESS_LOG, InterceptVariables, Rendered, UpstreamAddress, Variables};
 use crate::lab::{Facts, Service, logs};
 use crate::plan::{AccessLog, Feature, Gateway, GatewayKind, Profile, Upstream, units};
 use crate::record::{Counter, Failure, Stage};
@@ -31,6 +32,8 @@ struct Attempt<'a> {
     workers: u32,
     features: &'a [Feature],
     upstreams: &'a [SocketAddr],
+    /// Where it stands when it intercepts; the namespace is absent only in a preview.
+    sidecar: Option<(Interception, Option<&'a Namespace>)>,
     /// Configuration and working directory: [`Self::shown`], or a private one where it holds secrets.
     directory: PathBuf,
     /// `rendered/<label>`: the configuration as it may be kept.
@@ -55,6 +58,9 @@ impl ProcessDriver {
         })?;
         self.refuse_unsupported(pack, workers, features)?;
         let binary = binary::find(pack).ok_or_else(|| not_installed(pack))?;
+        if self.interceptions.contains_key(label) {
+            self.refuse_without_namespace()?;
+        }
         let attempt = self.attempt(label, pack, workers, features, upstreams, binary);
         let mut attempts_left = PORT_ATTEMPTS;
         loop {
@@ -91,7 +97,7 @@ impl ProcessDriver {
             Upstream::Running { .. } => 1,
         };
         let there = instances.unwrap_or(there).min(there);
-        let sample = Variables::sample(self.profile, None);
+        let sample = Variables::sample(self.profile, None).of(pack.manifest());
         let upstreams: Vec<_> =
             (0..).map(|index| local(sample.admin_port + 1 + index)).take(there as usize).collect();
         let attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, binary);
@@ -115,6 +121,7 @@ impl ProcessDriver {
             workers,
             features,
             upstreams,
+            sidecar: self.interceptions.get(label).map(|one| (*one, self.namespace())),
             directory: match features::needs_credentials(features) {
                 true => self.private_directory.join(label),
                 false => self.run_directory.join("rendered").join(label),
@@ -124,11 +131,26 @@ impl ProcessDriver {
         }
     }
 
+    fn refuse_without_namespace(&self) -> Result<(), Failure> {
+        match &self.namespace {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(failure)) => Err(failure.clone()),
+            None => Err(Failure {
+                stage: Stage::Start,
+                message:
+                    "a sidecar intercepts what comes for the built-in upstream, and that was not started"
+                        .to_owned(),
+                detail: String::new(),
+            }),
+        }
+    }
+
     fn refuse_unsupported(&self, pack: &Pack, workers: u32, features: &[Feature]) -> Result<(), Failure> {
         let manifest = pack.manifest();
         let several = (workers != 1 && self.profile == Profile::Equalised).then_some("workers");
         let log = (self.access_log == AccessLog::File).then_some("access_log");
-        let asked = features.iter().map(|feature| feature.name()).chain(several).chain(log);
+        let cache = features.iter().any(Feature::is_cached_review).then_some(Feature::REVIEW_CACHE);
+        let asked = features.iter().map(|feature| feature.name()).chain(several).chain(log).chain(cache);
         for what in asked {
             if let Some(reason) = manifest.unsupported.get(what) {
                 let message = format!("{} does not support `{what}`: {reason}", pack.name());
@@ -157,9 +179,8 @@ fn not_installed(pack: &Pack) -> Failure {
 
 impl Attempt<'_> {
     fn start(&self) -> Result<Started, Failure> {
-        let ports = Ports::take(2).map_err(|error| self.fail(format!("no free port: {error}")))?;
-        let numbers = ports.numbers().map_err(|error| self.fail(format!("no free port: {error}")))?;
-        let [port, admin_port] = numbers[..] else { unreachable!("two were taken") };
+        let (ports, port, admin_port) =
+            self.ports().map_err(|error| self.fail(format!("no free port: {error}")))?;
         let rendered =
             render::render(self.pack, &self.variables(port, admin_port)).map_err(|e| self.fail(e))?;
         let version = binary::version(self.pack, &self.binary).map_err(|error| self.fail(error))?;
@@ -173,18 +194,42 @@ impl Attempt<'_> {
         self.await_ready(&mut guarded, &rendered, port, admin_port)?;
         Ok(Started {
             name: self.label.to_owned(),
-            addresses: vec![local(port)],
+            addresses: vec![self.traffic_to(port)],
             facts: self.facts(version, &rendered),
             guarded,
             log_directory: self.log_directory.clone(),
             control: None,
             counters: Some(Counters::new(
                 &self.pack.manifest().counters,
-                local(admin_port),
+                self.at(admin_port),
                 &self.log_directory,
             )),
             _stdout: None,
         })
+    }
+
+    /// The ports that it is given, and what holds them until it takes them. A namespace of our own has only our ports.
+    fn ports(&self) -> std::io::Result<(Option<Ports>, u16, u16)> {
+        if let Some((interception, _)) = self.sidecar {
+            return Ok((None, interception.inbound, interception.admin));
+        }
+        let ports = Ports::take(2)?;
+        let numbers = ports.numbers()?;
+        let [port, admin_port] = numbers[..] else { unreachable!("two were taken") };
+        Ok((Some(ports), port, admin_port))
+    }
+
+    /// Where one of its ports is reached from here.
+    fn at(&self, port: u16) -> SocketAddr {
+        match self.sidecar {
+            Some((_, Some(namespace))) => namespace.at(port),
+            _ => local(port),
+        }
+    }
+
+    /// Where requests are sent: to a sidecar as to the application.
+    fn traffic_to(&self, port: u16) -> SocketAddr {
+        self.at(self.sidecar.map_or(port, |(interception, _)| interception.application))
     }
 
     /// Writes the configuration where the gateway reads it, and where it is kept.
@@ -234,6 +279,8 @@ impl Attempt<'_> {
             upstreams: self.upstreams.iter().map(upstream).collect(),
             workers: self.workers,
             profile: self.driver.profile,
+            variant: self.pack.variant().map(str::to_owned),
+            intercept: self.intercept_variables(),
             access_log: self.access_log().as_deref().map(text),
             dir: text(&self.directory),
             log_dir: text(&self.log_directory),
@@ -246,12 +293,21 @@ impl Attempt<'_> {
         }
     }
 
+    fn intercept_variables(&self) -> Option<InterceptVariables> {
+        let (interception, namespace) = self.sidecar?;
+        let Some(namespace) = namespace else {
+            return Variables::sample(self.driver.profile, None).of(self.pack.manifest()).intercept;
+        };
+        let address = namespace.address().to_string();
+        Some(InterceptVariables { address, application_port: interception.application })
+    }
+
     fn launch(&self, rendered: &Rendered) -> Launch {
         let manifest = self.pack.manifest();
         let to_stdout = manifest.access_log == Some(AccessLogTo::Stdout);
         let access_log = self.access_log().filter(|_| to_stdout);
         let (program, arguments) = rendered.start.split_first().expect("checked with the pack");
-        Launch {
+        let launch = Launch {
             program: program.into(),
             arguments: arguments.iter().map(Into::into).collect(),
             environment: rendered.environment.clone(),
@@ -261,6 +317,10 @@ impl Attempt<'_> {
             grace: duration(&manifest.stop.grace),
             stdout: Some(access_log.unwrap_or_else(|| self.log_directory.join("stdout.log"))),
             stderr: self.log_directory.join("stderr.log"),
+        };
+        match self.sidecar {
+            Some((_, Some(namespace))) => namespace.enter(launch),
+            _ => launch,
         }
     }
 
@@ -277,10 +337,10 @@ impl Attempt<'_> {
             ReadyPort::Admin => admin_port,
         };
         let probe = Probe {
-            address: local(asked),
+            address: self.at(asked),
             path: rendered.ready_path.clone(),
             status: ready.status,
-            accepting: local(port),
+            accepting: self.traffic_to(port),
             timeout: duration(&ready.timeout),
         };
         let interrupted = || self.driver.interrupted.load(Ordering::Relaxed);

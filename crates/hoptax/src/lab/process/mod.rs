@@ -1,6 +1,7 @@
 //! Driver `process`: everything runs on this machine, each service under a guard of its own.
 
 use super::features::Credentials;
+use super::namespace::{Interception, Namespace};
 use super::packs::PackSet;
 use super::{Driver, Service, cpus, logs};
 use crate::plan::{
@@ -8,6 +9,7 @@ use crate::plan::{
 };
 use crate::record::{Failure, Stage};
 use anyhow::Context as _;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,11 @@ pub struct ProcessDriver {
     private_directory: PathBuf,
     /// Where the upstream answers over TLS; as many as it has instances where a gateway wants that, else none.
     tls_upstreams: Vec<SocketAddr>,
+    /// The plan's sidecars, by label.
+    interceptions: BTreeMap<String, Interception>,
+    /// Where upstream and sidecars stand, or why there is no such place; absent before the upstream is started, and in a plan
+    /// without sidecars.
+    namespace: Option<Result<Namespace, Failure>>,
 }
 
 impl ProcessDriver {
@@ -54,6 +61,7 @@ impl ProcessDriver {
     pub fn new(plan: &Plan, packs: PackSet, run_directory: &Path) -> anyhow::Result<Self> {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
         let allowed = cpus::allowed().context("reading which CPUs may be used")?;
+        let interceptions = interceptions(plan, &packs);
         Ok(Self {
             exe: std::env::current_exe().context("finding the hoptax binary")?,
             packs,
@@ -70,6 +78,8 @@ impl ProcessDriver {
             credentials: Credentials::make(&all).context("making keys and certificates")?,
             private_directory: private_directory()?,
             tls_upstreams: Vec::new(),
+            interceptions,
+            namespace: None,
         })
     }
 
@@ -92,6 +102,21 @@ impl ProcessDriver {
         &self.cpus
     }
 
+    /// The namespace that the plan's sidecars need, made when it is first asked for. Without it everything else of the plan can
+    /// still be measured, so that a failure is the sidecars' own.
+    fn make_namespace(&mut self) {
+        if self.interceptions.is_empty() || self.namespace.is_some() {
+            return;
+        }
+        let interceptions: Vec<_> = self.interceptions.values().copied().collect();
+        self.namespace = Some(Namespace::make(&self.exe, &interceptions, &self.log_directory("namespace")));
+    }
+
+    /// The namespace, where there is one.
+    fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()?.as_ref().ok()
+    }
+
     fn log_directory(&self, label: &str) -> PathBuf {
         self.run_directory.join("logs").join(label)
     }
@@ -107,7 +132,11 @@ impl Drop for ProcessDriver {
 impl Driver for ProcessDriver {
     fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure> {
         match &self.upstream {
-            Upstream::BuiltIn(upstream) => self.start_built_in(upstream),
+            Upstream::BuiltIn(upstream) => {
+                let upstream = upstream.clone();
+                self.make_namespace();
+                self.start_built_in(&upstream)
+            }
             Upstream::Running { url } => external::attach(url, None, &self.target_path),
         }
     }
@@ -131,6 +160,20 @@ impl Driver for ProcessDriver {
             GatewayKind::External { url, pid } => external::attach(url, *pid, &self.target_path),
         }
     }
+}
+
+/// What each sidecar of the plan stands between, by its label.
+fn interceptions(plan: &Plan, packs: &PackSet) -> BTreeMap<String, Interception> {
+    let sidecars = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
+        GatewayKind::Pack { pack, .. } => Some((&gateway.label, packs.get(pack)?.manifest().intercept?)),
+        _ => None,
+    });
+    let numbered = sidecars.enumerate();
+    numbered
+        .map(|(index, (label, ports))| {
+            (label.clone(), Interception::new(index, ports.inbound_port, ports.admin_port))
+        })
+        .collect()
 }
 
 /// A name for a directory that only its owner may read; it is made when something is written there.

@@ -37,6 +37,10 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// Seed of delays and failures.
     pub seed: u64,
+    /// Where everything listens; 127.0.0.1 when absent.
+    pub address: Option<Ipv4Addr>,
+    /// Further ports of the first instance.
+    pub also: Vec<u16>,
     /// Whether answers carry stamps ([`hoptax_load::stamp`]).
     pub stamps: bool,
 }
@@ -59,15 +63,23 @@ impl RunningUpstream {
         net::raise_descriptor_limit();
         let room = room(net::descriptor_limit(), settings.instances);
         let answers = answer::Answers::new(settings, placement.stamps)?;
+        let host = placement.address.unwrap_or(Ipv4Addr::LOCALHOST);
         let listeners = (0..settings.instances)
             .map(|instance| {
-                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port(settings.port, instance)?));
+                let address = SocketAddr::from((host, port(settings.port, instance)?));
                 net::listener(address, false).with_context(|| {
                     format!("instance {} of {} of the upstream", instance + 1, settings.instances)
                 })
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
-        let control = SocketAddr::from((Ipv4Addr::LOCALHOST, placement.control_port.unwrap_or(0)));
+        let mut also = placement
+            .also
+            .iter()
+            .map(|&port| {
+                net::listener(SocketAddr::from((host, port)), false).context("a further port of the upstream")
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let control = SocketAddr::from((host, placement.control_port.unwrap_or(0)));
         let control = net::listener(control, false).context("the upstream's control socket")?;
         let ready = UpstreamReady {
             instances: listeners.iter().map(std::net::TcpListener::local_addr).collect::<Result<_, _>>()?,
@@ -83,9 +95,10 @@ impl RunningUpstream {
             // Each its own, as stamps are written into them.
             let answers = answers.clone();
             let cpu = placement.cpus.get(index % placement.cpus.len().max(1)).copied();
+            let listeners = std::iter::once(listener).chain(also.drain(..)).collect();
             threads.spawn(&format!("upstream-{index}"), *address, cpu, move |stop| {
                 sleep_precisely();
-                server::serve(listener, answers, behaviour, &seen, room, stop)
+                server::serve(listeners, answers, behaviour, &seen, room, stop)
             })?;
         }
         threads.spawn("upstream-control", ready.control, None, move |stop| {

@@ -34,10 +34,10 @@ const FRUITLESS_NS: u64 = clock::SECOND / 20;
 /// Delayed answers that one connection may have in line before its further requests wait.
 const LONGEST_LINE: usize = 1024;
 
-/// Serves until told to stop. Of more connections than `room` the silent ones are closed; where all are busy, further
+/// Serves, on all of the listeners alike, until told to stop. Of more connections than `room` the silent ones are closed; where all are busy, further
 /// ones are dropped at once.
 pub(super) fn serve(
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     answers: Answers,
     behaviour: Behaviour,
     counts: &Counts,
@@ -46,8 +46,10 @@ pub(super) fn serve(
 ) -> io::Result<()> {
     let mut io = Epoll::new()?;
     let mut server = Server::new(answers, behaviour, counts, room);
-    let token = server.new_connection();
-    io.listen(token, listener)?;
+    for listener in listeners {
+        let token = server.new_connection();
+        io.listen(token, listener)?;
+    }
     while !stop.asked() {
         let next = server.next_timer();
         io.turn(&mut server, next)?;

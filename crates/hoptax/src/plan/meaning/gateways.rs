@@ -2,9 +2,10 @@
 
 use super::upstream::origin;
 use super::{Reader, features, hop_delay};
+use crate::plan::de::one_of;
 use crate::plan::raw::{Placed, RawGateway, Short};
 use crate::plan::units::nearest;
-use crate::plan::{Gateway, GatewayKind, HopKind, PackInfo, Upstream};
+use crate::plan::{Gateway, GatewayKind, HopKind, PackInfo, Upstream, variant_name};
 use crate::record::DIRECT;
 
 /// Name of a gateway that already runs.
@@ -26,6 +27,7 @@ pub(super) fn read(
                 name: Placed { place, value: name },
                 label: None,
                 workers: None,
+                variant: None,
                 features: None,
                 url: None,
                 pid: None,
@@ -92,6 +94,9 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
             format!("leave out `{key}`, or write name: external, label: {}", name.value),
         );
     }
+    if let ("hop-l4" | "hop-l7", Some(variant)) = (name.value.as_str(), &typed.variant) {
+        reader.fault(variant.place, format!("`{}` has no variants", name.value), "leave out `variant`");
+    }
     match name.value.as_str() {
         "hop-l4" => hop(reader, typed, HopKind::L4),
         "hop-l7" => hop(reader, typed, HopKind::L7),
@@ -125,6 +130,13 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
             "leave out `features`",
         );
     }
+    if let Some(variant) = &typed.variant {
+        reader.fault(
+            variant.place,
+            "hoptax does not start this gateway and cannot choose a variant",
+            "leave out `variant`",
+        );
+    }
     if let Some(pid) = typed.pid.as_ref().filter(|pid| pid.value == 0) {
         reader.fault(pid.place, "no process has the pid 0", "leave out `pid` if it is not known");
     }
@@ -151,12 +163,47 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     }
     let workers = reader.count(typed.workers.as_ref(), "workers", 1, MOST_WORKERS);
     let features = features::read(reader, typed, known.as_ref(), upstream);
+    if known.as_ref().is_some_and(|known| known.intercepts) {
+        refuse_what_cannot_be_intercepted(reader, name, upstream);
+    }
     GatewayKind::Pack {
-        pack: name.value.clone(),
+        pack: pack_name(reader, typed, known.as_ref()),
         workers,
         instances: features::instances(&features),
         features,
     }
+}
+
+/// The pack's name, with the variant that was asked for.
+fn pack_name(reader: &mut Reader<'_>, typed: &RawGateway, known: Option<&PackInfo>) -> String {
+    let name = &typed.name.value;
+    let (Some(variant), Some(known)) = (&typed.variant, known) else { return name.clone() };
+    let variants = || known.variants.iter().map(String::as_str);
+    if known.variants.is_empty() {
+        reader.fault(variant.place, format!("the pack `{name}` has no variants"), "leave out `variant`");
+    } else if !variants().any(|one| one == variant.value) {
+        let help = nearest(&variant.value, variants()).map_or_else(
+            || format!("it has {}", one_of(&variants().collect::<Vec<_>>())),
+            |near| format!("did you mean `{near}`?"),
+        );
+        reader.fault(variant.place, format!("the pack `{name}` has no variant `{}`", variant.value), help);
+    }
+    variant_name(name, &variant.value)
+}
+
+/// What a sidecar intercepts is one application, which has to be started in its namespace.
+fn refuse_what_cannot_be_intercepted(reader: &mut Reader<'_>, name: &Placed<String>, upstream: &Upstream) {
+    let (what, help) = match upstream {
+        Upstream::Running { .. } => ("an upstream that already runs", "leave out `upstream.url`"),
+        Upstream::BuiltIn(built_in) if built_in.instances > 1 => {
+            ("several instances of the upstream", "write upstream: { instances: 1 }")
+        }
+        Upstream::BuiltIn(built_in) if built_in.port.is_some() => {
+            ("an upstream at a port of your choice", "leave out `upstream.port`")
+        }
+        Upstream::BuiltIn(_) => return,
+    };
+    reader.fault(name.place, format!("`{}` cannot stand in front of {what}", name.value), help);
 }
 
 fn unknown_help(name: &str, known: &[PackInfo]) -> String {

@@ -109,6 +109,9 @@ pub(crate) struct RawGateway {
     pub(crate) label: Option<Placed<String>>,
     /// Worker threads or processes. Default: 1.
     pub(crate) workers: Option<Placed<u32>>,
+    /// One of the ways in which its pack configures it. Default: the first that the pack names.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) variant: Option<Placed<String>>,
     /// Features switched on: a list; or `each`, which measures the gateway bare and with every feature of its pack alone;
     /// or `all-pairs`, which adds every two of them together. `hoptax gateways` lists what each pack offers. Default: none.
     pub(crate) features: Option<Placed<RawFeatures>>,

@@ -13,6 +13,8 @@ fn context() -> Context {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         unsupported: BTreeMap::new(),
+        variants: Vec::new(),
+        intercepts: false,
     };
     Context {
         cpus: 2,

@@ -1,0 +1,295 @@
+//! Istio's inbound sidecar: the real Envoy, with interception in a network namespace of the run.
+
+use crate::run::{run, run_directory, text, trials};
+use crate::support::{Scratch, hoptax, processes_below};
+use crate::world::{PATIENCE, Running, exe, get, is_missing, running_plan};
+use hoptax::lab::packs::PackSet;
+use hoptax::lab::process::ProcessDriver;
+use hoptax::lab::{Driver as _, verify};
+use hoptax::plan::{Gateway, GatewayKind, Profile};
+use hoptax_load::spec::TargetSpec;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Whether interception can be looked at here: Envoy is installed, and we are root.
+pub(crate) fn may_intercept() -> bool {
+    if is_missing("istio-sidecar") {
+        return false;
+    }
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("not looked at: interception needs root");
+    }
+    root
+}
+
+fn sidecar(label: &str, pack: &str) -> Gateway {
+    let kind = GatewayKind::Pack { pack: pack.into(), workers: 1, features: vec![], instances: None };
+    Gateway { label: label.into(), kind }
+}
+
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output =
+        Command::new(program).args(arguments).output().unwrap_or_else(|_| panic!("{program} is there"));
+    assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// An Envoy below `root` that is in another namespace than we are: one that is asked for its version is not.
+fn sidecar_below(root: u32) -> Option<u32> {
+    let own = std::fs::read_link("/proc/self/ns/net").expect("procfs");
+    let inside = |pid: &u32| {
+        std::fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|its| its != own)
+            && std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "envoy")
+    };
+    processes_below(root).into_iter().find(inside)
+}
+
+/// A run that ends with its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have been killed before.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Packets that each redirect has counted, by the application's port.
+fn redirected(inside: u32, port: u16) -> u64 {
+    let net = format!("--net=/proc/{inside}/ns/net");
+    let rules = output("nsenter", &[&net, "--", "nft", "list", "ruleset"]);
+    let rule = rules.lines().find(|line| line.contains(&format!("dport {port} "))).expect(&rules);
+    let words: Vec<&str> = rule.split_whitespace().collect();
+    let at = words.iter().position(|word| *word == "packets").expect(rule);
+    words[at + 1].parse().expect("a count")
+}
+
+#[test]
+fn what_comes_for_the_application_goes_through_its_sidecar_and_direct_past_it() {
+    if !may_intercept() {
+        return;
+    }
+    let gateways = vec![sidecar("default", "istio-sidecar"), sidecar("tuned", "istio-sidecar@tuned")];
+    let mut plan = running_plan(gateways);
+    plan.profile = Profile::Equalised;
+    let run = tempfile::tempdir().expect("a directory");
+    let packs = PackSet::load(None).expect("the packs are right");
+    let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
+    let upstream = driver.start_upstream();
+    let upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let direct = upstream.0.addresses()[0];
+    let request =
+        || TargetSpec::only("GET", "/some/path?query=1", vec![("host".into(), "echo.com".into())], vec![]);
+    let requests = || upstream.0.ledger().expect("kept").expect("told").instances[0].requests;
+
+    let mut sidecars = Vec::new();
+    for gateway in &plan.gateways {
+        let label = &gateway.label;
+        let service = driver.start_gateway(gateway, upstream.0.addresses());
+        let mut service = Running(service.unwrap_or_else(|failure| panic!("{label}: {failure:#?}")));
+        let via = service.0.addresses()[0];
+        assert_eq!((via.ip(), via != direct), (direct.ip(), true), "{label}: another port of the same host");
+        let same = verify::verify(direct, via, &request().into(), &Default::default(), PATIENCE);
+        assert_eq!(same, Ok(()), "{label}");
+
+        let inside = sidecar_below(service.0.process().expect("watched").pid).expect("it stands inside");
+        let told = |service: &mut Running| service.0.observe().counters["intercepted_requests"];
+        let (packets, seen, served) = (redirected(inside, via.port()), told(&mut service), requests());
+        for _ in 0..3 {
+            assert_eq!(get(via, "/").status, 200, "{label}");
+        }
+        assert_eq!(redirected(inside, via.port()) - packets, 3, "{label}: each connection was redirected");
+        assert_eq!(told(&mut service) - seen, 3.0, "{label}: the sidecar saw each");
+        assert_eq!(requests() - served, 3, "{label}: and so did the upstream");
+        for _ in 0..3 {
+            assert_eq!(get(direct, "/").status, 200);
+        }
+        assert_eq!(told(&mut service) - seen, 3.0, "{label}: nothing of direct came by");
+        sidecars.push((via, service));
+    }
+
+    let log = |label: &str| run.path().join("logs").join(label).join("access.log").exists();
+    assert_eq!((log("default"), log("tuned")), (true, false), "which is part of the two variants");
+    let (via, mut tuned) = sidecars.pop().expect("two");
+    tuned.0.stop();
+    let escaped = TcpStream::connect_timeout(&via, Duration::from_secs(2));
+    assert!(escaped.is_err(), "without its sidecar the application cannot be reached at its own port");
+    assert_eq!(get(direct, "/").status, 200, "though it is there");
+    assert_eq!(get(sidecars[0].0, "/").status, 200, "and so is the other sidecar");
+}
+
+const PLAN: &str = "name: sidecar\ngateways: [{ name: istio-sidecar, label: sidecar, variant: tuned }]\n\
+                    load: [{ loop: closed, connections: 2, duration: 300ms }]\ntrials: 1\nwarmup: 0s\n";
+
+/// Links, named namespaces and rules of this host that look like ours.
+fn traces(interface: &str) -> Vec<String> {
+    let links = output("ip", &["-o", "link"]);
+    let found = links.lines().filter(|line| line.contains(interface));
+    let names = output("ip", &["netns", "list"]);
+    let rules = output("nft", &["list", "tables"]);
+    let ours = names.lines().chain(rules.lines()).filter(|line| line.contains("hoptax"));
+    found.chain(ours).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_run_measures_the_sidecar_and_leaves_nothing() {
+    if !may_intercept() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let output = run(&scratch, PLAN, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let trials = trials(&run_directory(&scratch));
+    let via: Vec<_> = trials.iter().filter(|trial| trial["contender"] == "sidecar").collect();
+    assert_eq!(via.len(), 1);
+    let intercepted = via[0]["gateway_counters"]["intercepted_requests"].as_f64().expect("counted");
+    let served = via[0]["ledger"]["requests"].as_f64().expect("counted");
+    assert!(served > 0.0 && (intercepted - served).abs() <= 2.0, "{intercepted} of {served}");
+    // The interface of a run is gone when it ends; those of runs beside this one are not ours to judge.
+    let holder = std::fs::read_dir(run_directory(&scratch).join("logs/namespace"));
+    assert!(holder.is_ok(), "it was made");
+}
+
+#[test]
+fn a_killed_run_leaves_no_namespace_link_or_rule() {
+    if !may_intercept() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let plan = scratch.file("plan.yaml", PLAN);
+    let started = hoptax()
+        .arg("run")
+        .arg(&plan)
+        .args(["--accept-void", "--set", "load.0.duration=10m", "--out"])
+        .arg(scratch.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut killed = Killed(started.expect("it starts"));
+    let deadline = Instant::now() + 3 * PATIENCE;
+    let within = |what: &str| assert!(Instant::now() < deadline, "{what}");
+    // Envoy, the upstream and the namespace's holder.
+    let inside = loop {
+        if let Some(envoy) = sidecar_below(killed.0.id()) {
+            break envoy;
+        }
+        within("the sidecar was started");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let net = format!("--net=/proc/{inside}/ns/net");
+    // Inside, the name of our end stands behind an @: eth0@if7; its number outside leads to its name.
+    let eth0 = output("nsenter", &[&net, "--", "ip", "-o", "link", "show", "eth0"]);
+    let number = eth0.split_once("@if").and_then(|(_, rest)| rest.split_once(':')).expect(&eth0).0;
+    let links = output("ip", &["-o", "link"]);
+    let link = links.lines().find(|line| line.starts_with(&format!("{number}: "))).expect(&links);
+    let interface = link.split([' ', '@', ':']).find(|word| word.starts_with("hoptax")).expect(link);
+    assert!(!traces(interface).is_empty(), "it is seen while it is there");
+    let all = processes_below(killed.0.id());
+    killed.0.kill().and_then(|()| killed.0.wait()).expect("killed");
+    let alive = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+    };
+    while all.iter().any(alive) || !traces(interface).is_empty() {
+        within(&format!(
+            "left: {:?}, {:?}",
+            all.iter().filter(|pid| alive(pid)).collect::<Vec<_>>(),
+            traces(interface)
+        ));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn without_the_rights_it_says_what_is_missing_and_measures_the_rest() {
+    if is_missing("istio-sidecar") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let plan = PLAN.replace("gateways: [", "gateways: [hop-l4, ");
+    let plan = scratch.file("plan.yaml", &plan);
+    let mut command = Command::new("setpriv");
+    // Root without these two is as little as anybody else.
+    command.args(["--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin"]).arg(exe());
+    if !rustix::process::geteuid().is_root() {
+        command = hoptax();
+    }
+    let output = command
+        .arg("run")
+        .arg(&plan)
+        .args(["--accept-void", "--out"])
+        .arg(scratch.path())
+        .output()
+        .expect("it runs");
+    let said = text(&output.stderr);
+    for words in ["sidecar", "needs root", "CAP_NET_ADMIN and CAP_SYS_ADMIN"] {
+        assert!(said.contains(words), "`{words}` in: {said}");
+    }
+    let measured = trials(&run_directory(&scratch));
+    let hop: Vec<_> = measured.iter().filter(|trial| trial["contender"] == "hop-l4").collect();
+    assert!(hop.len() == 1 && hop[0]["failed"].is_null(), "{hop:?}");
+}
+
+#[test]
+fn variants_and_upstreams_that_cannot_be_are_refused_where_they_stand() {
+    for (from, to, words) in [
+        ("variant: tuned", "variant: tunde", vec!["no variant `tunde`", "did you mean `tuned`?"]),
+        ("name: istio-sidecar", "name: nginx", vec!["the pack `nginx` has no variants"]),
+        ("name: istio-sidecar", "name: hop-l7", vec!["`hop-l7` has no variants"]),
+        ("trials: 1", "upstream: { instances: 2 }", vec!["several instances", "instances: 1"]),
+        ("trials: 1", "upstream: { url: \"http://127.0.0.1:1\" }", vec!["an upstream that already runs"]),
+    ] {
+        let scratch = Scratch::new();
+        let plan = scratch.file("plan.yaml", &PLAN.replace(from, to));
+        let output = hoptax().arg("check").arg(&plan).output().expect("it runs");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for word in words.iter().chain(&["plan.yaml:2:"]) {
+            assert!(said.contains(word), "`{word}` in: {said}");
+        }
+    }
+}
+
+#[test]
+fn variants_that_cannot_be_told_apart_are_refused_with_their_line() {
+    for (variants, words) in [
+        ("[usual, usual]", "the variant mine@usual stands twice"),
+        ("[usual, \"a b\"]", "`a b` is no name for a variant"),
+    ] {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path().join("mine")).expect("made");
+        let pack = format!(
+            "name: mine\nsummary: a test\nbinary: mine\nversion: {{ command: [\"{{{{ binary }}}}\"], pattern: '(.+)' }}\n\
+             start: [\"{{{{ binary }}}}\"]\nready: {{ path: / }}\naccess_log: file\nvariants: {variants}\n"
+        );
+        scratch.file("mine/gateway.yaml", &pack);
+        let output = hoptax().args(["gateways", "--packs"]).arg(scratch.path()).output().expect("it runs");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words) && said.contains("gateway.yaml:8: "), "{said}");
+    }
+}
+
+#[test]
+fn both_variants_are_rendered_with_what_tells_them_apart() {
+    let scratch = Scratch::new();
+    let plan = PLAN.replace("gateways: [", "gateways: [{ name: istio-sidecar, label: usual }, ");
+    let plan = scratch.file("plan.yaml", &plan);
+    let render = |label: &str| {
+        let output = hoptax().arg("render").arg(&plan).args(["--gateway", label]).output().expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let (usual, tuned) = (render("usual"), render("sidecar"));
+    for words in ["use_original_dst: true", "type: ORIGINAL_DST", "127.0.0.6", "0.0.0.0, port_value: 15006"] {
+        assert!(usual.contains(words), "`{words}` in: {usual}");
+    }
+    for words in ["envoy.tracers.zipkin", "envoy.access_loggers.http_grpc", "envoy.access_loggers.file"] {
+        assert!(usual.contains(words) && !tuned.contains(words), "{words}");
+    }
+    assert!(Path::new("../../plans/istio-sidecar.yaml").exists(), "the plan that repeats the published test");
+}
