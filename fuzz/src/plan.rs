@@ -13,6 +13,8 @@ pub fn holds(input: &[u8]) {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         unsupported: Default::default(),
+        variants: Vec::new(),
+        intercepts: false,
     };
     let context = Context {
         cpus: 2,

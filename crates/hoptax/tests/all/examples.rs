@@ -94,6 +94,12 @@ fn every_example_plan_runs() {
             // As many as every gateway and hop can hold at once, beside the other tests.
             command.args(["--set", "load.0.connections=200"]);
         }
+        if path.ends_with("istio-sidecar.yaml") {
+            // One of its many points each, and time for 20 worker threads to come to their turn beside the other tests.
+            for set in ["connections=8", "duration=1s"] {
+                command.args(["--set", &format!("load.0.{set}"), "--set", &format!("load.1.{set}")]);
+            }
+        }
         let output = command.output().expect("hoptax runs");
         let name = path.display();
         assert!(output.status.success(), "{name}: {}\n{}", text(&output.stdout), text(&output.stderr));

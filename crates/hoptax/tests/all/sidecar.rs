@@ -288,6 +288,7 @@ fn both_variants_are_rendered_with_what_tells_them_apart() {
     for words in ["use_original_dst: true", "type: ORIGINAL_DST", "127.0.0.6", "0.0.0.0, port_value: 15006"] {
         assert!(usual.contains(words), "`{words}` in: {usual}");
     }
+    assert!(tuned.contains("port_value: 15106"), "the second one has ports of its own: {tuned}");
     for words in ["envoy.tracers.zipkin", "envoy.access_loggers.http_grpc", "envoy.access_loggers.file"] {
         assert!(usual.contains(words) && !tuned.contains(words), "{words}");
     }

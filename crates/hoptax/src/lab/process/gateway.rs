@@ -101,7 +101,9 @@ impl ProcessDriver {
         let upstreams: Vec<_> =
             (0..).map(|index| local(sample.admin_port + 1 + index)).take(there as usize).collect();
         let attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, binary);
-        render::render(pack, &attempt.variables(sample.port, sample.admin_port))
+        let ports = attempt.sidecar.map(|(interception, _)| (interception.inbound, interception.admin));
+        let (port, admin_port) = ports.unwrap_or((sample.port, sample.admin_port));
+        render::render(pack, &attempt.variables(port, admin_port))
     }
 
     fn attempt<'a>(
@@ -295,10 +297,11 @@ impl Attempt<'_> {
 
     fn intercept_variables(&self) -> Option<InterceptVariables> {
         let (interception, namespace) = self.sidecar?;
-        let Some(namespace) = namespace else {
-            return Variables::sample(self.driver.profile, None).of(self.pack.manifest()).intercept;
+        let sample = || Variables::sample(self.driver.profile, None).of(self.pack.manifest()).intercept;
+        let address = match namespace {
+            Some(namespace) => namespace.address().to_string(),
+            None => sample()?.address,
         };
-        let address = namespace.address().to_string();
         Some(InterceptVariables { address, application_port: interception.application })
     }
 
