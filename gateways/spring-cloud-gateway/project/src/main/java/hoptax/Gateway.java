@@ -126,8 +126,9 @@ public class Gateway {
             if (sent == null || !sent.startsWith("Bearer ")) {
                 return refuse(exchange, HttpStatus.UNAUTHORIZED);
             }
-            // What fails further down the chain is no fault of the token.
-            return decoder.decode(sent.substring(7))
+            // What is no token at all is refused before there is anything to subscribe to. What fails further down the chain
+            // is no fault of the token.
+            return Mono.defer(() -> decoder.decode(sent.substring(7)))
                     .map(token -> true)
                     .onErrorResume(JwtException.class, wrong -> Mono.just(false))
                     .flatMap(good -> good ? chain.filter(exchange) : refuse(exchange, HttpStatus.UNAUTHORIZED));
