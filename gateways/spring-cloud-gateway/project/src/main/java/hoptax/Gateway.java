@@ -1,5 +1,6 @@
 package hoptax;
 
+import io.netty.resolver.DefaultAddressResolverGroup;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
@@ -19,6 +20,7 @@ import org.springframework.beans.factory.annotation.Value;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.cloud.gateway.config.HttpClientCustomizer;
 import org.springframework.cloud.gateway.filter.GatewayFilterChain;
 import org.springframework.cloud.gateway.filter.GlobalFilter;
 import org.springframework.cloud.gateway.filter.ratelimit.KeyResolver;
@@ -66,6 +68,12 @@ public class Gateway {
 
     private static Set<String> lines(Path file) throws IOException {
         return new HashSet<>(Files.readAllLines(file, StandardCharsets.UTF_8));
+    }
+
+    /** Names are looked up by Java: Netty's own resolver keeps a datagram socket open on all addresses. */
+    @Bean
+    HttpClientCustomizer resolver() {
+        return client -> client.resolver(DefaultAddressResolverGroup.INSTANCE);
     }
 
     /** Lets in whose key is a line of a file. */
@@ -126,8 +134,9 @@ public class Gateway {
             if (sent == null || !sent.startsWith("Bearer ")) {
                 return refuse(exchange, HttpStatus.UNAUTHORIZED);
             }
-            // What fails further down the chain is no fault of the token.
-            return decoder.decode(sent.substring(7))
+            // What is no token at all is refused before there is anything to subscribe to. What fails further down the chain
+            // is no fault of the token.
+            return Mono.defer(() -> decoder.decode(sent.substring(7)))
                     .map(token -> true)
                     .onErrorResume(JwtException.class, wrong -> Mono.just(false))
                     .flatMap(good -> good ? chain.filter(exchange) : refuse(exchange, HttpStatus.UNAUTHORIZED));
