@@ -46,12 +46,10 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
             for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
                 let mut variables =
                     Variables::sample(profile, access_log.clone()).with_sample_features(features);
-                for container in [false, true] {
+                // What is special to containers has to do with starting: looked at once, without features.
+                let special = pack.manifest().docker.is_some() && variables.asked.is_empty();
+                for container in [false, true].into_iter().take(1 + usize::from(special)) {
                     variables.container = container;
-                    // Where there is no other way for containers, once is enough.
-                    if container && pack.manifest().docker.is_none() {
-                        continue;
-                    }
                     let rendered = render::render(pack, &variables)?;
                     if rendered.start.is_empty() {
                         return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
