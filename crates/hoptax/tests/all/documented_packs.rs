@@ -8,6 +8,7 @@ use hoptax::plan::{Ask, Feature, Profile};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 const DOCUMENTED: [&str; 9] =
     ["apisix", "kong", "krakend", "kubegateway", "ocelot", "pipy", "traefik", "tyk", "yarp"];
@@ -57,8 +58,11 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn pack(name: &str) -> Pack {
-    PackSet::load(None).expect("nothing wrong").get(name).unwrap_or_else(|| panic!("no pack {name}")).clone()
+/// Looking at every pack takes a while: once is enough.
+fn pack(name: &str) -> &'static Pack {
+    static PACKS: OnceLock<PackSet> = OnceLock::new();
+    let packs = PACKS.get_or_init(|| PackSet::load(None).expect("nothing wrong"));
+    packs.get(name).unwrap_or_else(|| panic!("no pack {name}"))
 }
 
 /// The pack bare and with each of its features, with several and with all that go together, in both profiles, with and
@@ -104,7 +108,7 @@ fn cases(name: &str) -> Vec<Case> {
                     variables.access_log.is_some()
                 );
                 let rendered =
-                    render::render(&pack, &variables).unwrap_or_else(|error| panic!("{what}: {error}"));
+                    render::render(pack, &variables).unwrap_or_else(|error| panic!("{what}: {error}"));
                 all.push(Case {
                     what,
                     features: features.clone(),

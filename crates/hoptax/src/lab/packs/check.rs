@@ -49,11 +49,12 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
             for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
-                for (variant, container) in variants(pack).into_iter().flat_map(|one| [(one.clone(), false), (one, true)]) {
-                    // Where there is no other way for containers, once is enough.
-                    if container && pack.manifest().docker.is_none() {
-                        continue;
-                    }
+                // What is special to containers has to do with starting: looked at once, without features.
+                let special = pack.manifest().docker.is_some() && features.is_empty();
+                let ways = || [false, true].into_iter().take(1 + usize::from(special));
+                for (variant, container) in
+                    variants(pack).into_iter().flat_map(|one| ways().map(move |container| (one.clone(), container)))
+                {
                     let sample = Variables::sample(profile, access_log.clone()).of(pack.manifest());
                     let variables =
                         Variables { variant, container, ..sample }.with_sample_features(features.clone());

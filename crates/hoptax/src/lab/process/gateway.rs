@@ -145,7 +145,7 @@ impl ProcessDriver {
         let ports = attempt.sidecar.map(|(interception, _)| (interception.inbound, interception.admin));
         let (port, admin_port) = ports.unwrap_or((sample.port, sample.admin_port));
         let mut rendered = render::render(pack, &attempt.variables(port, admin_port))?;
-        attempt.into_container(&mut rendered, "hoptax-NAME");
+        attempt.start_in_container(&mut rendered, "hoptax-NAME");
         Ok(rendered)
     }
 
@@ -260,7 +260,7 @@ impl Attempt<'_> {
             self.fail(format!("cannot write its configuration to {}: {error}", place.display()))
         })?;
         let name = docker::new_name(self.label);
-        self.into_container(&mut rendered, &name);
+        self.start_in_container(&mut rendered, &name);
         let launch = self.launch(&rendered, &name);
         drop(ports);
         let mut guarded = Guarded::start(&self.driver.exe, &launch)
@@ -392,7 +392,7 @@ impl Attempt<'_> {
     }
 
     /// What was to be started here is started in a container called `name` instead, and the report says so.
-    fn into_container(&self, rendered: &mut Rendered, name: &str) {
+    fn start_in_container(&self, rendered: &mut Rendered, name: &str) {
         let Program::In(container) = &self.program else { return };
         rendered.start = container.run(&docker::Run {
             name,
