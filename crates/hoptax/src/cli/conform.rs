@@ -134,7 +134,13 @@ fn plan_for(names: &[String]) -> anyhow::Result<Plan> {
         .iter()
         .map(|name| Gateway {
             label: name.clone(),
-            kind: GatewayKind::Pack { pack: name.clone(), workers: 1, features: Vec::new(), instances: None, driver: PackDriver::Process },
+            kind: GatewayKind::Pack {
+                pack: name.clone(),
+                workers: 1,
+                features: Vec::new(),
+                instances: None,
+                driver: PackDriver::Process,
+            },
         })
         .collect();
     Ok(plan)

@@ -31,7 +31,13 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
     assert!(names.len() + missing >= INSTALLED.len(), "{names:?}");
     let gateway = |name: &&str| Gateway {
         label: (*name).to_owned(),
-        kind: GatewayKind::Pack { pack: (*name).to_owned(), workers: 1, features: vec![], instances: None, driver: Default::default() },
+        kind: GatewayKind::Pack {
+            pack: (*name).to_owned(),
+            workers: 1,
+            features: vec![],
+            instances: None,
+            driver: Default::default(),
+        },
     };
     let plan = running_plan(names.iter().map(gateway).collect());
     let run = tempfile::tempdir().expect("a directory");

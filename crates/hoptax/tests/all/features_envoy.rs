@@ -157,7 +157,13 @@ impl World {
         features.sort_unstable();
         let upstreams = vec![Echo::start("one"), Echo::start("two")];
         let addresses: Vec<_> = upstreams.iter().map(|echo| echo.address).collect();
-        let kind = GatewayKind::Pack { pack: "envoy".into(), workers: 1, features, instances: None };
+        let kind = GatewayKind::Pack {
+            pack: "envoy".into(),
+            workers: 1,
+            features,
+            instances: None,
+            driver: Default::default(),
+        };
         let mut plan = running_plan(vec![Gateway { label: "featured".into(), kind }]);
         plan.profile = profile;
         let run = tempfile::tempdir().expect("a directory");

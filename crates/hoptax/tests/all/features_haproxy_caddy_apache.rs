@@ -38,7 +38,13 @@ fn packs() -> PackSet {
 fn gateway(pack: &str, features: &[Feature]) -> Gateway {
     let mut features = features.to_vec();
     features.sort_unstable();
-    let kind = GatewayKind::Pack { pack: pack.into(), workers: 1, features, instances: None };
+    let kind = GatewayKind::Pack {
+        pack: pack.into(),
+        workers: 1,
+        features,
+        instances: None,
+        driver: Default::default(),
+    };
     Gateway { label: "under-test".into(), kind }
 }
 

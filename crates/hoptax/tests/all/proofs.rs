@@ -22,8 +22,13 @@ fn features(words: &[&str]) -> Vec<Feature> {
 
 /// Starts `pack` with `words` in front of two instances; gives the outcomes of looking for differences and of the proofs.
 fn outcome(pack: &str, words: &[&str]) -> (Result<(), Failure>, Result<(), Failure>) {
-    let kind =
-        GatewayKind::Pack { pack: pack.into(), workers: 1, features: features(words), instances: None };
+    let kind = GatewayKind::Pack {
+        pack: pack.into(),
+        workers: 1,
+        features: features(words),
+        instances: None,
+        driver: Default::default(),
+    };
     let mut plan = running_plan(vec![Gateway { label: "proved".into(), kind }]);
     let Upstream::BuiltIn(upstream) = &mut plan.upstream else { panic!("it is built in") };
     upstream.instances = 2;

@@ -26,7 +26,13 @@ pub(crate) fn may_intercept() -> bool {
 }
 
 fn sidecar(label: &str, pack: &str) -> Gateway {
-    let kind = GatewayKind::Pack { pack: pack.into(), workers: 1, features: vec![], instances: None, driver: Default::default() };
+    let kind = GatewayKind::Pack {
+        pack: pack.into(),
+        workers: 1,
+        features: vec![],
+        instances: None,
+        driver: Default::default(),
+    };
     Gateway { label: label.into(), kind }
 }
 

@@ -3,8 +3,8 @@
 use super::{Pack, PackError};
 use crate::lab::docker::{self, Container};
 use crate::lab::render;
-use std::collections::BTreeMap;
 use crate::plan::PackDriver;
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

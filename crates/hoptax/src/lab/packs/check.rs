@@ -1,8 +1,8 @@
 //! What must hold of a pack before it is used: everything that can be told without starting its gateway.
 
 use super::manifest::{CounterFrom, Manifest};
-use crate::lab::conformance::{CASES, Case};
 use super::{BUILD_SCRIPT, Pack, PackError, RESERVED, list};
+use crate::lab::conformance::{CASES, Case};
 use crate::lab::counters;
 use crate::lab::guard::StopSignal;
 use crate::lab::render::{self, ACCESS_LOG, Variables, stays_below};
@@ -52,8 +52,9 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
                 // What is special to containers has to do with starting: looked at once, without features.
                 let special = pack.manifest().docker.is_some() && features.is_empty();
                 let ways = || [false, true].into_iter().take(1 + usize::from(special));
-                for (variant, container) in
-                    variants(pack).into_iter().flat_map(|one| ways().map(move |container| (one.clone(), container)))
+                for (variant, container) in variants(pack)
+                    .into_iter()
+                    .flat_map(|one| ways().map(move |container| (one.clone(), container)))
                 {
                     let sample = Variables::sample(profile, access_log.clone()).of(pack.manifest());
                     let variables =

@@ -73,8 +73,13 @@ impl Extra {
         access_log: AccessLog,
     ) -> Self {
         let upstreams: Vec<_> = (0..upstreams).map(Upstream::start).collect();
-        let kind =
-            GatewayKind::Pack { pack: pack.into(), workers: 1, features: features.to_vec(), instances: None };
+        let kind = GatewayKind::Pack {
+            pack: pack.into(),
+            workers: 1,
+            features: features.to_vec(),
+            instances: None,
+            driver: Default::default(),
+        };
         let mut plan = running_plan(vec![Gateway { label: LABEL.into(), kind }]);
         (plan.profile, plan.access_log) = (profile, access_log);
         let run = tempfile::tempdir().expect("a directory");

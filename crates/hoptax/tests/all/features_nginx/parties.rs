@@ -162,7 +162,16 @@ pub(super) fn driver(
     let gateway = |(index, (pack, features)): (usize, &(&str, &[Feature]))| {
         let (pack, features) = ((*pack).to_owned(), features.to_vec());
         let label = format!("{pack}-{index}");
-        Gateway { label, kind: GatewayKind::Pack { pack, workers: 1, features, instances: None } }
+        Gateway {
+            label,
+            kind: GatewayKind::Pack {
+                pack,
+                workers: 1,
+                features,
+                instances: None,
+                driver: Default::default(),
+            },
+        }
     };
     let run = tempfile::tempdir().expect("a directory");
     let mut plan = running_plan(wanted.iter().enumerate().map(gateway).collect());
