@@ -176,7 +176,7 @@ impl Extra {
         let mut inodes = BTreeSet::new();
         for pid in descendants(root) {
             let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
-            for fd in process.iter().flat_map(|process| process.fd()).flatten().flatten() {
+            for fd in process.iter().flat_map(Process::fd).flatten().flatten() {
                 if let FDTarget::Socket(inode) = fd.target {
                     inodes.insert(inode);
                 }
