@@ -185,6 +185,7 @@ pub(crate) fn via(contender: &str, round: u32) -> MadeTrial {
         network: None,
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
+        events: Vec::new(),
     })
     .all_at_us(200)
 }
@@ -453,6 +454,7 @@ fn load_record() -> LoadRecord {
         timeouts: 0,
         errors: 0,
         causes: BTreeMap::new(),
+        opened: 0,
         response_time: None,
     };
     LoadRecord {

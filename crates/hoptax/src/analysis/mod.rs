@@ -6,6 +6,7 @@ mod case;
 pub(crate) mod causes;
 pub mod checks;
 pub mod compare;
+mod events;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod headline;
@@ -24,6 +25,7 @@ pub use budget::{Baseline, BudgetResult, ChangeResult, Outcome, judge};
 pub use capacity::{Capacity, Limit};
 pub use case::{Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Throughput, Tls};
 pub use checks::{Finding, Severity};
+pub use events::{EventFigures, Stretch};
 pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;
 pub use path::Path;

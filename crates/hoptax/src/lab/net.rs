@@ -40,6 +40,14 @@ pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListe
     Ok(TcpListener::from(socket))
 }
 
+/// Lets a listener listen that was shut down.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(super) fn listen(listener: &TcpListener) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, BACKLOG)?)
+}
+
 /// Lets this process hold as many descriptors as it may: soft limits are often 1024.
 pub(super) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);

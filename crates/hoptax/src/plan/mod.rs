@@ -6,6 +6,7 @@
 mod budget;
 pub(crate) mod de;
 pub(crate) mod error;
+mod event;
 mod feature;
 mod hop_delay;
 mod load_point;
@@ -20,6 +21,7 @@ pub mod units;
 
 pub use budget::{Budget, LoadSelector, Metric};
 pub use error::{PlanError, PlanErrors};
+pub use event::{Action, Event};
 pub use feature::{Ask, Feature, JwtAlgorithm, LIMIT_THAT_NEVER_BITES, MOST_CONSUMERS, MOST_ROUTES};
 pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
 pub use load_point::{LoadPoint, Search};
@@ -46,6 +48,8 @@ pub struct PackInfo {
     pub features: Vec<String>,
     /// Features that it lacks and says why.
     pub unsupported: BTreeMap<String, String>,
+    /// Whether it says how its gateway reads its configuration again.
+    pub reloads: bool,
 }
 
 /// A whole plan, with every default filled in and every sweep expanded.
@@ -89,6 +93,9 @@ pub struct Plan {
     pub isolate: bool,
     /// Seed of the order and the arrivals; drawn and recorded when absent.
     pub seed: Option<u64>,
+    /// What happens while trials are measured, in the order of their times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
     /// Limits whose breach makes `hoptax run` exit 3.
     pub budget: Vec<Budget>,
 }

@@ -42,6 +42,12 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "above 0.1 % a finding says that the percentiles are of the survivors",
     ),
     ("hoptax/src/analysis/checks/errors.rs", "DOUBTFUL: f64 = 0.001", BIAS, "errors are doubted above 0.1 %"),
+    (
+        "hoptax/src/analysis/events.rs",
+        "AFTER_NS: u64 = SECOND",
+        METHODOLOGY,
+        "from its beginning to 1 s after it was done",
+    ),
     // Intervals.
     (
         "hoptax/src/plan/meaning/trials.rs",

@@ -168,6 +168,7 @@ impl PackSet {
             name: pack.name().to_owned(),
             features: pack.manifest.features.clone(),
             unsupported: pack.manifest.unsupported.clone(),
+            reloads: pack.manifest.reload.is_some(),
         };
         self.iter().map(info).collect()
     }

@@ -114,6 +114,7 @@ impl ProcessDriver {
                     log_directory,
                     control: None,
                     counters: None,
+                    tools: None,
                     _stdout: Some(stdout),
                 };
                 Ok((ready, started))

@@ -1,5 +1,6 @@
 //! Gateways started from packs.
 
+use super::hand::Tools;
 use super::service::{Started, how};
 use super::{ProcessDriver, failed_to_start};
 use crate::lab::counters::Counters;
@@ -160,8 +161,8 @@ impl Attempt<'_> {
         let ports = Ports::take(2).map_err(|error| self.fail(format!("no free port: {error}")))?;
         let numbers = ports.numbers().map_err(|error| self.fail(format!("no free port: {error}")))?;
         let [port, admin_port] = numbers[..] else { unreachable!("two were taken") };
-        let rendered =
-            render::render(self.pack, &self.variables(port, admin_port)).map_err(|e| self.fail(e))?;
+        let variables = self.variables(port, admin_port);
+        let rendered = render::render(self.pack, &variables).map_err(|e| self.fail(e))?;
         let version = binary::version(self.pack, &self.binary).map_err(|error| self.fail(error))?;
         self.write(&rendered).map_err(|(place, error)| {
             self.fail(format!("cannot write its configuration to {}: {error}", place.display()))
@@ -170,7 +171,9 @@ impl Attempt<'_> {
         drop(ports);
         let mut guarded = Guarded::start(&self.driver.exe, &launch)
             .map_err(|error| self.fail(format!("{} could not be started: {error}", self.label)))?;
-        self.await_ready(&mut guarded, &rendered, port, admin_port)?;
+        let probe = self.probe(&rendered, port, admin_port);
+        self.await_ready(&mut guarded, &probe)?;
+        let tools = Tools::new(self.pack, self.features, variables, probe);
         Ok(Started {
             name: self.label.to_owned(),
             addresses: vec![local(port)],
@@ -183,6 +186,7 @@ impl Attempt<'_> {
                 local(admin_port),
                 &self.log_directory,
             )),
+            tools: Some(tools),
             _stdout: None,
         })
     }
@@ -243,6 +247,11 @@ impl Attempt<'_> {
             asked: self.features.to_vec(),
             descriptors: crate::lab::descriptors::limit(),
             root: rustix::process::geteuid().is_root(),
+            reloadable: self
+                .driver
+                .events
+                .iter()
+                .any(|event| event.action.reloads() && event.concerns(Some(self.label))),
         }
     }
 
@@ -264,27 +273,24 @@ impl Attempt<'_> {
         }
     }
 
-    fn await_ready(
-        &self,
-        guarded: &mut Guarded,
-        rendered: &Rendered,
-        port: u16,
-        admin_port: u16,
-    ) -> Result<(), Failure> {
+    fn probe(&self, rendered: &Rendered, port: u16, admin_port: u16) -> Probe {
         let ready = &self.pack.manifest().ready;
         let asked = match ready.port {
             ReadyPort::Main => port,
             ReadyPort::Admin => admin_port,
         };
-        let probe = Probe {
+        Probe {
             address: local(asked),
             path: rendered.ready_path.clone(),
             status: ready.status,
             accepting: local(port),
             timeout: duration(&ready.timeout),
-        };
+        }
+    }
+
+    fn await_ready(&self, guarded: &mut Guarded, probe: &Probe) -> Result<(), Failure> {
         let interrupted = || self.driver.interrupted.load(Ordering::Relaxed);
-        let outcome = readiness::wait(&probe, || guarded.ended().is_some() || interrupted());
+        let outcome = readiness::wait(probe, || guarded.ended().is_some() || interrupted());
         let met = match outcome {
             Ok(()) => return Ok(()),
             Err(NotReady::Ended) if interrupted() => {
@@ -298,7 +304,8 @@ impl Attempt<'_> {
             Err(NotReady::TimedOut(met)) => {
                 // What it says on its way out may be what is wrong with it.
                 guarded.stop();
-                format!("{} was not ready within {}: {met}", self.label, ready.timeout)
+                let bound = &self.pack.manifest().ready.timeout;
+                format!("{} was not ready within {bound}: {met}", self.label)
             }
         };
         Err(self.fail(met))

@@ -8,8 +8,11 @@ mod control;
 mod counts;
 mod delay;
 mod server;
+mod switch;
 
 pub use answer::bytes;
+pub use control::tell_instance;
+pub use switch::Order;
 
 use super::net;
 use super::threads::{Threads, check_cpus, sleep_precisely};
@@ -75,21 +78,23 @@ impl RunningUpstream {
         };
 
         let mut threads = Threads::new();
-        let mut counts = Vec::new();
+        let (mut counts, mut switches) = (Vec::new(), Vec::new());
         for (index, (listener, address)) in listeners.into_iter().zip(&ready.instances).enumerate() {
             let seen = Arc::new(counts::Counts::default());
             counts.push(Arc::clone(&seen));
+            let switch = Arc::new(switch::Switch::new(*address));
+            switches.push(Arc::clone(&switch));
             let behaviour = delay::Behaviour::new(settings, placement.seed, index as u64);
             // Each its own, as stamps are written into them.
             let answers = answers.clone();
             let cpu = placement.cpus.get(index % placement.cpus.len().max(1)).copied();
             threads.spawn(&format!("upstream-{index}"), *address, cpu, move |stop| {
                 sleep_precisely();
-                server::serve(listener, answers, behaviour, &seen, room, stop)
+                server::serve(listener, &answers, behaviour, &seen, room, (stop, &switch))
             })?;
         }
         threads.spawn("upstream-control", ready.control, None, move |stop| {
-            control::serve(control, &counts, stop)
+            control::serve(control, &counts, &switches, stop)
         })?;
         Ok(Self { ready, threads })
     }

@@ -10,7 +10,8 @@
 use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE};
 use super::counts::Counts;
 use super::delay::Behaviour;
-use crate::lab::net::Tokens;
+use super::switch::Switch;
+use crate::lab::net::{self, Tokens};
 use crate::lab::threads::Stop;
 use hoptax_load::clock;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
@@ -36,26 +37,43 @@ const LONGEST_LINE: usize = 1024;
 
 /// Serves until told to stop. Of more connections than `room` the silent ones are closed; where all are busy, further
 /// ones are dropped at once.
+///
+/// When its switch is turned off it closes its listener and every connection, and begins anew when that is turned on.
 pub(super) fn serve(
     listener: TcpListener,
-    answers: Answers,
-    behaviour: Behaviour,
+    answers: &Answers,
+    mut behaviour: Behaviour,
     counts: &Counts,
     room: u64,
-    stop: &Stop,
+    (stop, switch): (&Stop, &Switch),
 ) -> io::Result<()> {
-    let mut io = Epoll::new()?;
-    let mut server = Server::new(answers, behaviour, counts, room);
-    let token = server.new_connection();
-    io.listen(token, listener)?;
-    while !stop.asked() {
-        let next = server.next_timer();
-        io.turn(&mut server, next)?;
-        if server.next_timer().is_some() {
-            server.fire(&mut io, clock::now());
+    loop {
+        let mut io = Epoll::new()?;
+        let mut server = Server::new(answers.clone(), behaviour, counts, room, switch);
+        let token = server.new_connection();
+        io.listen(token, listener.try_clone()?)?;
+        switch.back();
+        while !stop.asked() && !switch.asked() {
+            let next = server.next_timer();
+            io.turn(&mut server, next)?;
+            if server.next_timer().is_some() {
+                server.fire(&mut io, clock::now());
+            }
         }
+        if stop.asked() {
+            return Ok(());
+        }
+        // It keeps its address and refuses whoever knocks: so the port is nobody else's meanwhile.
+        rustix::net::shutdown(&listener, rustix::net::Shutdown::Read)?;
+        behaviour = server.behaviour;
+        drop(io);
+        counts.open.take_back(counts.open.get());
+        switch.rest(stop);
+        if stop.asked() {
+            return Ok(());
+        }
+        net::listen(&listener)?;
     }
-    Ok(())
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +121,7 @@ struct Server<'a> {
     answers: Answers,
     behaviour: Behaviour,
     counts: &'a Counts,
+    switch: &'a Switch,
     tokens: Tokens,
     connections: Vec<Connection>,
     room: u64,
@@ -117,11 +136,18 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(answers: Answers, behaviour: Behaviour, counts: &'a Counts, room: u64) -> Self {
+    fn new(
+        answers: Answers,
+        behaviour: Behaviour,
+        counts: &'a Counts,
+        room: u64,
+        switch: &'a Switch,
+    ) -> Self {
         Self {
             answers,
             behaviour,
             counts,
+            switch,
             tokens: Tokens::default(),
             connections: Vec::new(),
             room,
@@ -424,6 +450,10 @@ impl<L: EventLoop> Handler<L> for Server<'_> {
     fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
     fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+        // Who is about to close takes nobody in; and the connection that said so is nobody's.
+        if self.switch.asked() {
+            return None;
+        }
         if self.counts.open.get() >= self.room {
             self.make_room(io);
             if self.counts.open.get() >= self.room {

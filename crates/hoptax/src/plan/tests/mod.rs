@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod events;
 mod load;
 mod mistakes;
 mod requests;
@@ -13,10 +14,15 @@ fn context() -> Context {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         unsupported: BTreeMap::new(),
+        reloads: name == "nginx",
     };
     Context {
         cpus: 2,
-        known: vec![pack("nginx", &["key-auth", "rate-limit"]), pack("haproxy", &[]), pack("envoy", &[])],
+        known: vec![
+            pack("nginx", &["key-auth", "rate-limit", "routes"]),
+            pack("haproxy", &[]),
+            pack("envoy", &[]),
+        ],
         directory: PathBuf::from("no-such-directory"),
     }
 }
@@ -70,6 +76,7 @@ fn defaults_fill_what_was_left_out() {
             cpus: CpuPlan::Auto,
             isolate: false,
             seed: None,
+            events: Vec::new(),
             budget: Vec::new(),
         }
     );
