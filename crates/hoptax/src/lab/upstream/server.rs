@@ -40,13 +40,14 @@ const LONGEST_LINE: usize = 1024;
 ///
 /// When its switch is turned off it closes its listener and every connection, and begins anew when that is turned on.
 pub(super) fn serve(
-    listener: TcpListener,
+    mut listener: TcpListener,
     answers: &Answers,
     mut behaviour: Behaviour,
     counts: &Counts,
     room: u64,
     (stop, switch): (&Stop, &Switch),
 ) -> io::Result<()> {
+    let address = listener.local_addr()?;
     loop {
         let mut io = Epoll::new()?;
         let mut server = Server::new(answers.clone(), behaviour, counts, room, switch);
@@ -63,10 +64,10 @@ pub(super) fn serve(
         if stop.asked() {
             return Ok(());
         }
-        // It keeps its address and refuses whoever knocks: so the port is nobody else's meanwhile.
-        rustix::net::shutdown(&listener, rustix::net::Shutdown::Read)?;
         behaviour = server.behaviour;
-        drop(io);
+        drop((io, listener));
+        // A port that the kernel chose would be anybody's now.
+        listener = net::hold(address)?;
         counts.open.take_back(counts.open.get());
         switch.rest(stop);
         if stop.asked() {
