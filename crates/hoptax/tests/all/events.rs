@@ -173,11 +173,7 @@ events:
             3 + usize::from(case["gateway"] != haproxy.as_str())
         };
         assert_eq!(events.len(), expected);
-        assert!(
-            events
-                .iter()
-                .all(|event| event["trials"] == 1 && event["around"]["completed"].as_u64() > Some(0))
-        );
+        assert!(events.iter().all(|event| event["trials"] == 1), "{events:?}");
         // What was asked for is no fault.
         let codes = case["findings"].as_array().expect("codes");
         assert!(!codes.iter().any(|code| code == "errors" || code == "event-failed"), "{codes:?}");
