@@ -59,7 +59,7 @@ fn an_upstream_that_is_asked_about_every_token_has_twice_the_work() {
     let packs = scratch.path().join("packs");
     let name = reviewing(&packs);
     // The example's gateways, of this pack.
-    let plan = include_str!("../../../../plans/token-review.yaml")
+    let plan = include_str!("../../../../plans/features/token-review.yaml")
         .replace("{ name: nginx,", &format!("{{ name: {name},"));
     assert_eq!(plan.matches(&format!("name: {name},")).count(), 3, "{plan}");
     let short =

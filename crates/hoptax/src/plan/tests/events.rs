@@ -4,7 +4,7 @@ use super::*;
 
 fn with(events: &str) -> String {
     format!(
-        "upstream: {{ instances: 2 }}\ngateways: [{{ name: nginx, features: [{{ routes: 10 }}] }}, haproxy, hop-l7]\n\
+        "upstream: {{ instances: 2 }}\ngateways: [{{ name: routed, label: nginx, features: [{{ routes: 10 }}] }}, haproxy, hop-l7]\n\
          load: [{{ loop: closed, connections: 1, duration: 5s }}]\nevents:\n{events}"
     )
 }

@@ -14,14 +14,15 @@ fn context() -> Context {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
         unsupported: BTreeMap::new(),
-        reloads: name == "nginx",
+        reloads: ["nginx", "routed"].contains(&name),
     };
     Context {
         cpus: 2,
         known: vec![
-            pack("nginx", &["key-auth", "rate-limit", "routes"]),
+            pack("nginx", &["key-auth", "rate-limit"]),
             pack("haproxy", &[]),
             pack("envoy", &[]),
+            pack("routed", &["routes"]),
         ],
         directory: PathBuf::from("no-such-directory"),
     }
