@@ -12,6 +12,7 @@ pub fn holds(input: &[u8]) {
     let pack = |name: &str, features: &[&str]| PackInfo {
         name: name.to_owned(),
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+        reloads: name == "nginx",
         unsupported: Default::default(),
         docker: name == "nginx",
         variants: Vec::new(),

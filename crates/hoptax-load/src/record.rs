@@ -321,9 +321,17 @@ pub struct Window {
     /// Why: each of `timeouts` and `errors` has one cause.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: BTreeMap<Cause, u64>,
+    /// Connections established: within the measured time in the place of others, where connections are kept alive.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub opened: u64,
     /// Response times of what completed or timed out in the window (two significant digits); absent where nothing
     /// did.
     pub response_time: Option<Encoded>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What the generator tells while it goes on.

@@ -317,6 +317,9 @@ impl Recorder {
         self.tally.lifetime.opened += 1;
         self.tally.histograms.connect.saturating_record(now.saturating_sub(started));
         self.tally.connections.opened += u64::from(self.start <= now && now < self.end);
+        if let Some(windows) = self.window(now) {
+            windows.running.opened += 1;
+        }
     }
 
     /// A TLS handshake that began at `began` was done at `now`.
@@ -527,6 +530,7 @@ fn add_window(mine: &mut Window, theirs: Window) {
     mine.ok += theirs.ok;
     mine.timeouts += theirs.timeouts;
     mine.errors += theirs.errors;
+    mine.opened += theirs.opened;
     for (cause, count) in theirs.causes {
         *mine.causes.entry(cause).or_default() += count;
     }

@@ -4,6 +4,7 @@
 //! when something is missing, wrong, killed or interrupted.
 
 mod contents;
+mod events;
 mod generator;
 mod trial;
 
@@ -14,7 +15,7 @@ pub use contents::Contents;
 pub use generator::LocalTraffic;
 pub use trial::{Usage, WatchedRoles, load_spec};
 
-use crate::lab::features::Change;
+use crate::lab::features::{self, Change};
 use crate::lab::verify::Requests;
 use crate::lab::{Driver, Facts, Service, Watched};
 use crate::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
@@ -25,6 +26,7 @@ use crate::record::{
     Stage, TrialRecord,
 };
 use crate::schedule::{self, Contender, Director, Slot};
+use events::{Performer, RouteAsker};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase};
 use hoptax_load::spec::LoadSpec;
@@ -323,11 +325,7 @@ impl Flow<'_> {
     fn verify(&mut self, mut service: Box<dyn Service>, label: &str) -> Result<Box<dyn Service>, Failure> {
         self.progress.preparing(&format!("{label}: same answer as direct?"));
         let (direct, via) = (self.upstream.addresses(), service.addresses()[0]);
-        let requests = Requests {
-            targets: self.run.contents.targets(&self.run.plan.targets, &direct[0].to_string()),
-            files: self.run.contents.files.clone(),
-            versions: trial::versions(self.run.plan),
-        };
+        let requests = self.requests();
         let change = &service.facts().change;
         match self.traffic.verify(&requests, self.run.plan.timeout.total, direct, via, change) {
             Ok(()) => Ok(service),
@@ -406,7 +404,8 @@ impl Flow<'_> {
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
         let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
         let change = service.as_ref().map(|(_, service)| service.facts().change.clone()).unwrap_or_default();
-        let mut trial = self.load(number, slot, label, addresses, &change, watched);
+        let performer = self.performer(slot, service.as_ref().map(|(index, service)| (*index, &**service)));
+        let mut trial = self.load(number, slot, label, addresses, &change, watched, performer);
         if let Some((index, mut service)) = service {
             trial::note_observed(&mut trial, &before, &service.observe());
             let death = self.put_back(index, service);
@@ -449,6 +448,37 @@ impl Flow<'_> {
         None
     }
 
+    /// What makes the plan's events happen in a trial; `None` where it has none.
+    fn performer(&self, slot: &Slot, gateway: Option<(usize, &dyn Service)>) -> Option<Performer> {
+        let plan = self.run.plan;
+        let described = gateway.map(|(index, _)| &plan.gateways[index]);
+        let label = described.map(|gateway| gateway.label.as_str());
+        let events: Vec<_> = plan.events.iter().filter(|event| event.concerns(label)).cloned().collect();
+        if events.is_empty() || slot.step.is_some() {
+            return None;
+        }
+        let asked = described.and_then(|gateway| features::asked_route(gateway.features()));
+        let route = gateway.zip(asked).map(|((_, service), asked)| RouteAsker {
+            address: service.addresses()[0],
+            requests: self.requests(),
+            change: service.facts().change.clone(),
+            asked,
+        });
+        let hand = gateway.and_then(|(_, service)| service.hand());
+        Some(Performer { events, gateway: hand, upstream: self.upstream.hand(), route })
+    }
+
+    /// What is asked of each gateway before anything is timed.
+    fn requests(&self) -> Requests {
+        let direct = self.upstream.addresses()[0].to_string();
+        Requests {
+            targets: self.run.contents.targets(&self.run.plan.targets, &direct),
+            files: self.run.contents.files.clone(),
+            versions: trial::versions(self.run.plan),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what a trial is made of, each once")]
     fn load(
         &mut self,
         number: usize,
@@ -457,16 +487,35 @@ impl Flow<'_> {
         addresses: Vec<SocketAddr>,
         change: &Change,
         gateway: Option<Watched>,
+        performer: Option<Performer>,
     ) -> TrialRecord {
         let mut spec = load_spec(self.run, slot, addresses);
         change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
         let before = self.upstream.ledger();
         let Self { traffic, progress, .. } = self;
-        let loaded = traffic.load(&spec, &watched, self.run.interrupted, &mut |phase| progress.phase(phase));
+        let interrupted = self.run.interrupted;
+        let mut load = |phase: &mut dyn FnMut(Phase)| traffic.load(&spec, &watched, interrupted, phase);
+        let (loaded, happened) = match performer {
+            None => (load(&mut |phase| progress.phase(phase)), Vec::new()),
+            Some(performer) => std::thread::scope(|scope| {
+                let (tell, begun) = std::sync::mpsc::channel();
+                let performing = scope.spawn(move || performer.perform(&begun));
+                let loaded = load(&mut |phase| {
+                    if phase == Phase::Measuring {
+                        // Nobody listens any more where nothing is left to be done.
+                        let _ = tell.send(clock::now());
+                    }
+                    progress.phase(phase);
+                });
+                drop(tell);
+                (loaded, performing.join().expect("an event does not panic"))
+            }),
+        };
+        let events = events::records(happened, loaded.record.as_ref());
         let upstream_clock = before.as_ref().and_then(|ledger| ledger.as_ref().ok()?.clock.clone());
         let delta = trial::ledger_delta(before, self.upstream.ledger());
-        TrialRecord { upstream_clock, ..trial::record(number, slot, label, loaded, delta) }
+        TrialRecord { upstream_clock, events, ..trial::record(number, slot, label, loaded, delta) }
     }
 }
 

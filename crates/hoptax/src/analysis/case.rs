@@ -245,6 +245,9 @@ pub struct Case {
     pub quiet: Option<QuietFigures>,
     /// The way there and the way back; absent where the upstream does not stamp its answers, or its stamps cannot be used.
     pub path: Option<Path>,
+    /// What clients saw around each event of the plan; empty where there was none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<super::EventFigures>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
     /// Throughput per window of each trial, for charts: the trial's round, and requests/s.
@@ -279,6 +282,7 @@ impl Case {
             tax: None,
             quiet: None,
             path: None,
+            events: Vec::new(),
             findings: Vec::new(),
             throughput_by_window: Vec::new(),
         }
@@ -305,6 +309,7 @@ impl Case {
             memory: Some(memory(trials)),
             ledger: ledger(trials),
             counts: Some(counts),
+            events: super::events::figures(trials),
             throughput_by_window: trials
                 .iter()
                 .map(|trial| (trial.round(), trial.throughput_by_window()))

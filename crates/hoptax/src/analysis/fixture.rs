@@ -187,6 +187,7 @@ pub(crate) fn via(contender: &str, round: u32) -> MadeTrial {
         network: None,
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
+        events: Vec::new(),
     })
     .all_at_us(200)
 }
@@ -455,6 +456,7 @@ fn load_record() -> LoadRecord {
         timeouts: 0,
         errors: 0,
         causes: BTreeMap::new(),
+        opened: 0,
         response_time: None,
     };
     LoadRecord {
@@ -531,6 +533,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
         cpus: CpuPlan::Auto,
         isolate: false,
         seed: Some(7),
+        events: Vec::new(),
         budget: Vec::new(),
     };
     RunRecord {

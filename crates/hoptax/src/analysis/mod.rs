@@ -6,6 +6,7 @@ mod case;
 pub(crate) mod causes;
 pub mod checks;
 pub mod compare;
+mod events;
 mod features;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -25,6 +26,7 @@ pub use budget::{Baseline, BudgetResult, ChangeResult, Outcome, judge};
 pub use capacity::{Capacity, Limit};
 pub use case::{Bytes, Case, Connections, Cpu, FailedTrial, Latency, LedgerFigures, Memory, Throughput, Tls};
 pub use checks::{Finding, Severity};
+pub use events::{EventFigures, Stretch};
 pub use features::{Beyond, Price, PriceMetric, Prices};
 pub use load::{Load, LoadStage};
 pub use noise::NoiseFloor;

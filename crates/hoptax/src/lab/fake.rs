@@ -190,6 +190,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
         cpus: CpuPlan::Auto,
         isolate: false,
         seed: Some(1),
+        events: vec![],
         budget: vec![],
     }
 }

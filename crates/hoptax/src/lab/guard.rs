@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | line `stop`, SIGTERM, SIGINT, SIGHUP | sends the stop signal, waits up to the grace, kills what is left |
 //! | line `kill` | kills at once |
+//! | line `restart` | ends the command as for `stop`, kills what it left behind, and starts it again |
 //! | the lifeline ends | as `stop`, with a grace of at most [`ORPHAN_GRACE`] |
 //! | the command exits | kills what it left behind and exits with its code |
 
@@ -78,6 +79,15 @@ impl StopSignal {
     /// SIGTERM.
     pub const TERM: Self = Self(Signal::TERM);
 
+    /// Sends it.
+    ///
+    /// # Errors
+    /// If there is no such process, or it belongs to somebody else.
+    pub fn send(self, pid: u32) -> std::io::Result<()> {
+        let pid = Pid::from_raw(pid.cast_signed()).ok_or(std::io::ErrorKind::InvalidInput)?;
+        Ok(rustix::process::kill_process(pid, self.0)?)
+    }
+
     /// Its name without `SIG`.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, signal)| *signal == self.0).map_or("TERM", |(name, _)| *name)
@@ -135,6 +145,8 @@ enum Event {
     Stop,
     /// Asked to kill at once.
     Kill,
+    /// Asked to stop, and to start again.
+    Restart,
     /// hoptax is gone.
     LifelineEnded,
     /// The command has exited.
@@ -161,14 +173,24 @@ impl Guard {
         take_name(&self.command);
         prepare(&self.cpus)?;
         let signals = signal_pipe()?;
-        let command = self.start()?;
-        let pidfd = rustix::process::pidfd_open(command, PidfdFlags::empty())
-            .map_err(GuardError::at("watching the command"))?;
-        let mut watch = Watch { signals, pidfd, lifeline: true };
+        let mut command = self.start()?;
+        let mut watch = Watch { signals, pidfd: watched(command)?, lifeline: true };
 
         let mut stop_by = None;
+        let mut again = false;
         let asked = loop {
-            match watch.next(stop_by)? {
+            let event = watch.next(stop_by)?;
+            if again && matches!(event, Event::Exited | Event::GraceOver) {
+                kill_everything(command)?;
+                command = self.start()?;
+                watch.pidfd = watched(command)?;
+                (stop_by, again) = (None, false);
+                continue;
+            }
+            // Who is ending does not begin again; and whatever else comes while it is being restarted ends it.
+            again = event == Event::Restart && (again || stop_by.is_none());
+            match event {
+                Event::Restart if stop_by.is_some() => {}
                 Event::Exited => break stop_by.is_some(),
                 Event::Kill | Event::GraceOver => break true,
                 event => {
@@ -226,6 +248,10 @@ pub(super) fn finish(command: &[String]) {
     }
     let _ = child.kill();
     let _ = child.wait();
+}
+
+fn watched(command: Pid) -> Result<rustix::fd::OwnedFd, GuardError> {
+    rustix::process::pidfd_open(command, PidfdFlags::empty()).map_err(GuardError::at("watching the command"))
 }
 
 /// What the guard waits on.
@@ -293,6 +319,8 @@ impl Watch {
             Ok(Some(Event::Kill))
         } else if words.lines().any(|line| line == "stop") {
             Ok(Some(Event::Stop))
+        } else if words.lines().any(|line| line == "restart") {
+            Ok(Some(Event::Restart))
         } else {
             Ok(None)
         }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -105,6 +106,12 @@ impl Guarded {
         self.guard.id()
     }
 
+    /// What restarts the service, from whatever thread; `None` once it was stopped.
+    pub fn reins(&self) -> Option<Reins> {
+        let lifeline = self.lifeline.as_ref()?.as_fd().try_clone_to_owned().ok()?;
+        Some(Reins { guard: self.guard.id(), lifeline: lifeline.into(), grace: self.grace })
+    }
+
     /// The service's standard output, where it is a pipe and was not taken before.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.guard.stdout.take()
@@ -113,7 +120,8 @@ impl Guarded {
     /// How the service ended, once it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
-            self.session = self.session.or_else(|| session_below(self.guard.id()));
+            // One that was restarted leads another session than before.
+            self.session = session_below(self.guard.id()).or(self.session);
             // An error means that somebody else reaped the guard: it has ended, how is not known.
             self.ended = self.guard.try_wait().unwrap_or(Some(ExitStatus::default()));
             if self.ended.is_some_and(|status| status.signal().is_some()) {
@@ -188,6 +196,40 @@ impl Guarded {
             let _ =
                 poll(&mut [], Some(&Timespec::try_from(LOOK_AGAIN).expect("milliseconds fit a timespec")));
         }
+    }
+}
+
+/// Restarts a service. Its guard stays, and takes it for gone only when these are let go of as well: they are to be held
+/// no longer than a trial.
+#[derive(Debug)]
+pub struct Reins {
+    guard: u32,
+    lifeline: File,
+    grace: Duration,
+}
+
+impl Reins {
+    /// The process that the guard has started; `None` between two of them, and when all is over.
+    pub fn command(&self) -> Option<u32> {
+        session_below(self.guard)
+    }
+
+    /// Ends the service as its stop does, starts it again, and returns once it runs; it need not be ready.
+    ///
+    /// # Errors
+    /// If it is not there any more, or did not end in time.
+    pub fn restart(&mut self) -> std::io::Result<()> {
+        let before = self.command().ok_or_else(|| std::io::Error::other("it has ended"))?;
+        self.lifeline.write_all(b"restart\n")?;
+        let deadline = Instant::now() + self.grace + GUARD_BOUND;
+        while self.command().is_none_or(|now| now == before) {
+            if Instant::now() > deadline {
+                return Err(std::io::Error::other("it was not started again in time"));
+            }
+            let _ =
+                poll(&mut [], Some(&Timespec::try_from(LOOK_AGAIN).expect("milliseconds fit a timespec")));
+        }
+        Ok(())
     }
 }
 

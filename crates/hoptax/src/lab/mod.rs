@@ -4,7 +4,7 @@
 //! traits of this file; a fake driver stands in for the world in its tests.
 
 use crate::lab::features::Change;
-use crate::plan::Gateway;
+use crate::plan::{Action, Gateway};
 use crate::record::{Counter, Failure, Setting};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -52,6 +52,11 @@ pub trait Service {
         Observed::default()
     }
 
+    /// What does something to it while a trial goes on; `None` where nothing can be done.
+    fn hand(&self) -> Option<Box<dyn Hand>> {
+        None
+    }
+
     /// Whether it is still there.
     ///
     /// # Errors
@@ -61,6 +66,24 @@ pub trait Service {
     /// Stops it gracefully, then by force, and returns when nothing of it is left. Twice is once. Dropping a service
     /// stops it too.
     fn stop(&mut self);
+}
+
+/// Does to a service what the events of a plan ask for, from a thread of its own while a trial goes on. It is let go of at
+/// the trial's end.
+pub trait Hand: Send {
+    /// Does it, and returns when it is done: when a signal was sent, a command has ended, an instance listens again, a gateway
+    /// is ready.
+    ///
+    /// # Errors
+    /// Why it could not be done, in words.
+    fn act(&mut self, action: Action) -> Result<Done, String>;
+}
+
+/// What came of an event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Done {
+    /// The prefix of the route that the gateway was given.
+    pub new_route: Option<String>,
 }
 
 /// What is watched of a service.

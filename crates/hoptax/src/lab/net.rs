@@ -40,6 +40,27 @@ pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListe
     Ok(TcpListener::from(socket))
 }
 
+/// A socket that has `address` and does not listen yet: connections to it are refused, and the kernel gives its port to nobody.
+///
+/// # Errors
+/// If the address is taken.
+pub(super) fn hold(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket =
+        rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    Ok(TcpListener::from(socket))
+}
+
+/// Lets a held socket listen.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(super) fn listen(listener: &TcpListener) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, BACKLOG)?)
+}
+
 /// Lets this process hold as many descriptors as it may: soft limits are often 1024.
 pub(super) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);

@@ -10,6 +10,9 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// Of one attempt: on loopback even a busy machine answers sooner, and a gateway that does not is asked again.
 const ATTEMPT: Duration = Duration::from_secs(1);
 
+/// Of a request that makes something happen.
+const DOING: Duration = Duration::from_secs(10);
+
 /// Asked until it is answered with `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
@@ -76,7 +79,15 @@ fn attempt(probe: &Probe) -> Result<(), String> {
 /// If nothing answers within a second, or what answers is not HTTP/1.x.
 pub fn ask(address: SocketAddr, path: &str) -> std::io::Result<u16> {
     // `HTTP/1.1 200` is all that is needed; the rest is left to the close.
-    status(&exchange(address, path, 12)?)
+    status(&exchange(address, ("GET", path), 12, ATTEMPT)?)
+}
+
+/// Sends one request without a body, to something that is asked to do what takes a while; the status of the answer.
+///
+/// # Errors
+/// If nothing answers within ten seconds, or what answers is not HTTP/1.x.
+pub fn send(address: SocketAddr, method: &str, path: &str) -> std::io::Result<u16> {
+    status(&exchange(address, (method, path), 12, DOING)?)
 }
 
 /// Asks once; the body of an answer of status 200, as far as `most` bytes of the answer hold it.
@@ -84,7 +95,7 @@ pub fn ask(address: SocketAddr, path: &str) -> std::io::Result<u16> {
 /// # Errors
 /// As [`ask`], and if the status is another one, or the answer is no text.
 pub fn get(address: SocketAddr, path: &str, most: u64) -> std::io::Result<String> {
-    let answer = exchange(address, path, most)?;
+    let answer = exchange(address, ("GET", path), most, ATTEMPT)?;
     match status(&answer)? {
         200 => {}
         other => return Err(std::io::Error::other(format!("http://{address}{path} answered {other}"))),
@@ -110,12 +121,18 @@ fn unchunked(body: &str) -> String {
 }
 
 /// The first `most` bytes of the answer.
-fn exchange(address: SocketAddr, path: &str, most: u64) -> std::io::Result<Vec<u8>> {
+fn exchange(
+    address: SocketAddr,
+    (method, path): (&str, &str),
+    most: u64,
+    patience: Duration,
+) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, ATTEMPT)?;
-    stream.set_read_timeout(Some(ATTEMPT))?;
+    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(ATTEMPT))?;
     // One write: `write!` on a socket makes a segment of every piece, and a server may answer the first and close.
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(most).read_to_end(&mut answer)?;

@@ -5,6 +5,7 @@
 //! digests are equal configurations, whatever the run.
 
 use super::features::{Credentials, FeatureVariables, passwords};
+use super::guard::StopSignal;
 use super::namespace::Interception;
 use super::packs::manifest::Manifest;
 use super::packs::{Pack, PackError};
@@ -59,6 +60,8 @@ pub struct Variables {
     pub root: bool,
     /// Whether it is started in a container.
     pub container: bool,
+    /// Whether the plan makes it read its configuration again while it goes on.
+    pub reloadable: bool,
 }
 
 /// What templates of an intercepting gateway are told.
@@ -112,6 +115,7 @@ impl Variables {
             descriptors: 20_000,
             root: false,
             container: false,
+            reloadable: false,
         }
     }
 
@@ -230,6 +234,21 @@ impl Rendered {
         Ok(())
     }
 
+    /// Writes the files anew below `directory`, each as a whole: whoever reads one meanwhile gets the old or the new one.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn replace(&self, directory: &Path) -> std::io::Result<()> {
+        for file in &self.files {
+            let path = directory.join(&file.name);
+            let mut aside = path.clone().into_os_string();
+            aside.push(".new");
+            std::fs::write(&aside, &file.text)?;
+            std::fs::rename(&aside, path)?;
+        }
+        Ok(())
+    }
+
     /// The same files as they may be kept.
     #[must_use]
     pub fn redacted(&self, made: &Credentials) -> Self {
@@ -289,6 +308,35 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
     }
     let ready_path = render_inline(pack, &manifest.ready.path, variables)?;
     Ok(Rendered { files, start, environment, settings, ready_path })
+}
+
+/// How a gateway is made to read its configuration again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reload {
+    /// Its process is sent this signal.
+    Signal(StopSignal),
+    /// Command and arguments.
+    Command(Vec<String>),
+    /// Method and path, on the admin port.
+    Request(String, String),
+    /// It sees by itself that its files were replaced.
+    Watched,
+}
+
+/// Renders how the gateway of `pack` is made to read its configuration again; `None` where the pack does not say.
+///
+/// # Errors
+/// If a template is wrong or uses an unknown variable; says where.
+pub fn reload(pack: &Pack, variables: &Variables) -> Result<Option<Reload>, PackError> {
+    let Some(way) = &pack.manifest().reload else { return Ok(None) };
+    Ok(Some(match (&way.signal, &way.command, &way.request) {
+        (Some(signal), ..) => Reload::Signal(signal.parse().unwrap_or(StopSignal::TERM)),
+        (_, Some(command), _) => Reload::Command(render_all(pack, command, variables)?),
+        (.., Some(request)) => {
+            Reload::Request(request.method.clone(), render_inline(pack, &request.path, variables)?)
+        }
+        _ => Reload::Watched,
+    }))
 }
 
 /// Renders the version command, which may use `binary` alone.

@@ -189,6 +189,23 @@ pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyho
     Asked { target, bytes, tls: None }.of(address, timeout)
 }
 
+/// Sends one request of the first target over HTTP/1.1, changed as `change` says, and reads the whole answer.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_changed(
+    address: SocketAddr,
+    requests: &Requests,
+    change: &Change,
+    timeout: Duration,
+) -> anyhow::Result<Answer> {
+    let mut changed = requests.clone();
+    change.apply_to_requests(&mut changed);
+    let target = &changed.targets[0];
+    let bytes = target::first_request(target, &changed.files, SEED, HttpVersion::Http11)?;
+    Asked { target, bytes, tls: change.tls.as_ref() }.of(address, timeout)
+}
+
 /// The first difference that matters, in words.
 pub fn difference(direct: &Answer, gateway: &Answer) -> Option<String> {
     if direct.status != gateway.status {

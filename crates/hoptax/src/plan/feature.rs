@@ -85,7 +85,8 @@ pub enum JwtAlgorithm {
 }
 
 /// Which of the routes is asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Ask {
     /// The first that is configured.
     First,

@@ -6,6 +6,7 @@
 mod budget;
 pub(crate) mod de;
 pub(crate) mod error;
+mod event;
 mod feature;
 mod hop_delay;
 pub(crate) mod image;
@@ -21,6 +22,7 @@ pub mod units;
 
 pub use budget::{Budget, LoadSelector, Metric};
 pub use error::{PlanError, PlanErrors};
+pub use event::{Action, Event};
 pub use feature::{Ask, Feature, JwtAlgorithm, LIMIT_THAT_NEVER_BITES, MOST_CONSUMERS, MOST_ROUTES};
 pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
 pub use load_point::{LoadPoint, Search};
@@ -51,6 +53,8 @@ pub struct PackInfo {
     pub variants: Vec<String>,
     /// Whether it says how it is started in a container.
     pub docker: bool,
+    /// Whether it says how its gateway reads its configuration again.
+    pub reloads: bool,
     /// Whether it intercepts what comes for the application, in a network namespace.
     pub intercepts: bool,
 }
@@ -102,6 +106,9 @@ pub struct Plan {
     pub isolate: bool,
     /// Seed of the order and the arrivals; drawn and recorded when absent.
     pub seed: Option<u64>,
+    /// What happens while trials are measured, in the order of their times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
     /// Limits whose breach makes `hoptax run` exit 3.
     pub budget: Vec<Budget>,
 }

@@ -236,6 +236,7 @@ mod tests {
             network: None,
             gateway_log_bytes: None,
             gateway_counters: std::collections::BTreeMap::new(),
+            events: Vec::new(),
         }
     }
 

@@ -5,7 +5,7 @@
 
 pub mod dir;
 
-use crate::plan::{LoadPoint, Plan};
+use crate::plan::{Event, LoadPoint, Plan};
 use hoptax_load::record::LoadRecord;
 use hoptax_load::stamp::ClockId;
 use serde::{Deserialize, Serialize};
@@ -270,6 +270,35 @@ pub struct TrialRecord {
     /// life. Empty where the pack names none.
     #[serde(default)]
     pub gateway_counters: BTreeMap<String, f64>,
+    /// What the plan made happen while it was measured, in the order of the plan. Empty in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventRecord>,
+}
+
+/// One event of a trial. Times are from the beginning of the measured time, as those of windows are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EventRecord {
+    /// What was asked for, and when.
+    pub event: Event,
+    /// When it was begun; absent where the trial ended before.
+    pub at_ns: Option<u64>,
+    /// When it was done: a signal sent, a command ended, an instance listening again, a gateway ready again; absent where it
+    /// could not be done.
+    pub done_ns: Option<u64>,
+    /// Why it did not happen, or did not come to its end.
+    pub failed: Option<String>,
+    /// Of `change-route`: when the new route answered.
+    #[serde(default)]
+    pub new_route: Option<NewRoute>,
+}
+
+/// The first answer of a route that a gateway was given while it went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewRoute {
+    /// From the beginning of the event to the answer.
+    pub after_ns: u64,
+    /// Questions until then, the answered one among them.
+    pub questions: u64,
 }
 
 /// A step of a capacity search.

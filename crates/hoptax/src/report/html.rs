@@ -81,6 +81,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         memory => bytes(model.environment.memory_bytes as f64),
         doubts => model.host.doubts(),
         command => command_line(&model.command),
+        events => super::events::html(model),
         path => super::path::html(model),
     })?;
     Ok(page)

@@ -34,6 +34,7 @@ pub fn markdown(model: &Model) -> String {
     if let Some(told) = quiet::line(model) {
         line(&mut text, &format!("\n{told}"));
     }
+    text.push_str(&super::events::markdown(model));
     text.push_str(&super::path::markdown(model));
     text.push_str(&budget(model));
     text.push_str(&failures(model));

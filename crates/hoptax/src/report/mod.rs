@@ -4,6 +4,7 @@ mod capacity;
 mod charts;
 pub mod comparison;
 mod csv;
+mod events;
 mod figures;
 mod format;
 pub mod gate;

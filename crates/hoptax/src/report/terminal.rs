@@ -37,9 +37,17 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     }
     let host = page.host(model);
     let ways: String = super::path::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
-    for section in
-        [page.sentences(model), ways, page.budget(model), page.failures(model), page.findings(model), host]
-    {
+    let events: String =
+        super::events::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
+    for section in [
+        page.sentences(model),
+        events,
+        ways,
+        page.budget(model),
+        page.failures(model),
+        page.findings(model),
+        host,
+    ] {
         if !section.is_empty() {
             text.push('\n');
             text.push_str(&section);

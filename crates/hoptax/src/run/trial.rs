@@ -170,6 +170,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
         network: None,
         gateway_log_bytes: None,
         gateway_counters: BTreeMap::new(),
+        events: Vec::new(),
     }
 }
 

@@ -91,6 +91,10 @@ fn every_example_plan_runs() {
                 false => command.args(["--set", &short(point)]),
             };
         }
+        let events = text_of_plan.lines().filter(|line| line.starts_with("  - { at: ")).count();
+        for event in 0..events {
+            command.args(["--set", &format!("events.{event}.at={}ms", 20 * (event + 1))]);
+        }
         if text_of_plan.contains("search:") {
             command.args(["--set", "load.0.search.precision=50%"]);
         }

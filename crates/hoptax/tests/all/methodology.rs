@@ -55,6 +55,13 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "exceeds the noise floor and 1 % of the bare gateway's own figure",
     ),
+    (
+    (
+        "hoptax/src/analysis/events.rs",
+        "AFTER_NS: u64 = SECOND",
+        METHODOLOGY,
+        "from its beginning to 1 s after it was done",
+    ),
     // Intervals.
     (
         "hoptax/src/plan/meaning/trials.rs",

@@ -376,7 +376,7 @@ enum Where {
 use Where::{MadeUp, Real};
 
 /// Every finding, and where a run is made that must raise it.
-const PLANTS: [(&str, Where); 35] = [
+const PLANTS: [(&str, Where); 36] = [
     ("amplification", Real("findings.rs")),
     ("balance", Real("findings.rs")),
     ("bandwidth-bound", MadeUp("a loopback that is full takes the whole machine")),
@@ -384,6 +384,7 @@ const PLANTS: [(&str, Where); 35] = [
     ("connections-short", Real("planted.rs")),
     ("different-work", Real("findings.rs")),
     ("errors", Real("findings.rs")),
+    ("event-failed", Real("events.rs")),
     ("failed-checks", Real("findings.rs")),
     ("few-quiet-windows", MadeUp("steal is the hypervisor's to make")),
     ("few-samples", Real("planted.rs")),

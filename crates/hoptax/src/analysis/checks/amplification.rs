@@ -34,6 +34,8 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let fewer =
+        |measured: Measured<'_>| fewer(measured).filter(|_| !subject.rejects_by_events_only(measured.1));
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }
 

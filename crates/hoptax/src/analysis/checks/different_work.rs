@@ -36,7 +36,8 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    subject.pairs().filter_map(|(via, direct)| of_case(subject, via, direct)).collect()
+    let pairs = subject.pairs().filter(|(via, _)| !subject.rejects_by_events_only(via.1));
+    pairs.filter_map(|(via, direct)| of_case(subject, via, direct)).collect()
 }
 
 fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {

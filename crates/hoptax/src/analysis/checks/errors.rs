@@ -3,6 +3,7 @@
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::case::failures;
 use crate::analysis::causes;
+use crate::analysis::stats::share;
 use hoptax_load::record::Counts;
 use std::cmp::Reverse;
 
@@ -18,7 +19,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: format!("warning; void above {}", percent(MOST)),
         when: format!(
-            "more than {} of the requests ended in an error or a timeout. Message and evidence name the causes",
+            "more than {} of the requests ended in an error or a timeout, those that the plan's events account for left out. \
+             Message and evidence name the causes",
             percent(DOUBTFUL)
         ),
         seen: "A published table had 43,997 timeouts beside an average response time that left them out: percentiles are then of the survivors.",
@@ -29,9 +31,12 @@ pub(super) fn rule() -> Rule {
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject
         .measured()
-        .filter_map(|(case, _)| {
+        .filter_map(|(case, trials)| {
             let counts = case.counts.as_ref()?;
-            let share = case.error_share().filter(|share| *share > DOUBTFUL)?;
+            let timeout = subject.timeout_ns();
+            // What a plan breaks on purpose is told with its event.
+            let beside: u64 = trials.iter().map(|trial| trial.failures_beside_events(timeout)).sum();
+            let share = share(beside as f64, counts.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
             Some(Finding {
                 code: CODE,
                 severity: if share > MOST { Severity::Void } else { Severity::Warning },

@@ -10,6 +10,7 @@ mod clock;
 mod connections_short;
 mod different_work;
 mod errors;
+mod event_failed;
 mod failed_checks;
 mod few_quiet_windows;
 mod few_samples;
@@ -102,6 +103,17 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
+    /// After this long a request is given up, ns.
+    fn timeout_ns(&self) -> u64 {
+        u64::try_from(self.run.plan.timeout.total.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether what a gateway answered without success is the doing of the plan's events alone, which are told by themselves.
+    fn rejects_by_events_only(&self, trials: &[Trial<'_>]) -> bool {
+        let timeout = self.timeout_ns();
+        !trials.is_empty() && trials.iter().all(|trial| trial.rejects_by_events_only(timeout))
+    }
+
     /// The cases that were measured.
     fn measured(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {
         self.cases.iter().filter(|(case, _)| case.trials > 0).map(|(case, trials)| (case, trials.as_slice()))
@@ -133,6 +145,7 @@ pub type Check = fn(&Subject<'_>) -> Vec<Finding>;
 pub fn all() -> Vec<Check> {
     vec![
         errors::check,
+        event_failed::check,
         failed_checks::check,
         rejections_counted::check,
         connections_short::check,

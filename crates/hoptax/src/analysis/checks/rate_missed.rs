@@ -17,7 +17,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in an open loop fewer than {} of the requests that were due were achieved",
+            "in an open loop fewer than {} of the requests that were due were achieved; what failed by an event of the \
+             plan is not missed",
             percent(LEAST)
         ),
         seen: "Sidecar tests at 1,000 requests per second that never reached 1,000: their response times are those of an overload.",
@@ -32,8 +33,10 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             let rate = case.load.rate?;
             let due: u64 = trials.iter().map(|trial| trial.load.counts.scheduled).sum();
             let done: u64 = trials.iter().map(|trial| trial.load.completed_in_time).sum();
+            let timeout = subject.timeout_ns();
+            let broken: u64 = trials.iter().map(|trial| trial.failures_of_events(timeout)).sum();
             let seconds: f64 = trials.iter().map(Trial::seconds).sum();
-            let achieved = share(done as f64, due as f64).filter(|achieved| *achieved < LEAST)?;
+            let achieved = share((done + broken) as f64, due as f64).filter(|achieved| *achieved < LEAST)?;
             let (consequence, lower) = words(&case.load, rate);
             let unsent = case.counts.as_ref().map_or(0, |counts| counts.unsent);
             Some(Finding {

@@ -33,6 +33,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     };
     subject
         .measured()
+        .filter(|(_, trials)| !subject.rejects_by_events_only(trials))
         .filter_map(|(case, _)| {
             let counts = case.counts.as_ref()?;
             let rejected = rejected(counts, asked_for);

@@ -22,6 +22,7 @@ pub struct Rule {
 pub fn rules() -> Vec<Rule> {
     let mut rules = vec![
         super::errors::rule(),
+        super::event_failed::rule(),
         super::failed_checks::rule(),
         super::rejections_counted::rule(),
         super::different_work::rule(),

@@ -79,6 +79,10 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let gather = |windows: &Vec<f64>| -> Vec<f64> {
         windows.chunks(windows.len().div_ceil(BLOCKS)).filter_map(median).collect()
     };
+    // What a plan does to a gateway on purpose moves its figures: that is told with the event.
+    if trials.iter().any(Trial::has_events) {
+        return standing(case, trials);
+    }
     standing(case, trials)
         .or_else(|| moving(case, &windows.iter().map(gather).collect::<Vec<_>>()))
         .or_else(|| jumping(case, &windows))
@@ -88,8 +92,13 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
 fn standing(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let seconds = |windows: usize| windows as f64 * WINDOW_NS as f64 / SECOND as f64;
     let longest = |trial: &Trial<'_>| {
-        let windows = trial.throughput_by_window();
-        let usual = median(&windows)? * seconds(1);
+        let mut windows = trial.throughput_by_window();
+        let usual = median(&windows)?;
+        for (window, _) in windows.iter_mut().zip(trial.eventful_windows()).filter(|(_, eventful)| *eventful)
+        {
+            *window = usual;
+        }
+        let usual = usual * seconds(1);
         let longest = windows.split(|throughput| *throughput > 0.0).map(<[f64]>::len).max()?;
         (usual >= USUAL && longest >= STANDSTILL).then_some((trial.round(), longest))
     };

@@ -1,11 +1,11 @@
 //! What requests through a gateway must carry that direct ones need not.
 
 use super::{
-    CORS_ORIGIN, Consumer, Credentials, KEY_HEADER, REQUEST_REMOVED, REWRITTEN_PREFIX, SERVER_NAME,
+    CORS_ORIGIN, Consumer, Credentials, KEY_HEADER, REQUEST_REMOVED, REWRITTEN_PREFIX, SERVER_NAME, place_of,
     route_prefix, variables,
 };
 use crate::lab::verify::Requests;
-use crate::plan::{Ask, Feature, JwtAlgorithm};
+use crate::plan::{Feature, JwtAlgorithm};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
 use std::collections::BTreeMap;
@@ -66,13 +66,8 @@ impl Change {
                 Feature::Cors => change.header("origin", CORS_ORIGIN),
                 Feature::Gzip => change.header("accept-encoding", "gzip"),
                 Feature::Routes { count, ask } => {
-                    let index = match ask {
-                        Ask::First => 0,
-                        Ask::Middle => (count - 1) / 2,
-                        Ask::Last => count - 1,
-                    };
                     // What is rewritten is taken off before routes are looked for, or with the route: it stands in front.
-                    change.prefix.push_str(&route_prefix(index));
+                    change.prefix.push_str(&route_prefix(place_of(*ask, *count)));
                 }
                 Feature::RateLimit { .. } => change.expects_429 |= feature.bites(),
                 Feature::AccessLog

@@ -16,7 +16,7 @@ pub(crate) use credentials::REDACTED;
 pub use credentials::{Consumer, Credentials};
 pub use variables::FeatureVariables;
 
-use crate::plan::Feature;
+use crate::plan::{Ask, Feature};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -78,6 +78,28 @@ pub const CIPHER_SUITE: &str = "TLS_AES_128_GCM_SHA256";
 
 /// Where the upstream answers token reviews, as a Kubernetes API server does.
 pub const TOKEN_REVIEW_PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+
+/// Prefix of the path of the route that requests ask for; `None` where these features have none.
+pub fn asked_route(features: &[Feature]) -> Option<String> {
+    features.iter().find_map(|feature| match feature {
+        Feature::Routes { count, ask } => Some(route_prefix(place_of(*ask, *count))),
+        _ => None,
+    })
+}
+
+/// The index, from 0, of a place among `count` routes.
+pub fn place_of(ask: Ask, count: u32) -> u32 {
+    match ask {
+        Ask::First => 0,
+        Ask::Middle => count.saturating_sub(1) / 2,
+        Ask::Last => count.saturating_sub(1),
+    }
+}
+
+/// Prefix of the path of the `number`th route (from 1) that a gateway is given while it goes on.
+pub fn changed_prefix(number: u32) -> String {
+    format!("/changed-{number:05}")
+}
 
 /// Prefix of the path of route `index` (from 0): what gateways route by, and what requests begin with.
 pub fn route_prefix(index: u32) -> String {

@@ -38,6 +38,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_build(pack)?;
     check_start(pack)?;
     check_docker(pack)?;
+    check_reload(pack)?;
     check_unsupported(pack)?;
     check_counters(pack)?;
     check_differences(pack)?;
@@ -246,6 +247,48 @@ fn check_docker(pack: &Pack) -> Result<(), PackError> {
         return Err(pack.refuse("docker:", "`docker.start` is empty".into(), None));
     }
     docker.dockerfile.iter().try_for_each(|file| pack.template(file).map(drop))
+}
+
+fn check_reload(pack: &Pack) -> Result<(), PackError> {
+    let manifest = pack.manifest();
+    let Some(reload) = &manifest.reload else { return Ok(()) };
+    let refuse =
+        |near: &str, message: String, help: &str| Err(pack.refuse(near, message, Some(help.to_owned())));
+    const WAYS: &str = "write one of { signal: HUP }, { command: […] }, { request: { method: POST, path: /reload } } and \
+                        { watched: true }";
+    let given = [
+        reload.signal.is_some(),
+        reload.command.is_some(),
+        reload.request.is_some(),
+        reload.watched == Some(true),
+    ];
+    if given.iter().filter(|given| **given).count() != 1 || reload.watched == Some(false) {
+        return refuse("reload:", "`reload` must say one way to reload".into(), WAYS);
+    }
+    if manifest.unsupported.contains_key("reload") {
+        return refuse(
+            "unsupported:",
+            "`reload` is both given and unsupported".into(),
+            "keep one of the two",
+        );
+    }
+    if let Some(signal) = &reload.signal
+        && let Err(message) = signal.parse::<StopSignal>()
+    {
+        return Err(pack.refuse(&format!("reload: {{ signal: {signal}"), message, None));
+    }
+    if let Some(request) = &reload.request
+        && !request.path.starts_with('/')
+    {
+        let message = format!("`reload.request.path: {}` does not begin with `/`", request.path);
+        return refuse(&request.path, message, "give a path on the admin port");
+    }
+    if reload.command.as_ref().is_some_and(Vec::is_empty) {
+        return refuse("reload:", "`reload.command` is empty".into(), "give the command and its arguments");
+    }
+    let variables = Variables { reloadable: true, ..Variables::sample(Profile::Equalised, None) };
+    render::reload(pack, &variables)?;
+    render::render(pack, &variables).map(drop)
 }
 
 fn check_counters(pack: &Pack) -> Result<(), PackError> {

@@ -47,6 +47,9 @@ pub struct Manifest {
     /// How it is asked to end.
     #[serde(default)]
     pub stop: Stop,
+    /// How it reads its configuration again while it goes on; absent where it cannot, and `unsupported.reload` may say why.
+    #[serde(default)]
+    pub reload: Option<Reload>,
     /// When it is ready.
     pub ready: Ready,
     /// How it writes an access log; absent where it cannot, and `unsupported` says why.
@@ -166,6 +169,30 @@ impl Default for Stop {
     fn default() -> Self {
         Self { signal: "TERM".into(), grace: "5s".into() }
     }
+}
+
+/// How the gateway reads its configuration again, after its files were replaced; exactly one key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Reload {
+    /// Name of the signal that the started process is sent.
+    pub signal: Option<String>,
+    /// Command and arguments, templates, run to its end in the gateway's directory.
+    pub command: Option<Vec<String>>,
+    /// A request to the admin port.
+    pub request: Option<ReloadRequest>,
+    /// `true`: the gateway watches its files, and does it by itself.
+    pub watched: Option<bool>,
+}
+
+/// A request to the admin port after which the gateway has read its configuration again.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// Method.
+    pub method: String,
+    /// Path, template.
+    pub path: String,
 }
 
 /// When the gateway is ready: when it answers this request so, and accepts connections on its main port.

@@ -221,6 +221,7 @@ impl PackSet {
             variants: pack.manifest.variants.clone(),
             intercepts: pack.manifest.intercept.is_some(),
             docker: pack.manifest.docker.is_some(),
+            reloads: pack.manifest.reload.is_some(),
         };
         self.iter().map(info).collect()
     }

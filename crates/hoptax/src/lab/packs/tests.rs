@@ -72,6 +72,31 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         ),
         (
             "access_log: file\n",
+            "access_log: file\nreload: { signal: BOOM }\n",
+            &["gateway.yaml:8: unknown stop signal `BOOM`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nreload: { signal: HUP, watched: true }\n",
+            &["gateway.yaml:8: `reload` must say one way to reload", "write one of"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nreload: { request: { method: POST, path: reload } }\n",
+            &["gateway.yaml:8: `reload.request.path: reload` does not begin with `/`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nreload: { command: [\"{{ binary }}\", \"{{ nobody }}\"] }\n",
+            &["gateway.yaml:8: `nobody` is not defined"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nreload: { watched: true }\nunsupported: { reload: no }\n",
+            &["gateway.yaml:9: `reload` is both given and unsupported"],
+        ),
+        (
+            "access_log: file\n",
             "access_log: file\nfiles: [{ template: a.j2, to: a }]\n",
             &["gateway.yaml:8: template `a.j2` is not in the pack", "the folder packs/mine holds nothing"],
         ),

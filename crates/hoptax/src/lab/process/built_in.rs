@@ -153,6 +153,7 @@ impl ProcessDriver {
                     control: None,
                     secrets: None,
                     counters: None,
+                    tools: None,
                     _stdout: Some(stdout),
                 };
                 Ok((ready, started))

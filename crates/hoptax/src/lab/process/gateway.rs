@@ -1,5 +1,6 @@
 //! Gateways started from packs.
 
+use super::hand::Tools;
 use super::service::{Started, how};
 use super::{ProcessDriver, failed_to_start};
 use crate::lab::counters::Counters;
@@ -253,8 +254,8 @@ impl Attempt<'_> {
     fn start(&self) -> Result<Started, Failure> {
         let (ports, port, admin_port) =
             self.ports().map_err(|error| self.fail(format!("no free port: {error}")))?;
-        let mut rendered =
-            render::render(self.pack, &self.variables(port, admin_port)).map_err(|e| self.fail(e))?;
+        let variables = self.variables(port, admin_port);
+        let mut rendered = render::render(self.pack, &variables).map_err(|e| self.fail(e))?;
         let version = self.program.version(self.pack).map_err(|error| self.fail(error))?;
         self.write(&rendered).map_err(|(place, error)| {
             self.fail(format!("cannot write its configuration to {}: {error}", place.display()))
@@ -265,7 +266,9 @@ impl Attempt<'_> {
         drop(ports);
         let mut guarded = Guarded::start(&self.driver.exe, &launch)
             .map_err(|error| self.fail(format!("{} could not be started: {error}", self.label)))?;
-        self.await_ready(&mut guarded, &rendered, port, admin_port)?;
+        let probe = self.probe(&rendered, port, admin_port);
+        self.await_ready(&mut guarded, &probe)?;
+        let tools = Tools::new(self.pack, self.features, variables, probe);
         let watched = match &self.program {
             Program::Here(_) => Some(guarded.pid()),
             Program::In(container) => container.process(&name),
@@ -284,6 +287,7 @@ impl Attempt<'_> {
                 self.at(admin_port),
                 &self.log_directory,
             )),
+            tools: Some(tools),
             _stdout: None,
         })
     }
@@ -378,6 +382,11 @@ impl Attempt<'_> {
             descriptors: crate::lab::descriptors::limit(),
             root: rustix::process::geteuid().is_root(),
             container: matches!(self.program, Program::In(_)),
+            reloadable: self
+                .driver
+                .events
+                .iter()
+                .any(|event| event.action.reloads() && event.concerns(Some(self.label))),
         }
     }
 
@@ -440,19 +449,13 @@ impl Attempt<'_> {
         }
     }
 
-    fn await_ready(
-        &self,
-        guarded: &mut Guarded,
-        rendered: &Rendered,
-        port: u16,
-        admin_port: u16,
-    ) -> Result<(), Failure> {
+    fn probe(&self, rendered: &Rendered, port: u16, admin_port: u16) -> Probe {
         let ready = &self.pack.manifest().ready;
         let asked = match ready.port {
             ReadyPort::Main => port,
             ReadyPort::Admin => admin_port,
         };
-        let probe = Probe {
+        Probe {
             address: self.at(asked),
             path: rendered.ready_path.clone(),
             status: ready
@@ -461,9 +464,12 @@ impl Attempt<'_> {
                 .unwrap_or(ready.status),
             accepting: self.traffic_to(port),
             timeout: duration(&ready.timeout),
-        };
+        }
+    }
+
+    fn await_ready(&self, guarded: &mut Guarded, probe: &Probe) -> Result<(), Failure> {
         let interrupted = || self.driver.interrupted.load(Ordering::Relaxed);
-        let outcome = readiness::wait(&probe, || guarded.ended().is_some() || interrupted());
+        let outcome = readiness::wait(probe, || guarded.ended().is_some() || interrupted());
         let (key, met) = match outcome {
             Ok(()) => return Ok(()),
             Err(NotReady::Ended) if interrupted() => {
@@ -477,7 +483,8 @@ impl Attempt<'_> {
             Err(NotReady::TimedOut(met)) => {
                 // What it says on its way out may be what is wrong with it.
                 guarded.stop();
-                ("ready", format!("{} was not ready within {}: {met}", self.label, ready.timeout))
+                let bound = &self.pack.manifest().ready.timeout;
+                ("ready", format!("{} was not ready within {bound}: {met}", self.label))
             }
         };
         Err(self.fail(format!("{met}. See `{key}` in {}", self.pack.place_of(key))))

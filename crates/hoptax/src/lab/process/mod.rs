@@ -5,7 +5,7 @@ use super::namespace::{Interception, Namespace};
 use super::packs::PackSet;
 use super::{Driver, Service, cpus, logs};
 use crate::plan::{
-    AccessLog, CpuSets, Feature, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream,
+    AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream,
 };
 use crate::record::{Failure, Stage};
 use anyhow::Context as _;
@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 mod built_in;
 mod external;
 mod gateway;
+mod hand;
 mod service;
 
 /// Starts services as processes of this machine.
@@ -38,6 +39,8 @@ pub struct ProcessDriver {
     cpus: CpuSets,
     /// The largest number of connections that the plan opens.
     connections: u32,
+    /// What happens while trials are measured.
+    events: Vec<Event>,
     seed: Option<u64>,
     interrupted: Arc<AtomicBool>,
     /// The features of all gateways.
@@ -75,6 +78,7 @@ impl ProcessDriver {
             path_split: plan.path_split,
             cpus: cpus::resolve(&plan.cpus, &allowed),
             connections: plan.load.iter().map(|point| point.connections).max().unwrap_or(1),
+            events: plan.events.clone(),
             seed: plan.seed,
             interrupted: Arc::default(),
             credentials: Credentials::make(&all).context("making keys and certificates")?,

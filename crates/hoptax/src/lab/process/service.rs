@@ -1,10 +1,11 @@
 //! A service under its guard, as the flow of a run sees it.
 
+use super::hand::{GatewayHand, Tools, UpstreamHand};
 use crate::lab::counters::Counters;
 use crate::lab::features::Credentials;
 use crate::lab::guarded::Guarded;
 use crate::lab::ledger::{self, Ledger};
-use crate::lab::{Facts, Observed, Service, Watched, logs};
+use crate::lab::{Facts, Hand, Observed, Service, Watched, logs};
 use crate::record::{Failure, Stage};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
@@ -28,6 +29,8 @@ pub(super) struct Started {
     pub(super) counters: Option<Counters>,
     /// What its logs may not keep, where it was given secrets.
     pub(super) secrets: Option<Credentials>,
+    /// What a gateway from a pack needs to be changed while it goes on.
+    pub(super) tools: Option<Tools>,
     /// Kept open where it is a pipe: writing to one that nobody holds kills the writer.
     pub(super) _stdout: Option<ChildStdout>,
 }
@@ -61,6 +64,14 @@ impl Service for Started {
         // Logs last: what asking for the counters writes into them belongs to the time before this look.
         let counters = self.counters.as_mut().map(Counters::read).unwrap_or_default();
         Observed { log_bytes: Some(logs::bytes(&self.log_directory)), counters }
+    }
+
+    fn hand(&self) -> Option<Box<dyn Hand>> {
+        if let Some(control) = self.control {
+            return Some(Box::new(UpstreamHand { control }));
+        }
+        let tools = self.tools.clone()?;
+        Some(Box::new(GatewayHand { tools, reins: self.guarded.reins()? }))
     }
 
     fn check(&mut self) -> Result<(), Failure> {

@@ -12,9 +12,12 @@ mod server;
 mod special;
 #[cfg(test)]
 mod special_tests;
+mod switch;
 
 pub use answer::bytes;
+pub use control::tell_instance;
 pub use special::{LONG_HEADER, MARK};
+pub use switch::Order;
 
 use super::net;
 use super::threads::{Threads, check_cpus, sleep_precisely};
@@ -116,6 +119,7 @@ impl RunningUpstream {
 
         let mut threads = Threads::new();
         let mut counts = vec![Vec::new(); listeners.len()];
+        let mut switches = vec![Vec::new(); listeners.len()];
         let all: Vec<Arc<counts::Counts>> =
             listeners.iter().chain(&secure_listeners).map(|_| Arc::default()).collect();
         let plain = (0_u32..).zip(listeners).map(|(instance, listener)| (instance, listener, None));
@@ -125,6 +129,8 @@ impl RunningUpstream {
             let everybody = all.clone();
             counts[instance as usize].push(Arc::clone(&seen));
             let behaviour = delay::Behaviour::new(settings, placement.seed, u64::from(instance));
+            let switch = Arc::new(switch::Switch::new(listener.local_addr()?));
+            switches[instance as usize].push(Arc::clone(&switch));
             // Each its own, as stamps are written into them.
             let answers = answers.clone();
             let token_secret = placement.token_secret.clone();
@@ -137,22 +143,19 @@ impl RunningUpstream {
                 sleep_precisely();
                 let from = server::Listening {
                     instance,
-                    listeners,
                     answers,
                     behaviour,
                     counts: &seen,
                     everybody: &everybody,
                     room,
                     token_secret: token_secret.as_deref(),
+                    switch: &switch,
                 };
-                match &tls {
-                    None => server::serve(from, stop),
-                    Some(config) => server::serve_securely(from, config, stop),
-                }
+                server::serve(listeners, from, tls.as_ref(), stop)
             })?;
         }
         threads.spawn("upstream-control", ready.control, None, move |stop| {
-            control::serve(control, &counts, stop)
+            control::serve(control, &counts, &switches, stop)
         })?;
         Ok(Self { ready, threads })
     }

@@ -12,7 +12,8 @@ use super::counts::Counts;
 use super::delay::Behaviour;
 use super::secure::{SecureLoop, Sessions};
 use super::special::{Special, Teller, is_special};
-use crate::lab::net::Tokens;
+use super::switch::Switch;
+use crate::lab::net::{self, Tokens};
 use crate::lab::threads::Stop;
 use hoptax_load::clock;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
@@ -37,12 +38,11 @@ const FRUITLESS_NS: u64 = clock::SECOND / 20;
 /// Delayed answers that one connection may have in line before its further requests wait.
 const LONGEST_LINE: usize = 1024;
 
-/// The listeners of an instance, and what it needs to answer.
+/// What an instance needs to answer on some listeners.
+#[derive(Clone)]
 pub(super) struct Listening<'a> {
     /// Number of the instance, from 0.
     pub(super) instance: u32,
-    /// All alike.
-    pub(super) listeners: Vec<TcpListener>,
     pub(super) answers: Answers,
     pub(super) behaviour: Behaviour,
     pub(super) counts: &'a Counts,
@@ -52,6 +52,8 @@ pub(super) struct Listening<'a> {
     pub(super) room: u64,
     /// What good tokens are signed with.
     pub(super) token_secret: Option<&'a str>,
+    /// Sends it away and calls it back.
+    pub(super) switch: &'a Switch,
 }
 
 /// An event loop that knows what its connections are protected by.
@@ -66,44 +68,53 @@ impl Sockets for Epoll {
     }
 }
 
-/// Serves until told to stop.
-pub(super) fn serve(from: Listening<'_>, stop: &Stop) -> io::Result<()> {
-    let mut io = Epoll::new()?;
-    let (mut server, listeners) = Server::new(from);
-    for listener in listeners {
-        let token = server.new_connection();
-        io.listen(token, listener)?;
-    }
-    while !stop.asked() {
-        let next = server.next_timer();
-        io.turn(&mut server, next)?;
-        if server.next_timer().is_some() {
-            server.fire(&mut io, clock::now());
-        }
-    }
-    Ok(())
-}
-
-/// The same over TLS.
-pub(super) fn serve_securely(
-    from: Listening<'_>,
-    config: &Arc<rustls::ServerConfig>,
+/// Serves, on all of the listeners alike, until told to stop; over TLS where there is a `config`.
+///
+/// When its switch is turned off it closes its listeners and every connection, and begins anew when that is turned on.
+pub(super) fn serve(
+    mut listeners: Vec<TcpListener>,
+    mut from: Listening<'_>,
+    config: Option<&Arc<rustls::ServerConfig>>,
     stop: &Stop,
 ) -> io::Result<()> {
-    let (mut io, mut sessions) = (Epoll::new()?, Sessions::new(Arc::clone(config)));
-    let (mut server, listeners) = Server::new(from);
-    for listener in listeners {
-        let token = server.new_connection();
-        io.listen(token, listener)?;
-    }
-    while !stop.asked() {
-        let next = server.next_timer();
-        io.turn(&mut sessions.serving(&mut server), next)?;
-        if server.next_timer().is_some() {
-            server.fire(&mut SecureLoop::new(&mut io, &mut sessions), clock::now());
+    let (switch, counts) = (from.switch, from.counts);
+    let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+    loop {
+        let mut io = Epoll::new()?;
+        let mut sessions = config.map(|config| Sessions::new(Arc::clone(config)));
+        let mut server = Server::new(from.clone());
+        for listener in &listeners {
+            let token = server.new_connection();
+            io.listen(token, listener.try_clone()?)?;
         }
+        switch.back();
+        while !stop.asked() && !switch.asked() {
+            let next = server.next_timer();
+            match &mut sessions {
+                None => io.turn(&mut server, next)?,
+                Some(sessions) => io.turn(&mut sessions.serving(&mut server), next)?,
+            }
+            if server.next_timer().is_some() {
+                match &mut sessions {
+                    None => server.fire(&mut io, clock::now()),
+                    Some(sessions) => server.fire(&mut SecureLoop::new(&mut io, sessions), clock::now()),
+                }
+            }
+        }
+        if stop.asked() {
+            return Ok(());
+        }
+        from.behaviour = server.behaviour;
+        drop((io, listeners));
+        // Ports that the kernel chose would be anybody's now.
+        listeners = addresses.iter().map(|address| net::hold(*address)).collect::<Result<_, _>>()?;
+        counts.open.take_back(counts.open.get());
+        switch.rest(stop);
+        if stop.asked() {
+            return Ok(());
+        }
+        listeners.iter().try_for_each(net::listen)?;
     }
-    Ok(())
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -155,6 +166,7 @@ struct Server<'a> {
     answers: Answers,
     behaviour: Behaviour,
     counts: &'a Counts,
+    switch: &'a Switch,
     tokens: Tokens,
     connections: Vec<Connection>,
     room: u64,
@@ -174,11 +186,12 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(from: Listening<'a>) -> (Self, Vec<TcpListener>) {
-        let server = Self {
+    fn new(from: Listening<'a>) -> Self {
+        Self {
             answers: from.answers,
             behaviour: from.behaviour,
             counts: from.counts,
+            switch: from.switch,
             tokens: Tokens::default(),
             connections: Vec::new(),
             room: from.room,
@@ -192,8 +205,7 @@ impl<'a> Server<'a> {
             everybody: from.everybody,
             token_secret: from.token_secret,
             prepared: Vec::new(),
-        };
-        (server, from.listeners)
+        }
     }
 
     fn new_connection(&mut self) -> Token {
@@ -541,6 +553,10 @@ impl<L: Sockets> Handler<L> for Server<'_> {
     fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
 
     fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+        // Who is about to close takes nobody in; and the connection that said so is nobody's.
+        if self.switch.asked() {
+            return None;
+        }
         if self.counts.open.get() >= self.room {
             self.make_room(io);
             if self.counts.open.get() >= self.room {

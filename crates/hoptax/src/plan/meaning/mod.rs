@@ -6,6 +6,7 @@
 mod body;
 mod budget;
 mod connections;
+mod events;
 mod expect;
 mod features;
 mod gateways;
@@ -49,6 +50,7 @@ pub(crate) fn understand(
     let sources =
         connections::sources(&mut reader, raw.sources.unwrap_or_default(), &upstream.value, &gateways);
     let cpus = reader.cpus(raw.cpus);
+    let events = events::read(&mut reader, raw.events.unwrap_or_default(), &upstream.value, &gateways, &load);
     let setting = budget::Setting { gateways: &gateways, load: &load, baseline: false };
     let budget = budget::read(&mut reader, raw.budget.unwrap_or_default(), &setting);
     if !reader.faults.is_empty() {
@@ -72,6 +74,7 @@ pub(crate) fn understand(
         cpus,
         isolate: raw.isolate.unwrap_or(false),
         seed: raw.seed,
+        events,
         budget,
     })
 }

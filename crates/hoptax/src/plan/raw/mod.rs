@@ -2,10 +2,12 @@
 //!
 //! Values with units are still text here; [`super::meaning`] understands them, and reports every one that is wrong.
 
+mod event;
 mod forms;
 mod request;
 mod texts;
 
+pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{Ordered, Placed, Short, Sweep};
 pub(crate) use request::{RawBodyExpect, RawExpect, RawLength, RawRequestBody, RawTarget, RawTimeouts};
 pub(crate) use texts::{
@@ -56,6 +58,8 @@ pub(crate) struct RawPlan {
     pub(crate) isolate: Option<bool>,
     /// Decides the order of trials and the arrivals. Default: drawn, and recorded.
     pub(crate) seed: Option<u64>,
+    /// What happens to gateways and upstream while trials are measured, at given times. Default: nothing.
+    pub(crate) events: Option<Vec<Placed<RawEvent>>>,
     /// Limits whose breach makes `hoptax run` exit 3. Default: none.
     pub(crate) budget: Option<Vec<Placed<RawBudget>>>,
 }

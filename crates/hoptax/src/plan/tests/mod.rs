@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod events;
 mod load;
 mod mistakes;
 mod requests;
@@ -16,10 +17,16 @@ fn context() -> Context {
         variants: Vec::new(),
         intercepts: false,
         docker: name == "nginx",
+        reloads: ["nginx", "routed"].contains(&name),
     };
     Context {
         cpus: 2,
-        known: vec![pack("nginx", &["key-auth", "rate-limit"]), pack("haproxy", &[]), pack("envoy", &[])],
+        known: vec![
+            pack("nginx", &["key-auth", "rate-limit"]),
+            pack("haproxy", &[]),
+            pack("envoy", &[]),
+            pack("routed", &["routes"]),
+        ],
         directory: PathBuf::from("no-such-directory"),
     }
 }
@@ -74,6 +81,7 @@ fn defaults_fill_what_was_left_out() {
             cpus: CpuPlan::Auto,
             isolate: false,
             seed: None,
+            events: Vec::new(),
             budget: Vec::new(),
         }
     );

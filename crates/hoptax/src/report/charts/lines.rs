@@ -74,6 +74,16 @@ pub(in crate::report) fn latency(
     Ok(Some(svg))
 }
 
+/// When the plan's events happen, s along the rounds of [`throughput`]; each moment once.
+fn moments(cases: &[&Case], windows_of_round: usize, rounds: usize) -> Vec<f64> {
+    let mut within: Vec<f64> =
+        cases.iter().flat_map(|case| case.events.iter().map(|event| event.at_s)).collect();
+    within.sort_by(f64::total_cmp);
+    within.dedup();
+    let of_round = |round: usize| within.iter().map(move |at| (round * windows_of_round) as f64 / 10.0 + at);
+    (0..rounds).flat_map(of_round).collect()
+}
+
 /// Throughput in each window, the rounds one after the other, the trials of a round one upon the other; absent where no
 /// windows were recorded.
 pub(in crate::report) fn throughput(
@@ -112,6 +122,12 @@ pub(in crate::report) fn throughput(
             .y_label_formatter(&|rate| Scale::of_throughput(*rate).value(*rate))
             .draw()
             .map_err(ChartError::new)?;
+        for at in moments(&cases, longest, rounds) {
+            let line = [(at, 0.0), (at, most * 1.08)];
+            chart
+                .draw_series(LineSeries::new(line, BLACK.mix(0.35).stroke_width(1)))
+                .map_err(ChartError::new)?;
+        }
         for case in &cases {
             let colour = colour(model, &case.gateway);
             for (round, rates) in &case.throughput_by_window {

@@ -1,0 +1,221 @@
+//! Events at work: real gateways and the real upstream are reloaded, changed and restarted under load.
+
+use crate::run::{report, run, run_directory, text, trials};
+use crate::support::{Json, Scratch};
+use crate::wire::{Client, Server};
+use crate::world::is_missing;
+use hoptax::lab::packs::PackSet;
+use hoptax::lab::{ledger, upstream};
+use std::path::Path;
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+
+#[test]
+fn an_instance_goes_away_and_comes_back_and_the_other_never_notices() {
+    let server = Server::start(&["upstream", "--instances", "2", "--body", "10B"]);
+    let tell = |instance, order| upstream::tell_instance(server.control(), instance, order);
+    let mut of_first = Client::connect(server.instance(0));
+    let mut of_second = Client::connect(server.instance(1));
+    assert_eq!((of_first.send(GET).response().status, of_second.send(GET).response().status), (200, 200));
+
+    tell(0, upstream::Order::Close).expect("closed");
+    assert!(of_first.read(false).is_err(), "its connections are gone");
+    let refused = std::net::TcpStream::connect(server.instance(0)).expect_err("nobody listens");
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(of_second.send(GET).response().status, 200);
+    let counts = ledger::fetch(server.control()).expect("the ledger is told all the while").instances;
+    assert_eq!((counts[0].requests, counts[0].open, counts[1].requests), (1, 0, 2));
+
+    tell(0, upstream::Order::Open).expect("open");
+    assert_eq!(Client::connect(server.instance(0)).send(GET).response().status, 200);
+    let counts = ledger::fetch(server.control()).expect("a ledger").instances;
+    assert_eq!(
+        (counts[0].requests, counts[0].connections),
+        (2, 2),
+        "counts go on, and who only woke it is not among them"
+    );
+
+    tell(0, upstream::Order::Close).expect("closed again");
+    let told = format!("{:#}", tell(2, upstream::Order::Close).expect_err("there is none"));
+    assert!(told.contains("instance 2"), "{told}");
+    assert_eq!(server.stop(), Some(0), "also while an instance is away");
+}
+
+/// What makes routes of nginx's one location.
+const NGINX_ROUTES: [(&str, &str); 2] = [
+    (
+        "        location / {\n",
+        "{% for prefix in features.routes or [\"/\"] %}\n        location {{ prefix }} {\n",
+    ),
+    (
+        "proxy_set_header Host $http_host;\n{%- endif %}\n        }\n",
+        "proxy_set_header Host $http_host;\n{%- endif %}\n        }\n{%- endfor %}\n",
+    ),
+];
+
+/// A pack's folder of the project under another name, which offers routes: by itself, or by these changes to its template.
+fn routed(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) -> String {
+    let (from, name) =
+        (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gateways").join(pack), format!("{pack}-routed"));
+    let to = packs.join(&name);
+    std::fs::create_dir_all(&to).expect("made");
+    for entry in std::fs::read_dir(from).expect("a pack").flatten() {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
+    }
+    let read = |file: &str| std::fs::read_to_string(to.join(file)).expect("text");
+    let mut manifest =
+        read("gateway.yaml").replacen(&format!("name: {pack}\n"), &format!("name: {name}\n"), 1);
+    let known = PackSet::load(None).expect("the packs are right");
+    if !known.get(pack).expect("a pack").manifest().features.iter().any(|feature| feature == "routes") {
+        manifest.push_str("\nfeatures: [routes]\n");
+        let mut text = read(template);
+        for (old, new) in changes {
+            assert!(text.contains(old), "{template} lacks `{old}`");
+            text = text.replacen(old, new, 1);
+        }
+        std::fs::write(to.join(template), text).expect("written");
+    }
+    std::fs::write(to.join("gateway.yaml"), manifest).expect("written");
+    name
+}
+
+const EVENTS: [&str; 4] = ["reload", "change-route", "restart-upstream", "restart-gateway"];
+
+fn name(event: &Json) -> String {
+    let action = &event["event"]["action"];
+    action
+        .as_str()
+        .map(str::to_owned)
+        .unwrap_or_else(|| action.as_object().expect("one").keys().next().expect("a name").clone())
+}
+
+#[test]
+fn real_gateways_are_reloaded_changed_and_restarted_under_load() {
+    let missing: Vec<bool> = ["nginx", "haproxy", "envoy"].map(is_missing).to_vec();
+    if missing.contains(&true) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let packs = scratch.path().join("packs");
+    let nginx = routed(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
+    let haproxy = routed(
+        &packs,
+        "haproxy",
+        "haproxy.cfg.j2",
+        &[(
+            "    default_backend upstreams\n",
+            "{%- for prefix in features.routes %}\n    use_backend upstreams if { path_beg {{ prefix }}/ }\n{%- else %}\n    \
+             default_backend upstreams\n{%- endfor %}\n",
+        )],
+    );
+    let envoy = routed(&packs, "envoy", "envoy.yaml.j2", &[]);
+    let plan = format!(
+        "name: events
+upstream: {{ instances: 2, body: 1KiB }}
+gateways:
+  - {{ name: {nginx}, features: [{{ routes: 5 }}] }}
+  - {{ name: {haproxy}, features: [{{ routes: 5 }}] }}
+  - {{ name: {envoy}, features: [{{ routes: 5 }}] }}
+load:
+  - {{ loop: open, rate: 200/s, connections: 4, duration: 2500ms }}
+trials: 1
+warmup: 100ms
+events:
+  - {{ at: 300ms, do: reload, gateway: {nginx} }}
+  - {{ at: 300ms, do: reload, gateway: {envoy} }}
+  - {{ at: 600ms, do: change-route, route: first }}
+  - {{ at: 1s, do: restart-upstream, instance: 1, down: 100ms }}
+  - {{ at: 1500ms, do: restart-gateway }}
+"
+    );
+    let output = run(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let directory = run_directory(&scratch);
+    let trials = trials(&directory);
+    assert_eq!(trials.len(), 5);
+    for trial in &trials {
+        let who = trial["contender"].as_str().expect("a label");
+        assert!(trial["failed"].is_null(), "{who}: {}", trial["failed"]);
+        let events = trial["events"].as_array().expect("events");
+        let names: Vec<String> = events.iter().map(name).collect();
+        if who == "direct" {
+            assert_eq!(names, ["restart-upstream"]);
+        } else {
+            // HAProxy loses a reload that is asked for while another goes on, so it has only the one for its new route.
+            assert_eq!(names, if who == haproxy { &EVENTS[1..] } else { &EVENTS[..] });
+            // The route is none that it had: it was refused before, and was asked for until it answered.
+            let new_route = &events[events.len() - 3]["new_route"];
+            assert!(new_route["after_ns"].as_u64().is_some_and(|after| after > 0), "{who}: {events:?}");
+        }
+        for event in events {
+            assert!(event["failed"].is_null(), "{who}: {event}");
+            let (at, done) =
+                (event["at_ns"].as_u64().expect("begun"), event["done_ns"].as_u64().expect("done"));
+            assert!(at <= done, "{who}: {event}");
+        }
+        let windows = trial["load_record"]["windows"].as_array().expect("windows");
+        let ok: u64 = windows.iter().filter_map(|window| window["ok"].as_u64()).sum();
+        assert!(ok > 100, "{who}: {ok} requests were answered");
+        if who != "direct" {
+            let last = windows.iter().rposition(|window| window["ok"].as_u64() > Some(0)).expect("answered");
+            assert!(
+                last as u64 > events[events.len() - 1]["at_ns"].as_u64().unwrap() / 100_000_000,
+                "{who} answers again: {last}"
+            );
+        }
+    }
+    let document = report(&directory);
+    for case in document["cases"].as_array().expect("cases") {
+        let events = case["events"].as_array().expect("told with the case");
+        let expected = if case["gateway"] == "direct" {
+            1
+        } else {
+            3 + usize::from(case["gateway"] != haproxy.as_str())
+        };
+        assert_eq!(events.len(), expected);
+        assert!(events.iter().all(|event| event["trials"] == 1), "{events:?}");
+        // What was asked for is no fault.
+        let codes = case["findings"].as_array().expect("codes");
+        assert!(!codes.iter().any(|code| code == "errors" || code == "event-failed"), "{codes:?}");
+    }
+    let page = std::fs::read_to_string(directory.join("report.html")).expect("a page");
+    assert!(page.contains("Around what the plan made happen") && page.contains("restart-gateway"));
+}
+
+#[test]
+fn a_route_that_never_answers_is_told_with_its_event() {
+    if is_missing("nginx") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let packs = scratch.path().join("packs");
+    let name = routed(&packs, "nginx", "nginx.conf.j2", &NGINX_ROUTES);
+    let template = packs.join(&name).join("nginx.conf.j2");
+    let nonsense = "daemon off;\n{% if features.routes and \"changed\" in (features.routes | last) %}nonsense;\n{% endif %}";
+    let spoilt = std::fs::read_to_string(&template).expect("text").replacen("daemon off;\n", nonsense, 1);
+    assert!(spoilt.contains("nonsense"));
+    std::fs::write(&template, spoilt).expect("written");
+    let plan = format!(
+        "gateways: [{{ name: {name}, features: [{{ routes: 2 }}] }}]
+load: [{{ loop: open, rate: 100/s, connections: 2, duration: 1s }}]
+trials: 1
+warmup: 0s
+events:
+  - {{ at: 100ms, do: change-route }}
+"
+    );
+    let output = run(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
+    let said = text(&output.stderr);
+    let trials = trials(&run_directory(&scratch));
+    let via = trials.iter().find(|trial| trial["contender"] == name.as_str()).expect("a trial");
+    let events = via["events"].as_array().expect("events");
+    // nginx refuses the configuration and goes on with the old one.
+    assert!(
+        events[0]["failed"].as_str().is_some_and(|why| why.contains("did not answer")),
+        "{events:?}\n{said}"
+    );
+    let document = report(&run_directory(&scratch));
+    let found = document["findings"].as_array().expect("findings");
+    assert!(found.iter().any(|finding| finding["code"] == "event-failed"), "{found:#?}");
+    assert!(via["failed"].is_null() && via["load_record"]["counts"]["ok"].as_u64() > Some(50), "{via}");
+}
