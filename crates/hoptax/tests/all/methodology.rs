@@ -55,7 +55,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "exceeds the noise floor and 1 % of the bare gateway's own figure",
     ),
-    (
+    // Events.
     (
         "hoptax/src/analysis/events.rs",
         "AFTER_NS: u64 = SECOND",

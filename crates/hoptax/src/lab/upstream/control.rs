@@ -127,11 +127,13 @@ fn response(
             let ledger = Ledger { instances, clock: ClockId::here() };
             (200, "application/json", serde_json::to_vec(&ledger).expect("counts and names only"))
         }
-        Asked::Instance(index, order) => match switches.get(index).map(|of| of.iter().all(|switch| switch.tell(order))) {
-            Some(true) => (200, "text/plain", b"done\n".to_vec()),
-            Some(false) => (503, "text/plain", b"the instance did not do so in time\n".to_vec()),
-            None => (404, "text/plain", b"there is no such instance\n".to_vec()),
-        },
+        Asked::Instance(index, order) => {
+            match switches.get(index).map(|of| of.iter().all(|switch| switch.tell(order))) {
+                Some(true) => (200, "text/plain", b"done\n".to_vec()),
+                Some(false) => (503, "text/plain", b"the instance did not do so in time\n".to_vec()),
+                None => (404, "text/plain", b"there is no such instance\n".to_vec()),
+            }
+        }
         Asked::Nothing => (404, "text/plain", KNOWN.into()),
     };
     let connection = if keep_alive { "keep-alive" } else { "close" };
