@@ -114,7 +114,7 @@ fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<
 }
 
 /// Looks for many secrets at once, by their first bytes: there may be 60,000 of them and a gigabyte to look through.
-struct Finder<'a> {
+pub(super) struct Finder<'a> {
     /// Which first four bytes occur, by [`place`]: most bytes of a log are passed over by one look.
     starts: Vec<bool>,
     by_start: HashMap<[u8; START], Vec<&'a [u8]>>,
@@ -132,7 +132,7 @@ fn place(start: [u8; 4]) -> usize {
 }
 
 impl<'a> Finder<'a> {
-    fn new(secrets: &'a [String]) -> Self {
+    pub(super) fn new(secrets: &'a [String]) -> Self {
         let mut starts = vec![false; 1 << PLACE_BITS];
         let mut by_start: HashMap<[u8; START], Vec<&[u8]>> = HashMap::new();
         for secret in secrets.iter().map(String::as_bytes) {
@@ -157,7 +157,7 @@ impl<'a> Finder<'a> {
         (0..text.len()).any(|at| self.at(&text[at..]).is_some())
     }
 
-    fn without(&self, text: &[u8]) -> Vec<u8> {
+    pub(super) fn without(&self, text: &[u8]) -> Vec<u8> {
         let mut clean = Vec::with_capacity(text.len());
         let mut at = 0;
         while at < text.len() {

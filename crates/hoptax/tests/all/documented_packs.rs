@@ -375,7 +375,7 @@ fn traefik_reads_its_static_and_dynamic_files() {
                 "basicAuth" => case.keys(config, &["usersFile"], &[]),
                 "stripPrefix" => case.keys(config, &["prefixes"], &[]),
                 "compress" => {
-                    case.keys(config, &[], &["encodings", "minResponseBodyBytes", "includedContentTypes"])
+                    case.keys(config, &[], &["encodings", "minResponseBodyBytes", "includedContentTypes"]);
                 }
                 "headers" => case.keys(
                     config,
@@ -621,7 +621,8 @@ fn settings_fit_the_program(name: &str, case: &Case) {
     let settings = case.json("hoptax.json");
     let mut given: Vec<String> =
         settings.as_object().expect("members").keys().map(|key| key.to_ascii_lowercase()).collect();
-    (wanted.sort(), given.sort());
+    wanted.sort();
+    given.sort();
     assert_eq!(wanted, given, "{}", case.what);
 }
 

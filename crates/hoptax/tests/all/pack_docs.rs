@@ -3,7 +3,7 @@
 use crate::support::hoptax;
 use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
 use hoptax::lab::Driver as _;
-use hoptax::lab::packs::PackSet;
+use hoptax::lab::packs::{Pack, PackSet};
 use hoptax::lab::process::ProcessDriver;
 use hoptax::lab::render::Variables;
 use hoptax::plan::{AccessLog, Gateway, GatewayKind, Profile};
@@ -156,8 +156,8 @@ fn one_pack_is_shown_whole_and_written_out() {
     assert!(directory.path().join("tyk/Dockerfile").is_file(), "what the image is built from");
     let again = PackSet::load(Some(directory.path())).expect("what was written is a pack");
     assert_eq!(
-        again.get("tyk").map(|pack| pack.manifest()),
-        PackSet::load(None).expect("right").get("tyk").map(|pack| pack.manifest())
+        again.get("tyk").map(Pack::manifest),
+        PackSet::load(None).expect("right").get("tyk").map(Pack::manifest)
     );
     let unknown = hoptax().args(["gateways", "kongg"]).output().expect("it runs");
     let error = String::from_utf8(unknown.stderr).expect("text");
