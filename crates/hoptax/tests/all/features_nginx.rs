@@ -382,28 +382,26 @@ fn tokens_are_reviewed_by_the_upstream_once_or_each_time() {
             let expected = if cache_s == 0 { 5 } else { 1 };
             assert_eq!((seen.len(), reviews.len()), (5, expected), "{}", started.what);
             let review = &reviews[0];
-            assert_eq!(
-                (review.method.as_str(), review.header("content-type")),
-                ("POST", Some("application/json"))
-            );
-            let asked_for: serde_json::Value = serde_json::from_str(&review.body).expect("JSON");
-            assert_eq!(asked_for["kind"], "TokenReview", "{}", started.what);
-            assert_eq!(asked_for["spec"]["token"], token.as_str(), "{}", started.what);
-            assert_eq!(
-                review.header("authorization"),
-                None,
-                "{}: the client's headers stay here",
-                started.what
-            );
+            // nginx hears the status of a review alone and asks without a body; in Lua the answer is read.
+            if started.what.starts_with("nginx-lua") {
+                assert_eq!(
+                    (review.method.as_str(), review.header("content-type")),
+                    ("POST", Some("application/json"))
+                );
+                let asked_for: serde_json::Value = serde_json::from_str(&review.body).expect("JSON");
+                assert_eq!(asked_for["kind"], "TokenReview");
+                assert_eq!(asked_for["spec"]["token"], token.as_str());
+                assert_eq!(review.header("authorization"), None, "the client's headers stay here");
+            } else {
+                assert_eq!(review.header("authorization"), Some(asked.header("authorization")));
+            }
 
             assert_eq!(asked.clone().without("authorization").send().status, 401, "{}", started.what);
             let bare = asked.clone().with("authorization", "Bearer");
             assert_eq!(bare.send().status, 401, "{}", started.what);
             let refused = asked.clone().with("authorization", "Bearer refused").send().status;
             let unknown = asked.clone().with("authorization", "Bearer unknown").send().status;
-            // nginx hears the status of a review alone; in Lua the answer is read.
-            let lua = started.what.starts_with("nginx-lua");
-            assert_eq!((refused, unknown), if lua { (401, 401) } else { (403, 200) }, "{}", started.what);
+            assert_eq!((refused, unknown), (401, 401), "{}", started.what);
         });
     }
 }

@@ -43,7 +43,7 @@ struct Memory {
     good_token: String,
 }
 
-/// An upstream that remembers. It reviews tokens: one is good; `refused` is answered with 403, all others are not known.
+/// An upstream that remembers. It reviews tokens: one is good; `refused` is answered with 403 where a review is posted, all others are not known.
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
     memory: Arc<Mutex<Memory>>,
@@ -110,6 +110,12 @@ fn read_request(reader: &mut impl std::io::BufRead) -> Option<(Seen, bool)> {
 
 fn answer(seen: &Seen, name: &str, good_token: &str) -> String {
     if seen.path == TOKEN_REVIEW_PATH {
+        if seen.body.is_empty() {
+            // Asked by a subrequest, which hears the status alone.
+            let shown = seen.header("authorization").unwrap_or_default().trim_start_matches("Bearer ");
+            let status = if shown == good_token { "200 OK" } else { "401 Unauthorized" };
+            return format!("HTTP/1.1 {status}\r\ncache-control: no-cache, private\r\ncontent-length: 0\r\n\r\n");
+        }
         let review: serde_json::Value = serde_json::from_str(&seen.body).expect("JSON");
         let token = review["spec"]["token"].as_str().expect("a token");
         let status = if token == "refused" { "403 Forbidden" } else { "201 Created" };
