@@ -201,10 +201,14 @@ fn plans() -> Vec<(String, String)> {
     plans
 }
 
-/// As [`parse`], with files found where the repository's plans lie.
+/// As [`parse`], with files found where the repository's plans lie, and every pack known.
 fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
+    static PACKS: std::sync::LazyLock<Vec<PackInfo>> = std::sync::LazyLock::new(|| {
+        crate::lab::packs::PackSet::load(None).expect("the packs are right").infos()
+    });
+    let known = PACKS.clone();
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
-    parse("plans/x.yaml", text, sets, &Context { directory, ..context() })
+    parse("plans/x.yaml", text, sets, &Context { directory, known, ..context() })
 }
 
 /// Mistakes, and whether the schema knows them too: it cannot know what hangs together, or what this machine has.
