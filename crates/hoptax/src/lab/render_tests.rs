@@ -145,12 +145,13 @@ fn the_embedded_packs_keep_every_path_inside_the_run_directory() {
                 .of(pack.manifest());
             let rendered = render(pack, &variables).expect("nothing wrong");
             for file in &rendered.files {
+                let text = file.text.replace("/run-directory/rendered/", "");
                 let outside = ["/var/", "/etc/", "/run/", "/tmp", "0.0.0.0"];
                 // In its own namespace a sidecar listens for what comes for others.
                 let inside = |path: &str| path == "0.0.0.0" && pack.manifest().intercept.is_some();
                 for path in outside {
                     assert!(
-                        !file.text.contains(path) || inside(path),
+                        !text.contains(path) || inside(path),
                         "{} {profile:?}: {path} in\n{}",
                         pack.name(),
                         file.text

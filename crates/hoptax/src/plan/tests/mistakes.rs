@@ -202,7 +202,10 @@ fn upstream_and_target() {
 #[test]
 fn gateways() {
     for (list, expected) in [
-        ("kong", "1:12 unknown gateway `kong`; known here: nginx, haproxy, envoy, routed, hop-l4, hop-l7, external;"),
+        (
+            "kong",
+            "1:12 unknown gateway `kong`; known here: nginx, haproxy, envoy, routed, hop-l4, hop-l7, external;",
+        ),
         ("hop_l4", "1:12 unknown gateway `hop_l4`; did you mean `hop-l4`?"),
         (
             "nginx, nginx",

@@ -114,7 +114,9 @@ fn answer(seen: &Seen, name: &str, good_token: &str) -> String {
             // Asked by a subrequest, which hears the status alone.
             let shown = seen.header("authorization").unwrap_or_default().trim_start_matches("Bearer ");
             let status = if shown == good_token { "200 OK" } else { "401 Unauthorized" };
-            return format!("HTTP/1.1 {status}\r\ncache-control: no-cache, private\r\ncontent-length: 0\r\n\r\n");
+            return format!(
+                "HTTP/1.1 {status}\r\ncache-control: no-cache, private\r\ncontent-length: 0\r\n\r\n"
+            );
         }
         let review: serde_json::Value = serde_json::from_str(&seen.body).expect("JSON");
         let token = review["spec"]["token"].as_str().expect("a token");
