@@ -249,6 +249,7 @@ fn every_embedded_pack_is_right_and_says_where_it_comes_from() {
     }
     for pack in packs.iter() {
         let name = pack.name();
+        check::check(pack).unwrap_or_else(|error| panic!("{error}"));
         assert!(!pack.manifest().install.is_empty(), "{name} can be installed somehow");
         assert!(pack.manifest().homepage.is_some(), "{name}");
         assert!(pack.files.contains_key("README.md"), "{name} has a README.md");
