@@ -6,6 +6,7 @@
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::Trial;
 use crate::analysis::stats::{mean, share, standard_deviation};
+use crate::plan::{Feature, Gateway};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,8 @@ pub(super) fn rule() -> Rule {
         severity: format!("warning; void above {}", percent(OTHER_WORK)),
         when: format!(
             "in trials, beyond {ERRORS} standard errors, more than {0} of the answers have another status than direct's, or \
-             the mean length of a body differs by more than {0}. Heads may differ: gateways add headers",
+             the mean length of a body differs by more than {0}. Heads may differ: gateways add headers. What a feature is for is left out: shorter bodies \
+             of `gzip`, a `rate-limit` that bites",
             percent(DIFFERENT)
         ),
         seen: "A control plane that had applied a tenth of its routes looked best: the others were answered by a short 404.",
@@ -41,8 +43,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
-    let statuses = statuses(via, direct);
-    let bodies = bodies(via.1, direct.1, subject.run.plan.targets.len() == 1);
+    let features = subject.run.plan.gateways.iter().find(|gateway| gateway.label == via.0.gateway);
+    let features = features.map_or(&[][..], Gateway::features);
+    // What a feature is for is no other work: a limit that bites turns away, compression makes bodies shorter.
+    let statuses = statuses(via, direct).filter(|_| !features.iter().any(|feature| feature.bites()));
+    let alone = subject.run.plan.targets.len() == 1;
+    let bodies = bodies(via.1, direct.1, alone).filter(|_| !features.contains(&Feature::Gzip));
     let worst = statuses.into_iter().chain(bodies.map(|bodies| bodies.2)).reduce(f64::max)?;
     let (case, counts) = (via.0, via.0.counts.as_ref()?);
     let mut said = Vec::new();

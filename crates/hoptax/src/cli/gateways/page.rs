@@ -98,7 +98,11 @@ fn features(page: &mut String, pack: &Pack) {
     page.push_str("## Features\n\n| feature | |\n| --- | --- |\n");
     for name in Feature::NAMES {
         if manifest.features.iter().any(|offered| offered == name) {
-            let _ = writeln!(page, "| `{name}` | yes |");
+            let settings = manifest.settings.features.get(name).into_iter().flatten();
+            let told: String = settings
+                .map(|one| format!("<br>{}: {}", cell(&plain(&one.setting)), cell(&one.reason)))
+                .collect();
+            let _ = writeln!(page, "| `{name}` | yes{told} |");
         } else {
             let reason = manifest.unsupported.get(name).map_or("the pack does not render it", String::as_str);
             let _ = writeln!(page, "| `{name}` | no: {} |", cell(reason));
