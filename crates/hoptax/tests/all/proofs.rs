@@ -122,7 +122,7 @@ fn what_is_only_claimed_is_refused_by_name() {
         (&["ip-allow"], "ip-allow", "to 127.0.0.2, instead of 403"),
         (&["routes=9:first"], "routes=9:first", "on a path that no route leads to, instead of 404"),
         (&["key-auth", "consumers=3"], "key-auth", "instead of 401"),
-        (&["round-robin"], "round-robin", "of 2 instances only 1 were sent requests"),
+        (&["round-robin"], "round-robin", "of 2 instances none but number 1 was sent requests"),
         (&["rate-limit=20/s"], "rate-limit=20/s", "was answered with 429"),
         (&["token-review"], "token-review", "instead of 401"),
     ] {

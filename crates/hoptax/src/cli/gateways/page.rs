@@ -131,7 +131,8 @@ fn settings(page: &mut String, profile: &str, settings: &[SettingText]) {
 /// A template as it reads: the name of each variable in its place.
 fn plain(template: &str) -> String {
     let variable = regex_lite::Regex::new(r"\{\{\s*(.*?)\s*\}\}").expect("a constant");
-    variable.replace_all(template, "$1").into_owned()
+    let statement = regex_lite::Regex::new(r"\{%.*?%\}").expect("a constant");
+    statement.replace_all(&variable.replace_all(template, "$1"), "").into_owned()
 }
 
 /// A command in code, words as they are.

@@ -46,7 +46,7 @@ pub(super) fn prove_turns(scene: &Scene<'_>, feature: Feature, instances: Option
     let numbers: Vec<String> = seen.iter().map(|index| (index + 1).to_string()).collect();
     Err(not_on(
         feature,
-        &format!("of {wanted} instances only {} were sent requests", numbers.join(", ")),
+        &format!("of {wanted} instances none but number {} was sent requests", numbers.join(" and number ")),
         &[],
     ))
 }
