@@ -25,7 +25,8 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
     let packs = PackSet::load(None).expect("the packs are right");
     let names: Vec<&str> = packs
         .iter()
-        .filter(|pack| binary::find(pack).is_some())
+        // A sidecar answers inside its namespace, for every network that is there.
+        .filter(|pack| binary::find(pack).is_some() && pack.manifest().intercept.is_none())
         .map(hoptax::lab::packs::Pack::name)
         .collect();
     assert!(names.len() + missing >= INSTALLED.len(), "{names:?}");
