@@ -344,6 +344,7 @@ fn gateways_are_listed_for_people_and_for_programs() {
     let mut folders: Vec<_> = folders.map(|folder| folder.file_name().into_string().expect("text")).collect();
     folders.sort_unstable();
     assert_eq!(names, folders.iter().map(|name| Some(name.as_str())).collect::<Vec<_>>());
+    let packs = PackSet::load(None).expect("the packs are right");
     for row in rows.as_array().expect("a list") {
         let name = row["name"].as_str().expect("a name");
         assert!(row["features"].is_array(), "{row}");
@@ -353,8 +354,13 @@ fn gateways_are_listed_for_people_and_for_programs() {
             continue;
         }
         assert!(row["last_run_for_real"]["version"].is_string(), "{row}");
-        if !is_missing(name) {
-            assert_eq!(row["installed"], true, "{row}");
+        // What takes long to build is there or not.
+        let built = packs.get(name).expect("listed").manifest().build.is_some();
+        if built || !is_missing(name) {
+            assert!(built || row["installed"] == true, "{row}");
+            if row["installed"] == false {
+                continue;
+            }
             assert!(row["version"].as_str().is_some_and(|version| version.contains('.')), "{row}");
         }
     }
