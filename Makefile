@@ -3,7 +3,7 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test check docs bench bench-quick fuzz miri sanitize clean gateways-extra setup-demo setup-test setup-bench build
+.PHONY: demo test check docs site bench bench-quick fuzz miri sanitize clean gateways-extra kubernetes-lab setup-demo setup-test setup-bench build
 
 demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and show it
 	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
@@ -16,8 +16,15 @@ check: ## Format, lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-docs: ## Make the pages of gateways anew, from the packs
+docs: ## Make what is made of the program anew: the pages of gateways, findings and the command line
+	$(CARGO) build --quiet --locked -p hoptax
 	$(CARGO) run --quiet --locked -p hoptax -- gateways --pages docs/gateways
+	$(CARGO) run --quiet --locked -p hoptax -- findings --markdown > docs/reference/findings.md
+	$(CARGO) run --quiet --locked -p hoptax -- reference > docs/reference/cli.md
+	$(CARGO) run --quiet --locked -p hoptax -- reference --openapi > docs/reference/openapi.json
+
+site: ## Build the documentation as a site, below target/site; installs mdBook where it is missing
+	@scripts/site.py
 
 bench: setup-bench build ## Every benchmark, about 85 minutes; prints ratios against named peers, kept under records/
 	benches/run full
@@ -48,6 +55,9 @@ build:
 
 gateways-extra: ## Build the gateways that nothing can be installed of: minutes, hundreds of megabytes; needs java, mvn, node, npm
 	@scripts/gateways-extra.sh
+
+kubernetes-lab: ## Build an API server to measure gateways before: 10 to 25 minutes, 5 GB; see docs/guides/kubernetes-api-server.md
+	@scripts/kubernetes-lab.sh build
 
 setup-demo:
 	@scripts/setup.sh demo

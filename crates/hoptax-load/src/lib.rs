@@ -18,6 +18,7 @@ pub mod random;
 pub mod record;
 mod recorder;
 mod scratch;
+pub mod seconds;
 mod spares;
 pub mod spec;
 pub mod stamp;

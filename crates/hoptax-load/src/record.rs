@@ -358,6 +358,28 @@ pub struct PhaseLine {
     pub at_ns: u64,
 }
 
+/// A line that a generator writes to standard error for each second of the measured time, where somebody watches: all
+/// workers together. For eyes alone, as the record says all of it, and exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecondLine {
+    /// Which second, from 0.
+    pub second: u64,
+    /// Its length, nanoseconds: less than a second where the measured time ends within it.
+    pub length_ns: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Responses completed.
+    pub completed: u64,
+    /// Of those, successes.
+    pub ok: u64,
+    /// Timeouts, errors, and responses that were no success.
+    pub failed: u64,
+    /// Median response time, nanoseconds; absent where nothing completed or timed out.
+    pub p50_ns: Option<u64>,
+    /// Its 99th percentile, nanoseconds.
+    pub p99_ns: Option<u64>,
+}
+
 /// Phases of a generator's life, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -113,7 +113,7 @@ pub struct TlsSpec {
     pub alpn: Vec<String>,
     /// Versions offered; at least one.
     pub versions: Vec<TlsVersion>,
-    /// Cipher suites offered, by their registered names (`TLS_AES_128_GCM_SHA256`); empty: all.
+    /// Cipher suites offered, in order of preference, by their registered names (`TLS_AES_128_GCM_SHA256`); empty: all.
     #[serde(default)]
     pub cipher_suites: Vec<String>,
 }
@@ -215,6 +215,23 @@ impl Rate {
             Self::Fixed(rate) => *rate,
             Self::Stages(stages) => stages.first().map_or(0.0, |first| (first.from + first.to) / 2.0),
         }
+    }
+
+    /// The rate this many nanoseconds after the measured time began; after the last stage, that at its end.
+    pub fn at(&self, passed_ns: u64) -> f64 {
+        let stages = match self {
+            Self::Fixed(rate) => return *rate,
+            Self::Stages(stages) => stages,
+        };
+        let mut start = 0;
+        for stage in stages {
+            if passed_ns < start + stage.for_ns {
+                let share = (passed_ns - start) as f64 / stage.for_ns as f64;
+                return stage.from + (stage.to - stage.from) * share;
+            }
+            start += stage.for_ns;
+        }
+        stages.last().map_or(0.0, |stage| stage.to)
     }
 
     /// The highest rate that occurs.

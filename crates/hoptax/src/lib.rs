@@ -10,11 +10,15 @@ extern crate self as hoptax;
 
 pub mod analysis;
 pub mod cli;
+pub mod history;
 pub mod lab;
 pub mod lint;
+pub mod live;
 pub mod plan;
 pub mod probe;
 pub mod record;
 pub mod report;
 pub mod run;
 pub mod schedule;
+pub mod selector;
+pub mod serve;

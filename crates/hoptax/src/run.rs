@@ -19,6 +19,7 @@ use crate::lab::features::{self, Change};
 use crate::lab::verify::Requests;
 use crate::lab::{Driver, Facts, Service, Watched};
 use crate::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
+use crate::probe::RecentTree;
 use crate::probe::fitness::Moment;
 use crate::record::dir::{DirError, RunDir};
 use crate::record::{
@@ -28,7 +29,7 @@ use crate::record::{
 use crate::schedule::{self, Contender, Director, Slot};
 use events::{Performer, RouteAsker};
 use hoptax_load::clock;
-use hoptax_load::record::{LoadRecord, Phase};
+use hoptax_load::record::{LoadRecord, Phase, SecondLine};
 use hoptax_load::spec::LoadSpec;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,14 +61,39 @@ pub trait Traffic {
         None
     }
 
-    /// One trial's load, while `watched` (the upstream, then the gateway, as far as they are there) is sampled.
+    /// One trial's load, while `watched` (the upstream, then the gateway, as far as they are there) is sampled. Tells each
+    /// phase as it begins; whether it tells more is its own affair.
     fn load(
         &mut self,
         spec: &LoadSpec,
         watched: &WatchedRoles,
         interrupted: &AtomicBool,
-        phase: &mut dyn FnMut(Phase),
+        tell: &mut dyn FnMut(News),
     ) -> Loaded;
+}
+
+/// What is told of a trial while it is loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub enum News {
+    /// The generator entered a phase.
+    Phase(Phase),
+    /// A second of the measured time has passed.
+    Second(SecondLine),
+    /// What was used over the last second.
+    Used(Used),
+}
+
+/// What roles used over the last second, and the hypervisor.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Used {
+    /// The generator.
+    pub generator: Option<RecentTree>,
+    /// The gateway; absent for direct, and for an external one without a pid.
+    pub gateway: Option<RecentTree>,
+    /// The upstream, where it is ours.
+    pub upstream: Option<RecentTree>,
+    /// Share of the host's CPU time that the hypervisor took, 0 to 1.
+    pub steal: f64,
 }
 
 /// What came of one trial's load. Where it failed, what was measured until then is kept.
@@ -91,6 +117,10 @@ pub trait Progress {
     fn planned(&mut self, trials: usize) {
         let _ = trials;
     }
+    /// Services are up, as far as they came up: what will be measured.
+    fn prepared(&mut self, run: &RunRecord) {
+        let _ = run;
+    }
     /// A service is being started or verified.
     fn preparing(&mut self, what: &str) {
         let _ = what;
@@ -103,9 +133,9 @@ pub trait Progress {
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) {
         let _ = (number, slot, label);
     }
-    /// The trial's generator entered a phase.
-    fn phase(&mut self, phase: Phase) {
-        let _ = phase;
+    /// Something is told of the trial under way.
+    fn news(&mut self, news: &News) {
+        let _ = news;
     }
     /// Quiet until the next trial.
     fn pausing(&mut self) {}
@@ -176,6 +206,7 @@ impl Run<'_> {
         record.link = self.heaviest_body().and_then(|bytes| flow.traffic.link(bytes));
         flow.start_gateways(&mut record);
         dir.write_run(&record)?;
+        flow.progress.prepared(&record);
 
         let measured = flow.measure(&mut *director, dir);
         let interrupted = self.is_interrupted();
@@ -207,7 +238,7 @@ impl Run<'_> {
             Upstream::BuiltIn(BuiltInUpstream { body: Body::File(path), .. }) => {
                 std::fs::metadata(path).ok().map(|metadata| metadata.len())
             }
-            Upstream::Running { .. } => None,
+            Upstream::Running(_) => None,
         };
         sent.max(answered).filter(|&bytes| bytes >= HEAVY)
     }
@@ -403,7 +434,8 @@ impl Flow<'_> {
         };
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
         let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
-        let change = service.as_ref().map(|(_, service)| service.facts().change.clone()).unwrap_or_default();
+        let asked = service.as_ref().map_or(&self.upstream, |(_, service)| service);
+        let change = asked.facts().change.clone();
         let performer = self.performer(slot, service.as_ref().map(|(index, service)| (*index, &**service)));
         let mut trial = self.load(number, slot, label, addresses, &change, watched, performer);
         if let Some((index, mut service)) = service {
@@ -475,6 +507,8 @@ impl Flow<'_> {
             targets: self.run.contents.targets(&self.run.plan.targets, &direct),
             files: self.run.contents.files.clone(),
             versions: trial::versions(self.run.plan),
+            varies: self.run.plan.targets.iter().map(|target| target.varies).collect(),
+            direct: self.upstream.facts().change.clone(),
         }
     }
 
@@ -495,18 +529,18 @@ impl Flow<'_> {
         let before = self.upstream.ledger();
         let Self { traffic, progress, .. } = self;
         let interrupted = self.run.interrupted;
-        let mut load = |phase: &mut dyn FnMut(Phase)| traffic.load(&spec, &watched, interrupted, phase);
+        let mut load = |tell: &mut dyn FnMut(News)| traffic.load(&spec, &watched, interrupted, tell);
         let (loaded, happened) = match performer {
-            None => (load(&mut |phase| progress.phase(phase)), Vec::new()),
+            None => (load(&mut |news| progress.news(&news)), Vec::new()),
             Some(performer) => std::thread::scope(|scope| {
                 let (tell, begun) = std::sync::mpsc::channel();
                 let performing = scope.spawn(move || performer.perform(&begun));
-                let loaded = load(&mut |phase| {
-                    if phase == Phase::Measuring {
+                let loaded = load(&mut |news| {
+                    if news == News::Phase(Phase::Measuring) {
                         // Nobody listens any more where nothing is left to be done.
                         let _ = tell.send(clock::now());
                     }
-                    progress.phase(phase);
+                    progress.news(&news);
                 });
                 drop(tell);
                 (loaded, performing.join().expect("an event does not panic"))

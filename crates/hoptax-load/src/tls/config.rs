@@ -103,7 +103,9 @@ fn provider(suites: &[String]) -> Result<CryptoProvider, LoadError> {
         return Err(wrong(format!("tls.cipher_suites has {unknown:?}; known here: {}", known.join(", "))));
     }
     if !suites.is_empty() {
+        // In the order asked for, which is the client's preference.
         provider.cipher_suites.retain(|suite| suites.contains(&name(suite)));
+        provider.cipher_suites.sort_by_key(|suite| suites.iter().position(|asked| *asked == name(suite)));
     }
     Ok(provider)
 }

@@ -3,6 +3,7 @@
 use super::load::Load;
 use super::path::Path;
 use super::quiet::QuietFigures;
+use super::series::{self, Series};
 use super::stats::{Estimate, Rounds, Statistic, Sums, Units, of_merged, resampled, share};
 use super::targets::TargetFigures;
 use super::tax::Tax;
@@ -174,7 +175,7 @@ pub struct Memory {
 pub struct LedgerFigures {
     /// Upstream requests per request sent.
     pub requests_per_request: Option<f64>,
-    /// Upstream connections per request sent.
+    /// Upstream connections per request sent; absent where the ledger counts none.
     pub connections_per_request: Option<f64>,
     /// Upstream requests by HTTP version.
     pub http_version: BTreeMap<String, u64>,
@@ -250,9 +251,12 @@ pub struct Case {
     pub events: Vec<super::EventFigures>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
-    /// Throughput per window of each trial, for charts: the trial's round, and requests/s.
+    /// Each trial in time, for charts.
     #[serde(skip)]
-    pub throughput_by_window: Vec<(u32, Vec<f64>)>,
+    pub series: Vec<Series>,
+    /// Response time by rarity, for charts: 1 ÷ the share of samples beyond, and µs.
+    #[serde(skip)]
+    pub curve: Vec<(f64, f64)>,
 }
 
 impl Case {
@@ -284,7 +288,8 @@ impl Case {
             path: None,
             events: Vec::new(),
             findings: Vec::new(),
-            throughput_by_window: Vec::new(),
+            series: Vec::new(),
+            curve: Vec::new(),
         }
     }
 
@@ -310,10 +315,8 @@ impl Case {
             ledger: ledger(trials),
             counts: Some(counts),
             events: super::events::figures(trials),
-            throughput_by_window: trials
-                .iter()
-                .map(|trial| (trial.round(), trial.throughput_by_window()))
-                .collect(),
+            series: trials.iter().map(Series::new).collect(),
+            curve: series::curve(trials),
             ..Self::unmeasured(gateway, load)
         }
     }
@@ -352,7 +355,7 @@ pub(super) fn failures(counts: &Counts) -> u64 {
     counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses
 }
 
-fn sum_counts(trials: &[Trial<'_>]) -> Counts {
+pub(super) fn sum_counts(trials: &[Trial<'_>]) -> Counts {
     let mut sum = Counts::default();
     for counts in trials.iter().map(|trial| &trial.load.counts) {
         sum.scheduled += counts.scheduled;
@@ -430,13 +433,13 @@ fn memory(trials: &[Trial<'_>]) -> Memory {
 }
 
 fn ledger(trials: &[Trial<'_>]) -> Option<LedgerFigures> {
-    let (mut requests, mut connections, mut sent) = (0, 0, 0);
+    let (mut requests, mut connections, mut sent) = (0, Some(0), 0);
     let mut http_version = BTreeMap::new();
     let mut by_instance = Vec::new();
     for trial in trials {
         let delta = trial.record.ledger.as_ref()?;
         requests += delta.requests;
-        connections += delta.connections;
+        connections = connections.filter(|_| !delta.requests_only).map(|sum| sum + delta.connections);
         sent += trial.load.lifetime.sent;
         for (version, count) in &delta.http_version {
             *http_version.entry(version.clone()).or_default() += count;
@@ -448,7 +451,7 @@ fn ledger(trials: &[Trial<'_>]) -> Option<LedgerFigures> {
     }
     Some(LedgerFigures {
         requests_per_request: share(requests as f64, sent as f64),
-        connections_per_request: share(connections as f64, sent as f64),
+        connections_per_request: connections.and_then(|sum: u64| share(sum as f64, sent as f64)),
         http_version,
         by_instance,
         requests,

@@ -142,7 +142,7 @@ fn own(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
 }
 
 /// What a report tells of a metric of a case, with its interval.
-pub(super) fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
+pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
     if let Some(tax) = TaxMetric::limited_by(metric) {
         return Some(case.tax.as_ref()?.get(tax)?.estimate);
     }

@@ -212,8 +212,12 @@ impl ContenderOutlook {
             }
             GatewayKind::Hop(_) => "built-in hop".to_owned(),
             GatewayKind::DelayingHop(delay) => format!("built-in hop that delays: {delay}"),
-            GatewayKind::External { url, pid: None } => format!("already running at {url}, CPU not watched"),
-            GatewayKind::External { url, pid: Some(pid) } => format!("already running at {url}, pid {pid}"),
+            GatewayKind::External { url, pid: None, .. } => {
+                format!("already running at {url}, CPU not watched")
+            }
+            GatewayKind::External { url, pid: Some(pid), .. } => {
+                format!("already running at {url}, pid {pid}")
+            }
         };
         Self { label: gateway.label.clone(), what }
     }
@@ -258,7 +262,13 @@ impl LoadOutlook {
 
 fn describe_upstream(upstream: &Upstream) -> String {
     match upstream {
-        Upstream::Running { url } => format!("already running at {url}, without a ledger"),
+        Upstream::Running(running) => match &running.ledger {
+            None => format!("already running at {}, without a ledger", running.url),
+            Some(ledger) => {
+                let place = ledger.url.as_deref().unwrap_or(&running.url);
+                format!("already running at {}, its ledger told at {place}{}", running.url, ledger.path)
+            }
+        },
         Upstream::BuiltIn(built_in) => {
             let instances = plural(u64::from(built_in.instances), "instance");
             format!("built in, {instances}, status {}, delay {}", built_in.status, built_in.delay)

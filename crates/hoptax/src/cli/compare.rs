@@ -2,11 +2,9 @@
 
 use super::report::{columns, print, write_file};
 use super::{BadInput, Exit};
-use crate::analysis::compare::{Comparison, LEAST_CHANGE, Obstacle, Refusal, Subject, Verdict, compare};
-use crate::analysis::{Analysis, Side, analyse};
+use crate::analysis::compare::{Comparison, LEAST_CHANGE, Obstacle, Verdict};
 use crate::plan::units;
-use crate::record::dir::Run;
-use crate::report::comparison;
+use crate::report::{Measured, NotCompared, compared, comparison};
 use std::path::{Path, PathBuf};
 
 /// Compare two runs, or two gateways of one run, case by case.
@@ -75,12 +73,14 @@ enum FailOn {
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let first = Measured::read(&self.a)?;
+        let first = read(&self.a)?;
         let second = match &self.b {
-            Some(path) if !same_place(path, &self.a) => Some(Measured::read(path)?),
+            Some(path) if !same_place(path, &self.a) => Some(read(path)?),
             _ => None,
         };
-        let comparison = self.compare(&first, second.as_ref())?;
+        let labels = self.labels.as_ref().map(|(one, two)| (one.as_str(), two.as_str()));
+        let comparison = compared(&first, second.as_ref(), labels, self.least, self.force)
+            .map_err(|refusal| refused(&refusal))?;
         let text = match self.format {
             Format::Terminal => comparison::terminal(&comparison, columns(), self.all),
             Format::Markdown => comparison::markdown(&comparison),
@@ -91,44 +91,6 @@ impl Args {
             None => print(&text)?,
         }
         Ok(self.verdict(&comparison))
-    }
-
-    fn compare(&self, first: &Measured, second: Option<&Measured>) -> anyhow::Result<Comparison> {
-        let other = second.unwrap_or(first);
-        if second.is_none() && self.labels.is_none() {
-            return Err(BadInput(format!(
-                "nothing to compare {} with: name a second run, or two of its gateways by --labels X,Y\n\
-                 help: it has {}",
-                first.name,
-                first.labels().join(", ")
-            ))
-            .into());
-        }
-        if let Some((one, two)) = &self.labels {
-            first.check_label(one)?;
-            other.check_label(two)?;
-            if second.is_none() && one == two {
-                return Err(BadInput(format!("{one} would be compared with itself: name two labels")).into());
-            }
-        }
-        let (side_a, analysis_a) = (first.side(), first.analyse());
-        // Within one run both are the same side: that is what pairs their rounds.
-        let own = second.map(|second| (second.side(), second.analyse()));
-        let (side_b, analysis_b) = own.as_ref().map_or((&side_a, &analysis_a), |(side, one)| (side, one));
-        let labels = self.labels.as_ref().map(|(one, two)| (one.as_str(), two.as_str()));
-        let a = Subject {
-            name: &first.name,
-            side: &side_a,
-            analysis: &analysis_a,
-            label: labels.map(|labels| labels.0),
-        };
-        let b = Subject {
-            name: &other.name,
-            side: side_b,
-            analysis: analysis_b,
-            label: labels.map(|labels| labels.1),
-        };
-        compare(&a, &b, self.least, self.force).map_err(|refusal| refused(&refusal).into())
     }
 
     fn verdict(&self, comparison: &Comparison) -> Exit {
@@ -142,52 +104,16 @@ impl Args {
     }
 }
 
-/// A run directory that was read, under the name that it has in messages.
-pub(super) struct Measured {
-    pub(super) name: String,
-    pub(super) run: Run,
-}
-
-impl Measured {
-    /// Reads a run directory; what cannot be read of it is said.
-    ///
-    /// # Errors
-    /// [`BadInput`] if it is none.
-    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        let run = Run::read(path).map_err(|error| BadInput(error.to_string()))?;
-        let place = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let name = place
-            .file_name()
-            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
-        for line in &run.unreadable {
-            eprintln!("note: {name}: skipped {line}");
-        }
-        Ok(Self { name, run })
+/// Reads a run directory; what cannot be read of it is said.
+///
+/// # Errors
+/// [`BadInput`] if it is none.
+pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
+    let measured = Measured::read(path).map_err(|error| BadInput(error.to_string()))?;
+    for line in &measured.run.unreadable {
+        eprintln!("note: {}: skipped {line}", measured.name);
     }
-
-    pub(super) fn side(&self) -> Side<'_> {
-        Side::read(&self.run.record, &self.run.trials)
-    }
-
-    pub(super) fn analyse(&self) -> Analysis {
-        analyse(&self.run.record, &self.run.trials)
-    }
-
-    fn labels(&self) -> Vec<&str> {
-        self.run.record.contenders.iter().map(|one| one.label.as_str()).collect()
-    }
-
-    fn check_label(&self, label: &str) -> Result<(), BadInput> {
-        let known = self.labels();
-        if known.contains(&label) {
-            return Ok(());
-        }
-        let help = match units::nearest(label, known.iter().copied()) {
-            Some(near) => format!("did you mean {near}?"),
-            None => format!("it has {}", known.join(", ")),
-        };
-        Err(BadInput(format!("{} has no gateway labelled {label}\nhelp: {help}", self.name)))
-    }
+    Ok(measured)
 }
 
 /// What forbids a comparison, each difference with how to mend it.
@@ -198,13 +124,16 @@ pub(super) fn told(obstacles: &[Obstacle]) -> String {
     obstacles.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-fn refused(refusal: &Refusal) -> BadInput {
+fn refused(refusal: &NotCompared) -> BadInput {
     BadInput(match refusal {
-        Refusal::Obstacles(obstacles) => format!(
-            "these runs answer different questions:\n{}\nhelp: --force compares them all the same",
-            told(obstacles)
-        ),
-        Refusal::NothingInCommon(why) => format!("they cannot be compared: {why}"),
+        NotCompared::Alone { labels, .. } => {
+            format!("{refusal} by --labels X,Y\nhelp: it has {}", labels.join(", "))
+        }
+        NotCompared::NoLabel { help, .. } => format!("{refusal}\nhelp: {help}"),
+        NotCompared::Obstacles(obstacles) => {
+            format!("{refusal}:\n{}\nhelp: --force compares them all the same", told(obstacles))
+        }
+        NotCompared::Itself(_) | NotCompared::NothingInCommon(_) => refusal.to_string(),
     })
 }
 

@@ -1,12 +1,12 @@
 //! `hoptax gate`.
 
-use super::compare::{Format, Measured, told};
+use super::compare::{Format, read, told};
 use super::report::{columns, print};
 use super::{BadInput, Exit};
 use crate::analysis::compare::obstacles;
 use crate::analysis::{Baseline, judge};
 use crate::plan::{self, Budget, BudgetContext};
-use crate::report::{self, Model, gate};
+use crate::report::{self, Measured, Model, gate};
 use anyhow::Context;
 use std::path::PathBuf;
 
@@ -49,8 +49,8 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let measured = Measured::read(&self.run)?;
-        let baseline = self.baseline.as_deref().map(Measured::read).transpose()?;
+        let measured = read(&self.run)?;
+        let baseline = self.baseline.as_deref().map(read).transpose()?;
         let budgets = self.budgets(&measured, baseline.is_some())?;
         let model = self.judge(&measured, baseline.as_ref(), &budgets)?;
         // The file first: a reader of standard output that went away must not cost it.

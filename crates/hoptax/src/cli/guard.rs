@@ -20,6 +20,9 @@ pub(super) struct Args {
     /// Remove this directory when nothing of the command is left, and its parent if that is empty then
     #[arg(long, value_name = "DIR")]
     remove: Option<PathBuf>,
+    /// Take the secrets that are listed in the directory to be removed out of the logs in this one
+    #[arg(long, value_name = "DIR", requires = "remove")]
+    scrub: Option<PathBuf>,
     /// A command, one word per use, that is run at the end, when nothing of the first one is left
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     finally: Vec<String>,
@@ -58,6 +61,7 @@ impl Args {
             stop_signal: self.stop_signal,
             grace: self.grace,
             remove: self.remove,
+            scrub: self.scrub,
             command: self.command,
             finally: self.finally,
         }

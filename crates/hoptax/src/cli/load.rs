@@ -2,9 +2,9 @@
 //! other tools (`--hgrm`, `--fortio`), and for `hoptax run`, which starts this verb with `--spec` wherever the generator
 //! shall run.
 
-use super::{BadInput, Exit};
+use super::{BadInput, Exit, terminal};
 use anyhow::Context as _;
-use hoptax_load::record::{LoadRecord, PhaseLine, Progress};
+use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{LoadSpec, Rate, Shape};
 use hoptax_load::{LoadError, Watch};
 use std::io::Write as _;
@@ -15,17 +15,16 @@ mod ask;
 mod causes;
 mod csv;
 mod doubts;
-mod figures;
-mod fortio;
-mod hgrm;
+pub(super) mod figures;
 mod interrupts;
 mod json;
 mod live;
 mod output;
 pub(super) mod paint;
 mod progress;
-mod spectrum;
+pub(super) mod spectrum;
 mod summary;
+mod tell;
 mod url;
 mod values;
 
@@ -33,10 +32,10 @@ pub(super) use args::Args;
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        if let Some(file) = &self.spec {
+        if let Some(file) = self.spec.as_ref().or(self.watched_spec.as_ref()) {
             let spec = ask::read_spec(file)?;
             let interrupt = interrupts::watch()?;
-            return carry_out(&spec, &interrupt);
+            return carry_out(&spec, &interrupt, self.watched_spec.is_some());
         }
         let mut spec = ask::spec(&self)?;
         let files = output::Files::open(&self.output)?;
@@ -45,7 +44,7 @@ impl Args {
         let url = self.url.as_deref().unwrap_or_default();
         let record = if live::is_wanted(&self.output) {
             spec.windows = true;
-            let interrupt = interrupts::watch_beside_a_view()?;
+            let interrupt = terminal::watch_beside_a_view(&interrupts::SIGNALS)?;
             let view = live::View::start(url, &spec).context("cannot start the live view")?;
             // The view is gone when the record is there: what is written next belongs onto the normal screen.
             hoptax_load::run(&spec, &interrupt, Watch::Windows, view.observer())
@@ -83,25 +82,21 @@ fn told(error: LoadError) -> anyhow::Error {
     }
 }
 
-/// `--spec`: the generator of a run. It does not outlive the process that started it.
-fn carry_out(spec: &LoadSpec, interrupt: &AtomicBool) -> anyhow::Result<Exit> {
+/// `--spec` and `--watched-spec`: the generator of a run. It does not outlive the process that started it.
+fn carry_out(spec: &LoadSpec, interrupt: &AtomicBool, is_watched: bool) -> anyhow::Result<Exit> {
     let parent = rustix::process::getppid();
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .context("cannot tie this process's life to its parent's")?;
     anyhow::ensure!(rustix::process::getppid() == parent, "the process that started this one is gone");
-    let record = hoptax_load::run(spec, interrupt, Watch::Phases, |progress| {
-        if let Progress::Phase(line) = progress {
-            tell(line);
-        }
-    })
-    .map_err(told)?;
+    let record = if is_watched {
+        let teller = tell::Teller::start(spec).context("cannot start the thread that tells seconds")?;
+        hoptax_load::run(spec, interrupt, Watch::Windows, teller.observer())
+    } else {
+        hoptax_load::run(spec, interrupt, Watch::Phases, |progress| tell::phases(&progress))
+    };
+    let record = record.map_err(told)?;
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, &record).context("cannot write the load record")?;
     writeln!(out).context("cannot write the load record")?;
     Ok(Exit::Success)
-}
-
-fn tell(line: PhaseLine) {
-    // Whoever listened is gone when this fails, and its death signal is on its way.
-    let _ = serde_json::to_string(&line).map(|line| writeln!(std::io::stderr(), "{line}"));
 }

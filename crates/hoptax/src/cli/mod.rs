@@ -7,21 +7,27 @@ use std::process::ExitCode;
 mod bandwidth;
 mod check;
 mod compare;
+mod completions;
 mod conform;
 mod doctor;
 mod findings;
 mod gate;
 mod gateways;
 mod guard;
+mod history;
 mod hop;
 mod init;
 mod lint;
 mod load;
+mod man;
 mod plan_source;
+mod reference;
 mod render;
 mod report;
 mod run;
 mod schema;
+mod serve;
+mod terminal;
 mod upstream;
 
 /// What does this hop cost? Measures API gateways, reverse proxies and sidecars against direct.
@@ -39,6 +45,8 @@ enum Verb {
     Report(report::Args),
     Compare(compare::Args),
     Gate(gate::Args),
+    History(history::Args),
+    Serve(serve::Args),
     Check(check::Args),
     Doctor(doctor::Args),
     Init(init::Args),
@@ -51,8 +59,12 @@ enum Verb {
     Hop(hop::Args),
     Bandwidth(bandwidth::Args),
     Schema(schema::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     #[command(hide = true)]
     Guard(guard::Args),
+    #[command(hide = true)]
+    Reference(reference::Args),
 }
 
 /// How a verb ended; the exit codes are part of the interface.
@@ -97,6 +109,8 @@ pub fn main() -> ExitCode {
         Verb::Report(args) => args.run(),
         Verb::Compare(args) => args.run(),
         Verb::Gate(args) => args.run(),
+        Verb::History(args) => args.run(),
+        Verb::Serve(args) => args.run(),
         Verb::Check(args) => args.run(),
         Verb::Doctor(args) => args.run(),
         Verb::Init(args) => args.run(),
@@ -109,7 +123,10 @@ pub fn main() -> ExitCode {
         Verb::Hop(args) => args.run(),
         Verb::Bandwidth(args) => args.run(),
         Verb::Schema(args) => args.run(),
+        Verb::Completions(args) => args.run(),
+        Verb::Man(args) => args.run(),
         Verb::Guard(args) => args.run(),
+        Verb::Reference(args) => args.run(),
     };
     outcome.unwrap_or_else(|error| tell(&error)).into()
 }

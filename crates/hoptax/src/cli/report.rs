@@ -1,18 +1,23 @@
 //! `hoptax report`.
 
-use super::Exit;
-use crate::analysis::analyse;
+mod chart;
+mod foreign;
+
+use super::load::paint;
+use super::{BadInput, Exit};
 use crate::record::dir;
 use crate::report::{self, Model};
 use anyhow::Context;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Columns of a report that is not written to a terminal, or to one that does not tell its width.
 const WIDTH: u16 = 80;
 /// Columns beyond which lines are hard to read.
 const WIDEST: u16 = 120;
+/// Columns below which no table fits.
+const NARROWEST: u16 = 40;
 
 /// Make a report from a run directory, also of a run that was interrupted or killed.
 #[derive(Debug, clap::Args)]
@@ -21,13 +26,25 @@ pub(super) struct Args {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// What to make.
-    #[arg(long, value_enum, default_value = "terminal")]
-    format: Format,
+    /// What to make; without it terminal, or with --chart what the file's name ends with.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
 
-    /// Write to this file instead of standard output.
-    #[arg(short, long, value_name = "FILE")]
+    #[command(flatten)]
+    chart: chart::ChartArgs,
+
+    /// With fortio and hgrm: of this case alone, named as findings name it, or by its gateway if that has no other.
+    #[arg(long, value_name = "CASE")]
+    case: Option<String>,
+
+    /// Write to this file instead of standard output; fortio and hgrm without --case write one file per case into this
+    /// directory.
+    #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+
+    /// Colours of the terminal report; auto: on a terminal, unless NO_COLOR is set.
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    color: Color,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -42,21 +59,60 @@ enum Format {
     Json,
     /// One line per case and per capacity, for spreadsheets.
     Csv,
+    /// What `fortio report` shows: one file per case.
+    Fortio,
+    /// Percentiles of the response time for HdrHistogram's plotters: one file per case.
+    Hgrm,
+    /// The `.data.json` that the charts of Kong's performance test framework are drawn from.
+    Kong,
+    /// With --chart: a chart that stays sharp at every size.
+    Svg,
+    /// With --chart: a chart for where SVG is not taken.
+    Png,
+}
+
+/// When a report has colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Color {
+    /// Where standard output is a terminal that shows them, and `NO_COLOR` is not set.
+    Auto,
+    /// Whatever standard output is.
+    Always,
+    /// Nowhere.
+    Never,
 }
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
+        let format = self.format.unwrap_or(Format::Terminal);
+        if self.case.is_some() && !matches!(format, Format::Fortio | Format::Hgrm) {
+            let told = "--case goes with --format fortio and --format hgrm, which have a file for each case; leave it out";
+            return Err(BadInput(told.into()).into());
+        }
         let run = dir::Run::read(&self.dir)?;
         for line in &run.unreadable {
             eprintln!("note: skipped {line}");
         }
-        let model = model_of(&run);
-        let text = match self.format {
-            Format::Terminal => for_terminal(&model, self.output.is_none()),
-            Format::Markdown => report::markdown(&model),
-            Format::Html => report::html(&model).context("cannot draw the HTML report")?,
-            Format::Json => report::json(&model),
-            Format::Csv => report::csv(&model),
+        if let Some(name) = &self.chart.chart {
+            return self.chart.run(name, self.format, &Model::of(&run), self.output.as_deref());
+        }
+        let text = match format {
+            Format::Terminal => for_terminal(&Model::of(&run), self.colour()),
+            Format::Markdown => report::markdown(&Model::of(&run)),
+            Format::Html => report::html(&Model::of(&run)).context("cannot draw the HTML report")?,
+            Format::Json => report::json(&Model::of(&run)),
+            Format::Csv => report::csv(&Model::of(&run)),
+            Format::Kong => foreign::kong(&run)?,
+            Format::Svg | Format::Png => {
+                let told = "a whole report is no picture: say which chart with --chart NAME; `--chart list` tells which there are";
+                return Err(BadInput(told.into()).into());
+            }
+            Format::Fortio => {
+                return foreign::each(&run, &foreign::FORTIO, self.case.as_deref(), self.output.as_deref());
+            }
+            Format::Hgrm => {
+                return foreign::each(&run, &foreign::HGRM, self.case.as_deref(), self.output.as_deref());
+            }
         };
         match &self.output {
             Some(path) => write_file(path, &text)?,
@@ -64,28 +120,42 @@ impl Args {
         }
         Ok(Exit::Success)
     }
+
+    /// Whether the report for a terminal has colours. In a file it has none unless they are asked for.
+    fn colour(&self) -> bool {
+        match self.color {
+            Color::Auto => self.output.is_none() && is_coloured(),
+            Color::Always => true,
+            Color::Never => false,
+        }
+    }
 }
 
-/// Everything that a run directory tells.
-pub(super) fn model_of(run: &dir::Run) -> Model {
-    let analysis = analyse(&run.record, &run.trials);
-    Model::new(&run.record, run.trials.len(), analysis, &run.unreadable)
-}
-
-/// Tables and sentences, in colour where standard output is a terminal that wants it.
-pub(super) fn for_terminal(model: &Model, to_stdout: bool) -> String {
-    let colour = to_stdout && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+/// Tables and sentences, as wide as the terminal.
+pub(super) fn for_terminal(model: &Model, colour: bool) -> String {
     report::terminal(model, columns(), colour)
 }
 
-/// Columns of the terminal that standard output is, within what is readable.
-pub(super) fn columns() -> u16 {
-    let told = rustix::termios::tcgetwinsize(io::stdout()).map_or(WIDTH, |size| size.ws_col);
-    if told == 0 { WIDTH } else { told.clamp(WIDTH, WIDEST) }
+/// Whether standard output is a terminal that shows colours, and nobody asked for none.
+pub(super) fn is_coloured() -> bool {
+    paint::is_wanted(&io::stdout())
 }
 
-pub(super) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text)
+/// Columns to draw in, within what is readable: what `COLUMNS` says, as shells and CI do who know better, or else the width of
+/// the terminal that standard output is.
+pub(super) fn columns() -> u16 {
+    let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    let seen = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
+    width(typed.filter(|columns| *columns > 0).or_else(seen))
+}
+
+/// The width to draw in where there are so many columns; 0 is what terminals say that know no width.
+fn width(columns: Option<u16>) -> u16 {
+    columns.filter(|columns| *columns > 0).map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDEST))
+}
+
+pub(super) fn write_file(path: &Path, content: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    fs::write(path, content)
         .with_context(|| format!("cannot write {}; choose another file with --output", path.display()))
 }
 
@@ -94,5 +164,17 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write the report to standard output"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::width;
+
+    #[test]
+    fn widths_stay_readable() {
+        for (columns, drawn) in [(None, 80), (Some(0), 80), (Some(9), 40), (Some(72), 72), (Some(300), 120)] {
+            assert_eq!(width(columns), drawn);
+        }
     }
 }

@@ -1,24 +1,27 @@
 //! `hoptax run`: from a plan to a report.
 
-mod progress;
+mod screen;
+mod serve;
+mod watch;
+mod words;
 
-use super::Exit;
 use super::plan_source::{Only, PlanSource, fits};
-use super::report::{for_terminal, model_of};
+use super::report::{for_terminal, is_coloured};
+use super::{Exit, terminal};
 use crate::lab::packs::{PackSet, binary};
 use crate::lab::process::ProcessDriver;
 use crate::plan::{GatewayKind, Plan};
 use crate::probe;
 use crate::record::dir::{Run as ReadRun, RunDir};
 use crate::record::{DIRECT, TrialRecord};
-use crate::report;
+use crate::report::{self, Model};
 use crate::run::{Contents, LocalTraffic, Outcome, Run};
 use anyhow::Context;
 use hoptax_load::clock;
 use hoptax_load::random::Random;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -41,6 +44,11 @@ pub(super) struct Args {
     /// Exit 0 even where a void finding says not to believe the run.
     #[arg(long)]
     accept_void: bool,
+    /// No live screen: lines, as where standard error is not a terminal.
+    #[arg(long)]
+    no_live: bool,
+    #[command(flatten)]
+    serve: serve::ServeArgs,
 }
 
 impl Args {
@@ -56,8 +64,14 @@ impl Args {
         if !self.skip_missing {
             all_installed(&plan, &packs)?;
         }
+        let service = self.serve.read()?;
         let mut dir = RunDir::create(&self.out, &plan.name)?;
-        let interrupted = watch_signals().context("cannot watch for signals")?;
+        let ways = watch::Ways { screen: !self.no_live && terminal::can_show(), served: service.is_some() };
+        let interrupted = if ways.screen {
+            terminal::watch_beside_a_view(&SIGNALS)?
+        } else {
+            watch_signals().context("cannot watch for signals")?
+        };
         let mut driver =
             ProcessDriver::new(&plan, packs, dir.path())?.with_interrupt(Arc::clone(&interrupted));
         let look = |moment| Some(probe::fitness::at(moment, &self.out));
@@ -72,10 +86,20 @@ impl Args {
             look: &look,
             interrupted: &interrupted,
         };
-        let mut traffic = LocalTraffic::new().context("cannot find the hoptax program itself")?;
-        let mut progress = progress::Bar::new(&plan);
-        let outcome = run.run(&mut dir, &mut driver, &mut traffic, &mut progress);
-        progress.finish();
+        let traffic = LocalTraffic::new().context("cannot find the hoptax program itself")?;
+        let mut traffic = traffic.watched(ways.sees_seconds());
+        let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut watch = watch::Watch::new(&name, &plan, ways);
+        // Until the report is written.
+        let serve = |service: serve::Service| service.start(&self.out, watch.board(), &run.generator_cpus);
+        let served = service.map(serve).transpose();
+        if served.is_err() {
+            dir.abandon();
+        }
+        let _server = served?;
+        watch.show(&run.generator_cpus).context("cannot start the live screen")?;
+        let outcome = run.run(&mut dir, &mut driver, &mut traffic, &mut watch);
+        watch.finish();
         let path = dir.path().display();
         let outcome = outcome.with_context(|| {
             format!("the run ended early, and what was measured is kept: see it with `hoptax report {path}`")
@@ -91,8 +115,8 @@ impl Args {
             eprintln!("error: nothing was measured; logs and rendered configurations are in {path}");
             return Ok(Exit::Failed);
         }
-        let model = model_of(&run);
-        let text = for_terminal(&model, true);
+        let model = Model::of(&run);
+        let text = for_terminal(&model, is_coloured());
         // The table first: it needs no room on the disk, and a reader that went away must not cost the files.
         let shown = writeln!(std::io::stdout(), "{text}");
         let html = report::html(&model).context("cannot draw the HTML report")?;
@@ -126,10 +150,13 @@ fn no_gateway_measured(run: &ReadRun) -> bool {
     !interrupted && run.record.contenders.len() > 1 && !run.trials.iter().any(measured)
 }
 
+/// The signals that end a run early.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
 /// Sets a flag at the first signal, so that what was measured is reported; the second one ends us at once.
 fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in SIGNALS {
         // In this order: at the first signal the flag is not set yet, so only the second one shuts down.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
@@ -154,9 +181,4 @@ fn all_installed(plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
         missing.join("\n")
     );
     Ok(())
-}
-
-/// Whether progress is drawn: only where somebody watches.
-fn watched() -> bool {
-    std::io::stderr().is_terminal()
 }

@@ -2,17 +2,15 @@
 //!
 //! What cannot be read is left out: a gateway that does not answer on its admin port is still worth measuring.
 
-use super::packs::manifest::{CounterFrom, CounterKind, CounterSpec};
+use super::packs::manifest::{CounterFrom, CounterSpec};
 use super::readiness;
+use crate::selector::{Selector, SelectorKind, pattern};
 use regex_lite::Regex;
-use selector::{CsvSelector, PrometheusSelector};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-
-mod selector;
 
 /// Most of a log that is searched between two looks. A gateway that writes more than this in a trial says the same thing
 /// over and over.
@@ -48,55 +46,6 @@ struct Seen {
     matches: u64,
 }
 
-/// Finds a number in an answer.
-#[derive(Debug)]
-enum Selector {
-    Prometheus(PrometheusSelector),
-    Csv(CsvSelector),
-    Json(String),
-    Regex(Regex),
-}
-
-impl Selector {
-    fn parse(kind: CounterKind, text: &str) -> Result<Self, String> {
-        match kind {
-            CounterKind::Prometheus => PrometheusSelector::parse(text).map(Self::Prometheus),
-            CounterKind::Csv => CsvSelector::parse(text).map(Self::Csv),
-            CounterKind::Json if text.starts_with('/') => Ok(Self::Json(text.to_owned())),
-            CounterKind::Json => Err("a JSON pointer begins with `/`, as in /server/requests".into()),
-            CounterKind::Regex => match pattern(text)? {
-                regex if regex.captures_len() < 2 => {
-                    Err("put the number that is wanted in parentheses, as in `dropped: ([0-9]+)`".into())
-                }
-                regex => Ok(Self::Regex(regex)),
-            },
-        }
-    }
-
-    /// The number, or the sum of all that fit; `None` where none does.
-    fn value(&self, answer: &str) -> Option<f64> {
-        match self {
-            Self::Prometheus(selector) => selector.value(answer),
-            Self::Csv(selector) => selector.value(answer),
-            Self::Json(pointer) => {
-                serde_json::from_str::<serde_json::Value>(answer).ok()?.pointer(pointer)?.as_f64()
-            }
-            Self::Regex(regex) => {
-                sum(regex.captures_iter(answer).filter_map(|found| found.get(1)?.as_str().parse().ok()))
-            }
-        }
-    }
-}
-
-/// The sum of some numbers; `None` of none.
-fn sum(numbers: impl Iterator<Item = f64>) -> Option<f64> {
-    numbers.fold(None, |sum, number| Some(sum.unwrap_or(0.0) + number))
-}
-
-fn pattern(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| format!("no regular expression: {error}"))
-}
-
 /// Whether a counter can be read as its pack says.
 ///
 /// # Errors
@@ -111,7 +60,7 @@ fn source(spec: &CounterSpec) -> Result<Source, String> {
             plus: Selector::parse(spec.kind, &spec.select)?,
             minus: spec.minus.as_deref().map(|minus| Selector::parse(spec.kind, minus)).transpose()?,
         },
-        CounterFrom::Log if spec.kind != CounterKind::Regex || spec.minus.is_some() => {
+        CounterFrom::Log if spec.kind != SelectorKind::Regex || spec.minus.is_some() => {
             return Err("of a log the lines that fit are counted: `kind: regex`, no `minus`".into());
         }
         CounterFrom::Log => Source::Log { pattern: pattern(&spec.select)?, seen: Seen::default() },
@@ -186,35 +135,6 @@ pub fn growth(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> 
 mod tests {
     use super::*;
     use std::io::Write as _;
-
-    fn value(kind: CounterKind, select: &str, answer: &str) -> Option<f64> {
-        Selector::parse(kind, select).unwrap_or_else(|error| panic!("{error}")).value(answer)
-    }
-
-    #[test]
-    fn numbers_are_found_in_every_kind_of_answer() {
-        let text = "cluster.a.overflow: 3\ncluster.b.overflow: 4\n";
-        assert_eq!(value(CounterKind::Regex, r"cluster\.\w+\.overflow: ([0-9]+)", text), Some(7.0));
-        assert_eq!(value(CounterKind::Regex, "nothing ([0-9]+)", text), None);
-        let json = r#"{"pool": {"refused": 12}}"#;
-        assert_eq!(value(CounterKind::Json, "/pool/refused", json), Some(12.0));
-        assert_eq!(value(CounterKind::Json, "/pool/none", json), None);
-        assert_eq!(value(CounterKind::Json, "/pool", "no json"), None);
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_refused_with_what_to_write() {
-        for (kind, select, words) in [
-            (CounterKind::Json, "pool", "begins with `/`"),
-            (CounterKind::Regex, "dropped", "in parentheses"),
-            (CounterKind::Regex, "(", "no regular expression"),
-            (CounterKind::Csv, "econ[", "column"),
-            (CounterKind::Prometheus, "x{y}", "label"),
-        ] {
-            let error = Selector::parse(kind, select).expect_err("wrong");
-            assert!(error.contains(words), "{select}: {error}");
-        }
-    }
 
     #[test]
     fn lines_of_a_log_are_counted_once() {

@@ -1,6 +1,7 @@
 //! Which CPUs each role gets.
 
 use crate::plan::{CpuPlan, CpuSets};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Fewer CPUs than this cannot be split so that no role starves: nothing is pinned then.
 const LEAST_TO_SPLIT: usize = 4;
@@ -10,9 +11,26 @@ const LEAST_TO_SPLIT: usize = 4;
 /// # Errors
 /// If the kernel does not tell.
 pub fn allowed() -> std::io::Result<Vec<u32>> {
-    let set = rustix::thread::sched_getaffinity(None)?;
-    let all = 0..u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(u32::MAX);
+    let set = sched_getaffinity(None)?;
+    let all = 0..u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
     Ok(all.filter(|&cpu| set.is_set(cpu as usize)).collect())
+}
+
+/// Keeps the calling thread off the CPUs that a generator's workers are pinned to, where there are others: it then shares none
+/// with them. Where it may not, it costs the workers a little.
+pub fn keep_off(workers: &[u32]) {
+    if workers.is_empty() {
+        return;
+    }
+    let Ok(mut rest) = sched_getaffinity(None) else { return };
+    workers
+        .iter()
+        .map(|cpu| *cpu as usize)
+        .filter(|cpu| *cpu < CpuSet::MAX_CPU)
+        .for_each(|cpu| rest.unset(cpu));
+    if rest.count() > 0 {
+        let _ = sched_setaffinity(None, &rest);
+    }
 }
 
 /// The sets that `plan` means on a machine where `allowed` may be used.
@@ -32,9 +50,23 @@ pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
     }
 }
 
+/// CPUs that hold a gateway to `workers` of them: of its own `set`, or of all that are `allowed` where it has none. The last
+/// ones, as the first of a machine mostly has its interrupts.
+pub fn held(set: &[u32], allowed: &[u32], workers: u32) -> Vec<u32> {
+    let from = if set.is_empty() { allowed } else { set };
+    from[from.len().saturating_sub(workers as usize)..].to_vec()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gateway_is_held_to_cpus_of_its_own_set_where_it_has_one() {
+        assert_eq!(held(&[], &[0, 1, 2], 1), [2]);
+        assert_eq!(held(&[4, 5, 6], &[0, 1, 2, 3, 4, 5, 6], 2), [5, 6]);
+        assert_eq!(held(&[], &[0, 1], 3), [0, 1], "there are no more");
+    }
 
     #[test]
     fn auto_splits_four_or_more_and_leaves_none_over() {

@@ -16,7 +16,10 @@
 //! | line `restart` | ends the command as for `stop`, kills what it left behind, and starts it again |
 //! | the lifeline ends | as `stop`, with a grace of at most [`ORPHAN_GRACE`] |
 //! | the command exits | kills what it left behind and exits with its code |
+//!
+//! At the end, whatever came of it, secrets are taken out of the service's logs, and the directory that held them is removed.
 
+use super::logs;
 use super::tree::descendants;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
@@ -41,6 +44,9 @@ pub(super) const FINISH_BOUND: Duration = Duration::from_secs(30);
 /// Between two looks for what is left.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+/// File in a service's directory with secrets: each text that its logs may not keep, one a line.
+pub(super) const SECRETS: &str = ".hoptax-secrets";
+
 /// What the guard's command line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
@@ -53,6 +59,8 @@ pub struct Guard {
     /// A directory with secrets, removed once nothing of the command is left, however it ended; the one that it lies in goes
     /// with it when it is empty then.
     pub remove: Option<PathBuf>,
+    /// A directory with logs, out of which the secrets are taken that are listed in the one to be removed.
+    pub scrub: Option<PathBuf>,
     /// The command and its arguments; at least the command.
     pub command: Vec<String>,
     /// What is run at the end, when nothing of the command is left; empty: nothing. It removes what is no descendant of the
@@ -164,6 +172,9 @@ impl Guard {
     pub fn run(&self) -> Result<u8, GuardError> {
         let code = self.guard();
         if let Some(directory) = &self.remove {
+            if let Some(logs) = &self.scrub {
+                scrub(logs, &directory.join(SECRETS));
+            }
             remove(directory);
         }
         code
@@ -323,6 +334,16 @@ impl Watch {
             Ok(Some(Event::Restart))
         } else {
             Ok(None)
+        }
+    }
+}
+
+/// Takes the secrets that are listed in a file out of all logs; where they cannot be read, nobody knows what may be kept.
+fn scrub(directory: &Path, secrets: &Path) {
+    match std::fs::read_to_string(secrets) {
+        Ok(text) => logs::scrub_of(directory, &text.lines().map(str::to_owned).collect::<Vec<_>>()),
+        Err(_) => {
+            let _ = std::fs::remove_dir_all(directory);
         }
     }
 }

@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// Longer than the guard itself takes to kill what is left after the grace.
 const GUARD_BOUND: Duration = Duration::from_secs(12);
 
+/// Longest time for taking secrets out of the logs: some seconds for each gigabyte.
+const SCRUB_BOUND: Duration = Duration::from_secs(600);
+
 /// Between two looks for what a killed guard left.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -39,6 +42,8 @@ pub struct Launch {
     pub grace: Duration,
     /// A directory with secrets that goes with it; see [`super::guard::Guard::remove`].
     pub remove: Option<PathBuf>,
+    /// A directory with its logs; see [`super::guard::Guard::scrub`].
+    pub scrub: Option<PathBuf>,
     /// Run when nothing of it is left; empty: nothing.
     pub finally: Vec<String>,
     /// Where its standard output goes; a pipe to hoptax when absent.
@@ -53,6 +58,8 @@ pub struct Guarded {
     guard: Child,
     lifeline: Option<ChildStdin>,
     grace: Duration,
+    /// How long the guard may take beyond that.
+    bound: Duration,
     ended: Option<ExitStatus>,
     /// The session that the command leads, once it was seen.
     session: Option<u32>,
@@ -79,6 +86,9 @@ impl Guarded {
         if let Some(directory) = &launch.remove {
             command.arg("--remove").arg(directory);
         }
+        if let Some(directory) = &launch.scrub {
+            command.arg("--scrub").arg(directory);
+        }
         command.args(launch.finally.iter().map(|word| format!("--finally={word}")));
         command.arg("--").arg(&launch.program).args(&launch.arguments).envs(&launch.environment);
         if let Some(directory) = &launch.directory {
@@ -95,6 +105,9 @@ impl Guarded {
             lifeline: guard.stdin.take(),
             guard,
             grace: launch.grace,
+            bound: GUARD_BOUND
+                + if launch.finally.is_empty() { Duration::ZERO } else { FINISH_BOUND }
+                + if launch.scrub.is_some() { SCRUB_BOUND } else { Duration::ZERO },
             ended: None,
             session: None,
             finally: launch.finally.clone(),
@@ -132,6 +145,11 @@ impl Guarded {
         self.ended
     }
 
+    /// Whether the guard did all that it does at the end: false while it runs, and when it was killed.
+    pub fn ended_by_itself(&mut self) -> bool {
+        self.ended().is_some_and(|status| status.code().is_some())
+    }
+
     /// Asks the service to end, kills what is left after the grace, and returns when nothing is left. Twice is once.
     pub fn stop(&mut self) {
         self.end("stop\n", self.grace);
@@ -150,8 +168,7 @@ impl Guarded {
             // A guard that is ending cannot be written to, and need not.
             let _ = lifeline.write_all(word.as_bytes());
             // The lifeline stays open until the guard has ended: its end would cut the grace short.
-            let finish = if self.finally.is_empty() { Duration::ZERO } else { FINISH_BOUND };
-            self.await_guard(grace + GUARD_BOUND + finish);
+            self.await_guard(grace + self.bound);
         }
         if self.ended().is_none() {
             self.end_without_guard();

@@ -18,6 +18,9 @@ pub struct Ledger {
     /// The clock that its stamps are on; absent where its kernel does not tell, and in older versions.
     #[serde(default)]
     pub clock: Option<ClockId>,
+    /// Whether nothing but requests is counted: the upstream is not ours, and tells no more.
+    #[serde(default)]
+    pub requests_only: bool,
 }
 
 /// Counts of one instance.
@@ -40,7 +43,7 @@ pub struct InstanceCounts {
 impl Ledger {
     /// What was counted between `earlier` and now; nothing of what was counted by an upstream that has restarted since.
     pub fn since(&self, earlier: &Self) -> LedgerDelta {
-        let mut delta = LedgerDelta::default();
+        let mut delta = LedgerDelta { requests_only: self.requests_only, ..LedgerDelta::default() };
         for (index, now) in self.instances.iter().enumerate() {
             let before = earlier.instances.get(index).cloned().unwrap_or_default();
             let requests = now.requests.saturating_sub(before.requests);
@@ -129,7 +132,7 @@ mod tests {
             http_version: [("1.1".to_owned(), requests)].into(),
             ..InstanceCounts::default()
         };
-        let ledger = |instances| Ledger { instances, clock: None };
+        let ledger = |instances| Ledger { instances, clock: None, requests_only: false };
         let earlier = ledger(vec![counts(5), counts(7)]);
         let later = ledger(vec![counts(15), counts(7)]);
         let delta = later.since(&earlier);

@@ -69,11 +69,15 @@ pub fn bytes(directory: &Path) -> u64 {
 /// Takes everything secret out of the files of a service that has ended. A file that cannot be rewritten is removed: better no
 /// log than one with a key in it.
 pub fn scrub(directory: &Path, secrets: &Credentials) {
-    let secrets = secrets.secrets();
+    scrub_of(directory, &secrets.secrets());
+}
+
+/// Takes `secrets` out of the files in `directory`, as [`scrub`] does.
+pub fn scrub_of(directory: &Path, secrets: &[String]) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         // Links lead to what is not the service's own.
-        if entry.file_type().is_ok_and(|kind| kind.is_file()) && scrub_file(&path, &secrets).is_err() {
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) && scrub_file(&path, secrets).is_err() {
             let _ = std::fs::remove_file(&path);
         }
     }
@@ -93,6 +97,8 @@ fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
         return Ok(());
     }
     let beside = path.with_extension("scrubbed");
+    // One that was killed while it wrote leaves its own behind.
+    let _ = std::fs::remove_file(&beside);
     let mut lines = BufReader::with_capacity(PIECE_BYTES, File::open(path)?);
     let mut clean = BufWriter::new(File::options().write(true).create_new(true).open(&beside)?);
     while next_piece(&mut lines, &mut piece)? {

@@ -114,6 +114,12 @@ impl StopSignals {
     pub fn catch() -> anyhow::Result<Self> {
         Ok(Self(Signals::new([SIGTERM, SIGINT]).context("cannot catch signals")?))
     }
+
+    /// Waits until one comes.
+    pub fn wait(self) {
+        let Self(mut signals) = self;
+        signals.forever().next();
+    }
 }
 
 /// Checks that threads can be pinned to `cpus`.

@@ -55,11 +55,21 @@ pub struct Requests {
     pub files: BTreeMap<String, String>,
     /// Versions of HTTP that each is asked in.
     pub versions: Vec<HttpVersion>,
+    /// By target: whether bodies differ from one answer to the next. Shorter than the targets: the others' do not.
+    pub varies: Vec<bool>,
+    /// How direct's requests differ from plain ones.
+    pub direct: Change,
 }
 
 impl From<TargetSpec> for Requests {
     fn from(target: TargetSpec) -> Self {
-        Self { targets: vec![target], files: BTreeMap::new(), versions: vec![HttpVersion::Http11] }
+        Self {
+            targets: vec![target],
+            files: BTreeMap::new(),
+            versions: vec![HttpVersion::Http11],
+            varies: Vec::new(),
+            direct: Change::default(),
+        }
     }
 }
 
@@ -76,15 +86,18 @@ pub fn verify(
 ) -> Result<(), Failure> {
     let mut changed = requests.clone();
     change.apply_to_requests(&mut changed);
+    let mut plain = requests.clone();
+    requests.direct.apply_to_requests(&mut plain);
     for version in &requests.versions {
-        for (target, via) in requests.targets.iter().zip(&changed.targets) {
+        for (index, (target, via)) in plain.targets.iter().zip(&changed.targets).enumerate() {
+            let varies = requests.varies.get(index).copied().unwrap_or(false);
             let outcome = match (
-                target::first_request(target, &requests.files, SEED, *version),
+                target::first_request(target, &plain.files, SEED, *version),
                 target::first_request(via, &changed.files, SEED, *version),
             ) {
                 (Ok(bytes), Ok(changed)) => {
-                    let there = Asked { target, bytes, tls: None };
-                    let here = Asked { target: via, bytes: changed, tls: change.tls.as_ref() };
+                    let there = Asked { target, bytes, tls: requests.direct.tls.as_ref(), varies };
+                    let here = Asked { target: via, bytes: changed, tls: change.tls.as_ref(), varies };
                     compare((direct, &there), (gateway, &here), change, timeout)
                 }
                 (Err(error), _) | (_, Err(error)) => Err(Failure {
@@ -156,7 +169,9 @@ fn once(
         Err(error) => return fail(format!("it gave no answer: {error:#}"), both(&there, None)),
     };
     let compared = tolerance::as_if_without(&change.features, &there, here.clone());
-    if let Some(what) = compared.map_or_else(Some, |here| difference(&there, &here)) {
+    let again = || direct_asked.of(direct, timeout).ok();
+    let compared = compared.map_or_else(Some, |here| lasting_difference(&there, &here, asked.varies, again));
+    if let Some(what) = compared {
         return fail(format!("it answers otherwise than direct: {what}"), both(&there, Some(&here)));
     }
     match expected::unmet(&asked.target.checks, &here) {
@@ -170,6 +185,8 @@ struct Asked<'a> {
     target: &'a TargetSpec,
     bytes: Vec<u8>,
     tls: Option<&'a TlsSpec>,
+    /// Whether bodies differ from one answer to the next.
+    varies: bool,
 }
 
 impl Asked<'_> {
@@ -186,7 +203,7 @@ impl Asked<'_> {
 /// If there is no connection, no whole answer within `timeout`, or what comes is not HTTP/1.x.
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
     let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-    Asked { target, bytes, tls: None }.of(address, timeout)
+    Asked { target, bytes, tls: None, varies: false }.of(address, timeout)
 }
 
 /// Sends one request of the first target over HTTP/1.1, changed as `change` says, and reads the whole answer.
@@ -203,7 +220,41 @@ pub fn ask_changed(
     change.apply_to_requests(&mut changed);
     let target = &changed.targets[0];
     let bytes = target::first_request(target, &changed.files, SEED, HttpVersion::Http11)?;
-    Asked { target, bytes, tls: change.tls.as_ref() }.of(address, timeout)
+    Asked { target, bytes, tls: change.tls.as_ref(), varies: false }.of(address, timeout)
+}
+
+/// The first difference that direct does not show to itself: a header whose value is another each time, as an identifier of the
+/// request, says nothing of a gateway. Bodies are left out where the plan says that they vary.
+fn lasting_difference(
+    there: &Answer,
+    here: &Answer,
+    varies: bool,
+    again: impl FnOnce() -> Option<Answer>,
+) -> Option<String> {
+    let (mut there, mut here) = (there.clone(), here.clone());
+    if varies {
+        there.body.clear();
+        here.body.clear();
+    }
+    let first = difference(&there, &here)?;
+    let Some(again) = again().filter(|again| again.status == there.status) else { return Some(first) };
+    let own_body = !varies && again.body != there.body;
+    there.headers.retain(|name, value| {
+        let changing = again.headers.get(name).is_some_and(|another| another != value);
+        let keep = !(changing && here.headers.contains_key(name));
+        if !keep {
+            here.headers.remove(name);
+        }
+        keep
+    });
+    let lasting = difference(&there, &here)?;
+    Some(match own_body {
+        true => format!(
+            "{lasting}. Direct itself answers with another body each time; if it is meant to, write \
+             expect: {{ varies: true }} in the target"
+        ),
+        false => lasting,
+    })
 }
 
 /// The first difference that matters, in words.

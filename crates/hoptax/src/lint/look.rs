@@ -26,10 +26,6 @@ const DURATION_NS: u64 = 1_000_000_000;
 /// Given to each answer.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// How often a load is repeated where the number of threads that worked is not the one asked for: connections spread by
-/// chance, and a gateway that ignores what it is asked does so every time.
-const ATTEMPTS: u32 = 4;
-
 /// How a gateway is started to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
@@ -46,12 +42,6 @@ pub struct Look {
     pub setup: Setup,
     /// Why it does not answer as direct does.
     pub otherwise: Option<Failure>,
-    /// Its processes, once it was ready.
-    pub processes: u32,
-    /// Their threads.
-    pub threads: u32,
-    /// Threads that worked; of several loads the number that is nearest to the workers asked for.
-    pub busy_threads: Option<u32>,
     /// Client connections asked for.
     pub connections: u64,
     /// Client connections opened.
@@ -62,9 +52,7 @@ pub struct Look {
     pub completed: u64,
     /// What the upstream counted meanwhile.
     pub ledger: LedgerDelta,
-    /// Requests of all loads, repeated ones included.
-    pub sent_in_all: u64,
-    /// Bytes by which the files grew that it writes to, from before the first load until it had ended.
+    /// Bytes by which the files grew that it writes to, from before the load until it had ended.
     pub log_bytes: u64,
     /// The files that grew.
     pub grown: Vec<String>,
@@ -86,26 +74,19 @@ pub(super) fn look(
 ) -> Result<(Look, Option<String>), Failure> {
     let log = if setup.access_log { "-logged" } else { "" };
     let below = directory.join(format!("{name}-{}{log}", setup.workers));
-    let plan = plan(name, setup, packs)?;
-    let other = |message: String| Failure { stage: Stage::Trial, message, detail: String::new() };
-    let driver =
-        ProcessDriver::new(&plan, packs.clone(), &below).map_err(|error| other(format!("{error:#}")))?;
-    let mut driver = driver.with_exe(exe);
-    let upstream =
-        Stopping(driver.start_upstream().map_err(|failure| Failure { stage: Stage::Trial, ..failure })?);
-    let gateway = Stopping(driver.start_gateway(&plan.gateways[0], upstream.0.addresses())?);
-    let version = gateway.0.facts().version.clone();
-    let asked = Asked { plan: &plan, exe, logs: below.join("logs").join(name), upstream, gateway, sent: 0 };
+    let log = if setup.access_log { "file" } else { "off" };
+    let gateway = format!("name: \"{name}\", workers: {}", setup.workers);
+    let plan = plan(&gateway, &format!("access_log: {log}\n"), packs)?;
+    let asked = Asked::start(&plan, packs, exe, &below)?;
+    let version = asked.gateway.0.facts().version.clone();
     asked.look(*setup).map(|look| (look, version))
 }
 
-/// The plan that a pack is looked at with.
-fn plan(name: &str, setup: &Setup, packs: &PackSet) -> Result<Plan, Failure> {
-    let log = if setup.access_log { "file" } else { "off" };
+/// The plan that a pack is looked at with: the keys of its gateway, and `more` lines at its end.
+pub(super) fn plan(gateway: &str, more: &str, packs: &PackSet) -> Result<Plan, Failure> {
     let text = format!(
-        "name: lint\ngateways: [{{ name: \"{name}\", workers: {} }}]\ntarget: {{ headers: {{ host: lint.example }} }}\n\
-         load: [{{ loop: closed, connections: {CONNECTIONS}, duration: 1s }}]\naccess_log: {log}\n",
-        setup.workers
+        "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: lint.example }} }}\n\
+         load: [{{ loop: closed, connections: {CONNECTIONS}, duration: 1s }}]\n{more}"
     );
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let context = Context { cpus, known: packs.infos(), directory: ".".into() };
@@ -126,33 +107,47 @@ impl Drop for Stopping {
 }
 
 /// A gateway that stands, in front of its upstream. Fields end in their order: the gateway first.
-struct Asked<'a> {
+pub(super) struct Asked<'a> {
     plan: &'a Plan,
     exe: &'a Path,
     logs: std::path::PathBuf,
     gateway: Stopping,
     upstream: Stopping,
-    /// Requests sent so far.
-    sent: u64,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    /// Starts the upstream and the only gateway of `plan`, whose files stay below `directory`.
+    pub(super) fn start(
+        plan: &'a Plan,
+        packs: &PackSet,
+        exe: &'a Path,
+        directory: &Path,
+    ) -> Result<Self, Failure> {
+        let other = |message: String| Failure { stage: Stage::Trial, message, detail: String::new() };
+        let driver = ProcessDriver::new(plan, packs.clone(), directory)
+            .map_err(|error| other(format!("{error:#}")))?;
+        let mut driver = driver.with_exe(exe);
+        let upstream =
+            Stopping(driver.start_upstream().map_err(|failure| Failure { stage: Stage::Trial, ..failure })?);
+        let gateway = &plan.gateways[0];
+        let logs = directory.join("logs").join(&gateway.label);
+        let gateway = Stopping(driver.start_gateway(gateway, upstream.0.addresses())?);
+        Ok(Self { plan, exe, logs, gateway, upstream })
+    }
+
     fn look(mut self, setup: Setup) -> Result<Look, Failure> {
         let otherwise = self.verify().err();
         let processes = self.processes();
         let before = self.files(&processes);
         let ledger = self.ledger()?;
-        let loaded = self.load();
+        let loaded = self.load(None);
         // One that left the foreground may have been ready before it was buried: that is what is wrong then.
         self.gateway.0.check().map_err(|failure| Failure { stage: Stage::Start, ..failure })?;
-        let first = loaded?;
-        let record = first.record.as_ref().expect("a load that did not fail has one");
+        let loaded = loaded?;
+        let record = loaded.record.as_ref().expect("a load that did not fail has one");
         let counted = self.ledger()?.since(&ledger);
         let (sent, completed) = (record.lifetime.sent, record.lifetime.completed);
         let (opened, asked) = (record.lifetime.opened, record.connections.asked);
-        let busy = self.busy(setup.workers, &first)?;
-        let usage = first.usage.gateway.unwrap_or_default();
-        // Of all loads together, as the logs were written by all.
         let all_processes: BTreeSet<u32> = processes.union(&self.processes()).copied().collect();
         let listening = open::listening(&all_processes);
         let held = self.files(&all_processes);
@@ -173,15 +168,11 @@ impl Asked<'_> {
         Ok(Look {
             setup,
             otherwise,
-            processes: usage.processes,
-            threads: usage.threads,
-            busy_threads: busy,
             connections: asked,
             opened,
             sent,
             completed,
             ledger: counted,
-            sent_in_all: self.sent,
             log_bytes: grown.iter().map(|(_, bytes)| bytes).sum(),
             grown: grown.into_iter().map(|(path, _)| path).collect(),
             listening,
@@ -221,6 +212,8 @@ impl Asked<'_> {
             targets: contents.targets(&self.plan.targets, &direct[0].to_string()),
             files: contents.files,
             versions: vec![HttpVersion::Http11],
+            varies: Vec::new(),
+            direct: Change::default(),
         };
         let patience = Duration::from_nanos(PATIENCE_NS);
         crate::lab::verify::verify(direct[0], self.address(), &requests, &Change::default(), patience)
@@ -239,31 +232,15 @@ impl Asked<'_> {
         })
     }
 
-    /// Threads that worked. Repeats the load where it is not as many as were asked for.
-    fn busy(&mut self, workers: u32, first: &Loaded) -> Result<Option<u32>, Failure> {
-        let of = |loaded: &Loaded| loaded.usage.gateway.as_ref().and_then(|usage| usage.busy_threads);
-        let Some(mut nearest) = of(first) else { return Ok(None) };
-        for _ in 1..ATTEMPTS {
-            if nearest == workers {
-                break;
-            }
-            if let Some(again) = of(&self.load()?)
-                && again.abs_diff(workers) < nearest.abs_diff(workers)
-            {
-                nearest = again;
-            }
-        }
-        Ok(Some(nearest))
-    }
-
-    fn load(&mut self) -> Result<Loaded, Failure> {
+    /// Sends it a load, changed as its features ask. Connections carry so many requests, or all.
+    pub(super) fn load(&self, requests_per_connection: Option<u32>) -> Result<Loaded, Failure> {
         let contents = Contents::of(&self.plan.targets, &self.plan.files).map_err(|error| Failure {
             stage: Stage::Trial,
             message: format!("{error:#}"),
             detail: String::new(),
         })?;
         let address = self.address();
-        let spec = LoadSpec {
+        let mut spec = LoadSpec {
             schema: SPEC_SCHEMA,
             targets: contents.targets(&self.plan.targets, &address.to_string()),
             files: contents.files,
@@ -271,7 +248,7 @@ impl Asked<'_> {
             sources: Vec::new(),
             tls: None,
             http: HttpVersion::Http11,
-            requests_per_connection: None,
+            requests_per_connection,
             shape: Shape::Closed,
             connections: CONNECTIONS,
             warmup_ns: 0,
@@ -285,13 +262,13 @@ impl Asked<'_> {
             stamps: false,
             event_loop: Choice::Auto,
         };
+        self.gateway.0.facts().change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.0.process(), gateway: self.gateway.0.process() };
         let mut traffic = LocalTraffic::of(self.exe);
         let loaded = traffic.load(&spec, &watched, &AtomicBool::new(false), &mut |_| {});
         if let Some(failure) = loaded.failed {
             return Err(failure);
         }
-        self.sent += loaded.record.as_ref().map_or(0, |record| record.lifetime.sent);
         Ok(loaded)
     }
 }

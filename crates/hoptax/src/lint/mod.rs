@@ -1,13 +1,16 @@
 //! Whether a pack configures its gateway like every other one, by what happens and not by what the pack says: the real gateway
-//! is started, equalised, with one worker and with two, with and without an access log, and sent a short load.
+//! is started, equalised, with one worker and with two, with and without an access log, and sent a short load. Whether it works
+//! with as many workers as it is asked for is told by the CPU time that it uses when it is kept as busy as can be.
 
 mod look;
 mod open;
 mod rules;
+mod strain;
 
 pub use look::{Look, Setup};
 pub use open::{Listening, Writing};
 pub use rules::{Item, Verdict};
+pub use strain::Strain;
 
 use crate::lab::packs::{Pack, PackSet, binary};
 use crate::record::{Failure, Stage};
@@ -42,7 +45,7 @@ pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result
         let message = format!("{name} is not installed. Install it ({ways}) or leave it out");
         return Err(Failure { stage: Stage::Missing, message, detail: String::new() });
     }
-    let (mut looks, mut failed) = (Vec::new(), None);
+    let (mut looks, mut strains, mut failed) = (Vec::new(), Vec::new(), None);
     let mut version = None;
     for setup in setups(pack) {
         match look::look(name, &setup, packs, exe, directory) {
@@ -56,12 +59,21 @@ pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result
             }
         }
     }
+    for workers in worker_counts(pack) {
+        if failed.is_some() {
+            break;
+        }
+        match strain::strain(pack, workers, packs, exe, directory) {
+            Ok(strain) => strains.push(strain),
+            Err(failure) => failed = Some((Setup { workers, access_log: false }, failure)),
+        }
+    }
     // The upstream and the generator are ours: what goes wrong with them says nothing of the pack.
     let failed = match failed {
         Some((_, failure)) if failure.stage != Stage::Start => return Err(failure),
         other => other,
     };
-    let checks = rules::judge(pack, &looks, failed.as_ref());
+    let checks = rules::judge(pack, &looks, &strains, failed.as_ref());
     let equalised = checks.iter().all(|item| matches!(item.verdict, Verdict::Ok | Verdict::NotLookedAt));
     Ok(Report { pack: name.to_owned(), version, equalised, checks })
 }
@@ -69,14 +81,16 @@ pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result
 /// How the gateway is started, one after the other: as far as the pack says that it can be.
 fn setups(pack: &Pack) -> Vec<Setup> {
     let can = |what: &str| !pack.manifest().unsupported.contains_key(what);
-    let mut setups = vec![Setup { workers: 1, access_log: false }];
-    if can("workers") {
-        setups.push(Setup { workers: 2, access_log: false });
-    }
+    let counts = worker_counts(pack).into_iter();
+    let mut setups: Vec<_> = counts.map(|workers| Setup { workers, access_log: false }).collect();
     if can("access_log") {
         setups.push(Setup { workers: 1, access_log: true });
     }
     setups
+}
+
+fn worker_counts(pack: &Pack) -> Vec<u32> {
+    if pack.manifest().unsupported.contains_key("workers") { vec![1] } else { vec![1, 2] }
 }
 
 #[cfg(test)]

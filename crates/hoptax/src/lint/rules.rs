@@ -1,6 +1,7 @@
 //! What is made of what was seen. Pure.
 
 use super::look::{Look, Setup};
+use super::strain::{Strain, Told};
 use crate::lab::packs::Pack;
 use crate::plan::units;
 use crate::record::Failure;
@@ -63,14 +64,20 @@ pub struct Item {
 }
 
 /// Says what is wrong with a pack whose gateway was looked at like this. `failed` is the set-up in which it did not start.
-pub(super) fn judge(pack: &Pack, looks: &[Look], failed: Option<&(Setup, Failure)>) -> Vec<Item> {
+pub(super) fn judge(
+    pack: &Pack,
+    looks: &[Look],
+    strains: &[Strain],
+    failed: Option<&(Setup, Failure)>,
+) -> Vec<Item> {
     let mut items = vec![start(failed, pack)];
-    let Some(first) = looks.first() else { return items };
+    if looks.is_empty() {
+        return items;
+    }
     let logged = looks.iter().find(|look| look.setup.access_log);
-    let several = looks.iter().find(|look| look.setup.workers > 1);
     items.extend([
         answers(looks),
-        workers(first, several, pack),
+        workers(strains),
         upstream_connections(looks),
         upstream_version(looks),
         extra_requests(looks),
@@ -123,28 +130,44 @@ fn answers(looks: &[Look]) -> Item {
     )
 }
 
-/// One worker is one thread that works. Two are two; or there is at least something more than with one, where chance gave all
-/// connections to the same.
-fn workers(one: &Look, two: Option<&Look>, pack: &Pack) -> Item {
-    let busy = |look: &Look| look.busy_threads.map_or("unknown".into(), |busy| busy.to_string());
-    let seen = |look: &Look| {
-        format!(
-            "asked for {}, {} thread(s) worked, {} process(es), {} thread(s) in all",
-            look.setup.workers,
-            busy(look),
-            look.processes,
-            look.threads
+/// With one worker it uses no more than one CPU at once, and with two more than that; or, where chance gave all connections to
+/// the same, there is at least something more of it than with one.
+fn workers(strains: &[Strain]) -> Item {
+    let fault = |verdict, evidence| {
+        item(
+            "workers",
+            verdict,
+            evidence,
+            "let as much of it work at once as `{{ workers }}` says; see `held_to_cpus` where it \
+             has no such setting",
         )
     };
-    let Some(alone) = one.busy_threads else { return skipped("workers", pack, "workers") };
-    let too_many = alone > one.setup.workers;
+    let seen = strains.iter().map(Strain::described).collect::<Vec<_>>().join("; ");
+    let Some(one) = strains.first() else {
+        return Item {
+            check: "workers",
+            verdict: Verdict::NotLookedAt,
+            evidence: "it did not start so".into(),
+            advice: "",
+        };
+    };
+    let alone = one.beyond(one.workers);
+    let two = strains.get(1);
     let ignored = two.is_some_and(|two| {
-        let more = (two.processes, two.threads) != (one.processes, one.threads) && two.threads > one.threads;
-        two.busy_threads.unwrap_or(0) < two.setup.workers && !more
+        let more = two.processes > one.processes || two.threads > one.threads || two.cpus > one.cpus;
+        two.beyond(1) == Told::Within && !more
     });
-    let evidence = std::iter::once(one).chain(two).map(seen).collect::<Vec<_>>().join("; ");
-    let fault = (too_many || ignored).then_some(Verdict::NotEqualised);
-    item("workers", fault, evidence, "start as many workers as `{{ workers }}` says")
+    match alone {
+        Told::Beyond => fault(Some(Verdict::NotEqualised), seen),
+        _ if ignored => fault(Some(Verdict::NotEqualised), seen),
+        Told::Within => fault(None, seen),
+        Told::Open(why) => Item {
+            check: "workers",
+            verdict: Verdict::NotLookedAt,
+            evidence: format!("cannot be told here, as {why}: {seen}"),
+            advice: "",
+        },
+    }
 }
 
 fn upstream_connections(looks: &[Look]) -> Item {
@@ -213,7 +236,7 @@ fn client_connections(looks: &[Look]) -> Item {
 }
 
 fn per_request(look: &Look) -> f64 {
-    look.log_bytes as f64 / look.sent_in_all.max(1) as f64
+    look.log_bytes as f64 / look.sent.max(1) as f64
 }
 
 fn logs_seen(look: &Look) -> String {

@@ -17,9 +17,6 @@ fn look(workers: u32, access_log: bool) -> Look {
     Look {
         setup: Setup { workers, access_log },
         otherwise: None,
-        processes: 1 + workers,
-        threads: 1 + workers,
-        busy_threads: Some(workers),
         connections: 32,
         opened: 32,
         sent: 10_000,
@@ -30,8 +27,7 @@ fn look(workers: u32, access_log: bool) -> Look {
             http_version: [("1.1".to_owned(), 10_000)].into(),
             ..LedgerDelta::default()
         },
-        sent_in_all: 20_000,
-        log_bytes: if access_log { 1_600_000 } else { 300 },
+        log_bytes: if access_log { 800_000 } else { 300 },
         grown: vec!["logs/mine/access.log".into()],
         listening: listening.into(),
         stopped_in: Duration::from_millis(100),
@@ -43,9 +39,33 @@ fn all() -> Vec<Look> {
     vec![look(1, false), look(2, false), look(1, true)]
 }
 
+/// One whose workers are kept busy, on a machine of two CPUs.
+fn strain(workers: u32) -> Strain {
+    Strain {
+        workers,
+        compressed: true,
+        used: 0.93 * f64::from(workers),
+        wanted: Some(f64::from(workers)),
+        idle: 0.9 / f64::from(workers),
+        cpus: 2,
+        machine: 2,
+        busy_threads: workers,
+        processes: 1 + workers,
+        threads: 1 + workers,
+    }
+}
+
+fn strains() -> Vec<Strain> {
+    vec![strain(1), strain(2)]
+}
+
 /// The checks that found something.
 fn found(looks: &[Look]) -> Vec<(&'static str, Verdict)> {
-    let items = rules::judge(&pack("access_log: file\n"), looks, None);
+    found_with(looks, &strains())
+}
+
+fn found_with(looks: &[Look], strains: &[Strain]) -> Vec<(&'static str, Verdict)> {
+    let items = rules::judge(&pack("access_log: file\n"), looks, strains, None);
     items.iter().filter(|item| item.verdict != Verdict::Ok).map(|item| (item.check, item.verdict)).collect()
 }
 
@@ -59,7 +79,7 @@ fn with(change: impl Fn(&mut Look)) -> Vec<Look> {
 #[test]
 fn a_gateway_that_does_everything_right_is_ok() {
     assert_eq!(found(&all()), []);
-    let items = rules::judge(&pack("access_log: file\n"), &all(), None);
+    let items = rules::judge(&pack("access_log: file\n"), &all(), &strains(), None);
     assert!(items.iter().all(|item| !item.evidence.is_empty() && item.advice.is_empty()), "{items:#?}");
 }
 
@@ -67,9 +87,7 @@ fn a_gateway_that_does_everything_right_is_ok() {
 fn each_fault_is_found_by_its_own_check_alone() {
     use Verdict::{NotEqualised, Wrong};
     type Change = fn(&mut Look);
-    let table: [(Change, &str, Verdict); 13] = [
-        (|look| look.busy_threads = Some(2), "workers", NotEqualised),
-        (|look| (look.busy_threads, look.processes, look.threads) = (Some(1), 2, 2), "workers", NotEqualised),
+    let table: [(Change, &str, Verdict); 11] = [
         (|look| look.ledger.connections = 10_000, "upstream connections", NotEqualised),
         (
             |look| look.ledger.http_version = [("1.0".to_owned(), 10_000)].into(),
@@ -107,18 +125,58 @@ fn each_fault_is_found_by_its_own_check_alone() {
     }
 }
 
+/// What comes of the check `workers`, for one and for two of them.
+fn workers(one: Strain, two: Strain) -> Vec<Verdict> {
+    found_with(&all(), &[one, two])
+        .into_iter()
+        .map(|(check, verdict)| {
+            assert_eq!(check, "workers");
+            verdict
+        })
+        .collect()
+}
+
 #[test]
-fn where_chance_gave_all_to_one_worker_the_second_one_counts_by_being_there() {
-    let mut looks = all();
-    looks[1].busy_threads = Some(1);
-    assert_eq!(found(&looks), []);
+fn more_cpus_at_once_than_workers_are_found_whatever_the_threads() {
+    let one = Strain { used: 1.6, wanted: Some(1.9), idle: 0.1, busy_threads: 1, ..strain(1) };
+    assert_eq!(workers(one, strain(2)), [Verdict::NotEqualised]);
+    let pool = Strain { busy_threads: 32, threads: 200, ..strain(1) };
+    assert_eq!(workers(pool, strain(2)), [], "threads that take turns on one CPU");
+    let held = Strain { used: 0.7, wanted: Some(9.0), idle: 0.0, cpus: 1, ..strain(1) };
+    assert_eq!(workers(held, strain(2)), [], "it may run on one CPU alone");
+}
+
+#[test]
+fn a_second_worker_that_is_not_there_is_found() {
+    let same = Strain { workers: 2, ..strain(1) };
+    assert_eq!(workers(strain(1), same.clone()), [Verdict::NotEqualised]);
+    let idle = Strain { processes: 3, ..same };
+    assert_eq!(workers(strain(1), idle), [], "chance gave all connections to one of them");
+}
+
+#[test]
+fn where_others_took_the_cpus_what_it_wanted_tells_or_nothing_is_said() {
+    let crowded = Strain { used: 0.5, wanted: Some(1.8), idle: 0.0, ..strain(1) };
+    assert_eq!(workers(crowded.clone(), strain(2)), [Verdict::NotEqualised], "it computes with two");
+    let calls = Strain { compressed: false, ..crowded };
+    assert_eq!(workers(calls, strain(2)), [Verdict::NotLookedAt], "it may have waited in the kernel");
+    let between = Strain { used: 0.5, wanted: Some(1.3), idle: 0.0, ..strain(1) };
+    assert_eq!(workers(between, strain(2)), [Verdict::NotLookedAt]);
+    let waiting = Strain { used: 0.3, wanted: Some(0.4), idle: 1.2, ..strain(1) };
+    assert_eq!(workers(waiting, strain(2)), [Verdict::NotLookedAt], "something else was waited for");
+    let modest = Strain { used: 0.5, wanted: Some(0.97), idle: 0.0, ..strain(1) };
+    assert_eq!(workers(modest, strain(2)), [], "no second thread ever waited for a CPU");
+    let shared = Strain { compressed: false, busy_threads: 2, wanted: Some(1.03), ..strain(1) };
+    assert_eq!(workers(shared, strain(2)), [Verdict::NotLookedAt], "each had half of what there was to do");
+    let unknown = Strain { wanted: None, idle: 0.0, ..strain(1) };
+    assert_eq!(workers(unknown, strain(2)), [Verdict::NotLookedAt]);
 }
 
 #[test]
 fn what_a_pack_cannot_is_not_looked_at_and_no_fault() {
     let pack = pack("unsupported: { access_log: it has none, workers: one alone }\n");
     assert_eq!(setups(&pack), [Setup { workers: 1, access_log: false }]);
-    let items = rules::judge(&pack, &[look(1, false)], None);
+    let items = rules::judge(&pack, &[look(1, false)], &[strain(1)], None);
     let skipped: Vec<_> = items.iter().filter(|item| item.verdict == Verdict::NotLookedAt).collect();
     assert_eq!(skipped.len(), 1, "{items:#?}");
     assert_eq!(
@@ -132,7 +190,7 @@ fn a_gateway_that_does_not_start_is_told_with_its_reason() {
     let setup = Setup { workers: 1, access_log: false };
     let message = "mine exited with code 0 before it was ready".to_owned();
     let failure = Failure { stage: Stage::Start, message, detail: String::new() };
-    let items = rules::judge(&pack("access_log: file\n"), &[], Some(&(setup, failure)));
+    let items = rules::judge(&pack("access_log: file\n"), &[], &[], Some(&(setup, failure)));
     assert_eq!(items.len(), 1);
     assert_eq!(items[0].verdict, Verdict::Wrong);
     assert_eq!(

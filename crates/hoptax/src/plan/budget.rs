@@ -118,6 +118,26 @@ pub enum Metric {
 }
 
 impl Metric {
+    /// Every metric, as reports order them.
+    pub const ALL: [Self; 16] = [
+        Self::AddedP50,
+        Self::AddedP90,
+        Self::AddedP95,
+        Self::AddedP99,
+        Self::ThroughputRatio,
+        Self::CpuUsPerRequest,
+        Self::ExtraUpstreamRequests,
+        Self::ErrorShare,
+        Self::MemoryRssBytes,
+        Self::MemoryPssBytes,
+        Self::P50,
+        Self::P90,
+        Self::P95,
+        Self::P99,
+        Self::P999,
+        Self::Throughput,
+    ];
+
     /// As it is written in plans and JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -158,6 +178,16 @@ impl Metric {
         )
     }
 
+    /// The unit of its values in JSON; `1` for a ratio, a share and a count per request.
+    pub fn unit(self) -> &'static str {
+        match self {
+            _ if self.is_time() => "us",
+            Self::MemoryRssBytes | Self::MemoryPssBytes => "bytes",
+            Self::Throughput => "requests/s",
+            _ => "1",
+        }
+    }
+
     /// Whether it is zero for most gateways, so that nothing can be told as a share of it.
     pub fn is_mostly_zero(self) -> bool {
         matches!(self, Self::ErrorShare | Self::ExtraUpstreamRequests)
@@ -175,6 +205,13 @@ mod tests {
         for name in ["added_p50", "p99.9", "throughput", "memory_pss_bytes", "cpu_us_per_request"] {
             let metric: Metric = serde_json::from_value(name.into()).expect("a metric");
             assert_eq!(metric.name(), name);
+        }
+        let mut distinct: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), Metric::ALL.len());
+        for metric in Metric::ALL {
+            assert_eq!(serde_json::from_value::<Metric>(metric.name().into()).expect("a metric"), metric);
         }
     }
 

@@ -175,6 +175,12 @@ impl Feature {
     /// How packs that ask about each request anew, and can do no other, name what they lack.
     pub const REVIEW_CACHE: &str = "token-review-cache";
 
+    /// What a pack says that it lacks, where its gateway shows upstreams no certificate of its own.
+    pub const CLIENT_CERTIFICATE: &str = "client-certificate";
+
+    /// What a pack says that it lacks, where its reviews are none that a Kubernetes API server answers.
+    pub const REVIEW_ELSEWHERE: &str = "token-review-external";
+
     /// Whether answers about tokens are to be remembered.
     pub fn is_cached_review(&self) -> bool {
         matches!(self, Self::TokenReview { cache_s } if *cache_s > 0)

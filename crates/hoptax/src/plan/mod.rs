@@ -16,6 +16,7 @@ pub(crate) mod node;
 mod objective;
 mod parse;
 mod raw;
+mod running;
 pub mod stages;
 mod target;
 pub mod units;
@@ -32,6 +33,7 @@ pub use parse::{
     parse_targets,
 };
 pub use raw::schema;
+pub use running::{Access, CertificateFiles, Running, TlsAccess, ToldLedger};
 pub use target::{Target, Targets, Timeouts};
 
 use serde::{Deserialize, Serialize};
@@ -41,7 +43,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// What a plan may say of one gateway pack; the lab knows the packs, the plan only checks against this.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackInfo {
     /// The pack's name.
     pub name: String,
@@ -167,11 +169,8 @@ impl Trials {
 pub enum Upstream {
     /// `hoptax upstream`, started and stopped by the run.
     BuiltIn(BuiltInUpstream),
-    /// One that already runs: no ledger, no CPU figures.
-    Running {
-        /// `http://host:port`, without a path.
-        url: String,
-    },
+    /// One that already runs.
+    Running(Running),
 }
 
 /// Settings of the built-in upstream.
@@ -299,10 +298,13 @@ pub enum GatewayKind {
     DelayingHop(HopDelay),
     /// Something that already runs.
     External {
-        /// `http://host:port`, without a path.
+        /// `http://host:port` or `https://host:port`, without a path.
         url: String,
         /// A process whose CPU and memory (with its descendants') are watched.
         pid: Option<u32>,
+        /// How one is let in.
+        #[serde(default)]
+        access: Access,
     },
 }
 

@@ -30,6 +30,9 @@ pub struct Target {
     /// What an answer must be like; without one that is about the status, 200 to 399 are successes.
     #[serde(default)]
     pub checks: Vec<Check>,
+    /// Whether bodies differ from one answer to the next, so that a gateway's is not held against direct's.
+    #[serde(default)]
+    pub varies: bool,
 }
 
 fn one() -> u32 {
@@ -48,6 +51,7 @@ impl Target {
             body: None,
             body_is_template: false,
             checks: Vec::new(),
+            varies: false,
         }
     }
 

@@ -416,20 +416,39 @@ pub fn show_change(change: f64) -> String {
     if percent < 0.0 { format!("{percent}%") } else { format!("+{percent}%") }
 }
 
-/// Splits `http://host:port` into host and port; the port is 80 where there is none.
+/// Where something answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Whether over TLS.
+    pub tls: bool,
+    /// A name, or an address without brackets.
+    pub host: String,
+    /// Port, not 0.
+    pub port: u16,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        match self.host.contains(':') {
+            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
+            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// Understands `http://host:port` and `https://host:port`; the port is 80 or 443 where there is none.
 ///
 /// # Errors
 /// If the scheme is another, a path, query or user stands in it, or host or port are not valid.
-pub fn http_origin(url: &str) -> Result<(String, u16), UnitError> {
-    const FORM: &str = "write it as http://host:port";
+pub fn origin(url: &str) -> Result<Origin, UnitError> {
+    const FORM: &str = "write it as http://host:port or https://host:port";
     let refuse = |why: &str, help: String| UnitError::new(format!("the URL `{url}` {why}"), help);
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(refuse("has no scheme", FORM.to_owned()));
     };
-    if scheme.eq_ignore_ascii_case("https") {
-        return Err(refuse("asks for TLS, which is not supported yet", "use http://".to_owned()));
-    }
-    if !scheme.eq_ignore_ascii_case("http") {
+    let tls = scheme.eq_ignore_ascii_case("https");
+    if !tls && !scheme.eq_ignore_ascii_case("http") {
         return Err(refuse("is not an HTTP one", FORM.to_owned()));
     }
     let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -437,7 +456,7 @@ pub fn http_origin(url: &str) -> Result<(String, u16), UnitError> {
         let origin = authority.split(['/', '?', '#']).next().unwrap_or_default();
         return Err(refuse(
             "has a path or a query",
-            format!("leave it out: http://{origin}; paths belong in `target.path`"),
+            format!("leave it out: {scheme}://{origin}; paths belong in `target.path`"),
         ));
     }
     if authority.contains('@') {
@@ -455,11 +474,12 @@ pub fn http_origin(url: &str) -> Result<(String, u16), UnitError> {
         return Err(refuse("has no valid host", FORM.to_owned()));
     }
     let port = match port.map(str::parse::<u16>) {
+        None if tls => 443,
         None => 80,
         Some(Ok(port)) if port > 0 => port,
         Some(_) => return Err(refuse("has no valid port", "ports are 1 to 65535".to_owned())),
     };
-    Ok((bare.to_owned(), port))
+    Ok(Origin { tls, host: bare.to_owned(), port })
 }
 
 /// Parses CPU numbers as the kernel lists them: `0`, `0,2`, `2-3`; sorted, each once.

@@ -190,21 +190,26 @@ fn budget_values_follow_the_metric() {
 
 #[test]
 fn origins() {
-    assert_eq!(http_origin("http://127.0.0.1:8080"), Ok(("127.0.0.1".to_owned(), 8080)));
-    assert_eq!(http_origin("http://localhost/"), Ok(("localhost".to_owned(), 80)));
-    assert_eq!(http_origin("http://[::1]:81"), Ok(("::1".to_owned(), 81)));
+    for (url, understood) in [
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("http://localhost/", "http://localhost:80"),
+        ("http://[::1]:81", "http://[::1]:81"),
+        ("HTTPS://localhost", "https://localhost:443"),
+    ] {
+        assert_eq!(origin(url).expect("right").to_string(), understood);
+    }
     for (url, part) in [
         ("127.0.0.1:8080", "has no scheme"),
-        ("https://localhost", "TLS"),
         ("ftp://localhost", "is not an HTTP one"),
         ("http://localhost/api", "leave it out: http://localhost; paths belong in `target.path`"),
+        ("https://localhost/api", "leave it out: https://localhost;"),
         ("http://me@localhost", "credentials belong in `target.headers`"),
         ("http://", "has no valid host"),
         ("http://a b", "has no valid host"),
         ("http://localhost:0", "ports are 1 to 65535"),
         ("http://localhost:99999", "has no valid port"),
     ] {
-        let words = words(http_origin(url));
+        let words = words(origin(url));
         assert!(words.contains(part), "{url}: {words}");
     }
 }

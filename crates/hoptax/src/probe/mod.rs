@@ -21,5 +21,5 @@ pub use host::HostTimes;
 pub use network::NetworkCounters;
 pub use sampler::{Sampler, Seen};
 pub use threads::Threads;
-pub use timeline::{Sample, Timeline, TreeSample};
+pub use timeline::{Recent, RecentTree, Sample, Timeline, TreeSample};
 pub use tree::Tree;

@@ -2,7 +2,7 @@
 
 use super::network::time_wait;
 use super::threads::{self, ThreadTimes, Threads};
-use super::{HostTimes, Sample, Timeline, Tree};
+use super::{HostTimes, Recent, Sample, Timeline, Tree};
 use crate::lab::Watched;
 use hoptax_load::clock;
 use hoptax_load::record::WINDOW_NS;
@@ -14,12 +14,15 @@ use std::time::Duration;
 
 /// Looks between two searches for new members of the watched trees: a search reads every process of the host.
 const LOOKS_PER_SCAN: u32 = 10;
+/// Looks between two times that somebody who watches is told what was used.
+const LOOKS_PER_TELLING: u32 = 5;
 
 /// Samples process trees and the host until it is asked for what it saw.
 #[derive(Debug)]
 pub struct Sampler {
     orders: Sender<Order>,
     thread: JoinHandle<(Timeline, Seen)>,
+    told: Receiver<Recent>,
 }
 
 /// What is looked at now and then, and not at every look.
@@ -42,12 +45,19 @@ enum Order {
 }
 
 impl Sampler {
-    /// Begins to sample these trees.
-    pub fn start(watched: &[Watched]) -> Self {
+    /// Begins to sample these trees. Where `tells`, what was used over the last second is told twice a second, from looks that
+    /// are made anyway.
+    pub fn start(watched: &[Watched], tells: bool) -> Self {
         let (orders, inbox) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
         let trees = watched.iter().copied().map(Tree::new).collect();
-        let thread = thread::spawn(move || sample(trees, &inbox));
-        Self { orders, thread }
+        let thread = thread::spawn(move || sample(trees, &inbox, tells.then_some(&tell)));
+        Self { orders, thread, told }
+    }
+
+    /// What was used of late, where that was told since this was last asked.
+    pub fn recent(&self) -> Option<Recent> {
+        self.told.try_iter().last()
     }
 
     /// Puts the samples in step with windows that begin at `start_ns`, so that none has to be guessed from two.
@@ -70,7 +80,7 @@ impl Sampler {
     }
 }
 
-fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>) -> (Timeline, Seen) {
+fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>, tell: Option<&Sender<Recent>>) -> (Timeline, Seen) {
     let mut timeline = Timeline::default();
     let mut seen = Seen::default();
     let mut watch: Vec<ThreadWatch> = Vec::new();
@@ -99,6 +109,10 @@ fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>) -> (Timeline, Seen) {
             seen.time_wait_max = seen.time_wait_max.max(time_wait());
         }
         timeline.samples.push(look(&mut trees, close));
+        if let Some(tell) = tell.filter(|_| looks.is_multiple_of(LOOKS_PER_TELLING)) {
+            // Whoever watched may have gone.
+            let _ = timeline.recent().map(|recent| tell.send(recent));
+        }
         let at_ns = clock::now();
         match order {
             Some(Order::Align(_)) => {
@@ -163,7 +177,8 @@ mod tests {
 
     #[test]
     fn watches_this_process() {
-        let sampler = Sampler::start(&[Watched { pid: std::process::id(), include_root: true }]);
+        let watched = [Watched { pid: std::process::id(), include_root: true }];
+        let sampler = Sampler::start(&watched, true);
         let from = clock::now();
         sampler.align(from);
         let mut busy: u64 = 0;
@@ -171,6 +186,7 @@ mod tests {
             busy = busy.wrapping_add(clock::now());
         }
         sampler.look();
+        let recent = sampler.recent();
         let (timeline, seen) = sampler.finish();
         let to = clock::now();
         assert!(busy > 0);
@@ -181,6 +197,7 @@ mod tests {
         assert!(usage.rss_bytes_by_window.iter().all(|&bytes| bytes > 1_000_000), "{usage:?}");
         assert!(seen.load_average.is_some_and(|load| load >= 0.0), "{seen:?}");
         let host = timeline.host(from, to);
+        assert!(recent.is_none_or(|recent| recent.trees[0].rss_bytes > 1_000_000), "of looks that were made");
         assert!(host.steal + host.foreign + host.idle <= 1.0 + 1e-9, "{host:?}");
     }
 }

@@ -22,44 +22,58 @@ pub struct Threads {
     pub busy: u32,
     /// CPUs that those may run on; where none worked, those of all.
     pub cpus_allowed: Vec<u32>,
+    /// Time for which they were ready to run and waited for a CPU, all together, nanoseconds.
+    pub waiting_ns: u64,
+}
+
+/// What one thread has had so far, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Times {
+    on_cpu: u64,
+    waiting: u64,
 }
 
 /// CPU time by thread at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ThreadTimes {
     at_ns: u64,
-    on_cpu_ns: BTreeMap<i32, u64>,
+    by_thread: BTreeMap<i32, Times>,
 }
 
 impl ThreadTimes {
     /// The threads of these processes now.
     pub(super) fn now(at_ns: u64, processes: &BTreeSet<i32>) -> Self {
         let threads = processes.iter().flat_map(|&pid| threads_of(pid));
-        Self { at_ns, on_cpu_ns: threads.filter_map(|(pid, tid)| Some((tid, on_cpu(pid, tid)?))).collect() }
+        Self { at_ns, by_thread: threads.filter_map(|(pid, tid)| Some((tid, times_of(pid, tid)?))).collect() }
     }
 
     /// Whether there are so few that they can be looked at every time.
     pub(super) fn are_few(&self) -> bool {
-        self.on_cpu_ns.len() <= FEW
+        self.by_thread.len() <= FEW
     }
 
     /// Takes over what a later look saw; threads that have ended since keep what they had.
     pub(super) fn update(&mut self, later: Self) {
         self.at_ns = later.at_ns;
-        self.on_cpu_ns.extend(later.on_cpu_ns);
+        self.by_thread.extend(later.by_thread);
     }
 
     /// CPUs that each may run on now.
     pub(super) fn affinities(&self) -> BTreeMap<i32, Vec<u32>> {
-        self.on_cpu_ns.keys().map(|&tid| (tid, affinity(tid))).collect()
+        self.by_thread.keys().map(|&tid| (tid, affinity(tid))).collect()
     }
 
     /// What was used since `before`, by thread; a thread that is new used all that it has.
-    fn since(&self, before: &Self) -> BTreeMap<i32, u64> {
-        let used = |(&tid, &now): (&i32, &u64)| {
-            (tid, now.saturating_sub(before.on_cpu_ns.get(&tid).copied().unwrap_or(0)))
+    fn since(&self, before: &Self) -> BTreeMap<i32, Times> {
+        let used = |(&tid, now): (&i32, &Times)| {
+            let then = before.by_thread.get(&tid).copied().unwrap_or_default();
+            let times = Times {
+                on_cpu: now.on_cpu.saturating_sub(then.on_cpu),
+                waiting: now.waiting.saturating_sub(then.waiting),
+            };
+            (tid, times)
         };
-        self.on_cpu_ns.iter().map(used).collect()
+        self.by_thread.iter().map(used).collect()
     }
 }
 
@@ -71,13 +85,14 @@ pub(super) fn between(
 ) -> Threads {
     let used = after.since(before);
     let elapsed = after.at_ns.saturating_sub(before.at_ns);
-    let busiest = used.values().copied().max().unwrap_or(0);
+    let busiest = used.values().map(|times| times.on_cpu).max().unwrap_or(0);
     let least = (busiest as f64 * HELPER).max(elapsed as f64 * IDLE);
-    let worked: Vec<i32> =
-        used.iter().filter(|&(_, &ns)| ns > 0 && ns as f64 >= least).map(|(&tid, _)| tid).collect();
+    let works = |times: &Times| times.on_cpu > 0 && times.on_cpu as f64 >= least;
+    let worked: Vec<i32> = used.iter().filter(|(_, times)| works(times)).map(|(&tid, _)| tid).collect();
+    let waiting_ns = used.values().map(|times| times.waiting).sum();
     let looked_at: Vec<i32> = if worked.is_empty() { used.keys().copied().collect() } else { worked.clone() };
     let cpus: BTreeSet<u32> = looked_at.into_iter().flat_map(affinity).collect();
-    Threads { busy: worked.len() as u32, cpus_allowed: cpus.into_iter().collect() }
+    Threads { busy: worked.len() as u32, cpus_allowed: cpus.into_iter().collect(), waiting_ns }
 }
 
 /// CPUs that a thread may run on; none where it has gone.
@@ -93,10 +108,12 @@ fn threads_of(pid: i32) -> Vec<(i32, i32)> {
     entries.filter_map(|entry| Some((pid, entry.file_name().to_str()?.parse().ok()?))).collect()
 }
 
-/// The first field of `schedstat`: time on a CPU, nanoseconds (Documentation/scheduler/sched-stats.rst).
-fn on_cpu(pid: i32, tid: i32) -> Option<u64> {
+/// The first two fields of `schedstat`: time on a CPU and time on its queue, nanoseconds
+/// (Documentation/scheduler/sched-stats.rst).
+fn times_of(pid: i32, tid: i32) -> Option<Times> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-    text.split(' ').next()?.parse().ok()
+    let mut fields = text.split(' ').map(|field| field.parse().ok());
+    Some(Times { on_cpu: fields.next()??, waiting: fields.next()?? })
 }
 
 #[cfg(test)]
@@ -104,7 +121,9 @@ mod tests {
     use super::*;
 
     fn times(at_ns: u64, threads: &[(i32, u64)]) -> ThreadTimes {
-        ThreadTimes { at_ns, on_cpu_ns: threads.iter().copied().collect() }
+        // Each waited for a tenth of the time for which it ran.
+        let times = |&(tid, ns): &(i32, u64)| (tid, Times { on_cpu: ns, waiting: ns / 10 });
+        ThreadTimes { at_ns, by_thread: threads.iter().map(times).collect() }
     }
 
     #[test]
@@ -113,7 +132,10 @@ mod tests {
         // The first did much before, but hardly anything since; the fourth is new.
         let after = times(10_000, &[(1, 600), (2, 8_000), (3, 2_100), (4, 1_900)]);
         let threads = between(&before, &after, |tid| vec![tid as u32, 9]);
-        assert_eq!(threads, Threads { busy: 2, cpus_allowed: vec![2, 3, 9] });
+        assert_eq!(
+            threads,
+            Threads { busy: 2, cpus_allowed: vec![2, 3, 9], waiting_ns: 10 + 800 + 210 + 190 }
+        );
     }
 
     #[test]
@@ -122,21 +144,21 @@ mod tests {
         latest.update(times(5_000, &[(1, 100), (2, 4_000)]));
         latest.update(times(10_000, &[(1, 200)]));
         let threads = between(&times(0, &[(1, 0), (2, 0)]), &latest, |tid| vec![tid as u32]);
-        assert_eq!(threads, Threads { busy: 1, cpus_allowed: vec![2] });
+        assert_eq!(threads, Threads { busy: 1, cpus_allowed: vec![2], waiting_ns: 420 });
     }
 
     #[test]
     fn where_none_worked_all_tell_where_they_may_run() {
         let after = times(10_000, &[(1, 100), (2, 0)]);
         let threads = between(&times(0, &[]), &after, |tid| vec![tid as u32]);
-        assert_eq!(threads, Threads { busy: 0, cpus_allowed: vec![1, 2] });
+        assert_eq!(threads, Threads { busy: 0, cpus_allowed: vec![1, 2], waiting_ns: 10 });
     }
 
     #[test]
     fn this_process_has_threads_and_cpus() {
         let pid = std::process::id() as i32;
         let times = ThreadTimes::now(1, &BTreeSet::from([pid]));
-        assert!(times.on_cpu_ns.contains_key(&pid), "{times:?}");
+        assert!(times.by_thread.contains_key(&pid), "{times:?}");
         assert_eq!(affinity(pid), crate::lab::cpus::allowed().expect("told"));
         assert!(affinity(i32::MAX).is_empty(), "nobody has that number");
     }

@@ -2,6 +2,7 @@
 
 use super::{HostTimes, steal};
 use crate::record::{HostUsage, RoleUsage};
+use hoptax_load::clock::SECOND;
 use hoptax_load::record::WINDOW_NS;
 
 /// One look at a process tree.
@@ -50,7 +51,41 @@ pub struct Timeline {
     pub samples: Vec<Sample>,
 }
 
+/// What was used of late.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recent {
+    /// By the watched trees, in the order given to the sampler.
+    pub trees: Vec<RecentTree>,
+    /// Share of the host's CPU time that the hypervisor took, 0 to 1.
+    pub steal: f64,
+}
+
+/// What one tree used of late.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RecentTree {
+    /// CPUs' worth of time: 0.5 is half of one.
+    pub cpus: f64,
+    /// Resident memory at the end, bytes.
+    pub rss_bytes: u64,
+}
+
 impl Timeline {
+    /// What was used over the last second, or since the first sample; `None` where no time has passed.
+    pub fn recent(&self) -> Option<Recent> {
+        let last = self.samples.last()?;
+        let first = self.samples.iter().rev().find(|sample| last.at_ns - sample.at_ns >= SECOND);
+        let first = first.or(self.samples.first()).filter(|first| first.at_ns < last.at_ns)?;
+        let passed = (last.at_ns - first.at_ns) as f64;
+        let trees = first.trees.iter().zip(&last.trees).map(|(before, now)| RecentTree {
+            cpus: now.cpu_ns.saturating_sub(before.cpu_ns) as f64 / passed,
+            rss_bytes: now.rss_bytes,
+        });
+        let stolen = last.host.steal.saturating_sub(first.host.steal) as f64;
+        let total = last.host.total().saturating_sub(first.host.total());
+        let steal = if total == 0 { 0.0 } else { stolen / total as f64 };
+        Some(Recent { trees: trees.collect(), steal })
+    }
+
     /// What tree `index` used in `[from, to)`. `None` without two samples to look between.
     pub fn usage(&self, index: usize, from: u64, to: u64) -> Option<RoleUsage> {
         if self.samples.len() < 2 {
@@ -70,6 +105,7 @@ impl Timeline {
             throttled_ns: self.throttled(index, from, to),
             cpus_allowed: Vec::new(),
             busy_threads: None,
+            waiting_ns: None,
         })
     }
 
@@ -192,6 +228,19 @@ mod tests {
         let usage = timeline.usage(0, 0, 250 * MS).expect("enough samples");
         assert_eq!(usage.cpu_ns_by_window, [40 * MS, 20 * MS, 0]);
         assert_eq!(usage.cpu_ns, 60 * MS);
+    }
+
+    #[test]
+    fn of_late_is_the_last_second_or_what_there_is_of_it() {
+        let mut timeline = Timeline { samples: vec![sample(0, 0, 0, 0)] };
+        assert_eq!(timeline.recent(), None, "no time has passed");
+        timeline.samples.push(sample(400, 100, 100, 80));
+        let recent = timeline.recent().expect("two looks");
+        assert_eq!(recent.trees, [RecentTree { cpus: 0.25, rss_bytes: 400 }]);
+        assert!((recent.steal - 0.1).abs() < 1e-9, "80 of 800 ms: {recent:?}");
+        timeline.samples.extend([sample(500, 100, 100, 80), sample(1_400, 1_000, 1_000, 80)]);
+        let recent = timeline.recent().expect("four looks");
+        assert_eq!((recent.trees[0].cpus, recent.steal), (0.9, 0.0), "since 400 ms");
     }
 
     #[test]

@@ -4,11 +4,13 @@ use super::{RunRecord, SCHEMA, TrialRecord};
 use serde::de::DeserializeOwned;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-const RUN: &str = "run.json";
-const TRIALS: &str = "trials.jsonl";
+/// The record of the run itself.
+pub const RUN: &str = "run.json";
+/// The records of its trials, one a line.
+pub const TRIALS: &str = "trials.jsonl";
 
 /// A run directory that is being written.
 #[derive(Debug)]
@@ -94,6 +96,15 @@ impl RunDir {
         Ok(Self { path, trials })
     }
 
+    /// Removes a run that was not begun. What holds anything stays.
+    pub fn abandon(&self) {
+        let trials = self.path.join(TRIALS);
+        if fs::metadata(&trials).is_ok_and(|file| file.len() == 0) {
+            // What cannot be removed is an empty directory, and harms nobody.
+            let _ = fs::remove_file(&trials).and_then(|()| fs::remove_dir(&self.path));
+        }
+    }
+
     /// Where it lies, absolute.
     pub fn path(&self) -> &Path {
         &self.path
@@ -154,7 +165,7 @@ impl Run {
     /// If there is no `run.json`, or it is not ours, or of a later version.
     pub fn read(path: &Path) -> Result<Self, DirError> {
         let record = read_record(&path.join(RUN))?;
-        let (trials, unreadable) = match fs::read(path.join(TRIALS)) {
+        let (trials, unreadable) = match read_file(&path.join(TRIALS)) {
             Ok(bytes) => read_trials(&bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
             Err(source) => return Err(DirError::Read { path: path.join(TRIALS), source }),
@@ -163,14 +174,70 @@ impl Run {
     }
 }
 
+/// Reads a run directory's `run.json` alone.
+///
+/// # Errors
+/// If there is none, or it is not ours, or of a later version.
+pub fn read_run(path: &Path) -> Result<RunRecord, DirError> {
+    read_record(&path.join(RUN))
+}
+
+/// Most of a rendered file that is read back, bytes: a thousand routes say no more than the first hundred.
+const MOST_RENDERED: usize = 16 << 10;
+
+/// A file with which a gateway ran, as it was rendered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedFile {
+    /// Label of the gateway.
+    pub gateway: String,
+    /// Name below the gateway's directory.
+    pub name: String,
+    /// What is in it; of a long one the beginning.
+    pub text: String,
+    /// Bytes that are left out at the end.
+    pub left_out: usize,
+}
+
+impl Run {
+    /// The rendered files that the record names, as far as they still lie in the run directory.
+    pub fn rendered(&self) -> Vec<RenderedFile> {
+        let named = self.record.contenders.iter();
+        let named =
+            named.flat_map(|one| one.rendered.keys().map(move |name| (one.label.as_str(), name.as_str())));
+        named.filter_map(|(gateway, name)| self.rendered_file(gateway, name)).collect()
+    }
+
+    fn rendered_file(&self, gateway: &str, name: &str) -> Option<RenderedFile> {
+        // A record may come from anywhere: nothing outside of the run directory is read for it.
+        let inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
+        let below = Path::new(gateway).join(name);
+        let path = self.path.join("rendered").join(&below);
+        if !inside(&below) || fs::symlink_metadata(&path).ok()?.is_symlink() {
+            return None;
+        }
+        let bytes = fs::read(path).ok()?;
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_RENDERED)]).into_owned();
+        let left_out = bytes.len().saturating_sub(MOST_RENDERED);
+        Some(RenderedFile { gateway: gateway.into(), name: name.into(), text: shown, left_out })
+    }
+}
+
 fn read_record(path: &Path) -> Result<RunRecord, DirError> {
-    let text = fs::read(path).map_err(|source| DirError::Read { path: path.to_path_buf(), source })?;
+    let text = read_file(path).map_err(|source| DirError::Read { path: path.to_path_buf(), source })?;
     let foreign = |source| DirError::Foreign { path: path.to_path_buf(), source };
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(foreign)?;
     match value.get("schema").and_then(serde_json::Value::as_u64) {
         Some(found) if found > u64::from(SCHEMA) => Err(DirError::Newer { path: path.to_path_buf(), found }),
         _ => parse(value).map_err(foreign),
     }
+}
+
+/// Reads a file, and nothing that would never end: a pipe is no record.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    fs::read(path)
 }
 
 fn parse<T: DeserializeOwned>(value: serde_json::Value) -> serde_json::Result<T> {
@@ -238,6 +305,24 @@ mod tests {
             gateway_counters: std::collections::BTreeMap::new(),
             events: Vec::new(),
         }
+    }
+
+    #[test]
+    fn rendered_files_are_read_back_and_nothing_else_is() {
+        let out = tempfile::tempdir().expect("a directory");
+        let dir = RunDir::create(out.path(), "rendered").expect("made");
+        let mut made = crate::analysis::fixture::Run::steady(1, 100, &[("nginx", 150)]);
+        for name in ["nginx.conf", "gone.conf", "../../run.json", "/etc/hostname"] {
+            made.record.contenders[1].rendered.insert(name.into(), "digest".into());
+        }
+        dir.write_run(&made.record).expect("written");
+        fs::create_dir_all(dir.path().join("rendered/nginx")).expect("made");
+        let long = "a".repeat(MOST_RENDERED + 5);
+        fs::write(dir.path().join("rendered/nginx/nginx.conf"), long).expect("written");
+        let found = Run::read(dir.path()).expect("read").rendered();
+        let told: Vec<_> = found.iter().map(|file| (&*file.gateway, &*file.name, file.left_out)).collect();
+        assert_eq!(told, [("nginx", "nginx.conf", 5)]);
+        assert_eq!(found[0].text.len(), MOST_RENDERED);
     }
 
     #[test]

@@ -379,6 +379,10 @@ pub struct RoleUsage {
     /// the busiest was; absent where it cannot be told, and in older runs.
     #[serde(default)]
     pub busy_threads: Option<u32>,
+    /// Time for which its threads were ready to run and waited for a CPU, all together, nanoseconds; absent where it cannot be
+    /// told, and in older runs.
+    #[serde(default)]
+    pub waiting_ns: Option<u64>,
 }
 
 /// The host over the measured time. Shares are of all CPUs together, 0 to 1.
@@ -432,4 +436,7 @@ pub struct LedgerDelta {
     pub http_version: BTreeMap<String, u64>,
     /// Requests by instance.
     pub by_instance: Vec<u64>,
+    /// Whether requests are all that was counted: connections, bytes and versions are then unknown, not zero.
+    #[serde(default)]
+    pub requests_only: bool,
 }

@@ -1,6 +1,7 @@
 //! What was searched for, in each format: the highest rate that each contender holds under each objective.
 
-use super::charts::{self, ChartError, Width};
+use super::charts;
+use super::figures;
 use super::format::Scale;
 use super::markdown::inline;
 use super::model::{Model, Summary};
@@ -91,9 +92,10 @@ fn objectives<'m>(found: &[&'m Capacity]) -> Vec<&'m str> {
 pub(super) fn terminal(model: &Model, width: usize) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {
-        text.push_str(&format!("\nHighest rate held: {}\n", load.label));
+        let heading = format!("Highest rate held: {}", load.label);
+        text.push_str(&format!("\n{}", figures::wrapped(&heading, width)));
         for slo in objectives(&found) {
-            text.push_str(&format!("{slo}\n"));
+            text.push_str(&figures::wrapped(slo, width));
             let of_slo = found.iter().filter(|one| one.slo == slo);
             let rows: Vec<(&str, [String; 4])> =
                 of_slo.map(|one| (one.gateway.as_str(), cells(one))).collect();
@@ -137,7 +139,10 @@ fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
 pub(super) fn markdown(model: &Model) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {
-        text.push_str(&format!("\n## Highest rate held: {}\n\n| gateway | objective |", inline(&load.label)));
+        text.push_str(&format!(
+            "\n### Highest rate held: {}\n\n| gateway | objective |",
+            inline(&load.label)
+        ));
         text.push_str(&HEADINGS.map(|heading| format!(" {heading} |")).concat());
         text.push_str("\n|---|---|---:|---:|---:|---|\n");
         for one in found {
@@ -149,20 +154,17 @@ pub(super) fn markdown(model: &Model) -> String {
 }
 
 /// What the page's template draws.
-pub(super) fn html(model: &Model) -> Result<Vec<Value>, ChartError> {
+pub(super) fn html(model: &Model) -> Vec<Value> {
     let of = |(load, found): (&Load, Vec<&Capacity>)| {
-        let chart =
-            |width| Ok::<_, ChartError>(charts::frontier(model, load, &found, width)?.unwrap_or_default());
         let row = |one: &&Capacity| {
             let [rate, of_direct, confirmed, limit] = cells(one);
             let colour = charts::css(charts::colour(model, &one.gateway));
             context! { gateway => &one.gateway, colour, slo => &one.slo, rate, of_direct, confirmed, limit }
         };
-        Ok(context! {
+        context! {
             label => format!("Highest rate held: {}", load.label),
             rows => found.iter().map(row).collect::<Vec<_>>(),
-            chart => chart(Width::Wide)? + &chart(Width::Narrow)?,
-        })
+        }
     };
     searches(model).into_iter().map(of).collect()
 }

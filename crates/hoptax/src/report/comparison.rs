@@ -3,6 +3,9 @@
 use super::figures::{change, figure, value, wrapped};
 use super::markdown::inline;
 use crate::analysis::compare::{Comparison, Row, Verdict};
+use crate::analysis::stats::Estimate;
+use crate::plan::Metric;
+use serde::Serialize;
 
 /// Marks what cannot be told apart, as in the table of a run.
 const MARK: &str = "~";
@@ -68,6 +71,78 @@ pub fn json(comparison: &Comparison) -> String {
     let mut text = serde_json::to_string_pretty(comparison).expect("only string keys");
     text.push('\n');
     text
+}
+
+/// What a comparison says, in words, for pages that set them in a way of their own.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Words {
+    /// The verdict in a sentence.
+    pub headline: String,
+    /// What carries it.
+    pub reasons: Vec<String>,
+    /// What weakens it.
+    pub caveats: Vec<String>,
+    /// How many rows would be called by chance.
+    pub chance: String,
+    /// Every case and metric, those that are told first.
+    pub rows: Vec<RowWords>,
+}
+
+/// A row in words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowWords {
+    /// The load point.
+    pub load: String,
+    /// The gateway, or both.
+    pub gateway: String,
+    /// The metric.
+    pub metric: &'static str,
+    /// The first's figure with its interval.
+    pub before: String,
+    /// The second's.
+    pub after: String,
+    /// What it changed by, with the interval.
+    pub change: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Whether it carries the verdict of the whole.
+    pub stands: bool,
+    /// Whether it is told without being asked for.
+    pub told: bool,
+}
+
+/// A comparison in words.
+pub fn words(comparison: &Comparison) -> Words {
+    let of = |row: &Row| {
+        let told = |estimate: &Option<Estimate>| {
+            estimate.as_ref().map_or("–".into(), |one| figure(row.metric, one))
+        };
+        RowWords {
+            load: row.load.label.clone(),
+            gateway: labels(row),
+            metric: row.metric.name(),
+            before: told(&row.a),
+            after: told(&row.b),
+            change: amount(row),
+            verdict: row.verdict,
+            stands: row.stands(),
+            told: is_told(row),
+        }
+    };
+    Words {
+        headline: headline(comparison),
+        reasons: reasons(comparison),
+        caveats: caveats(comparison),
+        chance: chance(comparison),
+        rows: comparison.rows.iter().map(of).collect(),
+    }
+}
+
+/// A figure of a metric with its interval, in words.
+pub fn figure_of(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
+    let (low, high) = interval.unzip();
+    // Points of a trend do not tell how many trials they have: one, where there is no interval.
+    figure(metric, &Estimate { estimate, low, high, trials: if interval.is_some() { 2 } else { 1 } })
 }
 
 /// The verdict in a sentence.

@@ -8,7 +8,7 @@ use crate::analysis::{Case, EventFigures, Stretch, causes};
 use minijinja::HtmlEscape;
 use std::fmt::Write as _;
 
-const HEADING: &str = "Around what the plan made happen";
+pub(super) const HEADING: &str = "Around what the plan made happen";
 
 /// What the figures are of.
 const NOTE: &str = "Around: from the beginning of an event to 1 s after it was done, all trials together. Quiet: the rest of the \
@@ -39,18 +39,18 @@ pub(super) fn terminal(model: &Model) -> Vec<String> {
     std::iter::once(format!("{HEADING}:")).chain(lines).chain([NOTE.to_owned()]).collect()
 }
 
-/// A section of Markdown with a table per case; empty where nothing was made to happen.
+/// A table of Markdown for each case; empty where nothing was made to happen.
 pub(super) fn markdown(model: &Model) -> String {
     let mut text = String::new();
     for case in eventful(model) {
-        let _ = writeln!(text, "\n### {}\n", super::markdown::inline(&case.case));
+        let _ = writeln!(text, "\n#### {}\n", super::markdown::inline(&case.case));
         let _ = writeln!(text, "| {} |\n|{}", COLUMNS.join(" | "), " --- |".repeat(COLUMNS.len()));
         for event in &case.events {
             let cells = row(event).map(|cell| super::markdown::inline(&cell));
             let _ = writeln!(text, "| {} |", cells.join(" | "));
         }
     }
-    if text.is_empty() { text } else { format!("\n## {HEADING}\n{text}\n{NOTE}\n") }
+    if text.is_empty() { text } else { format!("{text}\n{NOTE}\n") }
 }
 
 /// A section of the page with a table per case; empty where nothing was made to happen.

@@ -49,6 +49,11 @@ impl Scale {
         Self { divisor: 0.01, unit: "%" }
     }
 
+    /// One of this unit.
+    pub(super) fn one(self) -> f64 {
+        self.divisor
+    }
+
     /// The value in this unit, without the unit's name.
     pub(super) fn number(self, value: f64) -> String {
         number(value / self.divisor)

@@ -1,16 +1,24 @@
-//! The report as one page that needs nothing else: no network, no script, its charts inside.
+//! The report as one page that needs nothing else: no network, its data, charts and script inside.
+//!
+//! Sentences, the verdict and every table stand in the page itself; the script only draws charts and adds controls. Without
+//! one there is still the chart of the tax. The page may ask for nothing: its policy forbids every request, and every script but ours.
 
 use super::capacity;
 use super::charts::{self, ChartError, Width};
 use super::figures;
 use super::format::{Scale, bytes, grouped, number};
 use super::model::{Belief, Model};
+use super::page::Page;
 use super::quiet;
 use super::table::{self, Cell};
 use super::terminal::stage_name;
 use crate::analysis::causes;
 use crate::analysis::stats::{Estimate, Statistic};
-use crate::analysis::{BudgetResult, Case, Latency, Load, Outcome, TargetFigures};
+use crate::analysis::{
+    BudgetResult, Case, Finding, Latency, Load, Outcome, Severity, TargetFigures, headline,
+};
+use crate::record::dir::RenderedFile;
+use base64::Engine as _;
 use minijinja::{Environment, HtmlEscape, Value, context};
 
 /// Why the page could not be made.
@@ -36,6 +44,25 @@ fn code(text: &str) -> Value {
 
 const TEMPLATE: &str = include_str!("../../assets/report/report.html");
 const STYLE: &str = include_str!("../../assets/report/report.css");
+/// The chart library, built by `scripts/chart-library.sh`.
+const LIBRARY: &str = include_str!("../../assets/vendor/echarts.min.js");
+/// Says that scripts run, before anything is drawn: what only they can fill is hidden otherwise.
+const BEGIN: &str = "document.documentElement.classList.add(\"js\");";
+/// Our script, in files that share one scope.
+const SCRIPT: &str = concat!(
+    "\"use strict\";\n(() => {\n",
+    include_str!("../../assets/report/numbers.js"),
+    include_str!("../../assets/report/looks.js"),
+    include_str!("../../assets/report/state.js"),
+    include_str!("../../assets/report/whiskers.js"),
+    include_str!("../../assets/report/charts.js"),
+    include_str!("../../assets/report/lines.js"),
+    include_str!("../../assets/report/overtime.js"),
+    include_str!("../../assets/report/tables.js"),
+    include_str!("../../assets/report/figures.js"),
+    include_str!("../../assets/report/main.js"),
+    "})();\n",
+);
 
 /// The page.
 ///
@@ -46,18 +73,22 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     environment.add_filter("code", code);
     environment.add_template("report.html", TEMPLATE)?;
     environment.add_template("capacity.html", capacity::TEMPLATE)?;
-    let (belief, verdict) = match model.belief() {
-        _ if !model.measured_anything() => ("void", "Nothing was measured."),
-        Belief::Believable => ("believable", "Believable: no finding is graver than a note."),
-        Belief::Warnings => ("warnings", "To be read with its warnings."),
-        Belief::Void => ("void", "Void: a finding says not to believe it."),
-    };
-    let loads: Vec<Value> = model.loads().map(|load| of_load(model, load)).collect::<Result<_, _>>()?;
+    let (belief, verdict, because) = judged(model);
+    let data = Page::new(model);
+    let loads: Vec<Value> = model.loads().map(|load| of_load(model, load)).collect();
     let page = environment.get_template("report.html")?.render(context! {
         style => STYLE,
         model,
+        policy => policy(&[BEGIN, LIBRARY, SCRIPT]),
+        begin => BEGIN,
+        library => LIBRARY,
+        script => SCRIPT,
+        data => data.json(),
+        sweeps => data.has_sweeps(),
+        fallback => fallback(model)?,
         belief,
         verdict,
+        because,
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
@@ -65,10 +96,11 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
             .collect::<Vec<_>>(),
         gateways => model.told_by_itself().map(|one| context! {
+            gateway => &one.gateway,
             sentence => &one.sentence,
             colour => charts::css(charts::colour(model, &one.gateway)),
         }).collect::<Vec<_>>(),
-        findings => model.findings_by_rule().into_iter().map(|(finding, others)| context! { finding, others })
+        findings => model.findings_by_rule().into_iter().map(|(finding, others)| context! { finding, others, evidence => evidence(finding) })
             .collect::<Vec<_>>(),
         failures => model.failures().into_iter().map(|(label, failure)| context! {
             label,
@@ -77,9 +109,10 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
             detail => &failure.detail,
         }).collect::<Vec<_>>(),
         budget => model.budget.iter().map(of_budget).collect::<Vec<_>>(),
-        searches => capacity::html(model)?,
+        searches => capacity::html(model),
         memory => bytes(model.environment.memory_bytes as f64),
         doubts => model.host.doubts(),
+        rendered => rendered(model),
         command => command_line(&model.command),
         events => super::events::html(model),
         path => super::path::html(model),
@@ -87,25 +120,83 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     Ok(page)
 }
 
-fn of_load(model: &Model, load: &Load) -> Result<Value, HtmlError> {
-    let both = |chart: fn(&Model, &Load, Width) -> Result<Option<String>, ChartError>| {
-        let wide = chart(model, load, Width::Wide)?.unwrap_or_default();
-        let narrow = chart(model, load, Width::Narrow)?.unwrap_or_default();
-        Ok::<_, ChartError>(wide + &narrow)
+/// The verdict: its class, its name, and why.
+fn judged(model: &Model) -> (&'static str, &'static str, String) {
+    let (class, name, gravest) = match model.belief() {
+        _ if !model.measured_anything() => return ("void", "Nothing was measured.", String::new()),
+        Belief::Believable => ("believable", "Believable.", Severity::Note),
+        Belief::Warnings => ("warnings", "Believable, with warnings.", Severity::Warning),
+        Belief::Void => ("void", "Void: not to be believed.", Severity::Void),
     };
-    let floor = model.noise_floor.by_load.get(load.index).and_then(|floor| floor.added_p50);
-    Ok(context! {
+    let mut codes: Vec<&str> = Vec::new();
+    for finding in model.findings.iter().filter(|finding| finding.severity == gravest) {
+        if !codes.contains(&finding.code) {
+            codes.push(finding.code);
+        }
+    }
+    let because = match (gravest, codes.as_slice()) {
+        (_, []) => "Nothing was found that speaks against it.".into(),
+        (Severity::Note, codes) => format!("No finding is graver than a note: {}.", codes.join(", ")),
+        (_, codes) => format!("Found: {}.", codes.join(", ")),
+    };
+    (class, name, because)
+}
+
+/// A policy under which the page asks for nothing, and runs these scripts alone.
+fn policy(scripts: &[&str]) -> String {
+    let digest = |script: &&str| {
+        let digest = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
+        format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(digest))
+    };
+    let digests: Vec<String> = scripts.iter().map(digest).collect();
+    format!(
+        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+        digests.join(" ")
+    )
+}
+
+/// The chart for pages without a script: the tax where latency says most.
+fn fallback(model: &Model) -> Result<String, ChartError> {
+    let Some(load) = headline::for_latency(&mut model.loads()) else { return Ok(String::new()) };
+    let wide = charts::tax(model, load, Width::Wide)?.unwrap_or_default();
+    let narrow = charts::tax(model, load, Width::Narrow)?.unwrap_or_default();
+    Ok(format!(
+        "<p><strong>Added response time at the median, {}</strong></p>{wide}{narrow}",
+        HtmlEscape(&load.label)
+    ))
+}
+
+/// Rendered files, by gateway.
+fn rendered(model: &Model) -> Vec<Value> {
+    let by_gateway = model.rendered.chunk_by(|one, other| one.gateway == other.gateway);
+    by_gateway
+        .map(|files| {
+            let file = |file: &RenderedFile| {
+                context! { name => &file.name, text => &file.text, left_out => file.left_out }
+            };
+            context! { label => &files[0].gateway, files => files.iter().map(file).collect::<Vec<_>>() }
+        })
+        .collect()
+}
+
+/// The numbers behind a finding, in words.
+fn evidence(finding: &Finding) -> Vec<(String, String)> {
+    let told = |value: &serde_json::Value| match value {
+        serde_json::Value::Number(value) => value.as_f64().map_or_else(|| value.to_string(), number),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    finding.evidence.iter().map(|(name, value)| (name.replace('_', " "), told(value))).collect()
+}
+
+fn of_load(model: &Model, load: &Load) -> Value {
+    context! {
+        index => load.index,
         label => capital(&load.label),
-        is_open => load.is_open(),
-        floor => floor.map(|floor| Scale::of_us(floor).value(floor)),
-        tax => both(charts::tax)?,
-        latency => both(charts::latency)?,
-        throughput => both(charts::throughput)?,
-        cpu => both(charts::cpu)?,
         mix => model.at(load).any(|case| !case.targets.is_empty()),
         failed => model.at(load).any(|case| !of_failures(case).is_empty()),
         rows => model.at(load).map(|case| of_case(model, case)).collect::<Vec<_>>(),
-    })
+    }
 }
 
 fn of_case(model: &Model, case: &Case) -> Value {
@@ -250,23 +341,78 @@ fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
+/// The page as it is where no script runs, without style, scripts and data: what tests of its words look at.
+#[cfg(test)]
+pub(super) fn words(model: &Model) -> String {
+    let page = html(model).expect("drawn");
+    let mut rest = &*page;
+    let mut text = String::new();
+    for (begin, end) in [("<style>", "</style>")].into_iter().chain([("<script", "</script>"); 4]) {
+        let (before, after) = rest.split_once(begin).expect("an element");
+        text.push_str(before);
+        rest = after.split_once(end).expect("its end").1;
+    }
+    text + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::fixture::{Run, sample, via};
 
     #[test]
-    fn loads_nothing_and_needs_no_script() {
+    fn says_everything_without_a_script_and_asks_for_nothing() {
         let page = html(&sample().model()).expect("drawn");
-        for foreign in ["src=", "<link", "<script", "@import", "url(", "http://", "https://", "xmlns"] {
-            assert!(!page.contains(foreign), "the page holds `{foreign}`");
-        }
-        for part in
-            ["nginx adds", "envoy was not measured", "keepalive 256", "hoptax run made-up.yaml", "<svg "]
+        let text = words(&sample().model());
+        for foreign in
+            ["src=", "<link", "<script", "@import", "url(", "http://", "https://", "xmlns", "style=\"width"]
         {
-            assert!(page.contains(part), "the page lacks `{part}`");
+            assert!(!text.contains(foreign), "the page holds `{foreign}`");
         }
-        assert!(!page.contains("NaN") && page.len() < 2 << 20, "{} bytes", page.len());
+        for part in [
+            "nginx adds",
+            "envoy was not measured",
+            "keepalive 256",
+            "hoptax run made-up.yaml",
+            "<svg ",
+            "<table>",
+        ] {
+            assert!(text.contains(part), "the page lacks `{part}`");
+        }
+        assert!(!text.contains("NaN") && page.len() < 2 << 20, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn the_policy_lets_our_scripts_run_and_nothing_else() {
+        let page = html(&sample().model()).expect("drawn");
+        let policy = page.split_once("Content-Security-Policy\" content=\"").expect("a policy").1;
+        let policy = policy.split_once('"').expect("its end").0.replace("&#x27;", "'").replace("&#x2f;", "/");
+        assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+        assert_eq!(policy.matches("'sha256-").count(), 3, "{policy}");
+        for (scripts, one) in page.split("<script>").skip(1).enumerate() {
+            let script = one.split_once("</script>").expect("its end").0;
+            let digest = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
+            let digest = base64::engine::general_purpose::STANDARD.encode(digest);
+            assert!(policy.contains(&digest), "script {scripts} would not run");
+        }
+        for script in [LIBRARY, SCRIPT, BEGIN] {
+            assert!(!script.contains("</script") && !script.contains("<!--"));
+        }
+    }
+
+    #[test]
+    fn rendered_files_stand_in_the_page_escaped() {
+        let mut model = sample().model();
+        let file = |gateway: &str, text: &str, left_out| RenderedFile {
+            gateway: gateway.into(),
+            name: "a.conf".into(),
+            text: text.into(),
+            left_out,
+        };
+        model.rendered = vec![file("nginx", "</pre><b>", 0), file("haproxy", "listen", 7)];
+        let page = html(&model).expect("drawn");
+        assert!(page.contains("&lt;&#x2f;pre&gt;&lt;b&gt;") && page.contains("7 bytes more"), "not there");
+        assert!(!page.contains("</pre><b>"));
     }
 
     #[test]
@@ -274,7 +420,7 @@ mod tests {
         let mut run = Run::mix(&[("read", 1), ("<b>", 1)]);
         let trial = via("nginx", 0).target("read", 500, 100).target("<b>", 500, 4000).errors(7);
         run.push(trial.failed_check("status 503", 3).tls(30, 10, 900));
-        let page = html(&run.model()).expect("drawn");
+        let page = words(&run.model());
         for part in [
             "nginx · read",
             "nginx · &lt;b&gt;",
@@ -293,7 +439,7 @@ mod tests {
         run.record.plan_text = "# </pre><script>".into();
         run.record.plan.name = "<img onerror=x>".into();
         run.record.command.push("<b>".into());
-        let page = html(&run.model()).expect("drawn");
+        let page = words(&run.model());
         assert!(!page.contains("<script>") && !page.contains("<img") && !page.contains("<b>"));
         assert!(page.contains("&lt;script&gt;"));
     }
@@ -302,9 +448,9 @@ mod tests {
     fn a_run_that_measured_nothing_has_a_page() {
         let mut run = Run::closed(1);
         run.contender("nginx", None);
-        assert!(html(&run.model()).expect("drawn").contains("Nothing was measured."));
+        assert!(words(&run.model()).contains("Nothing was measured."));
         run.push(via("nginx", 0).nothing_completed());
-        assert!(!html(&run.model()).expect("drawn").contains("NaN"));
+        assert!(!words(&run.model()).contains("NaN"));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
 
 mod capacity;
-mod charts;
+pub mod charts;
 pub mod comparison;
 mod csv;
 mod events;
 mod figures;
+mod folded;
+pub mod foreign;
 mod format;
 pub mod gate;
 mod host;
@@ -14,7 +16,9 @@ mod json;
 mod junit;
 mod layout;
 mod markdown;
+mod measured;
 mod model;
+mod page;
 mod path;
 mod prices;
 mod quiet;
@@ -22,13 +26,15 @@ mod sentence;
 mod table;
 mod terminal;
 
-pub use charts::ChartError;
+pub use charts::{Chart, ChartError};
 pub use csv::csv;
+pub(crate) use figures::{figure_in_words, wrapped};
 pub use host::HostLooks;
 pub use html::{HtmlError, html};
 pub use json::json;
 pub use junit::junit;
 pub use markdown::markdown;
+pub use measured::{Measured, NotCompared, compared};
 pub use model::{Belief, Model};
 pub use prices::PriceList;
 pub use terminal::terminal;

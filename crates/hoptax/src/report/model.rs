@@ -4,9 +4,13 @@ use super::format::Scale;
 use super::host::HostLooks;
 use super::prices::PriceList;
 use super::{capacity, sentence};
-use crate::analysis::{Analysis, BudgetResult, Capacity, Case, Finding, Load, NoiseFloor, Outcome, Severity};
+use crate::analysis::{
+    Analysis, BudgetResult, Capacity, Case, Finding, Load, NoiseFloor, Outcome, Severity, analyse,
+};
+use crate::plan::Running;
 use crate::plan::units::show_duration;
 use crate::plan::{Target, Trials, Upstream};
+use crate::record::dir::{RenderedFile, Run};
 use crate::record::{Contender, Environment, RunRecord, Stopped};
 use serde::Serialize;
 use std::time::{Duration, UNIX_EPOCH};
@@ -71,6 +75,9 @@ pub struct Model {
     pub budget: Vec<BudgetResult>,
     /// What is to be known about the records themselves: lines that could not be read, an upstream without a ledger.
     pub notes: Vec<String>,
+    /// The files with which gateways ran, for the page; whoever reads the run directory adds them.
+    #[serde(skip)]
+    pub rendered: Vec<RenderedFile>,
 }
 
 /// What is said of one gateway.
@@ -140,7 +147,15 @@ impl Model {
             findings: analysis.findings,
             budget: analysis.budget,
             notes: notes(run, trials_recorded, unreadable),
+            rendered: Vec::new(),
         }
+    }
+
+    /// Everything that a run directory tells.
+    pub fn of(run: &Run) -> Self {
+        let analysis = analyse(&run.record, &run.trials);
+        let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
+        Self { rendered: run.rendered(), ..model }
     }
 
     /// `15 of 15 trials in 3 rounds and 1 search`.
@@ -250,7 +265,7 @@ fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
         _ if analysis.cases.is_empty() => 0,
         Trials::Fixed(rounds) => rounds,
         Trials::Auto(_) => {
-            let of = |case: &Case| case.throughput_by_window.iter().map(|(round, _)| round + 1).max();
+            let of = |case: &Case| case.series.iter().map(|series| series.round + 1).max();
             analysis.cases.iter().filter_map(of).max().unwrap_or(0)
         }
     }
@@ -284,14 +299,35 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<
         Some(_) => {}
     }
     notes.extend(why_stopped(run));
-    if let Upstream::Running { url } = &run.plan.upstream {
-        notes.push(format!(
-            "The upstream at {url} is not ours: it has no ledger and its CPU time was not watched, so extra \
-             upstream requests are unknown."
-        ));
+    if let Upstream::Running(upstream) = &run.plan.upstream {
+        notes.push(about_upstream(upstream));
     }
     notes.extend(unreadable.iter().map(|line| format!("Skipped what could not be read: {line}.")));
     notes
+}
+
+/// What is not known of an upstream that already ran.
+fn about_upstream(upstream: &Running) -> String {
+    let url = &upstream.url;
+    let unwatched = upstream.pid.is_none();
+    match (&upstream.ledger, unwatched) {
+        (None, true) => format!(
+            "The upstream at {url} is not ours: it has no ledger and its CPU time was not watched, so extra upstream \
+             requests are unknown."
+        ),
+        (None, false) => format!(
+            "The upstream at {url} is not ours and has no ledger, so extra upstream requests are unknown."
+        ),
+        (Some(_), true) => format!(
+            "The upstream at {url} is not ours: its ledger holds requests alone, as it counts them itself, and its CPU \
+             time was not watched."
+        ),
+        (Some(_), false) => {
+            format!(
+                "The upstream at {url} is not ours: its ledger holds requests alone, as it counts them itself."
+            )
+        }
+    }
 }
 
 fn timestamp(unix_ns: u64) -> String {

@@ -8,7 +8,7 @@ use crate::analysis::{Case, Difference, Path};
 use minijinja::HtmlEscape;
 use std::fmt::Write as _;
 
-const HEADING: &str = "The way there and the way back, at the median";
+pub(super) const HEADING: &str = "The way there and the way back, at the median";
 
 /// What is not to be read into the lines below.
 const NOTE: &str =
@@ -23,13 +23,13 @@ pub(super) fn terminal(model: &Model) -> Vec<String> {
     std::iter::once(format!("{HEADING}:")).chain(lines).chain([NOTE.to_owned()]).collect()
 }
 
-/// A section of Markdown; empty where there is nothing to tell.
+/// A list of Markdown; empty where there is nothing to tell.
 pub(super) fn markdown(model: &Model) -> String {
     let lines = lines(model);
     if lines.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n## {HEADING}\n\n");
+    let mut text = String::new();
     for line in lines {
         let _ = writeln!(text, "- {}", super::markdown::inline(&line));
     }
@@ -81,6 +81,7 @@ fn added(difference: &Difference) -> String {
 #[cfg(test)]
 mod tests {
     use crate::analysis::fixture::{Run, via};
+    use crate::report::html::words;
     use crate::report::{Model, html, markdown, terminal};
 
     fn model() -> Model {
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn nothing_is_told_where_nothing_was_asked() {
         let model = Run::steady(3, 100, &[("nginx", 150)]).model();
-        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
+        for text in [terminal(&model, 80, false), markdown(&model), words(&model)] {
             assert!(!text.contains("way back"), "{text}");
         }
     }

@@ -13,11 +13,11 @@ use std::fmt::Write as _;
 /// Headings of a price list, after the features.
 pub(super) const HEADINGS: [&str; 5] = ["added p50", "added p99", "CPU/req", "throughput", "memory"];
 
-const TITLE: &str = "Price of each feature";
+pub(super) const TITLE: &str = "Price of each feature";
 
 /// How prices come about, and what is in them.
 const DEFINITION: &str = "A gateway with the feature less the same gateway without it, in the same rounds. Direct is asked \
-                          without keys, tokens and TLS, and is in no price: what requests carry for a feature's sake, and what \
+                          without the keys, tokens and TLS of features, and is in no price: what requests carry for a feature's sake, and what \
                           the client does for it, is part of what it costs.";
 
 /// What the row below two features together is called.
@@ -109,7 +109,7 @@ impl PriceTable<'_> {
 }
 
 /// `key-auth + tls`.
-fn named(price: &Price) -> String {
+pub(super) fn named(price: &Price) -> String {
     price.features.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ")
 }
 
@@ -221,10 +221,10 @@ fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// For the terminal: the heading, the tables (drawn by `table`), then what is to be wrapped. Nothing without prices.
+/// For the terminal: the headings (a line or more, made by `title`), the tables (drawn by `table`), then what is to be wrapped. Nothing without prices.
 pub(super) fn terminal(
     model: &Model,
-    bold: impl Fn(&str) -> String,
+    title: impl Fn(&str) -> String,
     table: impl Fn(&[(String, Vec<Cell>)]) -> Vec<String>,
     wrap: impl Fn(&str) -> String,
 ) -> String {
@@ -234,7 +234,7 @@ pub(super) fn terminal(
     }
     let mut text = String::new();
     for one in list.tables() {
-        let _ = writeln!(text, "{}", bold(&format!("{TITLE}: {}", one.title())));
+        text.push_str(&title(&format!("{TITLE}: {}", one.title())));
         for line in table(&one.rows()) {
             let _ = writeln!(text, "{line}");
         }
@@ -245,19 +245,16 @@ pub(super) fn terminal(
     text
 }
 
-/// A section of Markdown; empty without prices.
+/// The tables and the note as Markdown; empty without prices.
 pub(super) fn markdown(model: &Model) -> String {
     let list = &model.prices;
     if list.rows.is_empty() {
         return String::new();
     }
     let inline = super::markdown::inline;
-    let mut text = format!("\n## {TITLE}\n\n{}\n\n", list.note());
-    for one in &list.sentences {
-        let _ = writeln!(text, "- {}", inline(&one.sentence));
-    }
+    let mut text = format!("{}\n", list.note());
     for one in list.tables() {
-        let _ = write!(text, "\n### {}\n\n| feature |", inline(&one.title()));
+        let _ = write!(text, "\n#### {}\n\n| feature |", inline(&one.title()));
         let _ = writeln!(text, "{}", HEADINGS.map(|heading| format!(" {heading} |")).concat());
         let _ = writeln!(text, "|---|{}", "---:|".repeat(HEADINGS.len()));
         for (name, cells) in one.rows() {
@@ -283,7 +280,7 @@ pub(super) fn html(model: &Model) -> minijinja::Value {
                 let part = name == BEYOND;
                 context! { name, part, cells => cells.iter().map(cell).collect::<Vec<_>>() }
             };
-            context! { title => table.title(), rows => table.rows().into_iter().map(row).collect::<Vec<_>>() }
+            context! { title => table.title(), load => table.load.index, rows => table.rows().into_iter().map(row).collect::<Vec<_>>() }
         })
         .collect();
     let sentences: Vec<&str> = list.sentences.iter().map(|one| one.sentence.as_str()).collect();
@@ -312,7 +309,7 @@ mod tests {
                 "That is +17.9 µs (",
                 "beyond the sum of both alone at the median.",
                 "· beyond both alone",
-                "Direct is asked without keys, tokens and TLS",
+                "Direct is asked without the keys, tokens and TLS of features",
                 "would stand out by chance",
                 "of CPU per request",
             ] {

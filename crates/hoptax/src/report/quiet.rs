@@ -86,7 +86,7 @@ mod tests {
         assert!(text.contains("took CPU time, 10 % of all."), "{text}");
 
         let page = html(&model).expect("drawn");
-        assert!(page.contains("· quiet</td>") && page.contains("took CPU time, 10 % of all."));
+        assert!(page.contains("· quiet</th>") && page.contains("took CPU time, 10 % of all."));
     }
 
     #[test]

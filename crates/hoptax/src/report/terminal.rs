@@ -80,9 +80,13 @@ impl Page {
         if self.colour { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.into() }
     }
 
+    /// What stands out, wrapped as everything else.
+    fn title(&self, text: &str) -> String {
+        self.style(BOLD, self.wrap(text, "", "").trim_end()) + "\n"
+    }
+
     fn heading(&self, model: &Model) -> String {
-        let mut text = self.style(BOLD, &format!("{}: what does each hop cost?", model.name));
-        text.push('\n');
+        let mut text = self.title(&format!("{}: what does each hop cost?", model.name));
         let trials = format!(
             "{}, {} settings, {}, seed {}.",
             model.target,
@@ -95,8 +99,7 @@ impl Page {
         );
         text.push_str(&self.wrap(&trials, "", ""));
         if let Some(answer) = &model.answer {
-            text.push_str(&self.style(BOLD, self.wrap(answer, "", "").trim_end()));
-            text.push('\n');
+            text.push_str(&self.title(answer));
         }
         for note in &model.notes {
             text.push_str(&self.wrap(note, "", ""));
@@ -120,8 +123,7 @@ impl Page {
                 .chain(targets)
             })
             .collect();
-        let mut text = self.style(BOLD, &capital(&load.label));
-        text.push('\n');
+        let mut text = self.title(&capital(&load.label));
         for line in layout::table("gateway", &table::HEADINGS, &lines, usize::from(self.width)) {
             text.push_str(&line);
             text.push('\n');
@@ -139,7 +141,7 @@ impl Page {
                 rows.iter().map(|(name, row)| (name.clone(), Ok(row.clone()))).collect();
             layout::table("feature", &super::prices::HEADINGS, &lines, usize::from(self.width))
         };
-        super::prices::terminal(model, |text| self.style(BOLD, text), table, |text| self.wrap(text, "", "  "))
+        super::prices::terminal(model, |text| self.title(text), table, |text| self.wrap(text, "", "  "))
     }
 
     fn host(&self, model: &Model) -> String {
@@ -272,7 +274,8 @@ pub(super) fn stage_name(stage: crate::record::Stage) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::{Run, failure, sample, via};
+    use crate::analysis::fixture::features::matrix;
+    use crate::analysis::fixture::{Run, failure, sample, searched_point, staged_point, via};
 
     #[test]
     fn fits_into_eighty_columns_and_says_everything() {
@@ -309,6 +312,24 @@ mod tests {
         let write = text.lines().rfind(|line| line.starts_with("· write")).expect("a row");
         assert!(write.contains("400 µs"), "{text}");
         assert!(text.contains("75 % read (GET /read), 25 % write (GET /write)"), "{text}");
+    }
+
+    /// Labels are as long as stages, names and searches make them.
+    #[test]
+    fn headings_fit_as_well() {
+        let stages = "100/s for 10s, ramp to 5000/s over 60s, 5000/s for 10s, ramp to 100/s over 60s";
+        let mut run = Run::with_load(vec![staged_point(stages, 8), searched_point()]);
+        run.record.plan.name = "a name with more words than anybody would type ".repeat(3);
+        run.push(via("direct", 0).first().at_load(0).all_at_us(100));
+        run.push(via("direct", 0).step(1000.0).at_load(1).all_at_us(100));
+        let (model, prices) = (run.model(), matrix(60, 20).model());
+        for width in [50, 80] {
+            for text in [terminal(&model, width, false), terminal(&prices, width, false)] {
+                for line in text.lines() {
+                    assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -63,10 +63,10 @@ impl Traffic for FakeTraffic {
         spec: &LoadSpec,
         _: &WatchedRoles,
         interrupted: &AtomicBool,
-        phase: &mut dyn FnMut(Phase),
+        tell: &mut dyn FnMut(News),
     ) -> Loaded {
         self.log.borrow_mut().push(format!("load {}", port(&spec.addresses[0])));
-        phase(Phase::Measuring);
+        tell(News::Phase(Phase::Measuring));
         self.loads += 1;
         if self.interrupt_at_load == Some(self.loads) {
             interrupted.store(true, Ordering::Relaxed);
@@ -141,6 +141,7 @@ impl Scene {
         let ledger = |look: u64| Ledger {
             instances: vec![InstanceCounts { requests: look.div_ceil(2) * 100, ..InstanceCounts::default() }],
             clock: Some(clock_id("the upstream's")),
+            requests_only: false,
         };
         driver.upstream =
             Script { ledgers: (0..16).map(|look| Ok(ledger(look))).collect(), ..script(UPSTREAM, "1.0") };
@@ -206,6 +207,54 @@ fn starts_verifies_measures_and_stops_in_this_order() {
         run.trials.iter().all(|trial| trial.ledger.as_ref().is_some_and(|ledger| ledger.requests == 100))
     );
     assert!(run.trials.iter().all(|trial| trial.upstream_clock == Some(clock_id("the upstream's"))));
+}
+
+/// Notes what it is told.
+#[derive(Default)]
+struct Noting(Vec<String>);
+
+impl Progress for Noting {
+    fn begun(&mut self, trials: usize, _: Duration) {
+        self.0.push(format!("begun {trials}"));
+    }
+    fn preparing(&mut self, what: &str) {
+        self.0.push(format!("preparing {what}"));
+    }
+    fn prepared(&mut self, run: &RunRecord) {
+        self.0.push(format!("prepared {}", run.contenders.len()));
+    }
+    fn failed(&mut self, label: &str, _: &Failure) {
+        self.0.push(format!("failed {label}"));
+    }
+    fn trial(&mut self, number: usize, _: &Slot, _: &str) {
+        self.0.push(format!("trial {number}"));
+    }
+    fn news(&mut self, news: &News) {
+        self.0.push(format!("{news:?}"));
+    }
+    fn pausing(&mut self) {
+        self.0.push("pausing".into());
+    }
+    fn recorded(&mut self, trial: &TrialRecord) {
+        self.0.push(format!("recorded {}", trial.sequence));
+    }
+}
+
+#[test]
+fn who_watches_is_told_what_happens_in_the_order_in_which_it_does() {
+    let mut scene = Scene::new();
+    scene.plan.pause = Duration::from_nanos(1);
+    scene.script("hop-l4").start_fails = Some("no".into());
+    let interrupted = AtomicBool::new(false);
+    let run = Scene::run(&scene.plan, &interrupted);
+    let mut dir = RunDir::create(scene.out.path(), "scene").expect("a run directory");
+    let mut told = Noting::default();
+    run.run(&mut dir, &mut scene.driver, &mut scene.traffic, &mut told).expect("the disk works");
+    let begin = ["begun 8", "preparing upstream", "preparing hop-l4", "failed hop-l4", "preparing hop-l7"];
+    assert_eq!(told.0[..5], begin);
+    assert_eq!(told.0[5..7], ["preparing hop-l7: same answer as direct?", "prepared 3"]);
+    assert_eq!(told.0[7..12], ["trial 0", "Phase(Measuring)", "recorded 0", "pausing", "trial 1"]);
+    assert_eq!(told.0.last().map(String::as_str), Some("recorded 7"));
 }
 
 #[test]

@@ -43,9 +43,21 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 fn help(verb: &str) -> String {
-    let output = hoptax().args([verb, "--help"]).output().expect("runs");
+    let output = hoptax().args(verb.split(' ')).arg("--help").output().expect("runs");
     assert!(output.status.success(), "there is no verb `{verb}`");
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The verb that a command begins with; where that has verbs of its own, with one of these.
+fn verb(command: &str) -> String {
+    let mut words = command.split_whitespace();
+    let verb = words.next().expect("a verb");
+    match words.next() {
+        Some(own) if verb == "history" && own.starts_with(|first: char| first.is_ascii_lowercase()) => {
+            format!("{verb} {own}")
+        }
+        _ => verb.to_owned(),
+    }
 }
 
 #[test]
@@ -54,10 +66,9 @@ fn every_command_shown_can_be_typed() {
     let mut seen = 0;
     for (path, text) in pages() {
         for command in commands(&text) {
-            let mut words = command.split_whitespace();
-            let verb = words.next().expect("a verb");
-            let help = helps.entry(verb.to_owned()).or_insert_with(|| help(verb));
-            for option in words.filter(|word| word.starts_with("--") && word.len() > 2) {
+            let verb = verb(&command);
+            let help = helps.entry(verb.clone()).or_insert_with(|| help(&verb));
+            for option in command.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2) {
                 let option = option.split('=').next().expect("a first part");
                 assert!(help.contains(option), "{}: `hoptax {command}`: no {option}", path.display());
             }
@@ -98,6 +109,72 @@ fn every_page_stands_in_the_index() {
             index.contains(&format!("]({})", page.display())),
             "docs/README.md does not lead to {page:?}"
         );
+    }
+}
+
+/// The page of the command line is what the program says of itself: `make docs` makes it anew.
+#[test]
+fn the_page_of_the_command_line_is_the_programs_own() {
+    let output = hoptax().arg("reference").output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let kept = std::fs::read_to_string(root().join("docs/reference/cli.md")).expect("docs/reference/cli.md");
+    let made = String::from_utf8(output.stdout).expect("text");
+    assert!(made == kept, "docs/reference/cli.md is not what `make docs` makes");
+}
+
+/// Tables that README and quick start quote from the run that was kept have its figures, row by row.
+#[test]
+fn quoted_figures_are_those_of_the_kept_run() {
+    let read = |page: &str| std::fs::read_to_string(root().join(page)).expect("a page");
+    let kept = read("records/2026-11-21-vm/quickstart.md");
+    let kept =
+        kept.split("\n## ").find(|section| section.starts_with("open loop, 1,000/s")).expect("a section");
+    let is_number = |text: &&str| text.starts_with(|letter: char| letter.is_ascii_digit());
+    let mut seen = 0;
+    for page in ["README.md", "docs/quick-start.md"] {
+        let text = read(page);
+        let quoted = text.split("```text\nOpen loop, 1,000/s").nth(1).expect("a table");
+        let rows = quoted.split("```").next().expect("its end").lines().skip(3);
+        let mut row_of = "";
+        for row in rows.take_while(|row| !row.is_empty()) {
+            // Ends of intervals stand below, in a line that begins with blanks.
+            row_of = row.split(' ').next().filter(|name| !name.is_empty()).unwrap_or(row_of);
+            let theirs = kept.lines().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
+            let apart = |letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | ','));
+            let figures: Vec<&str> = theirs.split(apart).collect();
+            for figure in row.trim_start_matches(row_of).split(apart).filter(is_number) {
+                assert!(figures.contains(&figure), "{page}: {row_of} has no {figure} in the kept run");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 30, "{seen} figures");
+}
+
+/// The site's table of contents has every page of `docs/` once, and the site everything that they link to.
+#[test]
+fn every_page_is_in_the_site() {
+    let sources = tempfile::tempdir().expect("a directory");
+    let made = std::process::Command::new(root().join("scripts/site.py"))
+        .arg("--sources")
+        .arg(sources.path())
+        .output()
+        .expect("python3 is there");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let contents = std::fs::read_to_string(sources.path().join("SUMMARY.md")).expect("a table of contents");
+    for (path, _) in pages().iter().filter(|(path, _)| path.starts_with(root().join("docs"))) {
+        let page = path.strip_prefix(root()).expect("below the root");
+        let link = format!("]({})", page.display());
+        assert_eq!(contents.matches(&link).count(), 1, "{page:?} in the table of contents:\n{contents}");
+    }
+    for target in contents.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        assert!(
+            sources.path().join(target).is_file(),
+            "{target} is in the table of contents and not in the site"
+        );
+    }
+    for file in ["plans/ci.yaml", "docs/site.css", "book.toml"] {
+        assert!(sources.path().join(file).is_file(), "{file} is missing");
     }
 }
 

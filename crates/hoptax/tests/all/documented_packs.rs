@@ -362,7 +362,7 @@ fn traefik_reads_its_static_and_dynamic_files() {
                 case.keys(
                     transport,
                     &[],
-                    &["maxIdleConnsPerHost", "forwardingTimeouts", "serverName", "rootCAs"],
+                    &["maxIdleConnsPerHost", "disableHTTP2", "forwardingTimeouts", "serverName", "rootCAs"],
                 );
             }
         }
@@ -639,7 +639,13 @@ fn kubegateway_accepts_its_cluster() {
         let spec = &cluster["spec"];
         case.keys(spec, &["servers", "clientConfig", "dispatchPolicies"], &["flowControl"]);
         assert_eq!(list(&spec["servers"]).len(), case.upstreams, "{}", case.what);
-        case.keys(&spec["clientConfig"], &["insecure"], &["caData"]);
+        // pkg/apis/proxy/v1alpha1/validation: behind TLS it wants an authority, and a credential of its own.
+        let secure: &[&str] = if case.has("upstream-tls") { &["caData", "serverName"] } else { &[] };
+        let client = &spec["clientConfig"];
+        case.keys(client, &[&["insecure"], secure].concat(), &["bearerToken", "certData", "keyData"]);
+        let pair = client["certData"].is_string() && client["keyData"].is_string();
+        let known = pair || client["bearerToken"].is_string();
+        assert_eq!(known, case.has("upstream-tls"), "{}", case.what);
         for policy in list(&spec["dispatchPolicies"]) {
             case.keys(policy, &["rules"], &["strategy", "flowControlSchemaName"]);
             let schemas = list(&spec["flowControl"]["flowControlSchemas"]);

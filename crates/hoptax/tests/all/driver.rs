@@ -20,7 +20,7 @@ fn driver(plan: &Plan, run: &Path) -> ProcessDriver {
 fn upstream_of(plan: &mut Plan) -> &mut BuiltInUpstream {
     match &mut plan.upstream {
         Upstream::BuiltIn(upstream) => upstream,
-        Upstream::Running { .. } => unreachable!("the plan's is built in"),
+        Upstream::Running(_) => unreachable!("the plan's is built in"),
     }
 }
 
@@ -135,9 +135,10 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
 fn what_already_runs_is_attached_to_and_left_running() {
     let theirs = http_upstream("theirs");
     let url = format!("http://{}", theirs.address);
-    let kind = GatewayKind::External { url: url.clone(), pid: Some(std::process::id()) };
+    let kind =
+        GatewayKind::External { url: url.clone(), pid: Some(std::process::id()), access: Default::default() };
     let mut plan = running_plan(vec![Gateway { label: "mine".into(), kind }]);
-    plan.upstream = Upstream::Running { url };
+    plan.upstream = Upstream::Running(hoptax::plan::Running { url, ..Default::default() });
     let run = tempfile::tempdir().expect("a directory");
     let mut driver = driver(&plan, run.path());
     let mut upstream = driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));

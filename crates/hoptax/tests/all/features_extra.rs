@@ -77,7 +77,9 @@ fn every_feature_is_proved(pack: &str) {
         }
         gateway.listens_on_loopback_alone();
     }
-    assert_eq!(proved, offered.into_iter().collect(), "{pack}: every feature has its proof");
+    // TLS to the upstream is proved in `client_certificate.rs`, before an upstream that speaks it.
+    let here = offered.into_iter().filter(|name| name != "upstream-tls").collect();
+    assert_eq!(proved, here, "{pack}: every feature has its proof");
 }
 
 /// In both profiles: answers pass as they are, nothing is kept, nothing listens elsewhere, and nothing is left.

@@ -188,12 +188,12 @@ fn the_upstreams_certificate_is_verified() {
     if is_missing("nginx") {
         return;
     }
-    for profile in PROFILES {
+    let packs = ["nginx", "nginx-lua"].into_iter().filter(|pack| !is_missing(pack));
+    for (pack, profile) in packs.flat_map(|pack| PROFILES.map(|profile| (pack, profile))) {
         let origin = Origin::start("behind TLS");
         let tls: &[Feature] = &[Feature::Tls];
         let secure: &[Feature] = &[Feature::UpstreamTls];
-        let (mut here, _run, gateways) =
-            driver(&[("nginx", tls), ("nginx", secure), ("nginx", secure)], profile);
+        let (mut here, _run, gateways) = driver(&[("nginx", tls), (pack, secure), (pack, secure)], profile);
         let known = started(&mut here, &gateways[0], &[origin.address], profile).expect("starts");
         let stranger = start("nginx", profile, tls, &[&origin]);
 
@@ -203,15 +203,15 @@ fn the_upstreams_certificate_is_verified() {
         let via_stranger = started(&mut here, &gateways[2], &[], profile).expect("starts");
 
         let answer = crate::world::get(via_known.1, "/some/path");
-        assert_eq!(answer.status, 200, "{profile:?}");
+        assert_eq!(answer.status, 200, "{pack} {profile:?}");
         assert!(answer.body.starts_with("behind TLS"), "{answer:?}");
         assert_eq!(origin.seen().0[0].path, "/some/path");
         assert_eq!(
             crate::world::get(via_stranger.1, "/").status,
             502,
-            "{profile:?}: nobody knows its authority"
+            "{pack} {profile:?}: nobody knows its authority"
         );
-        assert!(origin.seen().0.is_empty(), "{profile:?}");
+        assert!(origin.seen().0.is_empty(), "{pack} {profile:?}");
     }
 }
 

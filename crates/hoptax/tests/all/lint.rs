@@ -63,6 +63,19 @@ fn a_pack_that_ignores_the_worker_count_is_found() {
 }
 
 #[test]
+fn a_pack_with_more_at_work_than_workers_is_found() {
+    is_found(&[("worker_processes {{ workers }}", "worker_processes {{ workers + 1 }}")], &["workers"]);
+}
+
+/// Threads without number, on as many CPUs as the plan has workers.
+#[test]
+fn gateways_with_a_thread_for_each_connection_are_held_to_cpus() {
+    for pack in ["varnish", "apache"] {
+        is_equalised(pack);
+    }
+}
+
+#[test]
 fn a_pack_without_a_pool_is_found() {
     is_found(&[("keepalive {{ [connections, 32] | max }};", "")], &["upstream connections"]);
 }

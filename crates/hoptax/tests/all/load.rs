@@ -113,8 +113,12 @@ fn spec(upstream: &Upstream, duration: Duration) -> Value {
 }
 
 fn generator(spec: &Value) -> Ending {
+    told(spec, "--spec")
+}
+
+fn told(spec: &Value, flag: &str) -> Ending {
     let mut command = hoptax();
-    command.args(["load", "--spec", "-"]);
+    command.args(["load", flag, "-"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = Ending(command.spawn().expect("starts"));
     let mut stdin = process.0.stdin.take().expect("piped");
@@ -232,6 +236,33 @@ fn a_spec_gives_phases_and_one_record_and_the_ledger_agrees() {
     assert_eq!(record["windows"].as_array().map(Vec::len), Some(2));
     assert_eq!(phases[2]["at_ns"], record["started_ns"]);
     assert_eq!(record["lifetime"]["completed"], upstream.requests());
+}
+
+#[test]
+fn a_spec_that_is_watched_gives_seconds_too_and_the_same_record() {
+    let upstream = Upstream::start(&[]);
+    let mut generator = told(&spec(&upstream, Duration::from_millis(1250)), "--watched-spec");
+    let mut lines = String::new();
+    generator.0.stderr.take().expect("piped").read_to_string(&mut lines).expect("text");
+    let record: Value = serde_json::from_str(&line(&mut generator)).expect("a load record");
+    assert!(generator.0.wait().expect("ends").success());
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let phases: Vec<&str> = lines.iter().filter_map(|line| line["phase"].as_str()).collect();
+    assert_eq!(phases, ["connecting", "warmup", "measuring", "draining"]);
+    let seconds: Vec<&Value> = lines.iter().filter(|line| !line["second"].is_null()).collect();
+    let lengths: Vec<_> =
+        seconds.iter().map(|second| second["length_ns"].as_u64().expect("a length")).collect();
+    assert_eq!(lengths, [1_000_000_000, 250_000_000]);
+    adds_up(&record);
+    let windows = record["windows"].as_array().expect("windows");
+    for member in ["sent", "completed", "ok"] {
+        let of = |lines: &mut dyn Iterator<Item = &Value>| -> u64 {
+            lines.map(|line| line[member].as_u64().expect("a count")).sum()
+        };
+        assert_eq!(of(&mut seconds.iter().copied()), of(&mut windows.iter()), "{member}");
+    }
+    assert!(seconds[0]["p50_ns"].as_u64() <= seconds[0]["p99_ns"].as_u64(), "{}", seconds[0]);
+    assert!(seconds[0]["p50_ns"].as_u64() > Some(0), "{}", seconds[0]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The one integration binary: the real `hoptax` binary against real gateways.
 
+mod browser;
 mod capacity;
+mod client_certificate;
 mod compare;
 mod conformance;
 mod connections;
@@ -18,8 +20,11 @@ mod features_extra;
 mod features_haproxy_caddy_apache;
 mod features_nginx;
 mod findings;
+mod guides;
+mod history;
 mod hop;
 mod hop_delay;
+mod kubernetes_lab;
 mod lab;
 mod lint;
 mod load;
@@ -38,9 +43,14 @@ mod prices;
 mod probes;
 mod proofs;
 mod report;
+mod report_formats;
 mod requests;
 mod run;
+mod run_live;
+mod running_upstream;
 mod secrets;
+mod serve;
+mod shell;
 mod sidecar;
 mod support;
 mod targets;

@@ -42,6 +42,24 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "above 0.1 % a finding says that the percentiles are of the survivors",
     ),
     ("hoptax/src/analysis/checks/errors.rs", "DOUBTFUL: f64 = 0.001", BIAS, "errors are doubted above 0.1 %"),
+    (
+        "hoptax/src/analysis/checks/workers_unequal.rs",
+        "BEYOND: f64 = 1.25",
+        METHODOLOGY,
+        "more than the workers from 1.25 times their number on",
+    ),
+    (
+        "hoptax/src/analysis/checks/workers_unequal.rs",
+        "UNLIKE: f64 = 1.5",
+        METHODOLOGY,
+        "from a ratio of 1.5 in closed loops on it is noted",
+    ),
+    (
+        "hoptax/src/analysis/checks/workers_unequal.rs",
+        "SPAN: usize = 5",
+        METHODOLOGY,
+        "over the half second in which it was most",
+    ),
     // Prices of features.
     (
         "hoptax/src/analysis/features/mod.rs",
@@ -333,6 +351,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "over the loopback, one way, for 0.3 s",
     ),
+    ("hoptax/src/live/doubts.rs", "APART: u64 = 50", METHODOLOGY, "fifty times as long as the last one took"),
     ("hoptax/src/run.rs", "HEAVY: u64 = 64 << 10", METHODOLOGY, "where that is 64 KiB or more"),
     (
         "hoptax/src/probe/fitness/clock.rs",

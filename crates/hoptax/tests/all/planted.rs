@@ -138,10 +138,11 @@ fn case_e_a_rate_that_is_not_reached() {
     assert!(share("direct").is_none_or(|share| share > 0.8), "{:?}", share("direct"));
 }
 
-/// Share of a machine's CPU time that others take, from which what depends on time may be blurred beyond recognition.
-const TAKEN: f64 = 0.5;
+/// Share of a machine's CPU time that others and the hypervisor take, from which what depends on time may be blurred beyond
+/// recognition: a timer's steps were, with 13 and 8 % taken.
+const TAKEN: f64 = 0.15;
 /// How often a run is made that others may have blurred.
-const LOOKS: u32 = 3;
+const LOOKS: u32 = 5;
 
 /// What a run must raise where the machine is ours. Where others take most of it the rules may see no more than noise; then the
 /// run has to say that, and is made again, a few times.
@@ -153,7 +154,9 @@ fn seen(code: &str, gateway: &str, look: impl Fn() -> Json) -> Option<Json> {
         }
         let findings = report["findings"].as_array().expect("findings");
         let noisy = findings.iter().find(|finding| finding["code"] == "host-noisy");
-        let taken = noisy.map_or(0.0, |noisy| number(&noisy["evidence"]["worst_foreign"]));
+        let taken = noisy.map_or(0.0, |noisy| {
+            number(&noisy["evidence"]["worst_foreign"]) + number(&noisy["evidence"]["worst_steal"])
+        });
         assert!(taken > TAKEN, "{code} of {gateway}: {}", report["findings"]);
     }
     None

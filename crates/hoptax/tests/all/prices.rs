@@ -1,7 +1,7 @@
 //! The matrix of features from a plan to its price list: the real nginx, bare, with each of two features, and with both.
 
 use crate::run::{report, run, run_directory, text, trials};
-use crate::support::planted_pack::{argument, packs};
+use crate::support::planted_pack::{argument, offering};
 use crate::support::{Scratch, hoptax, json};
 use crate::world::is_missing;
 
@@ -20,7 +20,7 @@ fn a_matrix_is_measured_and_priced() {
     if is_missing("nginx") {
         return;
     }
-    let (scratch, packs) = (Scratch::new(), packs(&[]));
+    let (scratch, packs) = (Scratch::new(), offering("key-auth, header-rewrite", &[]));
     let output = run(&scratch, PLAN, &["--accept-void", "--packs", argument(&packs)]);
     let told = text(&output.stdout);
     assert!(output.status.success(), "{told}\n{}", text(&output.stderr));
@@ -54,7 +54,7 @@ fn a_matrix_is_measured_and_priced() {
 
     assert!(told.contains("Price of each feature: planted, closed loop"), "{told}");
     let markdown = std::fs::read_to_string(directory.join("report.md")).expect("written");
-    assert!(markdown.contains("## Price of each feature"), "{markdown}");
+    assert!(markdown.contains("<summary>Price of each feature"), "{markdown}");
     assert!(markdown.contains("worker\\_processes 1: the same for every gateway"), "{markdown}");
     let page = std::fs::read_to_string(directory.join("report.html")).expect("written");
     assert!(page.contains("<code>worker_processes 1</code>"), "settings with their reasons");
@@ -62,7 +62,7 @@ fn a_matrix_is_measured_and_priced() {
 
 #[test]
 fn check_tells_how_many_cases_a_matrix_makes_and_only_takes_some() {
-    let (scratch, packs) = (Scratch::new(), packs(&[]));
+    let (scratch, packs) = (Scratch::new(), offering("key-auth, header-rewrite", &[]));
     let plan = scratch.file("plan.yaml", PLAN);
     let check = |arguments: &[&str]| {
         let mut command = hoptax();
@@ -92,7 +92,7 @@ fn settings_are_told_for_the_stock_profile_too() {
     if is_missing("nginx") {
         return;
     }
-    let (scratch, packs) = (Scratch::new(), packs(&[]));
+    let (scratch, packs) = (Scratch::new(), offering("key-auth, header-rewrite", &[]));
     let plan = "name: stock\ngateways: [planted]\nload: [{ loop: closed, connections: 2, duration: 200ms }]\ntrials: 1\n\
                 warmup: 0s\nprofile: stock\n";
     let output = run(&scratch, plan, &["--accept-void", "--packs", argument(&packs)]);

@@ -365,12 +365,13 @@ warmup: 50ms
 
 #[test]
 fn a_breached_budget_exits_3_and_a_kept_one_0() {
+    // Of one trial the value decides: an interval may be as wide as the machine is noisy.
     let plan = |limit: &str| {
         format!(
             "name: budget
 gateways: [hop-l7]
 load: [{{ loop: closed, connections: 1, duration: 300ms }}]
-trials: 4
+trials: 1
 warmup: 50ms
 budget: [{{ gateway: hop-l7, metric: cpu_us_per_request, max: {limit} }}]
 "

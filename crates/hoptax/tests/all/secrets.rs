@@ -141,7 +141,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn nobody_else_may_read_and_nothing_is_left_after_a_kill() {
+fn nobody_else_may_read_and_nothing_is_left_after_a_kill_not_in_logs_either() {
     if is_missing("nginx") {
         return;
     }
@@ -156,13 +156,24 @@ fn nobody_else_may_read_and_nothing_is_left_after_a_kill() {
     let mode = std::fs::metadata(&outer).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     let upstream_arguments = Command::new("ps").args(["-eo", "args"]).output().expect("ps runs").stdout;
-    for secret in secrets(&copy) {
-        assert!(!holds(&upstream_arguments, &secret), "a secret stands in somebody's arguments");
+    let secrets = secrets(&copy);
+    for secret in &secrets {
+        assert!(!holds(&upstream_arguments, secret), "a secret stands in somebody's arguments");
     }
+    let out = scratch.path().join("out");
+    let logs = || files(&out).into_iter().filter(|file| file.ends_with("access.log"));
+    let told = |secret: &str| logs().any(|log| std::fs::read(log).is_ok_and(|bytes| holds(&bytes, secret)));
+    until("the gateway has logged what it was sent", || secrets.iter().any(|secret| told(secret)));
 
     run.kill().expect("killed");
     run.wait().expect("reaped");
 
     until("the guard removes what is secret", || !outer.exists());
     assert_eq!(std::fs::read_dir(scratch.path().join("tmp")).expect("there").count(), 0);
+    assert!(told("[secret]"), "the log is kept");
+    for file in files(&out) {
+        let bytes = std::fs::read(&file).expect("readable");
+        let kept = secrets.iter().find(|secret| holds(&bytes, secret));
+        assert!(kept.is_none(), "{} holds a secret", file.display());
+    }
 }

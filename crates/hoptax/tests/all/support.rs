@@ -4,6 +4,7 @@ pub(crate) mod hog;
 pub(crate) mod planted_pack;
 pub(crate) mod proxy;
 pub(crate) mod sockets;
+pub(crate) mod terminal;
 pub(crate) mod yaml;
 
 use std::collections::BTreeMap;

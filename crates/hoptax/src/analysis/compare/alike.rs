@@ -3,10 +3,11 @@
 use super::Subject;
 use crate::plan::{GatewayKind, LoadPoint, PackDriver, Plan, Target, Upstream};
 use crate::record::{Contender, RunRecord};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A difference that makes figures answers to two different questions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obstacle {
     /// What differs.
     pub what: String,
@@ -207,7 +208,7 @@ fn upstream(upstream: &Upstream) -> String {
             built_in.port = None;
             words(&Upstream::BuiltIn(built_in))
         }
-        running @ Upstream::Running { .. } => words(running),
+        running @ Upstream::Running(_) => words(running),
     }
 }
 

@@ -15,6 +15,7 @@ use super::stats::{Contrast, Estimate, holm};
 use super::{Analysis, Load, Severity, Side};
 use crate::plan::Metric;
 use crate::record::DIRECT;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Version of this document.
@@ -53,7 +54,7 @@ impl Subject<'_> {
 }
 
 /// What became of a figure from the first to the second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Verdict {
     /// The second is better.
     #[serde(rename = "better")]
@@ -82,9 +83,10 @@ impl Verdict {
 }
 
 /// One metric of one case, compared.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// The load point, as the first run has it.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub load: Load,
     /// The first's label.
     pub label_a: String,
@@ -120,7 +122,7 @@ impl Row {
 }
 
 /// Everything that a comparison says; serialised, the JSON of `hoptax compare`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Version of this document.
     pub schema: u32,

@@ -168,7 +168,8 @@ fn what_answers_another_question_is_refused_with_every_difference() {
     b.record.plan.targets = vec![Target::get("/other")];
     b.record.plan.profile = Profile::Stock;
     b.record.plan.path_split = PathSplit::On;
-    b.record.plan.upstream = Upstream::Running { url: "http://127.0.0.1:1".into() };
+    b.record.plan.upstream =
+        Upstream::Running(crate::plan::Running { url: "http://127.0.0.1:1".into(), ..Default::default() });
     b.record.contenders[1].kind = "envoy".into();
     b.record.load[0].http = hoptax_load::spec::HttpVersion::Http10;
     let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });

@@ -13,10 +13,11 @@
 use super::draws::Draws;
 use super::rounds::{Reader, Units};
 use super::{mean, standard_deviation, two_sided_95};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A value with its 95 % interval and the number of trials behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
     /// The value.
     pub estimate: f64,

@@ -19,7 +19,8 @@ const MANY: f64 = 1e6;
 pub fn of_share(trials: &[(u64, u64)]) -> Option<Estimate> {
     let hits: f64 = trials.iter().map(|(hits, _)| *hits as f64).sum();
     let all: f64 = trials.iter().map(|(_, of)| *of as f64).sum();
-    let estimate = share(hits, all)?;
+    // More hits than there were requests are a record spoilt by hand: no interval holds them.
+    let estimate = share(hits, all).filter(|share| *share <= 1.0)?;
     let plain = Estimate { estimate, low: None, high: None, trials: trials.len() as u32 };
     if trials.len() < 2 {
         return Some(plain);
@@ -53,6 +54,12 @@ fn clopper_pearson(share: f64, count: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use hoptax_load::random::Random;
+
+    #[test]
+    fn more_than_all_is_no_share() {
+        assert_eq!(of_share(&[(0, 500), (1_000_000_000, 500)]), None);
+        assert!(of_share(&[(500, 500), (500, 500)]).is_some());
+    }
 
     #[test]
     fn none_of_many_is_not_surely_none() {

@@ -16,7 +16,7 @@ use super::values;
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// What to request: http://HOST[:PORT][/PATH], or https://…; the path may hold templates such as {{seq}}
-    #[arg(required_unless_present = "spec")]
+    #[arg(required_unless_present_any = ["spec", "watched_spec"])]
     pub(super) url: Option<String>,
     #[command(flatten)]
     pub(super) load: LoadArgs,
@@ -34,6 +34,9 @@ pub(in crate::cli) struct Args {
     /// load record to standard output, one JSON document per line. Stands alone
     #[arg(long, value_name = "FILE|-", exclusive = true, help_heading = "Output")]
     pub(super) spec: Option<PathBuf>,
+    /// As --spec, and each second is told beside the phases: for `hoptax run`, where somebody watches
+    #[arg(long, value_name = "FILE|-", exclusive = true, hide = true)]
+    pub(super) watched_spec: Option<PathBuf>,
 }
 
 /// When requests are due.

@@ -3,7 +3,7 @@
 use hoptax_load::histogram::LOWEST;
 
 /// Nanoseconds in the unit that suits them. Histograms do not tell what is below [`LOWEST`] from zero.
-pub(super) fn time(nanoseconds: f64) -> String {
+pub(in crate::cli) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < LOWEST as f64 => "0".to_owned(),
         ns if ns < 1e3 => format!("{ns:.0} ns"),
@@ -25,7 +25,7 @@ pub(super) fn round(nanoseconds: f64) -> String {
 }
 
 /// Bytes in the unit that suits them.
-pub(super) fn size(bytes: f64) -> String {
+pub(in crate::cli) fn size(bytes: f64) -> String {
     match bytes {
         bytes if bytes < 1024.0 => format!("{bytes:.0} B"),
         bytes if bytes < 1024.0 * 1024.0 => format!("{:.2} KiB", bytes / 1024.0),
@@ -41,7 +41,7 @@ pub(super) fn decimals(value: f64) -> String {
 }
 
 /// Commas between thousands.
-pub(super) fn thousands(value: u64) -> String {
+pub(in crate::cli) fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -54,7 +54,7 @@ pub(super) fn thousands(value: u64) -> String {
 }
 
 /// At most four characters and a letter: `950`, `12.3k`, `4.56M`.
-pub(super) fn short(value: f64) -> String {
+pub(in crate::cli) fn short(value: f64) -> String {
     let (value, unit) = match value {
         value if value < 999.5 => return format!("{value:.0}"),
         value if value < 999_500.0 => (value / 1e3, "k"),

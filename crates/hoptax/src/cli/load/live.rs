@@ -4,12 +4,13 @@
 //! and draws a few frames a second.
 
 use super::args::OutputArgs;
+use crate::cli::terminal::{self, enter, leave, screen};
+use crate::lab::cpus;
 use hoptax_load::clock;
 use hoptax_load::record::Progress;
 use hoptax_load::spec::LoadSpec;
 use model::Model;
 use ratatui_core::terminal::Terminal;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::IsTerminal as _;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -17,9 +18,6 @@ use std::time::{Duration, Instant};
 
 mod draw;
 mod model;
-mod screen;
-
-pub(super) use screen::{enter, leave};
 
 /// Between two frames: a window and a half.
 const FRAME: Duration = Duration::from_millis(150);
@@ -28,8 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Whether there is somebody to look at a view, and a terminal that can show it.
 pub(super) fn is_wanted(args: &OutputArgs) -> bool {
-    let can = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
-    !args.no_live && can && std::io::stderr().is_terminal() && std::io::stdout().is_terminal()
+    !args.no_live && terminal::can_show() && std::io::stdout().is_terminal()
 }
 
 /// A view that is shown until it is dropped.
@@ -45,12 +42,12 @@ impl View {
     /// # Errors
     /// If there can be no thread for it.
     pub(super) fn start(url: &str, spec: &LoadSpec) -> std::io::Result<Self> {
-        give_back_on_panic();
+        terminal::give_back_on_panic();
         let (tell, told) = mpsc::channel();
         let model = Model::new(url, spec);
-        let cpus = spec.cpus.clone();
+        let workers = spec.cpus.clone();
         let thread = thread::Builder::new().name("live".to_owned()).spawn(move || {
-            keep_off(&cpus);
+            cpus::keep_off(&workers);
             show(model, &told);
             leave();
         })?;
@@ -91,8 +88,11 @@ fn show(mut model: Model, told: &Receiver<Progress>) {
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => next = Instant::now() + FRAME,
         }
+        if enter().is_err() {
+            return;
+        }
         if terminal.is_none() {
-            terminal = enter().and_then(|()| Terminal::new(screen::Ansi::default())).ok();
+            terminal = Terminal::new(screen::Ansi::default()).ok();
         }
         let Some(terminal) = &mut terminal else { return };
         if screen::was_entered_anew() && terminal.clear().is_err() {
@@ -102,32 +102,6 @@ fn show(mut model: Model, told: &Receiver<Progress>) {
         if terminal.draw(|frame| draw::draw(frame, &model, now)).is_err() {
             return;
         }
-    }
-}
-
-/// A panic's message belongs onto the normal screen.
-fn give_back_on_panic() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        leave();
-        before(panic);
-    }));
-}
-
-/// Keeps the calling thread off the workers' CPUs, where there are others.
-fn keep_off(workers: &[u32]) {
-    if workers.is_empty() {
-        return;
-    }
-    let Ok(mut rest) = sched_getaffinity(None) else { return };
-    workers
-        .iter()
-        .map(|cpu| *cpu as usize)
-        .filter(|cpu| *cpu < CpuSet::MAX_CPU)
-        .for_each(|cpu| rest.unset(cpu));
-    if rest.count() > 0 {
-        // Where it may not, the view costs the workers a little.
-        let _ = sched_setaffinity(None, &rest);
     }
 }
 

@@ -2,14 +2,16 @@
 
 use super::args::OutputArgs;
 use super::paint::Paint;
-use super::{csv, fortio, hgrm, json, summary};
+use super::{csv, json, summary};
 use crate::cli::BadInput;
+use crate::report::foreign;
 use anyhow::Context as _;
 use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::LoadSpec;
+use hoptax_load::spec::{HttpVersion, LoadSpec, Verify};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What was measured, and of what.
 #[derive(Debug, Clone, Copy)]
@@ -100,14 +102,11 @@ impl Files {
             file.write(&document)?;
             document.clear();
         }
-        for (file, write) in [
-            (self.hgrm, hgrm::write as fn(&Made<'_>, &mut Vec<u8>) -> anyhow::Result<()>),
-            (self.fortio, fortio::write),
-        ] {
+        for (file, draw) in
+            [(self.hgrm, hgrm as fn(&Made<'_>) -> anyhow::Result<String>), (self.fortio, fortio)]
+        {
             let Some(file) = file else { continue };
-            let mut bytes = Vec::new();
-            write(made, &mut bytes)?;
-            file.write(&bytes)?;
+            file.write(draw(made)?.as_bytes())?;
         }
         let mut out = std::io::stdout().lock();
         if on_screen {
@@ -116,6 +115,33 @@ impl Files {
         }
         out.write_all(&document).and_then(|()| out.flush()).context("cannot write to standard output")
     }
+}
+
+fn hgrm(made: &Made<'_>) -> anyhow::Result<String> {
+    Ok(foreign::hgrm(&made.record.histograms.response_time.decode()?))
+}
+
+fn fortio(made: &Made<'_>) -> anyhow::Result<String> {
+    let (spec, record) = (made.spec, made.record);
+    Ok(foreign::fortio(&foreign::Facts {
+        labels: "hoptax",
+        url: made.url,
+        started_unix_ns: record.started_unix_ns,
+        shape: &spec.shape,
+        requests: spec.requests,
+        duration: Duration::from_nanos(spec.duration_ns),
+        measured_ns: record.measured_ns,
+        completed: record.completed_in_time,
+        connections: spec.connections,
+        opened: record.lifetime.opened,
+        counts: &record.counts,
+        response_time: &record.histograms.response_time.decode()?,
+        connect: &record.histograms.connect.decode()?,
+        http10: spec.http == HttpVersion::Http10,
+        keep_alive_off: spec.requests_per_connection == Some(1),
+        insecure: spec.tls.as_ref().is_some_and(|tls| tls.verify == Verify::Nothing),
+        timeout_ns: spec.timeouts.total_ns,
+    })?)
 }
 
 impl Target {

@@ -27,11 +27,9 @@ impl Paint {
     #[cfg(test)]
     pub(in crate::cli) const OFF: Self = Self { on: false };
 
-    /// Paints if `out` is a terminal, and neither `NO_COLOR` (no-color.org) nor `TERM=dumb` is set.
+    /// Paints if colours are [wanted](is_wanted) on `out`.
     pub(in crate::cli) fn on(out: &impl IsTerminal) -> Self {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
-        Self { on: out.is_terminal() && !set("NO_COLOR") && !dumb }
+        Self { on: is_wanted(out) }
     }
 
     /// `text` in `ink`.
@@ -47,6 +45,13 @@ impl Paint {
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
+}
+
+/// Whether `out` is a terminal, and neither `NO_COLOR` (no-color.org) nor `TERM=dumb` is set.
+pub(in crate::cli) fn is_wanted(out: &impl IsTerminal) -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
+    out.is_terminal() && !set("NO_COLOR") && !dumb
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn edges(series: &[f64], least: f64, most: f64) -> Vec<f64> {
 }
 
 /// A bar of `share` (0 to 1) of `width` columns, to an eighth of one; anything above nothing is seen.
-pub(super) fn drawn(share: f64, width: usize) -> String {
+pub(in crate::cli) fn drawn(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
     let eighths = if share > 0.0 { eighths.max(1) } else { 0 };

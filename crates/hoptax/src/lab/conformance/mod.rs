@@ -134,7 +134,7 @@ pub fn mismatches(seen: &[Seen], listed: &[Difference]) -> Vec<Mismatch> {
             (Some(seen), Some(known)) if seen != known.what => {
                 all.push(Mismatch::Otherwise { case, seen, listed: known.what.clone() });
             }
-            (None, Some(known)) => {
+            (None, Some(known)) if !known.sometimes => {
                 all.push(Mismatch::Unseen { case: known.case.clone(), listed: known.what.clone() });
             }
             _ => {}
@@ -157,6 +157,7 @@ mod tests {
             case: case.into(),
             what: what.into(),
             reason: "as its documentation says".into(),
+            sometimes: false,
         };
         assert_eq!(mismatches(&seen, &[list("close", "status 502 where direct breaks off")]), []);
         let told = |listed: &[Difference]| {
@@ -166,5 +167,11 @@ mod tests {
         assert!(told(&[list("close", "status 503")]).ends_with("the pack lists `status 503`"));
         let both = [list("close", "status 502 where direct breaks off"), list("get", "status 404")];
         assert_eq!(told(&both), "get: as direct; the pack lists `status 404`, which was not seen");
+
+        let sometimes = Difference { sometimes: true, ..list("get", "status 404") };
+        let close = || list("close", "status 502 where direct breaks off");
+        assert_eq!(mismatches(&seen, &[close(), sometimes.clone()]), [], "it need not be seen");
+        let other = [Seen { case: "get", difference: Some("status 500".into()) }];
+        assert_eq!(mismatches(&other, &[sometimes]).len(), 1, "but nothing else may be");
     }
 }

@@ -1,10 +1,12 @@
 //! Keys, passwords, tokens and certificates of one run.
 
 use super::{SERVER_NAME, TOKEN_ISSUER};
+use crate::lab::entry::Entry;
 use crate::lab::logs::Finder;
 use crate::plan::{Feature, JwtAlgorithm};
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
+use hoptax_load::spec::TlsSpec;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
 };
@@ -64,6 +66,10 @@ pub struct Credentials {
     pub server: Identity,
     /// What the generator shows to gateways that ask.
     pub client: Identity,
+    /// How TLS is spoken to an upstream that already runs; absent where it is ours, or plain.
+    pub upstream: Option<TlsSpec>,
+    /// What the plan's own files hold that must not be kept either.
+    pub given: Vec<String>,
 }
 
 /// An RSA key for tokens.
@@ -118,7 +124,29 @@ impl Credentials {
             })
             .collect::<anyhow::Result<_>>()?;
         let (authority, server, client) = certificates()?;
-        Ok(Self { consumers, jwt_secret, jwt_rsa, authority, server, client })
+        Ok(Self {
+            consumers,
+            jwt_secret,
+            jwt_rsa,
+            authority,
+            server,
+            client,
+            upstream: None,
+            given: Vec::new(),
+        })
+    }
+
+    /// The same, for an upstream that already runs: it knows the token of the plan, and no other.
+    #[must_use]
+    pub fn with(mut self, entry: &Entry) -> Self {
+        if let Some(token) = &entry.token {
+            for consumer in &mut self.consumers {
+                consumer.token_hs256.clone_from(token);
+            }
+        }
+        self.upstream.clone_from(&entry.tls);
+        self.given.extend(entry.secrets().map(str::to_owned));
+        self
     }
 
     /// Stand-ins that are the same at all times, for as many consumers.
@@ -144,6 +172,8 @@ impl Credentials {
             authority: "authority".into(),
             server: identity("server"),
             client: identity("client"),
+            upstream: None,
+            given: Vec::new(),
         }
     }
 
@@ -180,6 +210,7 @@ impl Credentials {
             // As it is in a file, and line by line for formats that indent it.
             all.extend(key.lines().filter(|line| !line.starts_with("-----")).map(str::to_owned));
         }
+        all.extend(self.given.iter().cloned());
         all.retain(|secret| secret.len() >= SHORTEST_SECRET);
         // The longest first: one may be part of another.
         all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));

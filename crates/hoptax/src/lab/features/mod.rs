@@ -39,11 +39,19 @@ pub fn write_files(features: &[Feature], made: &Credentials, directory: &Path) -
         if let Some(parent) = path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
         }
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        file.write_all(text.as_bytes())?;
+        write_private(&path, &text)?;
     }
     Ok(())
+}
+
+/// Writes a file that only its owner may read.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 /// Header that carries a consumer's key.

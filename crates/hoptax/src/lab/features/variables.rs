@@ -7,11 +7,18 @@ use super::{
 };
 use crate::plan::{Feature, JwtAlgorithm};
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
+use hoptax_load::spec::{TlsSpec, Verify};
 use serde::Serialize;
 use serde_json::json;
 
 /// Folder, in a gateway's directory, of its keys and certificates.
 const TLS_FOLDER: &str = "tls";
+
+/// Of an upstream that already runs: who may have signed its certificate, and what is shown to it.
+const UPSTREAM_AUTHORITY: &str = "upstream-authority.pem";
+const CLIENT_CERTIFICATE: &str = "upstream-client.pem";
+const CLIENT_KEY: &str = "upstream-client-key.pem";
+const CLIENT_BUNDLE: &str = "upstream-client-bundle.pem";
 
 /// The variable `features` of templates: each feature is none, or what is needed to render it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -32,7 +39,9 @@ pub struct FeatureVariables {
     pub tls: Option<serde_json::Value>,
     /// `authority`: path of the certificate that clients' certificates are signed by; `authority_pem`, its text.
     pub mtls: Option<serde_json::Value>,
-    /// `authority`: path; `server_name`: what the upstream's certificate is for. The variable `upstreams` holds TLS ports then.
+    /// `authority`: path; `server_name`: what the upstream's certificate is for; `external`: whether it already runs, and may
+    /// speak TLS 1.2 alone; where it is to be shown a certificate, `certificate`, `key` and `bundle` (both in one), paths. The
+    /// variable `upstreams` holds TLS ports then.
     pub upstream_tls: Option<serde_json::Value>,
     /// `request_set`, `request_removed`, `response_set`, `response_removed`: each `name`, those that set `value` too.
     pub header_rewrite: Option<serde_json::Value>,
@@ -82,8 +91,12 @@ impl FeatureVariables {
                         Some(json!({ "authority": file("authority.pem"), "authority_pem": made.authority }));
                 }
                 Feature::UpstreamTls => {
-                    all.upstream_tls =
-                        Some(json!({ "authority": file("authority.pem"), "server_name": SERVER_NAME }));
+                    all.upstream_tls = Some(match &made.upstream {
+                        None => json!({
+                            "authority": file("authority.pem"), "server_name": SERVER_NAME, "external": false,
+                        }),
+                        Some(tls) => upstream_that_runs(tls, &file),
+                    });
                 }
                 Feature::HeaderRewrite => {
                     all.header_rewrite = Some(json!({
@@ -122,6 +135,33 @@ impl FeatureVariables {
     }
 }
 
+fn upstream_that_runs(tls: &TlsSpec, file: &dyn Fn(&str) -> String) -> serde_json::Value {
+    let mut told = json!({
+        "authority": file(UPSTREAM_AUTHORITY), "server_name": tls.server_name, "external": true,
+    });
+    if tls.client_certificate.is_some() {
+        let names = [("certificate", CLIENT_CERTIFICATE), ("key", CLIENT_KEY), ("bundle", CLIENT_BUNDLE)];
+        for (member, name) in names {
+            told[member] = file(name).into();
+        }
+    }
+    told
+}
+
+/// What a gateway needs in front of an upstream over TLS that already runs.
+fn files_for(tls: &TlsSpec) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    if let Verify::Authorities(pem) = &tls.verify {
+        all.push((UPSTREAM_AUTHORITY, pem.clone()));
+    }
+    if let Some(own) = &tls.client_certificate {
+        all.push((CLIENT_CERTIFICATE, own.chain.clone()));
+        all.push((CLIENT_KEY, own.key.clone()));
+        all.push((CLIENT_BUNDLE, format!("{}\n{}", own.chain.trim_end(), own.key)));
+    }
+    all
+}
+
 /// How many consumers these features ask for.
 pub(super) fn consumers(features: &[Feature]) -> usize {
     let asked = features.iter().find_map(|feature| match feature {
@@ -157,7 +197,15 @@ pub(super) fn files(features: &[Feature], made: &Credentials) -> Vec<(String, St
                 add("key.pem", made.server.key.clone());
                 add("bundle.pem", made.server.certificate.clone() + &made.server.key);
             }
-            Feature::Mtls | Feature::UpstreamTls => add("authority.pem", made.authority.clone()),
+            Feature::UpstreamTls => match &made.upstream {
+                None => add("authority.pem", made.authority.clone()),
+                Some(tls) => {
+                    for (name, text) in files_for(tls) {
+                        add(name, text);
+                    }
+                }
+            },
+            Feature::Mtls => add("authority.pem", made.authority.clone()),
             _ => {}
         }
     }

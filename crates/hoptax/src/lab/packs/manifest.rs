@@ -3,6 +3,7 @@
 //! `docs/reference/packs.md` describes every key; a test holds the two together. Strings marked *template* may use
 //! the variables of [`crate::lab::render::Variables`].
 
+use crate::selector::SelectorKind;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -58,6 +59,10 @@ pub struct Manifest {
     /// What limits it.
     #[serde(default)]
     pub limits: Limits,
+    /// Whether it has no setting for how much of it works at once, so that in the profile `equalised` it is held to as many
+    /// CPUs as other gateways have workers.
+    #[serde(default)]
+    pub held_to_cpus: bool,
     /// The gateway's own counters, read before and after each trial.
     #[serde(default)]
     pub counters: Vec<CounterSpec>,
@@ -91,6 +96,9 @@ pub struct Difference {
     pub what: String,
     /// Why it is so.
     pub reason: String,
+    /// Whether it is seen at some times and not at others: where two things of the gateway's race.
+    #[serde(default)]
+    pub sometimes: bool,
 }
 
 /// How the version is told.
@@ -292,7 +300,7 @@ pub struct CounterSpec {
     /// Path on the admin port, or name of a file in the directory of logs.
     pub path: String,
     /// What is read there.
-    pub kind: CounterKind,
+    pub kind: SelectorKind,
     /// Where the number stands; how that is written depends on `kind`.
     pub select: String,
     /// A number that is taken away from it, written in the same way.
@@ -317,20 +325,6 @@ pub enum CounterFrom {
     Admin,
     /// In a log: lines are counted.
     Log,
-}
-
-/// What a counter is read in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CounterKind {
-    /// Text for Prometheus.
-    Prometheus,
-    /// A table with a line of names.
-    Csv,
-    /// A JSON document.
-    Json,
-    /// Any text.
-    Regex,
 }
 
 /// Settings that differ from what the gateway ships, by profile and by feature.

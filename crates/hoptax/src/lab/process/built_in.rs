@@ -87,6 +87,8 @@ impl ProcessDriver {
         let (ready, mut started) =
             self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway, None)?;
         started.addresses = vec![ready.listen];
+        // Both pass requests on as they are; TLS only the one that does not read them, and then it is the upstream's.
+        started.facts.change = self.entry.change(&self.credentials);
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
         Ok(Box::new(started))
@@ -129,6 +131,7 @@ impl ProcessDriver {
             stop_signal: StopSignal::TERM,
             grace: GRACE,
             remove: None,
+            scrub: None,
             stdout: None,
             stderr: log_directory.join("stderr.log"),
         };

@@ -1,10 +1,22 @@
 //! Services that already run: attached to, watched where a process is named, and never stopped.
 
+use crate::lab::ask::Asker;
+use crate::lab::features::Change;
+use crate::lab::ledger::Ledger;
+use crate::lab::told::ToldCount;
 use crate::lab::{Facts, Service, Watched, readiness};
-use crate::plan::units::http_origin;
+use crate::plan::ToldLedger;
+use crate::plan::units::origin;
 use crate::record::{Failure, Stage};
+use hoptax_load::spec::{HttpVersion, TargetSpec};
+use hoptax_load::target;
 use procfs::process::Process;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::time::Duration;
+
+/// Given to what already runs to answer once.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something that ran before and will run on.
 #[derive(Debug)]
@@ -13,6 +25,8 @@ struct Attached {
     addresses: Vec<SocketAddr>,
     facts: Facts,
     process: Option<Identity>,
+    /// Its own count of requests.
+    count: Option<ToldCount>,
 }
 
 /// A process and when it started: pids are used again.
@@ -23,15 +37,26 @@ struct Identity {
     started: u64,
 }
 
-/// Attaches to what answers at `url` (`http://host:port`); `path` is asked to see whether it does.
+/// Attaches to what answers at `url` (`http://host:port` or `https://…`), to requests changed as `change` says; `path` is asked to
+/// see whether it does. With `ledger` it keeps one.
 ///
 /// # Errors
-/// If the URL names nothing, nothing answers there, or there is no process `pid`.
-pub(super) fn attach(url: &str, pid: Option<u32>, path: &str) -> Result<Box<dyn Service>, Failure> {
-    let fail = |message: String| Failure { stage: Stage::Start, message, detail: String::new() };
+/// If the URL names nothing, nothing answers there, there is no process `pid`, or the ledger's counts are not told.
+pub(super) fn attach(
+    url: &str,
+    pid: Option<u32>,
+    path: &str,
+    change: Change,
+    ledger: Option<&ToldLedger>,
+) -> Result<Box<dyn Service>, Failure> {
+    let fail = |message: String| Failure {
+        stage: Stage::Start,
+        message: change.redact(&message),
+        detail: String::new(),
+    };
     let address = resolve(url).map_err(|error| fail(format!("{url}: {error}")))?;
-    readiness::ask(address, path).map_err(|error| {
-        fail(format!("nothing answers at {url} ({address}): {error}. It must run before the run begins"))
+    answers(address, path, &change).map_err(|error| {
+        fail(format!("nothing answers at {url} ({address}): {error:#}. It must run before the run begins"))
     })?;
     let process = match pid {
         None => None,
@@ -41,17 +66,43 @@ pub(super) fn attach(url: &str, pid: Option<u32>, path: &str) -> Result<Box<dyn 
             ))
         })?),
     };
-    let attached =
-        Attached { url: url.to_owned(), addresses: vec![address], facts: Facts::default(), process };
-    Ok(Box::new(attached))
+    let count = match ledger {
+        None => None,
+        Some(ledger) => Some(told(ledger, address, &change).map_err(|error| fail(format!("{error:#}")))?),
+    };
+    let facts = Facts { change, ..Facts::default() };
+    Ok(Box::new(Attached { url: url.to_owned(), addresses: vec![address], facts, process, count }))
 }
 
-/// The first address of `http://host[:port]`.
+/// Asks once; any answer will do.
+fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<()> {
+    let Some(tls) = &change.tls else { return Ok(readiness::ask(address, path).map(drop)?) };
+    let mut headers = vec![("host".to_owned(), address.to_string())];
+    headers.extend(change.headers.iter().cloned());
+    let spec = TargetSpec::only("GET", path, headers, Vec::new());
+    let request = target::first_request(&spec, &BTreeMap::new(), 0, HttpVersion::Http11)?;
+    Asker { address, tls: Some(tls), from: None, timeout: PATIENCE }.ask(&request, false).map(drop)
+}
+
+/// The ledger, read once: what cannot be read is told before anything is timed.
+fn told(ledger: &ToldLedger, upstream: SocketAddr, change: &Change) -> anyhow::Result<ToldCount> {
+    let count = match &ledger.url {
+        None => ToldCount::new(ledger, upstream, change.clone())?,
+        Some(url) => {
+            let address = resolve(url).map_err(|error| anyhow::anyhow!("{url}: {error}"))?;
+            ToldCount::new(ledger, address, Change::default())?
+        }
+    };
+    count.read()?;
+    Ok(count)
+}
+
+/// The first address of an origin.
 fn resolve(url: &str) -> Result<SocketAddr, String> {
-    let (host, port) = http_origin(url).map_err(|error| format!("{} ({})", error.message, error.help))?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut addresses =
-        (host, port).to_socket_addrs().map_err(|error| format!("cannot be resolved: {error}"))?;
+    let origin = origin(url).map_err(|error| format!("{} ({})", error.message, error.help))?;
+    let mut addresses = (origin.host.as_str(), origin.port)
+        .to_socket_addrs()
+        .map_err(|error| format!("cannot be resolved: {error}"))?;
     addresses.next().ok_or_else(|| "resolves to nothing".to_owned())
 }
 
@@ -71,6 +122,10 @@ impl Service for Attached {
 
     fn process(&self) -> Option<Watched> {
         self.process.map(|process| Watched { pid: process.pid, include_root: true })
+    }
+
+    fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
+        self.count.as_ref().map(ToldCount::read)
     }
 
     /// Only a named process is looked at: connecting would add to what the service is measured doing, and a trial
@@ -113,7 +168,9 @@ mod tests {
     fn attaches_to_what_answers_whatever_the_status_and_watches_the_named_process() {
         let address = answering();
         let mut watched = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("starts");
-        let mut service = attach(&format!("http://{address}"), Some(watched.id()), "/").expect("it answers");
+        let mut service =
+            attach(&format!("http://{address}"), Some(watched.id()), "/", Change::default(), None)
+                .expect("it answers");
         assert_eq!(service.addresses(), [address]);
         assert_eq!(service.process(), Some(Watched { pid: watched.id(), include_root: true }));
         assert_eq!(service.check(), Ok(()));
@@ -123,18 +180,21 @@ mod tests {
         watched.wait().expect("ours");
         let failure = service.check().expect_err("it is gone");
         assert_eq!(failure.stage, Stage::Trial);
-        let gone = attach(&format!("http://{address}"), Some(watched.id()), "/").err().expect("no process");
+        let gone = attach(&format!("http://{address}"), Some(watched.id()), "/", Change::default(), None)
+            .err()
+            .expect("no process");
         assert!(gone.message.contains("there is no process"), "{}", gone.message);
     }
 
     #[test]
     fn says_what_is_wrong_with_the_address() {
         let nobody = crate::lab::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
-        let refused = |url: &str| attach(url, None, "/").err().expect("nothing there").message;
+        let refused =
+            |url: &str| attach(url, None, "/", Change::default(), None).err().expect("nothing there").message;
         let message = refused(&format!("http://127.0.0.1:{nobody}"));
         assert!(message.starts_with(&format!("nothing answers at http://127.0.0.1:{nobody}")), "{message}");
-        let message = refused("https://127.0.0.1:1");
-        assert!(message.starts_with("https://127.0.0.1:1: "), "{message}");
+        let message = refused("ftp://127.0.0.1:1");
+        assert!(message.starts_with("ftp://127.0.0.1:1: "), "{message}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{ProcessDriver, failed_to_start};
 use crate::lab::counters::Counters;
 use crate::lab::docker::{self, Container};
 use crate::lab::features::{self, Change, FeatureVariables};
-use crate::lab::guard::StopSignal;
+use crate::lab::guard::{SECRETS, StopSignal};
 use crate::lab::guarded::{Guarded, Launch};
 use crate::lab::namespace::{Interception, Namespace};
 use crate::lab::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
@@ -14,12 +14,13 @@ use crate::lab::packs::{Pack, PackError, binary};
 use crate::lab::ports::{Ports, local};
 use crate::lab::readiness::{self, NotReady, Probe};
 use crate::lab::render::{self, ACCESS_LOG, InterceptVariables, Rendered, UpstreamAddress, Variables};
-use crate::lab::{Facts, Service, Watched, logs};
+use crate::lab::{Facts, Service, Watched, cpus, logs};
 use crate::plan::{AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, Upstream, units};
 use crate::record::{Counter, Failure, Setting, Stage};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -36,7 +37,8 @@ struct Attempt<'a> {
     label: &'a str,
     program: Program,
     workers: u32,
-    features: &'a [Feature],
+    /// What it is rendered with: what was switched on, and what the upstream asks for.
+    features: Vec<Feature>,
     upstreams: &'a [SocketAddr],
     /// Where it stands when it intercepts; the namespace is absent only in a preview.
     sidecar: Option<(Interception, Option<&'a Namespace>)>,
@@ -136,7 +138,7 @@ impl ProcessDriver {
         };
         let there = match &self.upstream {
             Upstream::BuiltIn(upstream) => upstream.instances,
-            Upstream::Running { .. } => 1,
+            Upstream::Running(_) => 1,
         };
         let there = instances.unwrap_or(there).min(there);
         let sample = Variables::sample(self.profile, None).of(pack.manifest());
@@ -155,25 +157,29 @@ impl ProcessDriver {
         label: &'a str,
         pack: &'a Pack,
         workers: u32,
-        features: &'a [Feature],
+        features: &[Feature],
         upstreams: &'a [SocketAddr],
         program: Program,
     ) -> Attempt<'a> {
+        let mut features = features.to_vec();
+        if self.credentials.upstream.is_some() && !features.contains(&Feature::UpstreamTls) {
+            features.push(Feature::UpstreamTls);
+        }
         Attempt {
             driver: self,
             pack,
             label,
             program,
             workers,
-            features,
             upstreams,
             sidecar: self.interceptions.get(label).map(|one| (*one, self.namespace())),
-            directory: match features::needs_credentials(features) {
+            directory: match features::needs_credentials(&features) {
                 true => self.private_directory.join(label),
                 false => self.run_directory.join("rendered").join(label),
             },
             shown: self.run_directory.join("rendered").join(label),
             log_directory: self.log_directory(label),
+            features,
         }
     }
 
@@ -220,7 +226,10 @@ impl ProcessDriver {
         let several = (workers != 1 && self.profile == Profile::Equalised).then_some("workers");
         let log = (self.access_log == AccessLog::File).then_some("access_log");
         let cache = features.iter().any(Feature::is_cached_review).then_some(Feature::REVIEW_CACHE);
-        let asked = features.iter().map(|feature| feature.name()).chain(several).chain(log).chain(cache);
+        let certificate = self.credentials.upstream.as_ref().and_then(|tls| tls.client_certificate.as_ref());
+        let certificate = certificate.map(|_| Feature::CLIENT_CERTIFICATE);
+        let asked = features.iter().map(|feature| feature.name()).chain(several).chain(log);
+        let asked = asked.chain(cache).chain(certificate);
         for what in asked {
             if let Some(reason) = manifest.unsupported.get(what) {
                 let message = format!("{} does not support `{what}`: {reason}", pack.name());
@@ -268,7 +277,7 @@ impl Attempt<'_> {
             .map_err(|error| self.fail(format!("{} could not be started: {error}", self.label)))?;
         let probe = self.probe(&rendered, port, admin_port);
         self.await_ready(&mut guarded, &probe)?;
-        let tools = Tools::new(self.pack, self.features, variables, probe);
+        let tools = Tools::new(self.pack, &self.features, variables, probe);
         let watched = match &self.program {
             Program::Here(_) => Some(guarded.pid()),
             Program::In(container) => container.process(&name),
@@ -325,7 +334,10 @@ impl Attempt<'_> {
         rendered.write(&self.directory).map_err(|error| (self.directory.as_path(), error))?;
         if self.directory != self.shown {
             let made = &self.driver.credentials;
-            features::write_files(self.features, made, &self.directory)
+            features::write_files(&self.features, made, &self.directory)
+                .and_then(|()| {
+                    features::write_private(&self.directory.join(SECRETS), &made.secrets().join("\n"))
+                })
                 .map_err(|error| (self.directory.as_path(), error))?;
             rendered.redacted(made).write(&self.shown).map_err(|error| (self.shown.as_path(), error))?;
         }
@@ -347,10 +359,29 @@ impl Attempt<'_> {
             settings: rendered.settings.clone(),
             counters: self.pack.manifest().counters.iter().map(counter).collect(),
             rendered: rendered.digests(),
-            change: Change {
-                access_log: self.access_log(),
-                ..Change::new(self.features, &self.driver.credentials)
-            },
+            change: Change { access_log: self.access_log(), ..self.change() },
+        }
+    }
+
+    /// What its features ask of requests; what the upstream asks of it is no feature that anybody switched on.
+    fn change(&self) -> Change {
+        let made = &self.driver.credentials;
+        let mut asked = self.features.clone();
+        asked.retain(|feature| made.upstream.is_none() || *feature != Feature::UpstreamTls);
+        let mut change = Change::new(&asked, made);
+        self.driver.entry.add_token(&mut change);
+        if !made.given.is_empty() {
+            change.credentials.get_or_insert_with(|| Arc::new(made.clone()));
+        }
+        change
+    }
+
+    /// CPUs that it is pinned to; empty: it is not pinned.
+    fn cpus(&self) -> Vec<u32> {
+        let set = &self.driver.cpus.gateway;
+        match self.pack.manifest().held_to_cpus && self.driver.profile == Profile::Equalised {
+            true => cpus::held(set, &self.driver.allowed, self.workers),
+            false => set.clone(),
         }
     }
 
@@ -376,9 +407,9 @@ impl Attempt<'_> {
             dir: text(&self.directory),
             log_dir: text(&self.log_directory),
             connections: self.driver.connections,
-            cpus: self.driver.cpus.gateway.clone(),
-            features: FeatureVariables::new(self.features, &self.driver.credentials, &text(&self.directory)),
-            asked: self.features.to_vec(),
+            cpus: self.cpus(),
+            features: FeatureVariables::new(&self.features, &self.driver.credentials, &text(&self.directory)),
+            asked: self.features.clone(),
             descriptors: crate::lab::descriptors::limit(),
             root: rustix::process::geteuid().is_root(),
             container: matches!(self.program, Program::In(_)),
@@ -406,7 +437,7 @@ impl Attempt<'_> {
         rendered.start = container.run(&docker::Run {
             name,
             directories: [&self.directory, &self.log_directory],
-            cpus: &self.driver.cpus.gateway,
+            cpus: &self.cpus(),
             descriptors: crate::lab::descriptors::limit(),
             environment: &rendered.environment,
             command: &rendered.start,
@@ -434,11 +465,12 @@ impl Attempt<'_> {
             arguments: arguments.iter().map(Into::into).collect(),
             environment: rendered.environment.clone(),
             directory: Some(self.directory.clone()),
-            cpus: self.driver.cpus.gateway.clone(),
+            cpus: self.cpus(),
             stop_signal: manifest.stop.signal.parse().unwrap_or(StopSignal::TERM),
             grace: duration(&manifest.stop.grace)
                 + if finally.is_empty() { Duration::ZERO } else { CONTAINER_GRACE },
             remove: (self.directory != self.shown).then(|| self.directory.clone()),
+            scrub: (self.directory != self.shown).then(|| self.log_directory.clone()),
             finally,
             stdout: Some(access_log.unwrap_or_else(|| self.log_directory.join("stdout.log"))),
             stderr: self.log_directory.join("stderr.log"),

@@ -1,5 +1,6 @@
 //! Driver `process`: everything runs on this machine, each service under a guard of its own.
 
+use super::entry::Entry;
 use super::features::Credentials;
 use super::namespace::{Interception, Namespace};
 use super::packs::PackSet;
@@ -37,6 +38,8 @@ pub struct ProcessDriver {
     access_log: AccessLog,
     path_split: PathSplit,
     cpus: CpuSets,
+    /// CPUs that this process may use.
+    allowed: Vec<u32>,
     /// The largest number of connections that the plan opens.
     connections: u32,
     /// What happens while trials are measured.
@@ -47,6 +50,10 @@ pub struct ProcessDriver {
     features: Vec<Feature>,
     /// Keys, tokens and certificates of this run.
     credentials: Credentials,
+    /// How one is let in by an upstream that already runs.
+    entry: Entry,
+    /// How one is let in by gateways that already run, by label.
+    entries: BTreeMap<String, Entry>,
     /// Where gateways that are given any have their directories; gone with the driver.
     private_directory: PathBuf,
     /// Where the upstream answers over TLS; as many as it has instances where a gateway wants that, else none.
@@ -67,6 +74,13 @@ impl ProcessDriver {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
         let allowed = cpus::allowed().context("reading which CPUs may be used")?;
         let interceptions = interceptions(plan, &packs);
+        let entry = match &plan.upstream {
+            Upstream::BuiltIn(_) => Entry::default(),
+            Upstream::Running(running) => Entry::read(&running.access).context("upstream")?,
+        };
+        let entries = entries(plan)?;
+        let mut credentials = Credentials::make(&all).context("making keys and certificates")?.with(&entry);
+        credentials.given.extend(entries.values().flat_map(Entry::secrets).map(str::to_owned));
         Ok(Self {
             exe: std::env::current_exe().context("finding the hoptax binary")?,
             packs,
@@ -77,11 +91,14 @@ impl ProcessDriver {
             access_log: plan.access_log,
             path_split: plan.path_split,
             cpus: cpus::resolve(&plan.cpus, &allowed),
+            allowed,
             connections: plan.load.iter().map(|point| point.connections).max().unwrap_or(1),
             events: plan.events.clone(),
             seed: plan.seed,
             interrupted: Arc::default(),
-            credentials: Credentials::make(&all).context("making keys and certificates")?,
+            credentials,
+            entry,
+            entries,
             private_directory: private_directory()?,
             features: all,
             tls_upstreams: Vec::new(),
@@ -156,7 +173,16 @@ impl Driver for ProcessDriver {
                 self.make_namespace();
                 self.start_built_in(&upstream)
             }
-            Upstream::Running { url } => external::attach(url, None, &self.target_path),
+            Upstream::Running(running) => {
+                let change = self.entry.change(&self.credentials);
+                external::attach(
+                    &running.url,
+                    running.pid,
+                    &self.target_path,
+                    change,
+                    running.ledger.as_ref(),
+                )
+            }
         }
     }
 
@@ -167,7 +193,8 @@ impl Driver for ProcessDriver {
     ) -> Result<Box<dyn Service>, Failure> {
         match &gateway.kind {
             GatewayKind::Pack { pack, workers, features, instances, driver } => {
-                let secure = features.contains(&Feature::UpstreamTls);
+                let ours = matches!(self.upstream, Upstream::BuiltIn(_));
+                let secure = ours && features.contains(&Feature::UpstreamTls);
                 let upstreams = if secure { self.tls_upstreams.as_slice() } else { upstreams };
                 let used = instances.map_or(upstreams.len(), |count| (count as usize).min(upstreams.len()));
                 self.start_pack(&gateway.label, pack, *workers, features, driver, &upstreams[..used])
@@ -176,9 +203,30 @@ impl Driver for ProcessDriver {
             GatewayKind::DelayingHop(delay) => {
                 self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams)
             }
-            GatewayKind::External { url, pid } => external::attach(url, *pid, &self.target_path),
+            GatewayKind::External { url, pid, .. } => {
+                let mut change =
+                    self.entries.get(&gateway.label).map(|entry| entry.change(&self.credentials));
+                if let Some(change) = &mut change {
+                    self.entry.add_token(change);
+                }
+                external::attach(url, *pid, &self.target_path, change.unwrap_or_default(), None)
+            }
         }
     }
+}
+
+/// How one is let in by the plan's gateways that already run, by label.
+fn entries(plan: &Plan) -> anyhow::Result<BTreeMap<String, Entry>> {
+    let external = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
+        GatewayKind::External { access, .. } => Some((&gateway.label, access)),
+        _ => None,
+    });
+    external
+        .map(|(label, access)| {
+            let entry = Entry::read(access).with_context(|| format!("gateway {label}"))?;
+            Ok((label.clone(), entry))
+        })
+        .collect()
 }
 
 /// What each sidecar of the plan stands between, by its label.

@@ -87,7 +87,8 @@ impl Service for Started {
 
     fn stop(&mut self) {
         self.guarded.stop();
-        if let Some(secrets) = self.secrets.take() {
+        // Mostly the guard has done it.
+        if let Some(secrets) = self.secrets.take().filter(|_| !self.guarded.ended_by_itself()) {
             logs::scrub(&self.log_directory, &secrets);
         }
     }

@@ -124,7 +124,7 @@ fn response(
     let (status, kind, body) = match asked {
         Asked::Ledger => {
             let instances = counts.iter().map(|listeners| Counts::read(listeners)).collect();
-            let ledger = Ledger { instances, clock: ClockId::here() };
+            let ledger = Ledger { instances, clock: ClockId::here(), requests_only: false };
             (200, "application/json", serde_json::to_vec(&ledger).expect("counts and names only"))
         }
         Asked::Instance(index, order) => {

@@ -8,7 +8,13 @@ fn get() -> TargetSpec {
 }
 
 fn requests(targets: Vec<TargetSpec>) -> Requests {
-    Requests { targets, files: BTreeMap::new(), versions: vec![HttpVersion::Http11] }
+    Requests {
+        targets,
+        files: BTreeMap::new(),
+        versions: vec![HttpVersion::Http11],
+        varies: Vec::new(),
+        direct: Change::default(),
+    }
 }
 
 /// Answers connection after connection with `answers` in turn, then closes.

@@ -122,7 +122,7 @@ fn restart_upstream(reader: &mut Reader<'_>, place: Place, typed: &RawEvent, ups
             };
             reader.fault(typed.instance.as_ref().map_or(place, |typed| typed.place), message, there);
         }
-        Upstream::Running { .. } => reader.fault(
+        Upstream::Running(_) => reader.fault(
             place,
             "an upstream that already runs cannot be restarted",
             "leave the event out, or leave out `url` to start the built-in upstream",

@@ -6,7 +6,8 @@ use crate::plan::error::Place;
 use crate::plan::raw::{Placed, RawFeature, RawFeatures, RawGateway, Short};
 use crate::plan::units::nearest;
 use crate::plan::{
-    Ask, Feature, Gateway, GatewayKind, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, PackInfo, Upstream,
+    Ask, Feature, Gateway, GatewayKind, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, PackInfo, Running,
+    Upstream,
 };
 
 /// Longer than any cache of token reviews is told to remember.
@@ -79,6 +80,9 @@ pub(super) fn read(
             reader.fault(at, message, "keep one of them");
         }
         instances_suffice(reader, at, feature, upstream);
+        if let Upstream::Running(running) = upstream {
+            fits_what_runs(reader, at, feature, running, pack);
+        }
         features.push((at, feature));
     }
     with_implied(reader, pack, features)
@@ -233,10 +237,59 @@ fn instances_suffice(reader: &mut Reader<'_>, place: Place, feature: Feature, up
     }
 }
 
+/// Some features need an upstream that is ours, or that was said more of.
+fn fits_what_runs(
+    reader: &mut Reader<'_>,
+    place: Place,
+    feature: Feature,
+    upstream: &Running,
+    pack: Option<&PackInfo>,
+) {
+    let with_token = upstream.access.token_file.is_some();
+    let unsupported = pack.and_then(|pack| pack.unsupported.get(Feature::REVIEW_ELSEWHERE));
+    let (message, help) = match (feature, unsupported) {
+        (Feature::UpstreamTls, _) => (
+            "whether an upstream that already runs speaks TLS is said by its URL".to_owned(),
+            "leave `upstream-tls` out, and write upstream: { url: https://… }",
+        ),
+        (Feature::TokenReview { .. }, _) if !with_token => (
+            "an upstream that already runs has to know the token that it is asked about".to_owned(),
+            "add token_file to `upstream`: a file of one line, a token that it knows",
+        ),
+        (Feature::TokenReview { .. }, Some(reason)) => (
+            format!("its reviews are none that an upstream of yours answers: {reason}"),
+            "leave `token-review` out, or leave out `upstream.url` to start the built-in upstream",
+        ),
+        (Feature::BasicAuth | Feature::Jwt(_), _) if with_token => (
+            format!(
+                "`{}` wants the authorization header, in which `upstream.token_file` is shown",
+                feature.name()
+            ),
+            "leave out one of them",
+        ),
+        _ => return,
+    };
+    reader.fault(place, message, help);
+}
+
+/// Whether a feature can be measured in front of `upstream` at all.
+fn is_measurable(feature: Feature, upstream: &Upstream, pack: Option<&PackInfo>) -> bool {
+    let Upstream::Running(running) = upstream else { return true };
+    match feature {
+        Feature::UpstreamTls => false,
+        Feature::TokenReview { .. } => {
+            running.access.token_file.is_some()
+                && !pack.is_some_and(|pack| pack.unsupported.contains_key(Feature::REVIEW_ELSEWHERE))
+        }
+        Feature::BasicAuth | Feature::Jwt(_) => running.access.token_file.is_none(),
+        _ => true,
+    }
+}
+
 fn instances_of(upstream: &Upstream) -> u32 {
     match upstream {
         Upstream::BuiltIn(upstream) => upstream.instances,
-        Upstream::Running { .. } => 1,
+        Upstream::Running(_) => 1,
     }
 }
 
@@ -291,6 +344,7 @@ pub(super) fn expand(
         .filter(|name| known.is_some_and(|known| known.features.iter().any(|one| one == *name)))
         .filter_map(|name| Feature::plausible(name))
         .filter(|feature| !matches!(feature, Feature::RoundRobin { .. }) || instances_of(upstream) > 1)
+        .filter(|feature| is_measurable(*feature, upstream, known))
         .collect();
     if offered.is_empty()
         && known.is_some()

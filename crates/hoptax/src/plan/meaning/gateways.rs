@@ -1,12 +1,14 @@
 //! The gateways.
 
-use super::upstream::origin;
+use super::running::{self, Typed};
 use super::{Reader, features, hop_delay};
 use crate::plan::de::one_of;
 use crate::plan::image::check_image;
 use crate::plan::raw::{Placed, RawDriver, RawGateway, Short};
 use crate::plan::units::nearest;
-use crate::plan::{Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Upstream, variant_name};
+use crate::plan::{
+    Access, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Running, Upstream, variant_name,
+};
 use crate::record::DIRECT;
 
 /// Name of a gateway that already runs.
@@ -33,6 +35,9 @@ pub(super) fn read(
                 driver: None,
                 image: None,
                 url: None,
+                server_name: None,
+                authority: None,
+                client_certificate: None,
                 pid: None,
                 delay: None,
             },
@@ -90,7 +95,8 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     if name.value == EXTERNAL {
         return external(reader, typed);
     }
-    if let Some(key) = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid")) {
+    let key = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid"));
+    if let Some(key) = key.or(access_keys(typed).first().map(|(_, key)| key)) {
         reader.fault(
             name.place,
             format!("`{key}` belongs to a gateway that already runs, and hoptax starts `{}`", name.value),
@@ -105,7 +111,13 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     }
     match name.value.as_str() {
         "hop-l4" => hop(reader, typed, HopKind::L4),
-        "hop-l7" => hop(reader, typed, HopKind::L7),
+        "hop-l7" => {
+            if speaks_tls(upstream) {
+                let help = "leave it out, or measure hop-l4, which passes TLS on as it is";
+                reader.fault(name.place, "`hop-l7` cannot speak TLS, which the upstream asks for", help);
+            }
+            hop(reader, typed, HopKind::L7)
+        }
         _ => pack(reader, typed, upstream),
     }
 }
@@ -153,21 +165,28 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
             "leave out `variant`",
         );
     }
-    if let Some(pid) = typed.pid.as_ref().filter(|pid| pid.value == 0) {
-        reader.fault(pid.place, "no process has the pid 0", "leave out `pid` if it is not known");
-    }
-    let url = match &typed.url {
-        Some(url) => origin(reader, url),
+    let pid = running::pid(reader, typed.pid.as_ref());
+    let (url, tls) = match &typed.url {
+        Some(url) => running::access(reader, url, &access_keys(typed)),
         None => {
             reader.fault(
                 typed.name.place,
                 "an external gateway needs a `url`",
                 "write { name: external, label: mine, url: \"http://127.0.0.1:9000\" }",
             );
-            String::new()
+            (String::new(), None)
         }
     };
-    GatewayKind::External { url, pid: typed.pid.as_ref().map(|pid| pid.value) }
+    GatewayKind::External { url, pid, access: Access { tls, token_file: None } }
+}
+
+/// What says how one is let in by a gateway that already runs.
+fn access_keys(typed: &RawGateway) -> Typed<'_> {
+    Typed {
+        server_name: typed.server_name.as_ref(),
+        authority: typed.authority.as_ref(),
+        client_certificate: typed.client_certificate.as_ref(),
+    }
 }
 
 fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
@@ -179,6 +198,9 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     }
     let workers = reader.count(typed.workers.as_ref(), "workers", 1, MOST_WORKERS);
     let features = features::read(reader, typed, known.as_ref(), upstream);
+    if let (Some(known), Upstream::Running(running)) = (&known, upstream) {
+        refuse_what_lets_no_gateway_in(reader, name, known, running);
+    }
     if known.as_ref().is_some_and(|known| known.intercepts) {
         refuse_what_cannot_be_intercepted(reader, name, upstream);
     }
@@ -208,10 +230,41 @@ fn pack_name(reader: &mut Reader<'_>, typed: &RawGateway, known: Option<&PackInf
     variant_name(name, &variant.value)
 }
 
+fn speaks_tls(upstream: &Upstream) -> bool {
+    matches!(upstream, Upstream::Running(running) if running.access.tls.is_some())
+}
+
+/// An upstream over TLS needs gateways that speak it, and that show it what it wants to see.
+fn refuse_what_lets_no_gateway_in(
+    reader: &mut Reader<'_>,
+    name: &Placed<String>,
+    pack: &PackInfo,
+    upstream: &Running,
+) {
+    let Some(tls) = &upstream.access.tls else { return };
+    let upstream_tls = Feature::UpstreamTls.name();
+    let certificate = tls.client_certificate.as_ref().map(|_| Feature::CLIENT_CERTIFICATE);
+    let lacks = |what: &str| match pack.unsupported.get(what) {
+        Some(reason) => Some(format!(": {reason}")),
+        None => (what == upstream_tls && !pack.features.iter().any(|one| one == what)).then(String::new),
+    };
+    let wanted = [(upstream_tls, "speak TLS"), (Feature::CLIENT_CERTIFICATE, "show a client certificate")];
+    for (what, does) in
+        wanted.into_iter().filter(|(what, _)| *what == upstream_tls || Some(*what) == certificate)
+    {
+        if let Some(why) = lacks(what) {
+            let message =
+                format!("`{}` cannot {does} to the upstream, which the plan asks for{why}", pack.name);
+            reader.fault(name.place, message, "leave this gateway out");
+            return;
+        }
+    }
+}
+
 /// What a sidecar intercepts is one application, which has to be started in its namespace.
 fn refuse_what_cannot_be_intercepted(reader: &mut Reader<'_>, name: &Placed<String>, upstream: &Upstream) {
     let (what, help) = match upstream {
-        Upstream::Running { .. } => ("an upstream that already runs", "leave out `upstream.url`"),
+        Upstream::Running(_) => ("an upstream that already runs", "leave out `upstream.url`"),
         Upstream::BuiltIn(built_in) if built_in.instances > 1 => {
             ("several instances of the upstream", "write upstream: { instances: 1 }")
         }

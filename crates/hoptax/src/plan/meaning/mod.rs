@@ -13,6 +13,7 @@ mod gateways;
 mod hop_delay;
 mod load;
 mod rates;
+mod running;
 mod search;
 mod target;
 mod templates;
@@ -22,7 +23,9 @@ mod upstream;
 use super::error::{Fault, Place, Sources};
 use super::raw::{Auto, Placed, RawBudget, RawCpus, RawPlan, RawTarget, Short, Sweep};
 use super::units::{self, UnitError};
-use super::{AccessLog, Budget, BudgetContext, Context, CpuPlan, CpuSets, Plan, Profile, Targets, Upstream};
+use super::{
+    AccessLog, Budget, BudgetContext, Context, CpuPlan, CpuSets, Plan, Profile, Running, Targets, Upstream,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -86,7 +89,7 @@ pub(crate) fn understand_targets(
     sources: &Sources<'_>,
 ) -> Result<Targets, Vec<Fault>> {
     let mut reader = Reader { context, sources, faults: Vec::new(), files: BTreeMap::new() };
-    let elsewhere = Upstream::Running { url: String::new() };
+    let elsewhere = Upstream::Running(Running::default());
     let targets = target::list(&mut reader, raw, &elsewhere);
     match reader.faults.is_empty() {
         true => Ok(Targets { targets, files: reader.files }),

@@ -80,10 +80,11 @@ fn one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> Target
         let (body, template) = body::of_request(reader, typed);
         (Some(body), template)
     });
+    let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
     let checks = typed.expect.map(|typed| expect::read(reader, typed, &method, upstream)).unwrap_or_default();
     let name = typed.name.map_or_else(|| format!("{method} {path}"), |name| checked_name(reader, name));
     let weight = reader.count(typed.weight.as_ref(), "weight", 1, MOST_WEIGHT);
-    Target { name, weight, method, path, headers, body, body_is_template, checks }
+    Target { name, weight, method, path, headers, body, body_is_template, checks, varies }
 }
 
 /// Names stand in tables and messages.

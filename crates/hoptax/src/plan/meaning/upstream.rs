@@ -1,7 +1,7 @@
 //! The upstream.
 
 use super::target::read_headers;
-use super::{Reader, UpstreamRead, body};
+use super::{Reader, UpstreamRead, body, running};
 use crate::plan::raw::{Placed, RawUpstream};
 use crate::plan::units;
 use crate::plan::{Body, BuiltInUpstream, Delay, Upstream};
@@ -38,20 +38,32 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
             format!("leave out `{key}`, or leave out `url` to start the built-in upstream"),
         );
     }
-    let url = origin(reader, url);
-    UpstreamRead { value: Upstream::Running { url }, delay_place: None }
+    let value = Upstream::Running(running::upstream(reader, url, typed));
+    UpstreamRead { value, delay_place: None }
 }
 
-/// A checked `http://host:port`, as it is shown and used from here on.
-pub(super) fn origin(reader: &mut Reader<'_>, url: &Placed<String>) -> String {
-    match reader.unit(url, units::http_origin) {
-        Some((host, port)) if host.contains(':') => format!("http://[{host}]:{port}"),
-        Some((host, port)) => format!("http://{host}:{port}"),
-        None => String::new(),
+/// Keys that only an upstream that already runs is given.
+fn refuse_without_url(reader: &mut Reader<'_>, typed: &RawUpstream) {
+    let keys = [
+        ("server_name", typed.server_name.as_ref().map(|typed| typed.place)),
+        ("authority", typed.authority.as_ref().map(|typed| typed.place)),
+        ("client_certificate", typed.client_certificate.as_ref().map(|typed| typed.place)),
+        ("token_file", typed.token_file.as_ref().map(|typed| typed.place)),
+        ("pid", typed.pid.as_ref().map(|typed| typed.place)),
+        ("ledger", typed.ledger.as_ref().map(|typed| typed.place)),
+    ];
+    for (key, place) in keys.into_iter().filter_map(|(key, place)| Some((key, place?))) {
+        let message = format!("`{key}` belongs to an upstream that already runs, and there is no `url`");
+        reader.fault(
+            place,
+            message,
+            format!("leave out `{key}`, or say where the upstream answers with `url`"),
+        );
     }
 }
 
 fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
+    refuse_without_url(reader, &typed);
     let instances = reader.count(typed.instances.as_ref(), "instances", 1, MOST_INSTANCES);
     let status = status(reader, typed.status.as_ref());
     let headers = typed.headers.map(|headers| read_headers(reader, headers, false)).unwrap_or_default();

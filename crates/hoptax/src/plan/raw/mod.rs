@@ -17,6 +17,7 @@ pub(crate) use texts::{
 };
 
 use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
+use crate::selector::SelectorKind;
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
@@ -69,8 +70,23 @@ pub(crate) struct RawPlan {
 #[schemars(rename = "upstream")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawUpstream {
-    /// One that already runs, as http://host:port. It has no ledger. Excludes every other key.
+    /// One that already runs, as http://host:port or https://host:port. Goes with `server_name` to `ledger` alone.
     pub(crate) url: Option<Placed<String>>,
+    /// Name that its certificate is for. Default: the host of `url`, where that is a name.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) server_name: Option<Placed<String>>,
+    /// File of the certificates of those who may have signed its own, PEM; with https.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) authority: Option<Placed<String>>,
+    /// What gateways show to it, and direct's clients too unless there is a `token_file`; with https.
+    pub(crate) client_certificate: Option<Placed<RawCertificate>>,
+    /// File of one line, a bearer token that every request carries.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) token_file: Option<Placed<String>>,
+    /// A process of it whose CPU and memory are watched, with its descendants'.
+    pub(crate) pid: Option<Placed<u32>>,
+    /// Where it tells how many requests it has answered. Default: nowhere, so that there is no ledger.
+    pub(crate) ledger: Option<Placed<RawLedger>>,
     /// Listeners, each with its own port and thread. Default: 1.
     pub(crate) instances: Option<Placed<u32>>,
     /// Status answered. Default: 200.
@@ -85,6 +101,35 @@ pub(crate) struct RawUpstream {
     pub(crate) failures: Option<Placed<Share>>,
     /// First instance's port, the others' follow. Default: asked of the kernel.
     pub(crate) port: Option<Placed<u16>>,
+}
+
+/// A certificate chain and its private key, PEM; a relative path starts at the plan's directory.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "certificate")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawCertificate {
+    /// File of the chain, the client's own certificate first.
+    #[schemars(with = "Text")]
+    pub(crate) certificate: Placed<String>,
+    /// File of its private key.
+    #[schemars(with = "Text")]
+    pub(crate) key: Placed<String>,
+}
+
+/// Counts that an upstream tells over HTTP.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "ledger")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawLedger {
+    /// Where it tells them, as http://host:port. Default: where it answers, asked as direct asks.
+    pub(crate) url: Option<Placed<String>>,
+    /// Path. Default: /metrics.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) path: Option<Placed<String>>,
+    /// What the answer is. Default: prometheus.
+    pub(crate) kind: Option<SelectorKind>,
+    /// What of it is a count of requests answered, one or a list to be added up, written as a pack's counters are.
+    pub(crate) select: Sweep<Text>,
 }
 
 /// Bytes of an answer; exactly one key.
@@ -124,8 +169,16 @@ pub(crate) struct RawGateway {
     /// The image of the container, instead of the pack's.
     #[schemars(with = "Option<Text>")]
     pub(crate) image: Option<Placed<String>>,
-    /// Where an `external` one answers, as http://host:port.
+    /// Where an `external` one answers, as http://host:port or https://host:port.
     pub(crate) url: Option<Placed<String>>,
+    /// Name that an `external` one's certificate is for. Default: the host of `url`, where that is a name.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) server_name: Option<Placed<String>>,
+    /// File of the certificates of those who may have signed it, PEM. Default: those that the system trusts.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) authority: Option<Placed<String>>,
+    /// What clients show to an `external` one over https.
+    pub(crate) client_certificate: Option<Placed<RawCertificate>>,
     /// A process of an `external` one whose CPU and memory are watched, with its descendants'.
     pub(crate) pid: Option<Placed<u32>>,
     /// What `hop-l7` adds on purpose, so that a tax can be looked for whose size is known. Default: nothing.

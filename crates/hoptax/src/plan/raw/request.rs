@@ -55,6 +55,8 @@ pub(crate) struct RawExpect {
     pub(crate) body: Option<Placed<RawBodyExpect>>,
     /// Headers that it must have: each with its value, or `any`. Default: none.
     pub(crate) headers: Option<Ordered<Placed<Text>>>,
+    /// Whether bodies differ from one answer to the next, so that a gateway's is not held against direct's. Default: false.
+    pub(crate) varies: Option<bool>,
 }
 
 /// What the body of an answer must be like.

@@ -156,7 +156,7 @@ fn upstream_and_target() {
         ("upstream: { port: 70000 }", "1:19 70000 is out of range; it must be 0 to 65535"),
         (
             "upstream: { url: localhost }",
-            "1:18 the URL `localhost` has no scheme; write it as http://host:port",
+            "1:18 the URL `localhost` has no scheme; write it as http://host:port or https://host:port",
         ),
         (
             "upstream: { url: \"http://localhost\", delay: 1ms }",
@@ -251,7 +251,8 @@ fn gateways() {
         ("{ name: hop-l4, workers: 2 }", "1:37 `hop-l4` always has one worker;"),
         ("{ name: hop-l7, features: [tls] }", "1:39 `hop-l7` has no features;"),
         ("external", "1:12 an external gateway needs a `url`;"),
-        ("{ name: external, url: \"https://x\" }", "1:35 the URL `https://x` asks for TLS"),
+        ("{ name: external, url: \"https://127.0.0.1\" }", "1:35 certificates are held against a name"),
+        ("{ name: external, url: \"ftp://x\" }", "1:35 the URL `ftp://x` is not an HTTP one"),
         ("{ name: external, url: \"http://x\", workers: 2 }", "1:56 hoptax does not start this gateway"),
         ("{ name: external, url: \"http://x\", pid: 0 }", "1:52 no process has the pid 0;"),
     ] {

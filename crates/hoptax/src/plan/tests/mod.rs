@@ -6,6 +6,7 @@ mod events;
 mod load;
 mod mistakes;
 mod requests;
+mod running;
 mod schema;
 mod search;
 
@@ -133,7 +134,11 @@ budget:
     assert_eq!(labels, ["with-keys", "hop-l4", "hop-l7", "mine"]);
     assert_eq!(
         plan.gateways[3].kind,
-        GatewayKind::External { url: "http://localhost:9000".to_owned(), pid: Some(4711) }
+        GatewayKind::External {
+            url: "http://localhost:9000".to_owned(),
+            pid: Some(4711),
+            access: Access::default()
+        }
     );
     assert_eq!(plan.gateways[1].kind, GatewayKind::Hop(HopKind::L4));
     assert_eq!(plan.targets[0].headers, [pair("Host", "echo.com")]);
@@ -157,7 +162,10 @@ budget:
 #[test]
 fn a_running_upstream_is_a_url() {
     let plan = good(&format!("upstream: {{ url: \"http://127.0.0.1:8080\" }}\n{SMALLEST}"));
-    assert_eq!(plan.upstream, Upstream::Running { url: "http://127.0.0.1:8080".to_owned() });
+    assert_eq!(
+        plan.upstream,
+        Upstream::Running(Running { url: "http://127.0.0.1:8080".to_owned(), ..Running::default() })
+    );
 }
 
 #[test]

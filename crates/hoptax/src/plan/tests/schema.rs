@@ -185,13 +185,16 @@ fn json(node: &node::Node) -> serde_json::Value {
     }
 }
 
-fn plans() -> Vec<(String, String)> {
+/// The plans of this repository, by name. `lab` stands in for the directory that is there while a Kubernetes lab runs.
+fn plans(lab: &std::path::Path) -> Vec<(String, String)> {
     let mut plans = vec![("hoptax init".to_owned(), TEMPLATE.to_owned())];
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
     for entry in std::fs::read_dir(directory).expect("there") {
         let path = entry.expect("readable").path();
         if path.extension().is_some_and(|extension| extension == "yaml") {
-            plans.push((path.display().to_string(), std::fs::read_to_string(path).expect("readable")));
+            let text = std::fs::read_to_string(&path).expect("readable");
+            let text = text.replace("../.kubernetes-lab", &lab.display().to_string());
+            plans.push((path.display().to_string(), text));
         }
     }
     let reference = include_str!("../../../../../docs/reference/plan.md");
@@ -252,7 +255,8 @@ const MISTAKEN: [(&str, bool); 34] = [
 #[test]
 fn the_schema_and_the_parser_judge_the_same_plans() {
     let editor = Editor(schema());
-    let plans = plans();
+    let lab = running::directory();
+    let plans = plans(lab.path());
     assert!(plans.len() >= 7, "{}", plans.len());
     for (name, text) in &plans {
         understood(text, &[]).unwrap_or_else(|errors| panic!("{name}: {errors}"));
@@ -324,7 +328,8 @@ fn the_schema_refuses_nothing_that_the_parser_understands() {
         "4xx",
         "stock",
     ];
-    let (editor, plans) = (Editor(schema()), plans());
+    let lab = running::directory();
+    let (editor, plans) = (Editor(schema()), plans(lab.path()));
     let mut random = hoptax_load::random::Random::new(23);
     let mut counts = [0; 3];
     for _ in 0..3000 {

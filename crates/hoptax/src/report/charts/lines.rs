@@ -1,164 +1,257 @@
-//! Charts with lines: latency by percentile, throughput over time.
+//! Lines over something: percentiles, connections, rates, time.
 
-use super::{ChartError, GRID, Width, colour, drawn, text};
-use crate::analysis::stats::Statistic;
-use crate::analysis::{Case, Load};
-use crate::report::format::{Scale, number};
-use crate::report::model::Model;
+use super::sheet::Sheet;
+use super::{ChartError, Unit};
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-/// The percentiles across, by the share that lies beyond: each step is rarer than the one before.
-const ACROSS: [Statistic; 6] =
-    [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99, Statistic::P999, Statistic::Max];
+/// Height of the lines of one panel, without its title, px.
+const HEIGHT: i32 = 320;
+const TITLE: i32 = 26;
+/// What is left free on both sides, px: half of what is written at the end of an axis.
+const SIDE: i32 = 28;
+/// Size of what is written along the axes, px.
+const SIZE: u32 = 13;
+/// Pixels between the intervals of two lines at the same place.
+const BESIDE: i32 = 4;
+/// What is below this stands at the bottom of a logarithmic axis, in the axis's unit.
+const LEAST: f64 = 1e-3;
 
-/// More points than this in one line cannot be told apart: neighbours are averaged.
-const POINTS: usize = 400;
+/// Lines that share their axes.
+#[derive(Debug)]
+pub(super) struct Panel {
+    /// What is drawn; empty where the chart's title says it.
+    pub(super) title: String,
+    pub(super) across: Axis,
+    pub(super) up: Axis,
+    pub(super) lines: Vec<Line>,
+    /// Places across with a vertical line, and what is written there.
+    pub(super) marks: Vec<(f64, String)>,
+}
 
-/// Response time by percentile, all contenders; absent where nothing completed.
-pub(in crate::report) fn latency(
-    model: &Model,
-    load: &Load,
-    width: Width,
-) -> Result<Option<String>, ChartError> {
-    let curves: Vec<(&Case, Vec<f64>)> = model
-        .at(load)
-        .filter_map(|case| {
-            let latency = case.response_time.as_ref()?;
-            let figures: Option<Vec<f64>> =
-                ACROSS.iter().map(|statistic| latency.get(*statistic).map(|one| one.estimate)).collect();
-            Some((case, figures?))
+/// One line.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) colour: RGBColor,
+    /// Drawn thin, and not named: the second line of a name.
+    pub(super) second: bool,
+    /// Whether each point has a dot.
+    pub(super) dots: bool,
+    /// Points; a gap where there is no value.
+    pub(super) points: Vec<(f64, Option<f64>)>,
+    /// Vertical intervals: where, from, to.
+    pub(super) ranges: Vec<(f64, f64, f64)>,
+}
+
+/// An axis.
+#[derive(Debug, Clone)]
+pub(super) struct Axis {
+    log: bool,
+    low: f64,
+    high: f64,
+    /// Where a value is written, and how.
+    ticks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// Linear, from nothing.
+    pub(super) fn linear(unit: Unit, high: f64) -> Self {
+        let high = high.max(LEAST) * 1.08;
+        let ticks = unit.steps(0.0, high, 5).into_iter().filter(|step| *step <= high);
+        Self {
+            log: false,
+            low: 0.0,
+            high,
+            ticks: ticks.map(|step| (step, unit.told_beside(step, high))).collect(),
+        }
+    }
+
+    /// Logarithmic, around values above nothing; `None` where there are none.
+    pub(super) fn around(unit: Unit, values: impl Iterator<Item = f64>) -> Option<Self> {
+        let (least, most) = values
+            .filter(|value| *value > LEAST)
+            .fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+        (most > 0.0).then(|| {
+            let (low, high) = (least / 1.25, most * 1.25);
+            let factors: &[f64] = if high / low > 300.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+            let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+            let ticks = powers
+                .flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)))
+                .filter(|tick| (low..=high).contains(tick));
+            Self { log: true, low, high, ticks: ticks.map(|tick| (tick, unit.told(tick))).collect() }
         })
-        .collect();
-    let all = || curves.iter().flat_map(|(_, curve)| curve.iter().copied()).filter(|us| *us > 0.0);
-    let (Some(least), Some(most)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return Ok(None) };
-    let (low, high) = (least / 1.3, most * 1.3);
-    let describe = format!("Response time by percentile, {}", load.label);
-    let svg = drawn(width, 340, &describe, |backend| {
-        let root = backend.into_drawing_area();
-        let mut chart = ChartBuilder::on(&root)
-            .margin(10)
-            .margin_right(24)
-            .x_label_area_size(30)
-            .y_label_area_size(64)
-            .build_cartesian_2d(
-                0..ACROSS.len() as i32 - 1,
-                (low..high).log_scale().with_key_points(logarithmic_steps(low, high)),
-            )
+    }
+
+    /// Logarithmic, with these places marked.
+    pub(super) fn marked(ticks: Vec<(f64, String)>, low: f64, high: f64) -> Self {
+        Self { log: true, low, high, ticks }
+    }
+
+    /// Linear, with these places marked.
+    pub(super) fn plain(ticks: Vec<(f64, String)>, high: f64) -> Self {
+        Self { log: false, low: 0.0, high, ticks }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        if self.log { value.max(self.low).log10() } else { value }
+    }
+
+    /// Its ends, as [`Self::place`] has them.
+    fn ends(&self) -> std::ops::Range<f64> {
+        self.place(self.low)..self.place(self.high)
+    }
+}
+
+/// Values are those of [`Axis::place`].
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, place: &f64, (from, to): (i32, i32)) -> i32 {
+        let ends = self.ends();
+        let share = (place - ends.start) / (ends.end - ends.start).max(f64::MIN_POSITIVE);
+        from + (share * f64::from(to - from)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks.iter().map(|(at, _)| self.place(*at)).collect()
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.ends()
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format(place: &f64) -> String {
+        place.to_string()
+    }
+
+    fn format_ext(&self, place: &f64) -> String {
+        let near = |(at, _): &&(f64, String)| (self.place(*at) - place).abs() < 1e-9;
+        self.ticks.iter().find(near).map(|(_, text)| text.clone()).unwrap_or_default()
+    }
+}
+
+impl Panel {
+    /// Pixels from top to bottom.
+    pub(super) fn height(&self) -> i32 {
+        HEIGHT + if self.title.is_empty() { 0 } else { TITLE }
+    }
+
+    /// Pixels that what is written beside its lines takes.
+    pub(super) fn labels<DB: DrawingBackend>(&self, sheet: &Sheet<DB>) -> i32 {
+        self.up.ticks.iter().map(|(_, text)| sheet.width(text, SIZE)).max().unwrap_or(0)
+    }
+
+    /// Draws it below `top`, `width` pixels wide, of which `labels` and a little more are beside the lines.
+    pub(super) fn draw<DB: DrawingBackend>(
+        &self,
+        sheet: &Sheet<DB>,
+        top: i32,
+        (labels, width): (i32, i32),
+    ) -> Result<(), ChartError> {
+        let mut top = top;
+        if !self.title.is_empty() {
+            sheet.text(&self.title, (16, top + TITLE / 2), 14, HPos::Left, &sheet.ink.quiet)?;
+            top += TITLE;
+        }
+        let area = sheet
+            .area
+            .clone()
+            .shrink((sheet.px(SIDE - 8), sheet.px(top)), (sheet.px(width - 2 * SIDE), sheet.px(HEIGHT)));
+        let mut chart = ChartBuilder::on(&area)
+            .margin_top(sheet.px(10))
+            .x_label_area_size(sheet.px(34))
+            .y_label_area_size(sheet.px(labels + 16))
+            .build_cartesian_2d(self.across.clone(), self.up.clone())
             .map_err(ChartError::new)?;
         chart
             .configure_mesh()
-            .axis_style(BLACK)
-            .bold_line_style(GRID)
+            .axis_style(sheet.ink.grid)
+            .bold_line_style(sheet.ink.grid.stroke_width(sheet.px(1) as u32))
             .light_line_style(TRANSPARENT)
-            .x_labels(ACROSS.len())
-            .y_labels(6)
-            .x_label_style(text(13, HPos::Center))
-            .y_label_style(text(13, HPos::Right))
-            .x_label_formatter(&|index| ACROSS.get(*index as usize).map_or("", |one| one.name()).to_string())
-            .y_label_formatter(&|us| Scale::of_us(*us).value(*us))
+            .x_labels(self.across.ticks.len().max(1))
+            .y_labels(self.up.ticks.len().max(1))
+            .x_label_style(sheet.style(SIZE, HPos::Center, &sheet.ink.quiet))
+            .y_label_style(sheet.style(SIZE, HPos::Right, &sheet.ink.quiet))
             .draw()
             .map_err(ChartError::new)?;
-        for (case, curve) in &curves {
-            let colour = colour(model, &case.gateway);
-            let points = curve.iter().enumerate().map(|(index, us)| (index as i32, us.max(least)));
-            chart
-                .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))
-                .map_err(ChartError::new)?;
-            chart
-                .draw_series(points.map(|point| Circle::new(point, 3, colour.filled())))
-                .map_err(ChartError::new)?;
+        let (bottom, high) = (self.up.ends().start, self.up.ends().end);
+        let mut draw = |points: Vec<(f64, f64)>, style: ShapeStyle| {
+            chart.draw_series(LineSeries::new(points, style)).map(|_| ()).map_err(ChartError::new)
+        };
+        for (at, _) in &self.marks {
+            let at = self.across.place(*at);
+            draw(vec![(at, bottom), (at, high)], sheet.ink.quiet.stroke_width(sheet.px(1) as u32))?;
         }
-        root.present().map_err(ChartError::new)
-    })?;
-    Ok(Some(svg))
-}
-
-/// When the plan's events happen, s along the rounds of [`throughput`]; each moment once.
-fn moments(cases: &[&Case], windows_of_round: usize, rounds: usize) -> Vec<f64> {
-    let mut within: Vec<f64> =
-        cases.iter().flat_map(|case| case.events.iter().map(|event| event.at_s)).collect();
-    within.sort_by(f64::total_cmp);
-    within.dedup();
-    let of_round = |round: usize| within.iter().map(move |at| (round * windows_of_round) as f64 / 10.0 + at);
-    (0..rounds).flat_map(of_round).collect()
-}
-
-/// Throughput in each window, the rounds one after the other, the trials of a round one upon the other; absent where no
-/// windows were recorded.
-pub(in crate::report) fn throughput(
-    model: &Model,
-    load: &Load,
-    width: Width,
-) -> Result<Option<String>, ChartError> {
-    let cases: Vec<&Case> = model.at(load).collect();
-    let trials = || cases.iter().flat_map(|case| &case.throughput_by_window);
-    let longest = trials().map(|(_, rates)| rates.len()).max().unwrap_or(0);
-    let rounds = trials().map(|(round, _)| round + 1).max().unwrap_or(0) as usize;
-    let most = trials().flat_map(|(_, rates)| rates).copied().reduce(f64::max).filter(|most| *most > 0.0);
-    let Some(most) = most else { return Ok(None) };
-    let windows = longest * rounds;
-    let seconds = windows as f64 / 10.0;
-    let describe = format!("Throughput over time, {}", load.label);
-    let svg = drawn(width, 280, &describe, |backend| {
-        let root = backend.into_drawing_area();
-        let mut chart = ChartBuilder::on(&root)
-            .margin(10)
-            .margin_right(24)
-            .x_label_area_size(30)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..seconds, 0.0..most * 1.08)
-            .map_err(ChartError::new)?;
-        chart
-            .configure_mesh()
-            .axis_style(BLACK)
-            .bold_line_style(GRID)
-            .light_line_style(TRANSPARENT)
-            .x_labels(if width == Width::Wide { 9 } else { 4 })
-            .y_labels(5)
-            .x_label_style(text(13, HPos::Center))
-            .y_label_style(text(13, HPos::Right))
-            .x_label_formatter(&|seconds| format!("{} s", number(*seconds)))
-            .y_label_formatter(&|rate| Scale::of_throughput(*rate).value(*rate))
-            .draw()
-            .map_err(ChartError::new)?;
-        for at in moments(&cases, longest, rounds) {
-            let line = [(at, 0.0), (at, most * 1.08)];
-            chart
-                .draw_series(LineSeries::new(line, BLACK.mix(0.35).stroke_width(1)))
-                .map_err(ChartError::new)?;
-        }
-        for case in &cases {
-            let colour = colour(model, &case.gateway);
-            for (round, rates) in &case.throughput_by_window {
-                let line = placed(rates, *round as usize * longest, windows.div_ceil(POINTS).max(1));
-                chart.draw_series(LineSeries::new(line, colour.stroke_width(1))).map_err(ChartError::new)?;
+        for line in &self.lines {
+            let wide = sheet.px(if line.second { 1 } else { 2 }) as u32;
+            for stretch in line.stretches() {
+                let points = stretch.iter().map(|(x, y)| (self.across.place(*x), self.up.place(*y)));
+                draw(points.collect(), line.colour.stroke_width(wide))?;
             }
         }
-        root.present().map_err(ChartError::new)
-    })?;
-    Ok(Some(svg))
+        let dots = self.lines.iter().filter(|line| line.dots).flat_map(|line| {
+            let of = |(x, y): &(f64, Option<f64>)| Some((self.across.place(*x), self.up.place((*y)?)));
+            let size = sheet.px(4);
+            line.points.iter().filter_map(of).map(move |at| Circle::new(at, size, line.colour.filled()))
+        });
+        chart.draw_series(dots).map_err(ChartError::new)?;
+        let place = |x: f64, y: f64| chart.backend_coord(&(self.across.place(x), self.up.place(y)));
+        self.draw_ranges(sheet, &place)?;
+        self.draw_marks(sheet, &|at| place(at, self.up.high))
+    }
+
+    /// The intervals, side by side where they belong to the same place.
+    fn draw_ranges<DB: DrawingBackend>(
+        &self,
+        sheet: &Sheet<DB>,
+        place: &dyn Fn(f64, f64) -> (i32, i32),
+    ) -> Result<(), ChartError> {
+        let middle = (self.lines.len() as i32 - 1) * sheet.px(BESIDE) / 2;
+        for (index, line) in self.lines.iter().enumerate() {
+            let aside = index as i32 * sheet.px(BESIDE) - middle;
+            let style = line.colour.mix(0.7).stroke_width(sheet.px(1) as u32);
+            for (at, low, high) in &line.ranges {
+                let ((x, from), (_, to)) = (place(*at, *low), place(*at, *high));
+                let (x, end) = (x + aside, sheet.px(2));
+                for stroke in
+                    [[(x, from), (x, to)], [(x - end, from), (x + end, from)], [(x - end, to), (x + end, to)]]
+                {
+                    sheet.area.draw(&PathElement::new(stroke, style)).map_err(ChartError::new)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is written at the marks.
+    fn draw_marks<DB: DrawingBackend>(
+        &self,
+        sheet: &Sheet<DB>,
+        place: &dyn Fn(f64) -> (i32, i32),
+    ) -> Result<(), ChartError> {
+        for (at, text) in self.marks.iter().filter(|(_, text)| !text.is_empty()) {
+            let (x, y) = place(*at);
+            let style = sheet.style(12, HPos::Left, &sheet.ink.quiet);
+            let at = (x + sheet.px(5), y + sheet.px(8));
+            sheet.area.draw(&Text::new(text.as_str(), at, style)).map_err(ChartError::new)?;
+        }
+        Ok(())
+    }
 }
 
-/// Windows from the window `start` on as (seconds, requests/s), each point the mean of `together` neighbours.
-fn placed(rates: &[f64], start: usize, together: usize) -> Vec<(f64, f64)> {
-    let point = |(index, chunk): (usize, &[f64])| {
-        let middle = (start + index * together) as f64 + chunk.len() as f64 / 2.0;
-        (middle / 10.0, chunk.iter().sum::<f64>() / chunk.len() as f64)
-    };
-    rates.chunks(together).enumerate().map(point).collect()
-}
-
-/// 1, 2 and 5 times the powers of ten within a range; the powers alone where that would crowd the axis.
-pub(super) fn logarithmic_steps(low: f64, high: f64) -> Vec<f64> {
-    let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
-    let within = |factors: &[f64]| -> Vec<f64> {
-        let all =
-            powers.clone().flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
-        all.filter(|step| (low..=high).contains(step)).collect()
-    };
-    let fine = within(&[1.0, 2.0, 5.0]);
-    if fine.len() <= 9 { fine } else { within(&[1.0]) }
+impl Line {
+    /// The parts between gaps.
+    fn stretches(&self) -> Vec<Vec<(f64, f64)>> {
+        let parts = self.points.split(|(_, value)| value.is_none());
+        let whole =
+            |part: &[(f64, Option<f64>)]| part.iter().filter_map(|(x, y)| Some((*x, (*y)?))).collect();
+        parts.filter(|part| !part.is_empty()).map(whole).collect()
+    }
 }
 
 #[cfg(test)]
@@ -166,20 +259,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_placed_at_their_middles() {
-        let line = placed(&[10.0, 20.0], 10, 1);
-        assert_eq!(line.iter().map(|point| point.1).collect::<Vec<_>>(), [10.0, 20.0]);
-        assert!((line[0].0 - 1.05).abs() < 1e-9 && (line[1].0 - 1.15).abs() < 1e-9);
+    fn a_gap_parts_a_line() {
+        let line = Line {
+            name: String::new(),
+            colour: BLACK,
+            second: false,
+            dots: false,
+            points: vec![(0.0, Some(1.0)), (1.0, Some(2.0)), (2.0, None), (3.0, Some(4.0))],
+            ranges: Vec::new(),
+        };
+        assert_eq!(line.stretches(), [vec![(0.0, 1.0), (1.0, 2.0)], vec![(3.0, 4.0)]]);
     }
 
     #[test]
-    fn neighbours_are_averaged() {
-        assert_eq!(placed(&[10.0, 20.0, 40.0], 0, 2), [(0.1, 15.0), (0.25, 40.0)]);
-    }
-
-    #[test]
-    fn logarithmic_steps_do_not_crowd() {
-        assert_eq!(logarithmic_steps(60.0, 700.0), [100.0, 200.0, 500.0]);
-        assert_eq!(logarithmic_steps(30.0, 3_000_000.0), [100.0, 1e3, 1e4, 1e5, 1e6]);
+    fn a_logarithmic_axis_marks_round_values_within_its_ends() {
+        let axis = Axis::around(Unit::Time, [90.0, 0.0, 1800.0].into_iter()).expect("values");
+        let ticks: Vec<&str> = axis.ticks.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(ticks, ["100 µs", "200 µs", "500 µs", "1 ms", "2 ms"]);
+        assert_eq!(axis.format_ext(&500_f64.log10()), "500 µs");
+        assert!(Axis::around(Unit::Time, [0.0].into_iter()).is_none());
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn prove(gateway: &Extra, feature: Feature) {
         Feature::Routes { count, .. } => routes(gateway, count),
         Feature::Consumers { count } => consumers(gateway, count),
         Feature::RoundRobin { .. } => round_robin(gateway),
-        Feature::UpstreamTls | Feature::TokenReview { .. } => unreachable!("no pack here offers it"),
+        Feature::UpstreamTls | Feature::TokenReview { .. } => unreachable!("not asked for here"),
     }
 }
 

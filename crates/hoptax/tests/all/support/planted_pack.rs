@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+/// What its pack offers.
+const FEATURES: &str = "key-auth, header-rewrite, gzip";
+
 const MANIFEST: &str = "name: planted
 summary: nginx, with something planted
 binary: nginx
@@ -12,7 +15,7 @@ start: [\"{{ binary }}\", -p, \"{{ dir }}\", -e, \"{{ log_dir }}/error.log\", -c
 stop: { signal: QUIT, grace: 30s }
 ready: { path: /ready, port: admin }
 access_log: file
-features: [key-auth, header-rewrite]
+features: [key-auth, header-rewrite, gzip]
 settings:
   stock: [{ setting: error_log, reason: shipped is outside of the run }]
   equalised: [{ setting: \"worker_processes {{ workers }}\", reason: the same for every gateway }]
@@ -51,6 +54,13 @@ http {
             {%- if features.key_auth %}
             if ($known = 0) { return 401; }
             {%- endif %}
+            {%- if features.gzip %}
+            gzip on;
+            gzip_comp_level {{ features.gzip.level }};
+            gzip_types {{ features.gzip.types | join(" ") }};
+            gzip_proxied any;
+            gzip_vary on;
+            {%- endif %}
             {%- if features.header_rewrite %}
             proxy_set_header {{ features.header_rewrite.request_set.name }} {{ features.header_rewrite.request_set.value }};
             proxy_set_header {{ features.header_rewrite.request_removed.name }} "";
@@ -73,6 +83,11 @@ http {
 
 /// A directory of packs that holds `planted`, in whose template each of these texts is replaced by another.
 pub(crate) fn packs(plants: &[(&str, &str)]) -> tempfile::TempDir {
+    offering(FEATURES, plants)
+}
+
+/// The same, whose pack offers these features alone.
+pub(crate) fn offering(features: &str, plants: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let mut template = TEMPLATE.to_owned();
     for (from, to) in plants {
@@ -82,7 +97,7 @@ pub(crate) fn packs(plants: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = directory.path().join("planted");
     std::fs::create_dir(&folder).expect("made");
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
-    write("gateway.yaml", MANIFEST);
+    write("gateway.yaml", &MANIFEST.replace(FEATURES, features));
     write("nginx.conf.j2", &template);
     directory
 }

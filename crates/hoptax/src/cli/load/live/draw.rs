@@ -4,27 +4,20 @@ use super::super::causes;
 use super::super::figures::{percent, round, short, time};
 use super::super::spectrum::{bars, drawn};
 use super::model::{Model, Times};
+use crate::cli::terminal::sheet::{BAD, BAR, BOLD, DIM, GOOD, Sheet};
 use hoptax_load::record::Phase;
-use ratatui_core::buffer::Buffer;
-use ratatui_core::layout::Rect;
-use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
 
 /// What is smaller has no room for columns side by side.
 const LEAST_WIDTH: u16 = 60;
 const LEAST_HEIGHT: u16 = 16;
-const DIM: Style = Style::new().add_modifier(Modifier::DIM);
-const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-const BAR: Style = Style::new().fg(Color::Cyan);
-const DUE: Style = Style::new().fg(Color::Yellow);
-const BAD: Style = Style::new().fg(Color::Red);
-const GOOD: Style = Style::new().fg(Color::Green);
 
 /// Draws `model` as it is at `now`.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, now: u64) {
     let area = frame.area();
-    let mut sheet = Sheet { buffer: frame.buffer_mut(), area, y: area.y };
+    let mut sheet = Sheet::new(frame.buffer_mut(), area);
     if area.width >= LEAST_WIDTH && area.height >= LEAST_HEIGHT {
         full(&mut sheet, model, now);
     } else {
@@ -32,87 +25,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, now: u64) {
     }
 }
 
-/// The screen, filled from the top.
-struct Sheet<'a> {
-    buffer: &'a mut Buffer,
-    area: Rect,
-    y: u16,
-}
-
-impl Sheet<'_> {
-    fn rows_left(&self) -> u16 {
-        self.area.bottom().saturating_sub(self.y)
-    }
-
-    fn width(&self) -> usize {
-        usize::from(self.area.width)
-    }
-
-    /// Writes a line, if there is room for one more; what is too long is cut off.
-    fn line<'l>(&mut self, line: impl Into<Line<'l>>) {
-        if self.rows_left() > 0 {
-            self.buffer.set_line(self.area.x, self.y, &line.into(), self.area.width);
-            self.y += 1;
-        }
-    }
-
-    /// Writes the first of `texts` that is no longer than the screen is wide; else the last.
-    fn fitting(&mut self, texts: &[String], style: Style) {
-        let width = self.width();
-        if let Some(text) = texts.iter().find(|text| text.chars().count() <= width).or(texts.last()) {
-            self.line(Span::styled(text.as_str(), style));
-        }
-    }
-
-    /// A graph of `rows` rows: throughput as bars, what was due as marks above them.
-    fn graph(&mut self, rows: u16, (throughput, due): &(Vec<f64>, Option<Vec<f64>>)) {
-        let rows = rows.min(self.rows_left());
-        let due = due.as_deref().unwrap_or_default();
-        let most = throughput.iter().chain(due).copied().fold(0.0, f64::max);
-        if rows == 0 || most <= 0.0 {
-            self.y += rows;
-            return;
-        }
-        const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-        let eighths = |value: f64| (value / most * f64::from(rows) * 8.0).round() as usize;
-        for (x, value) in (self.area.x..self.area.right()).zip(throughput) {
-            let column = usize::from(x - self.area.x);
-            let (high, mark) = (eighths(*value), due.get(column).map(|due| eighths(*due)));
-            for row in 0..rows {
-                let below = usize::from(row) * 8;
-                let filled = high.saturating_sub(below).min(8);
-                let y = self.y + rows - 1 - row;
-                let is_mark = mark.is_some_and(|mark| mark > below && mark <= below + 8);
-                let (symbol, style) =
-                    if filled == 0 && is_mark { ("·", DUE) } else { (EIGHTHS[filled], BAR) };
-                self.buffer.set_string(x, y, symbol, style);
-            }
-        }
-        self.y += rows;
-    }
-
-    /// The spectrum of the response times so far in at most `rows` rows.
-    fn spectrum(&mut self, rows: u16, model: &Model) {
-        let histogram = model.overall();
-        let bars = bars(histogram, usize::from(rows.min(self.rows_left())));
-        let tallest = bars.iter().map(|bar| bar.count).max().unwrap_or(0);
-        let (label, share) = (10, 9);
-        let room = self.width().saturating_sub(label + share + 1);
-        for bar in bars {
-            let from = format!("{:>9} ", round(bar.from));
-            let drawn = drawn(bar.count as f64 / tallest.max(1) as f64, room);
-            let share_text = format!("{:>share$}", percent(bar.count, histogram.len()));
-            self.line(vec![
-                Span::styled(from, DIM),
-                Span::styled(format!("{drawn:room$}"), BAR),
-                Span::raw(share_text),
-            ]);
-        }
-    }
-}
-
 fn full(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
-    let spare = sheet.area.height - LEAST_HEIGHT;
+    let spare = sheet.height() - LEAST_HEIGHT;
     let gap = u16::from(spare >= 5);
     let hint = "Ctrl-C ends it";
     let room = sheet.width() - hint.len() - 2;
@@ -120,19 +34,19 @@ fn full(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
     let title = format!("{url:room$}  ");
     sheet.line(vec![Span::styled(title, BOLD), Span::styled(hint, DIM)]);
     course(sheet, model, now);
-    sheet.y += gap;
+    sheet.skip(gap);
     throughput(sheet, model, now);
     let history = model.history(sheet.width());
     sheet.graph(2 + (spare / 4).min(8), &history);
-    sheet.y += gap;
+    sheet.skip(gap);
     table(sheet, model);
-    sheet.y += gap;
+    sheet.skip(gap);
     sheet.line(Span::styled("Response times so far", DIM));
-    sheet.spectrum(20, model);
+    spectrum(sheet, 20, model);
 }
 
 fn compact(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
-    let height = sheet.area.height;
+    let height = sheet.height();
     if height >= 8 {
         sheet.line(Span::styled(model.url.as_str(), BOLD));
     }
@@ -158,7 +72,26 @@ fn compact(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
         sheet.graph(1, &history);
     }
     if sheet.rows_left() >= 3 {
-        sheet.spectrum(20, model);
+        spectrum(sheet, 20, model);
+    }
+}
+
+/// The spectrum of the response times so far in at most `rows` rows.
+fn spectrum(sheet: &mut Sheet<'_>, rows: u16, model: &Model) {
+    let histogram = model.overall();
+    let bars = bars(histogram, usize::from(rows.min(sheet.rows_left())));
+    let tallest = bars.iter().map(|bar| bar.count).max().unwrap_or(0);
+    let (label, share) = (10, 9);
+    let room = sheet.width().saturating_sub(label + share + 1);
+    for bar in bars {
+        let from = format!("{:>9} ", round(bar.from));
+        let drawn = drawn(bar.count as f64 / tallest.max(1) as f64, room);
+        let share_text = format!("{:>share$}", percent(bar.count, histogram.len()));
+        sheet.line(vec![
+            Span::styled(from, DIM),
+            Span::styled(format!("{drawn:room$}"), BAR),
+            Span::raw(share_text),
+        ]);
     }
 }
 

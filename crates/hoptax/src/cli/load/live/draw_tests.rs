@@ -1,9 +1,8 @@
 use super::super::model::tests::{open, phase, spec, window};
 use super::*;
+use crate::cli::terminal::drawn::{lines as drawn_lines, shows};
 use hoptax_load::record::Cause;
 use hoptax_load::spec::{Rate, Shape};
-use ratatui_core::backend::TestBackend;
-use ratatui_core::terminal::Terminal;
 
 const S: u64 = 1_000_000_000;
 const START: u64 = 1_000 * S;
@@ -20,21 +19,8 @@ fn model() -> Model {
     model
 }
 
-/// What stands on a screen of this size, line by line.
 fn screen(model: &Model, width: u16, height: u16, now: u64) -> Vec<String> {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-    terminal.draw(|frame| draw(frame, model, now)).expect("drawn");
-    let buffer = terminal.backend().buffer();
-    let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
-    (0..height).map(row).collect()
-}
-
-#[track_caller]
-fn shows(lines: &[String], parts: &[&str]) {
-    let text = lines.join("\n");
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is missing in\n{text}");
-    }
+    drawn_lines(width, height, |frame| draw(frame, model, now))
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl Model {
     /// Requests due per second at `now`, in an open loop.
     pub(super) fn rate(&self, now: u64) -> Option<f64> {
         let at = now.saturating_sub(self.start.unwrap_or(now));
-        self.rate.as_ref().map(|rate| rate_at(rate, at))
+        self.rate.as_ref().map(|rate| rate.at(at))
     }
 
     /// Requests per second over time, in at most `columns` stretches of equal length; and the rates due in them, of an open
@@ -196,7 +196,7 @@ impl Model {
         let throughput: Vec<f64> = cells.chunks(per_column).map(mean).collect();
         let due = self.rate.as_ref().map(|rate| {
             let middle = |column: usize| ((2 * column + 1) * per_column) as u64 * WINDOW_NS / 2;
-            (0..throughput.len()).map(|column| rate_at(rate, middle(column))).collect()
+            (0..throughput.len()).map(|column| rate.at(middle(column))).collect()
         });
         (throughput, due)
     }
@@ -247,23 +247,6 @@ impl Times {
 fn mean(cells: &[Cell]) -> f64 {
     let completed: u64 = cells.iter().map(|cell| cell.completed).sum();
     completed as f64 * SECOND / (cells.len().max(1) as f64 * WINDOW_NS as f64)
-}
-
-/// Requests due per second `at` nanoseconds after the measured time began.
-fn rate_at(rate: &Rate, at: u64) -> f64 {
-    let stages = match rate {
-        Rate::Fixed(rate) => return *rate,
-        Rate::Stages(stages) => stages,
-    };
-    let mut start = 0;
-    for stage in stages {
-        if at < start + stage.for_ns {
-            let share = (at - start) as f64 / stage.for_ns as f64;
-            return stage.from + (stage.to - stage.from) * share;
-        }
-        start += stage.for_ns;
-    }
-    stages.last().map_or(0.0, |stage| stage.to)
 }
 
 #[cfg(test)]

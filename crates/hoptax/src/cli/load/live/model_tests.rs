@@ -153,7 +153,7 @@ fn rates_follow_their_stages() {
         Stage { from: 50.0, to: 50.0, for_ns: 5 * S },
     ]);
     for (at, expected) in [(0, 0.0), (5 * S, 50.0), (10 * S, 50.0), (14 * S, 50.0), (99 * S, 50.0)] {
-        assert_eq!(rate_at(&stages, at), expected, "{at}");
+        assert_eq!(stages.at(at), expected, "{at}");
     }
     let mut model = Model::new("u", &spec(open(stages), 1, 15, None));
     model.hear(phase(Phase::Measuring, START));

@@ -223,10 +223,12 @@ impl Scene<'_> {
 
     /// Asks an upstream itself.
     fn direct(&self, address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
-        let headers = vec![("host".to_owned(), address.to_string())];
+        let direct = &self.requests.direct;
+        let mut headers = vec![("host".to_owned(), address.to_string())];
+        headers.extend(direct.headers.iter().cloned());
         let spec = TargetSpec::only("GET", &format!("{MARK}{path}"), headers, Vec::new());
         let bytes = target::first_request(&spec, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-        Asker { address, tls: None, from: None, timeout: self.timeout }.ask(&bytes, false)
+        Asker { address, tls: direct.tls.as_ref(), from: None, timeout: self.timeout }.ask(&bytes, false)
     }
 
     fn upstream_echoes(&self) -> bool {

@@ -1,0 +1,67 @@
+// Numbers as the rest of the report writes them: three digits that count, a true minus sign, units apart.
+
+const grouped = (value) => {
+  const text = Math.abs(value)
+    .toFixed(0)
+    .replace(/\B(?=(\d{3})+$)/g, ",");
+  return value < 0 && text !== "0" ? "−" + text : text;
+};
+
+const number = (value) => {
+  const size = Math.abs(value);
+  if (size >= 99.95) return grouped(value);
+  const text = String(Number(size.toFixed(size >= 9.995 ? 1 : 2)));
+  return value < 0 && text !== "0" ? "−" + text : text;
+};
+
+// A unit is { by, name }: what to divide by, and what it is called.
+const timeUnit = (us) => {
+  const size = Math.abs(us);
+  if (size < 1e3) return { by: 1, name: "µs" };
+  return size < 1e6 ? { by: 1e3, name: "ms" } : { by: 1e6, name: "s" };
+};
+const rateUnit = (rate) => (Math.abs(rate) < 2000 ? { by: 1, name: "" } : { by: 1e3, name: "k" });
+const bytesUnit = (bytes) => {
+  const power = Math.min(3, Math.floor(Math.log(Math.max(Math.abs(bytes), 1)) / Math.log(1024)));
+  return { by: 1024 ** power, name: ["B", "KiB", "MiB", "GiB"][power] };
+};
+const percentUnit = () => ({ by: 0.01, name: "%" });
+
+const inUnit = (value, unit) => (unit.name ? `${number(value / unit.by)} ${unit.name}` : number(value / unit.by));
+const time = (us) => inUnit(us, timeUnit(us));
+const rate = (value) => inUnit(value, rateUnit(value));
+const bytes = (value) => inUnit(value, bytesUnit(value));
+const percent = (share) => inUnit(share, percentUnit());
+
+// Ends of an interval get as many decimals as its width warrants.
+const ends = (low, high) => {
+  const width = high - low;
+  if (!(width > 0) || !isFinite(width)) return [number(low), number(high)];
+  const decimals = Math.min(3, Math.max(0, -Math.floor(Math.log10(width / 10))));
+  return [low, high].map((end) => {
+    const [whole, fraction] = Math.abs(end).toFixed(decimals).split(".");
+    if (!Number(whole) && !Number(fraction || 0)) return "0";
+    return (end < 0 ? "−" : "") + grouped(Number(whole)) + (fraction ? "." + fraction : "");
+  });
+};
+
+const interval = (low, high, unit) => {
+  if (low === null || low === undefined || high === null || high === undefined) return "no interval";
+  const [from, to] = ends(low / unit.by, high / unit.by);
+  return from + (low < 0 || high < 0 ? " to " : "–") + to;
+};
+
+// What a metric's values are: how they are told, and whether more of it has a sign.
+const kinds = {
+  time: { unit: timeUnit, told: time },
+  rate: { unit: rateUnit, told: rate },
+  bytes: { unit: bytesUnit, told: bytes },
+  share: { unit: percentUnit, told: percent },
+};
+
+const signed = (value, kind) => (value > 0 ? "+" : "") + kind.told(value);
+// `+42 µs (38–46)`
+const withInterval = (one, kind, sign) => {
+  const told = sign ? signed(one.estimate, kind) : kind.told(one.estimate);
+  return `${told} (${interval(one.low, one.high, kind.unit(one.estimate))})`;
+};

@@ -1,0 +1,22 @@
+// Charts of the server's pages: what they have in common.
+
+// Unlike a report's, they have a line at either end.
+const values = (theme, kind, more) =>
+  valueAxis(theme, kind, { splitLine: { lineStyle: { color: theme.rule } }, ...more });
+
+// A chart that follows the width of its place and the colours of the page. `option` makes what is drawn.
+const chartIn = (figure, option) => {
+  const canvas = figure.querySelector(".canvas");
+  const chart = echarts.init(canvas, null, { renderer: "svg" });
+  const draw = () => {
+    chart.setOption({ animation: false, ...option(colours(), canvas.clientWidth) }, true);
+    figure.dataset.drawn = chart.getOption().series.length;
+  };
+  new ResizeObserver(() => {
+    chart.resize();
+    draw();
+  }).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw();
+  return { chart, draw, canvas };
+};

@@ -1,0 +1,240 @@
+//! Runs on a terminal.
+
+use crate::history::{Entry, Listing, State};
+use crate::report::wrapped;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Columns of the names beside what is told of one run.
+const NAMES: usize = 10;
+
+/// Columns of the longest id that others are aligned with.
+const LONGEST_ID: usize = 36;
+
+/// The list: a line and what was measured below it, for each run.
+pub(super) fn list(listing: &Listing, root: &Path, width: u16) -> String {
+    let root = plain(&root.display().to_string());
+    if listing.all == 0 {
+        return format!("No runs below {root} yet: `hoptax run PLAN --out {root}` makes one.\n");
+    }
+    if listing.runs.is_empty() {
+        return format!("None of {} below {root} fits.\n", counted(listing.all));
+    }
+    let width = usize::from(width);
+    let ids = listing.runs.iter().map(|run| run.id.chars().count()).max().unwrap_or(0).min(LONGEST_ID);
+    let mut text: String = listing.runs.iter().map(|run| row(run, ids, width)).collect();
+    let shown = listing.runs.len();
+    if listing.total as usize > shown {
+        text += &format!("\n{shown} of {}; --limit {} shows more.\n", counted(listing.total), listing.total);
+    }
+    text
+}
+
+/// An id is there to be copied, and is never cut: what does not fit beside it stands below.
+fn row(run: &Entry, ids: usize, width: usize) -> String {
+    let trials = match trials(run) {
+        trials if trials.is_empty() => trials,
+        trials => format!("{trials} trials"),
+    };
+    let first = format!("{:<ids$}  {:<11}  {trials:<12}", plain(&run.id), is(run));
+    let tags = run.tags.join(" ");
+    let fits = first.chars().count() + 2 + tags.chars().count() <= width;
+    let mut text = if fits { format!("{first}  {tags}") } else { first.trim_end().to_owned() };
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    let below = [about(run), if fits { String::new() } else { tags }];
+    for part in below.iter().filter(|part| !part.is_empty()) {
+        wrapped(part, width - 2).lines().for_each(|line| text += &format!("  {line}\n"));
+    }
+    text
+}
+
+/// Everything that the history knows of one.
+pub(super) fn one(run: &Entry, root: &Path, width: u16) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let value = wrapped(&plain(value), usize::from(width) - NAMES);
+            for (at, part) in value.lines().enumerate() {
+                text += &format!(
+                    "{:<NAMES$}{}
+",
+                    if at == 0 { name } else { "" },
+                    part.trim_start()
+                );
+            }
+        }
+    };
+    line("run", &run.id);
+    line("plan", &run.name);
+    line("is", is(run));
+    line("problem", run.problem.as_deref().unwrap_or_default());
+    line("started", &run.started_unix.map(moment).unwrap_or_default());
+    line("took", &run.took_s.map(duration).unwrap_or_default());
+    line("trials", &trials(run));
+    line("hoptax", &run.hoptax);
+    line("gateways", &gateways(run));
+    run.loads.iter().for_each(|load| line("load", load));
+    line("answer", run.answer.as_deref().unwrap_or_default());
+    line("tags", &run.tags.join(" "));
+    for part in run.note.lines() {
+        line("note", part);
+    }
+    if !matches!(run.state, State::Broken | State::Newer | State::Foreign) {
+        text += &format!("\nhoptax report {}\n", plain(&root.join(&run.id).display().to_string()));
+    }
+    text
+}
+
+/// One in a few words.
+pub(super) fn in_short(run: &Entry) -> String {
+    match trials(run) {
+        trials if trials.is_empty() => format!("{} ({})", plain(&run.id), is(run)),
+        trials => format!("{} ({}, {trials} trials)", plain(&run.id), is(run)),
+    }
+}
+
+/// Whether to believe it, or why that cannot be asked.
+fn is(run: &Entry) -> &str {
+    match (run.state, &run.verdict) {
+        (State::Whole, Some(verdict)) => verdict,
+        (state, _) => state.name(),
+    }
+}
+
+fn trials(run: &Entry) -> String {
+    match run.trials_planned {
+        0 => String::new(),
+        planned if planned == run.trials => planned.to_string(),
+        planned => format!("{}/{planned}", run.trials),
+    }
+}
+
+/// What was measured, or why nothing can be told.
+fn about(run: &Entry) -> String {
+    match gateways(run) {
+        told if told.is_empty() => plain(run.problem.as_deref().unwrap_or_default()),
+        told => told,
+    }
+}
+
+fn gateways(run: &Entry) -> String {
+    let gateways = run.contenders.iter().filter(|one| !one.kind.is_empty());
+    let told = gateways.map(|one| match &one.version {
+        Some(version) => plain(&format!("{} {version}", one.label)),
+        None => plain(&one.label),
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
+fn counted(count: u32) -> String {
+    format!("{count} {}", if count == 1 { "run" } else { "runs" })
+}
+
+/// `2026-09-30 17:45:01 UTC`; nothing for a time that no calendar has.
+pub(super) fn moment(unix: i64) -> String {
+    let at = u64::try_from(unix).ok().and_then(|unix| UNIX_EPOCH.checked_add(Duration::from_secs(unix)));
+    let last = UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+    let Some(at) = at.filter(|at| *at <= last) else { return String::new() };
+    humantime::format_rfc3339_seconds(at).to_string().replace('T', " ").replace('Z', " UTC")
+}
+
+fn duration(seconds: f64) -> String {
+    let told = |took| humantime::format_duration(took).to_string();
+    Duration::try_from_secs_f64(seconds.round()).map(told).unwrap_or_default()
+}
+
+/// A text from anywhere in one line, with nothing in it that a terminal would obey.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Contender;
+
+    fn run(id: &str) -> Entry {
+        let gateway = |label: &str| Contender {
+            label: label.into(),
+            kind: label.into(),
+            version: Some("1.2.3".into()),
+        };
+        Entry {
+            id: id.into(),
+            state: State::Whole,
+            problem: None,
+            name: "quickstart".into(),
+            started_unix: Some(1_700_000_000),
+            took_s: Some(75.4),
+            hoptax: "0.1.0".into(),
+            contenders: ["nginx", "haproxy", "envoy", "traffic-server"].map(gateway).into(),
+            loads: vec!["closed loop, 32 connections".into()],
+            trials: 15,
+            trials_planned: 15,
+            verdict: Some("believable".into()),
+            answer: Some("nginx adds least.".into()),
+            tags: vec!["before-tuning".into(), "x".into()],
+            note: "two\nlines \u{1b}[31m".into(),
+        }
+    }
+
+    fn broken() -> Entry {
+        let problem = Some("run.json cannot be read: EOF while parsing \u{7}".into());
+        let (trials, trials_planned) = (0, 0);
+        Entry {
+            state: State::Broken,
+            problem,
+            contenders: vec![],
+            verdict: None,
+            trials,
+            trials_planned,
+            ..run("b\nc")
+        }
+    }
+
+    #[test]
+    fn a_list_fits_into_eighty_columns_and_says_what_cannot_be_read() {
+        let runs = vec![
+            run("20231114T221320Z-quickstart"),
+            run(&format!("20231114T221320Z-{}", "long".repeat(12))),
+            broken(),
+        ];
+        let listing = Listing { total: 40, all: 41, pending: 0, runs };
+        let text = list(&listing, Path::new("results"), 80);
+        let long = |line: &&str| line.chars().count() > 80 && !line.starts_with("20231114T221320Z-longlong");
+        assert_eq!(text.lines().find(long), None, "{text}");
+        for part in [
+            "20231114T221320Z-quickstart",
+            "believable",
+            "before-tuning",
+            "broken",
+            "cannot be",
+            "--limit 40",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
+        let none = Listing { total: 0, all: 3, pending: 0, runs: vec![] };
+        assert!(list(&none, Path::new("results"), 80).contains("None of 3 runs"));
+        let empty = Listing { all: 0, ..none };
+        assert!(list(&empty, Path::new("results"), 80).contains("hoptax run"));
+    }
+
+    #[test]
+    fn one_is_told_whole() {
+        let text = one(&run("20231114T221320Z-quickstart"), Path::new("results"), 80);
+        for part in [
+            "2023-11-14 22:13:20 UTC",
+            "1m 15s",
+            "nginx adds least.",
+            "note      two",
+            "note      lines",
+            "hoptax report results/2023",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        assert_eq!([moment(-1), moment(i64::MAX), duration(f64::NAN)], [""; 3]);
+    }
+}

@@ -1,0 +1,245 @@
+//! `hoptax history trend`.
+
+use super::super::BadInput;
+use super::super::report::{columns, print};
+use super::draw::plain;
+use super::{Entry, History, json, told};
+use crate::history::{Point, Query, Trend, TrendChoice, TrendQuery};
+use crate::plan::Metric;
+use crate::plan::units::nearest;
+use crate::record::DIRECT;
+use crate::report::{figure_in_words, wrapped};
+
+/// Columns of the drawing.
+const DRAWING: usize = 25;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The plan's name.
+    name: String,
+
+    /// Label of the gateway, or `direct`; needed where there are several.
+    #[arg(long, value_name = "LABEL")]
+    gateway: Option<String>,
+
+    /// The load point in words, or a part of them; needed where there are several.
+    #[arg(long, value_name = "WORDS")]
+    load: Option<String>,
+
+    /// The metric [default: added_p50; p50 for direct]
+    #[arg(long, value_name = "METRIC")]
+    metric: Option<String>,
+
+    /// What to print.
+    #[arg(long, value_enum, default_value = "terminal")]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For a terminal.
+    Terminal,
+    /// For programs.
+    Json,
+    /// One line per run, for spreadsheets.
+    Csv,
+}
+
+impl Args {
+    pub(super) fn run(self, history: &mut History) -> anyhow::Result<()> {
+        let all = Query { limit: u32::MAX, ..Query::default() };
+        let runs = history.store.list(&all).map_err(told)?.runs;
+        let named: Vec<&Entry> = runs.iter().filter(|run| run.name == self.name).collect();
+        if named.is_empty() {
+            return Err(unknown(
+                "there is no run of a plan named",
+                &self.name,
+                runs.iter().map(|run| &*run.name),
+            )
+            .into());
+        }
+        history.analyse(named.into_iter())?;
+        let choices = history.store.trend_choices().map_err(told)?;
+        let query = self.query(choices.iter().filter(|choice| choice.name == self.name).collect())?;
+        let trend = history.store.trend(&query).map_err(told)?;
+        match self.format {
+            Format::Terminal => print(&terminal(&query, &trend, columns())),
+            Format::Json => print(&json(&trend)?),
+            Format::Csv => print(&csv(&trend)),
+        }
+    }
+
+    /// What is asked for, where it was said well enough.
+    fn query(&self, choices: Vec<&TrendChoice>) -> Result<TrendQuery, BadInput> {
+        if choices.is_empty() {
+            return Err(BadInput(format!("no run of {} has a case that was measured", plain(&self.name))));
+        }
+        let gateway = self.gateway(&choices)?;
+        let of_gateway: Vec<&TrendChoice> =
+            choices.into_iter().filter(|choice| choice.gateway == gateway).collect();
+        let choice = self.load(&of_gateway)?;
+        let metric = self.metric(choice)?;
+        Ok(TrendQuery { name: self.name.clone(), gateway, load: choice.load.clone(), metric })
+    }
+
+    fn gateway(&self, choices: &[&TrendChoice]) -> Result<String, BadInput> {
+        let mut labels: Vec<&str> = choices.iter().map(|choice| &*choice.gateway).collect();
+        labels.dedup();
+        let gateways: Vec<&str> = labels.iter().copied().filter(|label| *label != DIRECT).collect();
+        match (&self.gateway, &gateways[..]) {
+            (Some(typed), _) if labels.contains(&&**typed) => Ok(typed.clone()),
+            (Some(typed), _) => Err(unknown("no run measured a gateway labelled", typed, labels.into_iter())),
+            (None, [only]) => Ok((*only).to_owned()),
+            (None, []) => Ok(DIRECT.to_owned()),
+            (None, _) => Err(BadInput(format!(
+                "which gateway? Say --gateway with one of {}",
+                plain(&labels.join(", "))
+            ))),
+        }
+    }
+
+    fn load<'c>(&self, choices: &[&'c TrendChoice]) -> Result<&'c TrendChoice, BadInput> {
+        let typed = self.load.as_deref().unwrap_or_default().to_lowercase();
+        let fits = |choice: &&&&'c TrendChoice| choice.load.to_lowercase().contains(&typed);
+        let exact = choices.iter().find(|choice| choice.load.to_lowercase() == typed);
+        let found: Vec<&&TrendChoice> = choices.iter().filter(|choice| fits(&choice)).collect();
+        let loads = |choices: &mut dyn Iterator<Item = &'c TrendChoice>| -> String {
+            choices.map(|choice| format!("\n  --load '{}'", choice.load)).collect()
+        };
+        match (exact, &found[..]) {
+            (Some(exact), _) => Ok(exact),
+            (None, [only]) => Ok(only),
+            (None, []) => {
+                let loads = loads(&mut choices.iter().copied());
+                Err(BadInput(format!("no load point is `{}`; there are{loads}", plain(&typed))))
+            }
+            (None, several) => {
+                let loads = loads(&mut several.iter().map(|choice| **choice));
+                Err(BadInput(format!("which load point? There are{loads}")))
+            }
+        }
+    }
+
+    fn metric(&self, choice: &TrendChoice) -> Result<Metric, BadInput> {
+        let default = if choice.gateway == DIRECT { Metric::P50 } else { Metric::AddedP50 };
+        let names = || choice.metrics.iter().map(|metric| metric.name());
+        let typed = self.metric.as_deref().unwrap_or(default.name());
+        let found = choice.metrics.iter().find(|metric| metric.name() == typed);
+        found.copied().ok_or_else(|| unknown("that case has no metric", typed, names()))
+    }
+}
+
+/// That what was typed is not there, and what is.
+fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) -> BadInput {
+    let mut known: Vec<&str> = known.filter(|name| !name.is_empty()).collect();
+    let help = match nearest(typed, known.iter().copied()) {
+        Some(near) => format!("did you mean `{}`?", plain(near)),
+        None => {
+            known.sort_unstable();
+            known.dedup();
+            format!("known here: {}", plain(&known.join(", ")))
+        }
+    };
+    BadInput(format!("{what} `{}`; {help}", plain(typed)))
+}
+
+/// Each run in a line: its figure, where that lies between the lowest and the highest, and the verdict. What changed stands above it.
+fn terminal(query: &TrendQuery, trend: &Trend, width: u16) -> String {
+    let width = usize::from(width);
+    let title = format!("{} of {} in {}: {}", query.metric.name(), query.gateway, query.name, query.load);
+    let mut text = wrapped(&plain(&title), width);
+    text.push('\n');
+    let figures: Vec<String> = trend
+        .points
+        .iter()
+        .map(|point| figure_in_words(query.metric, point.estimate, point.interval))
+        .collect();
+    let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0);
+    let ids = longest(&mut trend.points.iter().map(|point| point.id.chars().count()));
+    let values = longest(&mut figures.iter().map(|figure| figure.chars().count()));
+    let verdicts = longest(&mut trend.points.iter().map(|point| point.verdict.chars().count()));
+    let room = width.saturating_sub(ids + values + verdicts + 6);
+    let scale = Scale::new(&trend.points, room.min(DRAWING));
+    for (point, figure) in trend.points.iter().zip(&figures) {
+        if !point.changed.is_empty() {
+            let changed = wrapped(&format!("changed: {}", plain(&point.changed.join(", "))), width - 2);
+            changed.lines().for_each(|line| text += &format!("  {line}\n"));
+        }
+        let id = plain(&point.id);
+        if ids + values + 2 > width {
+            text.push_str(&format!("{id}\n  {figure}  {}\n", point.verdict));
+            continue;
+        }
+        let drawing = scale.draw(point);
+        let line = format!("{id:<ids$}  {figure:>values$}  {drawing}  {}", point.verdict);
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Values in columns.
+struct Scale {
+    low: f64,
+    high: f64,
+    columns: usize,
+}
+
+impl Scale {
+    /// Below five columns nothing can be seen.
+    fn new(points: &[Point], columns: usize) -> Self {
+        let ends = points.iter().flat_map(|point| {
+            let (low, high) = point.interval.unwrap_or((point.estimate, point.estimate));
+            [low.min(point.estimate), high.max(point.estimate)]
+        });
+        let (low, high) = ends.fold((f64::MAX, f64::MIN), |(low, high), end| (low.min(end), high.max(end)));
+        Self { low, high, columns: if columns < 5 { 0 } else { columns } }
+    }
+
+    fn column(&self, value: f64) -> usize {
+        let width = self.high - self.low;
+        let share = if width > 0.0 { (value - self.low) / width } else { 0.5 };
+        (share.clamp(0.0, 1.0) * self.columns.saturating_sub(1) as f64).round() as usize
+    }
+
+    fn draw(&self, point: &Point) -> String {
+        let (low, high) = point.interval.unwrap_or((point.estimate, point.estimate));
+        let (low, high, at) = (self.column(low), self.column(high), self.column(point.estimate));
+        let of = |column: usize| match column {
+            _ if column == at => '●',
+            _ if (low..=high).contains(&column) => '─',
+            _ => ' ',
+        };
+        (0..self.columns).map(of).collect()
+    }
+}
+
+fn csv(trend: &Trend) -> String {
+    let mut text = String::from("run,started,estimate,low,high,unit,version,verdict,changed\n");
+    for point in &trend.points {
+        let ends = point
+            .interval
+            .map_or([String::new(), String::new()], |(low, high)| [low.to_string(), high.to_string()]);
+        let [low, high] = ends;
+        let cells = [
+            point.id.clone(),
+            point.started_unix.to_string(),
+            point.estimate.to_string(),
+            low,
+            high,
+            trend.unit.clone(),
+            point.version.clone().unwrap_or_default(),
+            point.verdict.clone(),
+            point.changed.join("; "),
+        ];
+        text += &(cells.map(|cell| quoted(&cell)).join(",") + "\n");
+    }
+    text
+}
+
+fn quoted(cell: &str) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.to_owned(),
+    }
+}

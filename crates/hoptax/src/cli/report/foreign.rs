@@ -1,0 +1,172 @@
+//! `--format fortio`, `hgrm` and `kong`: which case is meant, and where its file goes.
+
+use super::{print, write_file};
+use crate::analysis::Pooled;
+use crate::cli::{BadInput, Exit};
+use crate::plan::units::nearest;
+use crate::record::RunRecord;
+use crate::record::dir::Run;
+use crate::report::foreign;
+use anyhow::Context as _;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// A format with a document for each case.
+#[derive(Debug)]
+pub(super) struct Format {
+    name: &'static str,
+    ending: &'static str,
+    draw: fn(&RunRecord, &Pooled) -> serde_json::Result<String>,
+}
+
+/// fortio's results.
+pub(super) const FORTIO: Format = Format { name: "fortio", ending: "json", draw: foreign::fortio_of_case };
+/// HdrHistogram's distributions.
+pub(super) const HGRM: Format =
+    Format { name: "hgrm", ending: "hgrm", draw: |_, case| Ok(foreign::hgrm(&case.response_time)) };
+
+/// The document of one case, to a file or to standard output, or those of all into a directory.
+pub(super) fn each(
+    run: &Run,
+    format: &Format,
+    case: Option<&str>,
+    output: Option<&Path>,
+) -> anyhow::Result<Exit> {
+    let cases = measured(run)?;
+    let typed = case.map(|typed| chosen(&cases, typed)).transpose()?;
+    match (typed, &cases[..], output) {
+        (Some(case), _, output) => one(run, format, case, output)?,
+        (None, [only], None) => one(run, format, only, None)?,
+        (None, several, Some(folder)) => all(run, format, several, folder)?,
+        (None, several, None) => {
+            return Err(BadInput(format!(
+                "--format {} is one file for each of {} cases: name a directory with --output, or one case with --case: {}",
+                format.name,
+                several.len(),
+                names(several)
+            ))
+            .into());
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// The data of all cases for the charts of Kong's framework.
+pub(super) fn kong(run: &Run) -> anyhow::Result<String> {
+    Ok(foreign::kong(&measured(run)?)?)
+}
+
+/// The cases that have a figure.
+fn measured(run: &Run) -> Result<Vec<Pooled>, BadInput> {
+    let cases = Pooled::all(&run.record, &run.trials);
+    if cases.is_empty() {
+        return Err(BadInput(format!(
+            "{}: no case was measured (load points that are searched for a capacity are none); `hoptax report {}` says why",
+            run.path.display(),
+            run.path.display()
+        )));
+    }
+    Ok(cases)
+}
+
+/// The case that was typed: its name, or its gateway where there is one case of it.
+fn chosen<'c>(cases: &'c [Pooled], typed: &str) -> Result<&'c Pooled, BadInput> {
+    if let Some(case) = cases.iter().find(|case| case.case.eq_ignore_ascii_case(typed.trim())) {
+        return Ok(case);
+    }
+    let of_gateway: Vec<&Pooled> = cases.iter().filter(|case| case.gateway == typed.trim()).collect();
+    match of_gateway[..] {
+        [only] => Ok(only),
+        [] => {
+            let known = cases.iter().flat_map(|case| [case.case.as_str(), case.gateway.as_str()]);
+            let meant =
+                nearest(typed, known).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            Err(BadInput(format!(
+                "--case: no measured case is called `{typed}`{meant} There is {}",
+                names(cases)
+            )))
+        }
+        _ => {
+            let of_gateway: Vec<Pooled> = of_gateway.into_iter().cloned().collect();
+            Err(BadInput(format!("--case: `{typed}` has several cases; name one: {}", names(&of_gateway))))
+        }
+    }
+}
+
+/// Names of cases, as many as one reads.
+fn names(cases: &[Pooled]) -> String {
+    const MOST: usize = 6;
+    let names: Vec<String> = cases.iter().take(MOST).map(|case| format!("`{}`", case.case)).collect();
+    let more = cases.len().saturating_sub(MOST);
+    if more == 0 { names.join(", ") } else { format!("{} and {more} more", names.join(", ")) }
+}
+
+fn one(run: &Run, format: &Format, case: &Pooled, output: Option<&Path>) -> anyhow::Result<()> {
+    let text = (format.draw)(&run.record, case)?;
+    match output {
+        Some(path) if path.is_dir() => {
+            let told =
+                format!("--output {}: with --case this is a file, and there is a directory", path.display());
+            Err(BadInput(told).into())
+        }
+        Some(path) => write_file(path, &text),
+        None => print(&text),
+    }
+}
+
+fn all(run: &Run, format: &Format, cases: &[Pooled], folder: &Path) -> anyhow::Result<()> {
+    if folder.is_file() {
+        return Err(BadInput(format!(
+            "--output {}: --format {} writes a file for each case into a directory, and this is a file; name another, or one \
+             case with --case",
+            folder.display(),
+            format.name
+        ))
+        .into());
+    }
+    fs::create_dir_all(folder).with_context(|| {
+        format!("cannot make {}; choose another directory with --output", folder.display())
+    })?;
+    let mut taken = BTreeSet::new();
+    for case in cases {
+        let name = free(&mut taken, &foreign::file_name(&case.case));
+        let text = (format.draw)(&run.record, case)?;
+        write_file(&folder.join(format!("{name}.{}", format.ending)), &text)?;
+    }
+    eprintln!("{} files in {}", cases.len(), folder.display());
+    Ok(())
+}
+
+/// The name, or with a number where another case has it.
+fn free(taken: &mut BTreeSet<String>, name: &str) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken.contains(name));
+    let free = free.unwrap_or_default();
+    taken.insert(free.clone());
+    free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture::Run as Made;
+
+    #[test]
+    fn names_are_never_given_twice() {
+        let mut taken = BTreeSet::new();
+        let names: Vec<String> = ["a", "a", "a-2", "a"].iter().map(|name| free(&mut taken, name)).collect();
+        assert_eq!(names, ["a", "a-2", "a-2-2", "a-3"]);
+    }
+
+    #[test]
+    fn a_case_is_found_by_its_name_or_its_gateway() {
+        let run = Made::steady(2, 100, &[("nginx", 150)]);
+        let cases = Pooled::all(&run.record, &run.trials);
+        for typed in ["nginx", "nginx, closed loop, 32 connections", "NGINX, closed loop, 32 connections "] {
+            assert_eq!(chosen(&cases, typed).expect(typed).gateway, "nginx");
+        }
+        let told = chosen(&cases, "ngnix").expect_err("no such case").0;
+        assert!(told.contains("did you mean `nginx`?") && told.contains("`direct, closed loop"), "{told}");
+    }
+}

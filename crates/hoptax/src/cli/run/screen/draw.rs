@@ -1,0 +1,331 @@
+//! Drawing a run under way: as much as fits, the most important first.
+
+use super::super::words;
+use crate::analysis::Severity;
+use crate::cli::load::figures::{short, size};
+use crate::cli::load::spectrum::drawn;
+use crate::cli::terminal::sheet::{BAD, BOLD, DIM, DUE, GOOD, Sheet};
+use crate::live::{Case, Finding, Stage, State, Trial};
+use ratatui_core::style::Style;
+use ratatui_core::terminal::Frame;
+use ratatui_core::text::{Line, Span};
+
+/// What is smaller has no room for columns side by side.
+const LEAST_WIDTH: u16 = 60;
+const LEAST_HEIGHT: u16 = 16;
+/// From this height on, parts stand apart.
+const AIRY: u16 = 22;
+/// Width of a figure in a table.
+const COLUMN: usize = 11;
+
+/// Draws `state`.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+    let area = frame.area();
+    let mut sheet = Sheet::new(frame.buffer_mut(), area);
+    if area.width >= LEAST_WIDTH && area.height >= LEAST_HEIGHT {
+        full(&mut sheet, state);
+    } else {
+        compact(&mut sheet, state);
+    }
+}
+
+fn full(sheet: &mut Sheet<'_>, state: &State) {
+    let height = sheet.height();
+    let gap = u16::from(height >= AIRY);
+    let width = sheet.width();
+    sheet.line(apart(width, (state.name.clone(), BOLD), ("Ctrl-C ends it".to_owned(), DIM)));
+    course(sheet, state);
+    sheet.skip(gap);
+    match &state.trial {
+        None => sheet.line(doing(state)),
+        Some(trial) => {
+            let who = format!("{} · {}", trial.gateway, trial.load);
+            sheet.line(apart(width, (who, BOLD), (doing(state), Style::new())));
+            sheet.line(now(trial));
+            let rows = 1 + height.saturating_sub(LEAST_HEIGHT) / 6;
+            sheet.graph(rows.min(6), &history(trial, width));
+            sheet.skip(gap);
+            roles(sheet, state);
+        }
+    }
+    sheet.skip(gap);
+    let notes = notes(state);
+    let rows = table(state, width);
+    if !rows.is_empty() {
+        sheet.line(titles(width));
+    }
+    let left = usize::from(sheet.rows_left().saturating_sub(gap));
+    // Doubts get what the table leaves, and a third at least.
+    let for_notes = notes.len().min((left / 3).max(left.saturating_sub(rows.len())));
+    around(rows, left - for_notes).into_iter().for_each(|line| sheet.line(line));
+    sheet.skip(gap);
+    // What is wider than the screen is told in full where there are rows for that.
+    let whole: Vec<_> = notes.iter().flat_map(|note| wrapped(note, width)).collect();
+    let room = usize::from(sheet.rows_left());
+    let cut = |line: Line<'static>| Line::styled(clip(&line.to_string(), width), line.style);
+    let notes = if whole.len() <= room { whole } else { fewer(notes, room).into_iter().map(cut).collect() };
+    notes.into_iter().for_each(|line| sheet.line(line));
+}
+
+fn compact(sheet: &mut Sheet<'_>, state: &State) {
+    let width = sheet.width();
+    if sheet.height() >= 8 {
+        sheet.line(Line::styled(state.name.clone(), BOLD));
+    }
+    course(sheet, state);
+    match &state.trial {
+        None => sheet.line(doing(state)),
+        Some(trial) => {
+            sheet.line(apart(width, (trial.gateway.clone(), BOLD), (doing(state), Style::new())));
+            if sheet.height() >= 10 {
+                sheet.line(Line::styled(clip(&trial.load, width), DIM));
+            }
+            let second = trial.seconds.last();
+            let due = trial.due.map(|due| format!(" of {}/s", short(due))).unwrap_or_default();
+            sheet.line(format!("{}/s{due}", short(second.map_or(0.0, |second| second.rate))));
+            let times = second.map_or((None, None), |second| (second.p50_us, second.p99_us));
+            let (p50, p99) = (words::microseconds(times.0), words::microseconds(times.1));
+            sheet.line(format!("p50 {p50}  p99 {p99}"));
+            let cpus = state.cpu.iter().map(|role| format!("{} {:.2}", role.role, role.cpus));
+            sheet.line(Line::styled(clip(&cpus.collect::<Vec<_>>().join("  "), width), DIM));
+        }
+    }
+    fewer(notes(state), 1).into_iter().for_each(|line| sheet.line(line));
+    compact_cases(sheet, state);
+}
+
+/// The cases of the load point under way.
+fn compact_cases(sheet: &mut Sheet<'_>, state: &State) {
+    let load = state.trial.as_ref().map_or("", |trial| trial.load.as_str());
+    let cases = state.cases.iter().filter(|case| load.ends_with(&case.load));
+    let width = sheet.width();
+    let row = |case: &Case| {
+        let p50 = words::microseconds(case.p50_us);
+        let told = format!("{p50:>COLUMN$}{:>COLUMN$}", words::added(case.added_p50_us));
+        let label = width.saturating_sub(told.chars().count());
+        let line = Line::from(format!("{:label$}{told}", clip(&case.gateway, label)));
+        Row { line, is_head: false, is_current: is_current(state, case) }
+    };
+    let room = usize::from(sheet.rows_left());
+    around(cases.map(row).collect(), room).into_iter().for_each(|line| sheet.line(line));
+}
+
+/// Progress over the whole run, and the time left.
+fn course(sheet: &mut Sheet<'_>, state: &State) {
+    let whole = state.elapsed_s + state.left_s;
+    let share = match state.stage {
+        Stage::Ended => 1.0,
+        _ if whole > 0.0 => state.elapsed_s / whole,
+        _ => 0.0,
+    };
+    let trial = words::number(state, state.trial.as_ref().map_or(0, |trial| trial.number));
+    let left = words::left(state);
+    let texts = [
+        format!(" trial {trial} · round {} · {} gone, {left}", state.round, words::span(state.elapsed_s)),
+        format!(" {trial} · round {} · {left}", state.round),
+        format!(" {trial} · {left}"),
+    ];
+    let texts = if state.trial.is_some() { &texts[..] } else { &[format!(" {left}")][..] };
+    let width = sheet.width();
+    let fits = |text: &&String| text.chars().count() + 20 <= width;
+    let text = texts.iter().find(fits).or(texts.last()).map_or("", String::as_str);
+    let room = width.saturating_sub(text.chars().count());
+    let bar = drawn(share, room);
+    let rest = "░".repeat(room.saturating_sub(bar.chars().count()));
+    sheet.line(vec![Span::styled(bar, GOOD), Span::styled(rest, DIM), Span::raw(text)]);
+}
+
+/// What is being done, in a few words.
+fn doing(state: &State) -> String {
+    match (state.stage, &state.trial) {
+        (Stage::Ended, _) => "ended".to_owned(),
+        (Stage::Pausing, _) => "pause".to_owned(),
+        _ if !state.doing.is_empty() => state.doing.clone(),
+        (_, Some(trial)) => words::phase(trial),
+        (_, None) => "starting".to_owned(),
+    }
+}
+
+/// The last second of a trial.
+fn now(trial: &Trial) -> Line<'static> {
+    let Some(second) = trial.seconds.last() else {
+        return Line::styled("no second of it is over yet", DIM);
+    };
+    let due = trial.due.map(|due| format!(" of {}/s due", short(due))).unwrap_or_default();
+    let (p50, p99) = (words::microseconds(second.p50_us), words::microseconds(second.p99_us));
+    let failed: f64 = trial.seconds.iter().map(|second| second.failed).sum();
+    let failed = match failed {
+        failed if failed <= 0.0 => Span::styled("none failed", GOOD),
+        failed => Span::styled(format!("{} failed", short(failed.max(1.0))), BAD),
+    };
+    let told = format!("{}/s{due}   p50 {p50}   p99 {p99}   ", short(second.rate));
+    Line::from(vec![Span::raw(told), failed])
+}
+
+/// Responses by second, and what was due: each second as wide as there is room for, the last ones where there is not.
+fn history(trial: &Trial, width: usize) -> (Vec<f64>, Option<Vec<f64>>) {
+    let wide = (width / (trial.duration_s.ceil() as usize).max(1)).clamp(1, 16);
+    let first = trial.seconds.len().saturating_sub(width / wide);
+    let rates = trial.seconds[first..].iter().flat_map(|second| std::iter::repeat_n(second.rate, wide));
+    let rates: Vec<f64> = rates.collect();
+    let due = trial.due.map(|due| vec![due; rates.len()]);
+    (rates, due)
+}
+
+fn roles(sheet: &mut Sheet<'_>, state: &State) {
+    let mut lines = [String::new(), format!("{:10}", "CPUs"), format!("{:10}", "memory")];
+    lines[0] = " ".repeat(10);
+    for role in &state.cpu {
+        lines[0] += &format!("{:>COLUMN$}", role.role);
+        lines[1] += &format!("{:>COLUMN$}", format!("{:.2}", role.cpus));
+        lines[2] += &format!("{:>COLUMN$}", size(role.memory_bytes as f64));
+    }
+    if let Some(steal) = state.steal {
+        lines[0] += &format!("{:>COLUMN$}", "steal");
+        lines[1] += &format!("{:>COLUMN$}", format!("{:.1} %", steal * 100.0));
+    }
+    for (index, line) in lines.into_iter().enumerate() {
+        sheet.line(Line::styled(line, if index == 0 { DIM } else { Style::new() }));
+    }
+}
+
+/// A line of a table.
+struct Row {
+    line: Line<'static>,
+    /// Whether it is the head of a load point.
+    is_head: bool,
+    /// Whether it is what is being measured.
+    is_current: bool,
+}
+
+/// Titles over the cases.
+fn titles(width: usize) -> Line<'static> {
+    let titles = ["rate", "p50", "p99", "added p50"].map(|title| format!("{title:>COLUMN$}")).concat();
+    let room = width.saturating_sub(titles.len());
+    Line::styled(format!("{:room$}{titles}", clip("Medians so far", room)), DIM)
+}
+
+/// The cases so far, by load point.
+fn table(state: &State, width: usize) -> Vec<Row> {
+    let label = width.saturating_sub(4 * COLUMN);
+    let mut rows = Vec::new();
+    let mut load = None;
+    for case in &state.cases {
+        if load != Some(&case.load) {
+            let line = Line::styled(clip(&case.load, width), DIM);
+            rows.push(Row { line, is_head: true, is_current: false });
+            load = Some(&case.load);
+        }
+        let figures = [
+            format!("{}/s", short(case.rate.unwrap_or(0.0))),
+            words::microseconds(case.p50_us),
+            words::microseconds(case.p99_us),
+            words::added(case.added_p50_us),
+        ];
+        let is_current = is_current(state, case);
+        let (mark, style) = if is_current { ("▸", BOLD) } else { (" ", Style::new()) };
+        let trials = if case.trials > 1 { format!(" ×{}", case.trials) } else { String::new() };
+        let name = clip(&case.gateway, label.saturating_sub(2 + trials.chars().count()));
+        let named = format!("{mark} {name}{trials}");
+        let text = format!("{named:label$}{}", figures.map(|figure| format!("{figure:>COLUMN$}")).concat());
+        rows.push(Row { line: Line::styled(text, style), is_head: false, is_current });
+    }
+    rows
+}
+
+fn is_current(state: &State, case: &Case) -> bool {
+    // A step of a search is called by its rate, and then by its load point.
+    let of = |trial: &Trial| trial.gateway == case.gateway && trial.load.ends_with(&case.load);
+    state.stage != Stage::Ended && state.trial.as_ref().is_some_and(of)
+}
+
+/// So many of `rows`: all, or from the head of the load point that is being measured, and what is being measured in any case.
+fn around(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
+    let current = rows.iter().position(|row| row.is_current).unwrap_or(0);
+    let head = rows[..current.min(rows.len())].iter().rposition(|row| row.is_head).unwrap_or(0);
+    // Where all that is behind fits, as much as fits before it.
+    let first = head.min(rows.len().saturating_sub(room)).max((current + 1).saturating_sub(room));
+    rows.into_iter().skip(first).take(room).map(|row| row.line).collect()
+}
+
+/// Failures, then findings: one line for each code, the gravest first. Empty where there are none.
+fn notes(state: &State) -> Vec<Line<'static>> {
+    let failures = state
+        .failures
+        .iter()
+        .map(|failure| Line::styled(format!("failed {}: {}", failure.label, failure.message), BAD));
+    let mut lines: Vec<Line<'static>> = failures.collect();
+    let mut told: Vec<(Severity, &str)> = Vec::new();
+    for finding in &state.findings {
+        let kind = (finding.severity, finding.code.as_str());
+        if told.contains(&kind) {
+            continue;
+        }
+        told.push(kind);
+        let style = match finding.severity {
+            Severity::Void => BAD,
+            Severity::Warning => DUE,
+            Severity::Note => DIM,
+        };
+        lines.push(Line::styled(alike(state, finding), style));
+    }
+    lines
+}
+
+/// A finding with how many of its kind there are.
+fn alike(state: &State, finding: &Finding) -> String {
+    let is_alike = |other: &&Finding| (&other.code, other.severity) == (&finding.code, finding.severity);
+    match state.findings.iter().filter(is_alike).count() {
+        1 => words::finding(finding),
+        count => format!("{} {} ({count} cases): {}", finding.severity.name(), finding.code, finding.message),
+    }
+}
+
+/// At most so many lines, the last of several then says how many are missing.
+fn fewer(mut lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
+    if lines.len() > room && room > 1 {
+        let missing = lines.len() - room + 1;
+        lines.truncate(room - 1);
+        lines.push(Line::styled(format!("and {missing} more"), DIM));
+    }
+    lines.truncate(room);
+    lines
+}
+
+/// A line in as many lines as it takes, broken between words; those behind the first are indented.
+fn wrapped(line: &Line<'static>, width: usize) -> Vec<Line<'static>> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in line.to_string().split(' ') {
+        let last = lines.last_mut().expect("it begins with one");
+        if !last.trim().is_empty() && last.chars().count() + 1 + word.chars().count() > width {
+            lines.push(format!("  {word}"));
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines.into_iter().map(|text| Line::styled(text, line.style)).collect()
+}
+
+/// Two texts at both ends of a line; the first is cut where they do not fit.
+fn apart(width: usize, (left, style): (String, Style), (right, other): (String, Style)) -> Line<'static> {
+    // Where there is too little room for both, each has half of it.
+    let right = clip(&right, width.saturating_sub(2 + left.chars().count()).max(width.saturating_sub(2) / 2));
+    let room = width.saturating_sub(right.chars().count() + 2);
+    let left = format!("{:room$}  ", clip(&left, room));
+    Line::from(vec![Span::styled(left, style), Span::styled(right, other)])
+}
+
+/// A text of at most `width` columns.
+fn clip(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(std::iter::once('…').filter(|_| width > 0)).collect()
+}
+
+#[cfg(test)]
+#[path = "draw_tests.rs"]
+mod tests;

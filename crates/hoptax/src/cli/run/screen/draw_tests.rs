@@ -1,0 +1,191 @@
+use super::*;
+use crate::cli::terminal::drawn::{lines as drawn_lines, shows};
+use crate::live::{Failure, Role, SCHEMA, Second, TrialPhase};
+
+const LOADS: [&str; 3] = [
+    "closed loop, 16 connections",
+    "open loop, 1,000/s, constant, 16 connections",
+    "open loop, 5,000/s, poisson, 64 connections",
+];
+
+fn case(gateway: &str, load: &str, p50: f64) -> Case {
+    Case {
+        gateway: gateway.to_owned(),
+        load: load.to_owned(),
+        trials: 2,
+        rate: Some(998.4),
+        p50_us: Some(p50),
+        p99_us: Some(p50 * 4.0),
+        added_p50_us: (gateway != "direct").then_some(p50 - 120.0),
+    }
+}
+
+fn finding(severity: Severity, code: &str, case: &str) -> Finding {
+    let message = format!(
+        "{case} gives reason to doubt: a hypervisor took a good part of the time that was to be measured"
+    );
+    Finding { severity, code: code.to_owned(), case: Some(case.to_owned()), message }
+}
+
+/// The middle of a run of three gateways at three load points.
+fn state() -> State {
+    let second = |rate| Second { rate, failed: 0.5, p50_us: Some(210.0), p99_us: Some(1_203.0) };
+    let gateways = [("direct", 120.0), ("nginx", 210.0), ("haproxy", 190.0), ("hop-l7", 1_160.0)];
+    let cases = LOADS.iter().flat_map(|load| gateways.map(|(gateway, p50)| case(gateway, load, p50)));
+    let role = |role: &str, cpus| Role { role: role.to_owned(), cpus, memory_bytes: 12 << 20 };
+    State {
+        schema: SCHEMA,
+        run: "20261122T101500Z-three".to_owned(),
+        name: "three gateways".to_owned(),
+        stage: Stage::Measuring,
+        doing: String::new(),
+        trials_done: 12,
+        trials_planned: 45,
+        open_ended: false,
+        round: "1/3".to_owned(),
+        elapsed_s: 150.0,
+        left_s: 405.0,
+        trial: Some(Trial {
+            number: 13,
+            gateway: "nginx".to_owned(),
+            load: LOADS[2].to_owned(),
+            phase: TrialPhase::Measuring,
+            elapsed_s: 6.2,
+            duration_s: 10.0,
+            due: Some(5_000.0),
+            seconds: [4_800.0, 5_000.0, 5_010.0, 4_100.0, 5_000.0, 4_990.0].map(second).to_vec(),
+        }),
+        cpu: vec![role("generator", 0.31), role("gateway", 0.52), role("upstream", 0.2)],
+        steal: Some(0.0123),
+        cases: cases.collect(),
+        findings: vec![
+            finding(Severity::Void, "rate-missed", "hop-l7, open loop"),
+            finding(Severity::Warning, "few-quiet-windows", "direct, closed loop"),
+            finding(Severity::Warning, "few-quiet-windows", "nginx, closed loop"),
+        ],
+        failures: vec![Failure { label: "envoy".to_owned(), message: "envoy is not installed".to_owned() }],
+    }
+}
+
+fn screen(state: &State, width: u16, height: u16) -> Vec<String> {
+    drawn_lines(width, height, |frame| draw(frame, state))
+}
+
+#[test]
+fn eighty_columns_show_what_is_measured_and_what_came_of_it() {
+    let lines = screen(&state(), 80, 24);
+    shows(
+        &lines,
+        &[
+            "three gateways",
+            "Ctrl-C ends it",
+            "trial 13/45 · round 1/3 · 3 min gone, 7 min left",
+            "nginx · open loop, 5,000/s, poisson, 64 connections",
+            "measuring 6 of 10 s",
+            "4.99k/s of 5.00k/s due   p50 210.0 µs   p99 1.20 ms   3 failed",
+            "generator    gateway   upstream      steal",
+            "0.31       0.52       0.20      1.2 %",
+            "12.00 MiB",
+            "added p50",
+            "▸ nginx ×2",
+            "+90.0 µs",
+            "failed envoy: envoy is not installed",
+            "void rate-missed: hop-l7, open loop: ",
+            "warning few-quiet-windows (2 cases): ",
+        ],
+    );
+    assert!(lines.iter().any(|line| line.contains("████")), "{lines:#?}");
+}
+
+#[test]
+fn large_screens_show_every_case_and_little_ones_what_matters_most() {
+    let lines = screen(&state(), 120, 40);
+    shows(&lines, &LOADS);
+    assert_eq!(lines.iter().filter(|line| line.contains("haproxy ×2")).count(), 3, "{lines:#?}");
+    assert_eq!(lines.iter().filter(|line| line.contains('▸')).count(), 1, "{lines:#?}");
+    let lines = screen(&state(), 40, 12);
+    shows(
+        &lines,
+        &["three gateways", "13/45 · 7 min left", "nginx", "measuring 6 of 10 s", "4.99k/s of 5.00k/s"],
+    );
+    shows(&lines, &["p50 210.0 µs", "p99 1.20 ms", "generator 0.31", "envoy", "+90.0 µs"]);
+    let lines = screen(&state(), 20, 5);
+    shows(&lines, &["7 min left", "nginx  measuring 6 …", "4.99k/s"]);
+}
+
+#[test]
+fn the_load_point_under_way_is_never_scrolled_away() {
+    for height in 17..40 {
+        for load in LOADS {
+            for gateway in ["direct", "hop-l7"] {
+                let mut state = state();
+                if let Some(trial) = &mut state.trial {
+                    (trial.gateway, trial.load) =
+                        (gateway.to_owned(), format!("searching at 12/s, step 3: {load}"));
+                }
+                let lines = screen(&state, 80, height);
+                assert!(
+                    lines.iter().any(|line| line.starts_with('▸')),
+                    "{height} {load} {gateway}: {lines:#?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_size_and_stage_can_be_drawn() {
+    let blank = State { trial: None, cpu: Vec::new(), steal: None, cases: Vec::new(), ..state() };
+    let none_yet = |phase| {
+        let mut state = state();
+        if let Some(trial) = &mut state.trial {
+            (trial.phase, trial.due) = (phase, None);
+            trial.seconds.clear();
+        }
+        state
+    };
+    let states = [
+        state(),
+        State { stage: Stage::Pausing, open_ended: true, ..state() },
+        State { stage: Stage::Ended, findings: Vec::new(), failures: Vec::new(), ..state() },
+        State {
+            stage: Stage::Preparing,
+            doing: "starting nginx".to_owned(),
+            elapsed_s: 0.0,
+            left_s: 0.0,
+            ..blank
+        },
+        none_yet(TrialPhase::Starting),
+        none_yet(TrialPhase::Warmup),
+    ];
+    for state in &states {
+        for (width, height) in [(1, 1), (2, 30), (200, 1), (59, 16), (60, 16), (80, 24), (300, 100)] {
+            assert_eq!(screen(state, width, height).len(), usize::from(height));
+        }
+    }
+    shows(&screen(&states[1], 80, 24), &["at least 7 min left", "pause"]);
+    shows(&screen(&states[3], 80, 24), &["starting nginx"]);
+    shows(&screen(&states[4], 80, 24), &["no second of it is over yet", "starting"]);
+}
+
+#[test]
+fn what_does_not_fit_is_counted() {
+    let lines = |count: usize| (0..count).map(|index| Line::from(index.to_string())).collect::<Vec<_>>();
+    let told = |lines: Vec<Line<'static>>| lines.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(told(fewer(lines(3), 3)), ["0", "1", "2"]);
+    assert_eq!(told(fewer(lines(5), 3)), ["0", "1", "and 3 more"]);
+    assert_eq!(told(fewer(lines(5), 0)), [""; 0]);
+    assert_eq!(clip("abcdef", 4), "abc…");
+    assert_eq!((clip("abc", 3), clip("abc", 0)), ("abc".to_owned(), String::new()));
+}
+
+#[test]
+fn what_is_wide_is_told_in_full_where_there_are_rows() {
+    let line = Line::styled("warning host-noisy: others used the machine", DUE);
+    let told: Vec<String> = wrapped(&line, 20).iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["warning host-noisy:", "  others used the", "  machine"]);
+    assert_eq!(wrapped(&line, 1).len(), 6, "a word that is wider than the screen stands alone");
+    let roomy = State { cases: Vec::new(), ..state() };
+    shows(&screen(&roomy, 80, 24), &["gives reason to doubt: a\n  hypervisor took a good part"]);
+    shows(&screen(&state(), 80, 24), &["gives reason to doubt: a…\nwarning"]);
+}

@@ -1,0 +1,109 @@
+//! What a run under way is told in: on its screen and in plain lines alike.
+
+use crate::cli::load::figures::{short, time};
+use crate::live::{Finding, State, Trial, TrialPhase};
+use crate::record::{Failure, TrialRecord};
+
+/// `75 s`, `12 min`, `2 h 5 min`.
+pub(super) fn span(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    let minutes = (seconds + 30) / 60;
+    match seconds {
+        0..90 => format!("{seconds} s"),
+        90..5_400 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}
+
+/// `75 s left`; at least that, where rounds or steps of searches may be added.
+pub(super) fn left(state: &State) -> String {
+    let least = if state.open_ended { "at least " } else { "" };
+    format!("{least}{} left", span(state.left_s))
+}
+
+/// `12/42`; without the total where that is not known.
+pub(super) fn number(state: &State, number: u32) -> String {
+    if state.open_ended { number.to_string() } else { format!("{number}/{}", state.trials_planned) }
+}
+
+/// Microseconds in the unit that suits them, or `-`.
+pub(super) fn microseconds(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |us| time(us * 1e3))
+}
+
+/// What a gateway added, with its sign.
+pub(super) fn added(value: Option<f64>) -> String {
+    match value {
+        None => String::new(),
+        Some(us) if us < 0.0 => format!("-{}", time(-us * 1e3)),
+        Some(us) => format!("+{}", time(us * 1e3)),
+    }
+}
+
+/// What the trial under way is doing.
+pub(super) fn phase(trial: &Trial) -> String {
+    match trial.phase {
+        TrialPhase::Starting => "starting".to_owned(),
+        TrialPhase::Connecting => "connecting".to_owned(),
+        TrialPhase::Warmup => "warming up".to_owned(),
+        TrialPhase::Measuring => format!("measuring {:.0} of {} s", trial.elapsed_s, trial.duration_s),
+        TrialPhase::Draining => "draining".to_owned(),
+    }
+}
+
+/// One line for a trial that has ended. `figures` are its rate (requests/s), and its p50 and p99 (µs) where something was
+/// answered.
+pub(super) fn trial_line(
+    state: &State,
+    record: &TrialRecord,
+    figures: Option<(f64, Option<[f64; 2]>)>,
+) -> String {
+    let trial = number(state, state.trials_done);
+    let round = match record.step {
+        Some(_) => String::new(),
+        None => format!(" round {} ·", state.round),
+    };
+    let load = state.trial.as_ref().map(|trial| trial.load.as_str()).unwrap_or_default();
+    let came_to = match figures {
+        None => "failed".to_owned(),
+        Some((rate, None)) => format!("{}/s", short(rate)),
+        Some((rate, Some([p50, p99]))) => {
+            let [p50, p99] = [p50, p99].map(|us| microseconds(Some(us)));
+            format!("{}/s · p50 {p50} · p99 {p99}", short(rate))
+        }
+    };
+    format!("[{trial}]{round} {} · {load} · {came_to} · {}", record.contender, left(state))
+}
+
+/// A failure, with what its service said last.
+pub(super) fn failure(label: &str, failure: &Failure) -> String {
+    let mut text = format!("{label}: {}", failure.message);
+    for line in failure.detail.lines() {
+        text.push_str("\n    ");
+        text.push_str(line);
+    }
+    text
+}
+
+/// One line for a finding.
+pub(super) fn finding(finding: &Finding) -> String {
+    let of = finding.case.as_ref().map(|case| format!("{case}: ")).unwrap_or_default();
+    format!("{} {}: {of}{}", finding.severity.name(), finding.code, finding.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_as_exact_as_they_are_short() {
+        let told = [-3.0, 0.4, 89.4, 89.6, 150.0, 5_399.0, 7_530.0].map(span);
+        assert_eq!(told, ["0 s", "0 s", "89 s", "2 min", "3 min", "90 min", "2 h 6 min"]);
+    }
+
+    #[test]
+    fn what_was_added_has_a_sign() {
+        assert_eq!([Some(12.34), Some(-1_500.0), None].map(added), ["+12.3 µs", "-1.50 ms", ""]);
+        assert_eq!(microseconds(None), "-");
+    }
+}

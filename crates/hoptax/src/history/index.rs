@@ -1,0 +1,225 @@
+//! The SQLite file: how it is opened, made, and made anew when it cannot be used.
+//!
+//! Nothing in it cannot be read from the run directories again. So whatever is wrong with it, it is thrown away; where it cannot be
+//! written, an index in memory takes its place.
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Its name below the history's directory.
+pub(super) const FILE: &str = ".hoptax-history.sqlite";
+/// Version of the tables.
+const VERSION: i32 = 1;
+/// For how long another process may hold it.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// `mark` and `noted` tell whether files changed since they were read; `tries` how often an analysis may still be tried.
+const TABLES: &str = "
+CREATE TABLE about (hoptax TEXT NOT NULL);
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    mark TEXT NOT NULL,
+    noted TEXT NOT NULL,
+    sorted INTEGER NOT NULL,
+    until INTEGER,
+    state TEXT NOT NULL,
+    problem TEXT,
+    name TEXT NOT NULL,
+    started INTEGER,
+    took REAL,
+    hoptax TEXT NOT NULL,
+    contenders TEXT NOT NULL,
+    loads TEXT NOT NULL,
+    trials INTEGER NOT NULL,
+    planned INTEGER NOT NULL,
+    basis TEXT NOT NULL,
+    words TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    note TEXT NOT NULL,
+    note_words TEXT NOT NULL,
+    notes_problem TEXT,
+    tries INTEGER NOT NULL,
+    verdict TEXT,
+    answer TEXT
+);
+CREATE INDEX runs_by_time ON runs (sorted DESC, id DESC);
+CREATE INDEX runs_pending ON runs (sorted DESC) WHERE tries > 0;
+CREATE TABLE series (
+    series INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    gateway TEXT NOT NULL,
+    load TEXT NOT NULL,
+    UNIQUE (name, gateway, load)
+);
+CREATE TABLE figures (
+    series INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    metrics TEXT NOT NULL,
+    figures TEXT NOT NULL,
+    PRIMARY KEY (series, run)
+) WITHOUT ROWID;
+CREATE INDEX figures_by_run ON figures (run);
+";
+
+/// What is to be done about an error of SQLite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cure {
+    /// Nothing: another process is at it.
+    Wait,
+    /// The file cannot be written.
+    Memory,
+    /// What stands in it cannot be used.
+    Anew,
+}
+
+impl Cure {
+    /// What helps against an error.
+    pub(super) fn of(error: &Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Wait,
+            Some(
+                ErrorCode::ReadOnly
+                | ErrorCode::DiskFull
+                | ErrorCode::CannotOpen
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::PermissionDenied,
+            ) => Self::Memory,
+            _ => Self::Anew,
+        }
+    }
+}
+
+/// Opens the index of the directory `root`, whatever has become of it.
+///
+/// # Errors
+/// If another process does not let go of it.
+pub(super) fn open(root: &Path) -> Result<Connection, Error> {
+    let path = root.join(FILE);
+    match on_disk(&path) {
+        Err(error) => cured(&path, &error),
+        opened => opened,
+    }
+}
+
+/// An index in place of one at which `error` was seen; empty.
+///
+/// # Errors
+/// The same error, where another process is at it.
+pub(super) fn in_place_of(root: &Path, error: Error) -> Result<Connection, Error> {
+    match Cure::of(&error) {
+        Cure::Wait => Err(error),
+        _ => cured(&root.join(FILE), &error),
+    }
+}
+
+fn cured(path: &Path, error: &Error) -> Result<Connection, Error> {
+    match Cure::of(error) {
+        Cure::Wait => on_disk(path),
+        Cure::Memory => in_memory(),
+        Cure::Anew => anew(path).or_else(|_| in_memory()),
+    }
+}
+
+fn on_disk(path: &Path) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    if connection.is_readonly("main")? {
+        return in_memory();
+    }
+    // A write-ahead log would keep an index that is spoilt from being emptied while anybody has it open; writing takes so little
+    // time here that whoever reads can wait for it.
+    connection.query_row("PRAGMA journal_mode = TRUNCATE", [], |_| Ok(()))?;
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    prepare(&mut connection)?;
+    Ok(connection)
+}
+
+fn in_memory() -> Result<Connection, Error> {
+    let mut connection = Connection::open_in_memory()?;
+    prepare(&mut connection)?;
+    Ok(connection)
+}
+
+/// Whether SQLite finds nothing wrong with an index, nor that it is gone or cannot be written.
+pub(super) fn is_sound(index: &Connection) -> bool {
+    let told = index.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
+    told.is_ok_and(|told| told == "ok") && index.path().is_some_and(|path| Path::new(path).exists())
+}
+
+/// An empty index of the directory `root`.
+///
+/// # Errors
+/// If another process does not let go of the one that is there.
+pub(super) fn empty(root: &Path) -> Result<Connection, Error> {
+    anew(&root.join(FILE)).or_else(|error| match Cure::of(&error) {
+        Cure::Wait => Err(error),
+        _ => in_memory(),
+    })
+}
+
+/// Makes an empty index of the file, whatever is in it.
+fn anew(path: &Path) -> Result<Connection, Error> {
+    if let Err(error) = emptied(path) {
+        if Cure::of(&error) == Cure::Wait {
+            return Err(error);
+        }
+        // SQLite cannot make anything of it at all.
+        for ending in ["", "-wal", "-shm", "-journal"] {
+            let mut name = path.as_os_str().to_owned();
+            name.push(ending);
+            let _ = fs::remove_file(PathBuf::from(name));
+        }
+    }
+    on_disk(path)
+}
+
+/// Empties the file by SQLite's own means: others that have it open see an empty index, and not a file that is gone.
+fn emptied(path: &Path) -> Result<(), Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, true)?;
+    connection.execute_batch("VACUUM")?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, false)?;
+    Ok(())
+}
+
+/// Makes the tables, unless they are there as this hoptax makes them: another one reads and computes other things.
+fn prepare(connection: &mut Connection) -> Result<(), Error> {
+    if is_ours(connection)? {
+        return Ok(());
+    }
+    let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have made them meanwhile.
+    if !is_ours(&change)? {
+        for table in tables(&change)? {
+            change.execute_batch(&format!("DROP TABLE \"{}\"", table.replace('"', "\"\"")))?;
+        }
+        change.execute_batch(TABLES)?;
+        change.execute("INSERT INTO about (hoptax) VALUES (?1)", [env!("CARGO_PKG_VERSION")])?;
+        change.pragma_update(None, "user_version", VERSION)?;
+    }
+    change.commit()
+}
+
+fn is_ours(connection: &Connection) -> Result<bool, Error> {
+    let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version != VERSION {
+        return Ok(false);
+    }
+    let hoptax: String = connection.query_row("SELECT hoptax FROM about", [], |row| row.get(0))?;
+    Ok(hoptax == env!("CARGO_PKG_VERSION"))
+}
+
+fn tables(connection: &Connection) -> Result<Vec<String>, Error> {
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'";
+    connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
+}

@@ -1,0 +1,167 @@
+//! Tags and the note of a run: a file in its directory, so that they outlive the index.
+
+use super::HistoryError;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+/// Its name.
+pub(super) const FILE: &str = "notes.json";
+/// Version of the file.
+const SCHEMA: u32 = 1;
+/// Most tags of a run.
+const MOST_TAGS: usize = 20;
+/// Most characters of a tag.
+const LONGEST_TAG: usize = 40;
+/// Most characters of a note.
+const LONGEST_NOTE: usize = 10_000;
+/// Most bytes that are read: more than the longest note takes, with every character escaped.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What somebody wrote about a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Notes {
+    schema: u32,
+    /// Tags, sorted, each once.
+    #[serde(default)]
+    pub(super) tags: Vec<String>,
+    /// The note.
+    #[serde(default)]
+    pub(super) note: String,
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self { schema: SCHEMA, tags: Vec::new(), note: String::new() }
+    }
+}
+
+impl Notes {
+    /// Those of a run directory; none where there is no file.
+    ///
+    /// # Errors
+    /// What is wrong with the file, in words.
+    pub(super) fn read(dir: &Path) -> Result<Self, String> {
+        let path = dir.join(FILE);
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error.to_string()),
+            Ok(found) if !found.is_file() => return Err("it is not a file".into()),
+            Ok(found) if found.len() > MOST_BYTES => {
+                return Err(format!("it is longer than {MOST_BYTES} bytes"));
+            }
+            Ok(_) => {}
+        }
+        let mut text = Vec::new();
+        let file = File::open(&path).map_err(|error| error.to_string())?;
+        file.take(MOST_BYTES).read_to_end(&mut text).map_err(|error| error.to_string())?;
+        let mut read: Self = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        if read.schema > SCHEMA {
+            return Err(format!("it has schema {}: use a newer hoptax", read.schema));
+        }
+        read.tags = checked_tags(&read.tags)?;
+        checked_note(&read.note)?;
+        Ok(read)
+    }
+
+    /// Writes them into a run directory, whole or not at all.
+    ///
+    /// # Errors
+    /// If the disk does not take them; earlier ones are still whole then.
+    pub(super) fn write(&self, dir: &Path) -> Result<(), HistoryError> {
+        // Two that write at once each have a partial file of their own.
+        let (path, partial) = (dir.join(FILE), dir.join(format!(".{FILE}.{}.partial", std::process::id())));
+        let mut text = serde_json::to_string_pretty(self).expect("notes are plain");
+        text.push('\n');
+        let write = || {
+            let _ = fs::remove_file(&partial);
+            let mut file = File::create_new(&partial)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_data()?;
+            fs::rename(&partial, &path)
+        };
+        write().map_err(|source| {
+            let _ = fs::remove_file(&partial);
+            HistoryError::Change { what: "write", path, source }
+        })
+    }
+}
+
+/// Tags, sorted, each once.
+///
+/// # Errors
+/// Which of them is none, and what is allowed.
+pub(super) fn checked_tags(tags: &[String]) -> Result<Vec<String>, String> {
+    if let Some(wrong) = tags.iter().find(|tag| !is_tag(tag)) {
+        let shown: String = wrong.chars().take(LONGEST_TAG + 1).collect();
+        return Err(format!(
+            "`{}` is no tag: a tag has 1 to {LONGEST_TAG} letters, digits or characters of -_.:/",
+            shown.escape_debug()
+        ));
+    }
+    let mut tags = tags.to_vec();
+    tags.sort_unstable();
+    tags.dedup();
+    match tags.len() {
+        count if count > MOST_TAGS => {
+            Err(format!("{count} tags are too many: a run has at most {MOST_TAGS}"))
+        }
+        _ => Ok(tags),
+    }
+}
+
+fn is_tag(tag: &str) -> bool {
+    let allowed = |letter: char| letter.is_alphanumeric() || "-_.:/".contains(letter);
+    (1..=LONGEST_TAG).contains(&tag.chars().count()) && tag.chars().all(allowed)
+}
+
+/// # Errors
+/// That it is too long.
+pub(super) fn checked_note(note: &str) -> Result<(), String> {
+    match note.chars().count() {
+        count if count > LONGEST_NOTE => {
+            Err(format!("a note of {count} characters is too long: at most {LONGEST_NOTE}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags(tags: &[&str]) -> Result<Vec<String>, String> {
+        checked_tags(&tags.iter().map(|tag| (*tag).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn tags_are_sorted_and_those_that_are_none_are_refused() {
+        assert_eq!(tags(&["b", "a/1.2:x_y-z", "b", "größe"]).expect("tags"), ["a/1.2:x_y-z", "b", "größe"]);
+        assert!(tags(&[&"x".repeat(40)]).is_ok());
+        for wrong in ["", "a b", "a,b", "a\n", &"x".repeat(41), "<b>"] {
+            let error = tags(&[wrong]).expect_err(wrong);
+            assert!(error.contains("1 to 40 letters, digits"), "{error}");
+        }
+        let many: Vec<String> = (0..21).map(|number| format!("t{number}")).collect();
+        assert!(checked_tags(&many).expect_err("too many").contains("at most 20"));
+        assert!(checked_tags(&many[..20]).is_ok());
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_garbage_is_told() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(Notes::read(dir.path()), Ok(Notes::default()));
+        let notes = Notes { tags: vec!["a".into()], note: "ö".repeat(LONGEST_NOTE), ..Notes::default() };
+        notes.write(dir.path()).expect("written");
+        assert_eq!(Notes::read(dir.path()), Ok(notes));
+        assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 1, "nothing else is left");
+        for garbage in ["", "{", "[]", r#"{"schema":9}"#, r#"{"schema":1,"tags":["a b"]}"#] {
+            fs::write(dir.path().join(FILE), garbage).expect("written");
+            assert!(Notes::read(dir.path()).is_err(), "{garbage}");
+        }
+        fs::remove_file(dir.path().join(FILE)).expect("there");
+        fs::create_dir(dir.path().join(FILE)).expect("made");
+        assert_eq!(Notes::read(dir.path()), Err("it is not a file".into()));
+    }
+}

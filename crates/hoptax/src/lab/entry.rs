@@ -1,0 +1,194 @@
+//! What a plan's files hold that one needs to be let in by what already runs: read once, before anything starts.
+
+use crate::lab::features::{Change, Credentials};
+use crate::plan::{Access, TlsAccess};
+use anyhow::Context as _;
+use hoptax_load::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Longer than any token: what is longer is another file.
+const LONGEST_TOKEN: usize = 16 * 1024;
+
+/// In this order, as gateways are made to ask for them: direct must not pay for another cipher than what stands between a gateway and
+/// the same upstream.
+const CIPHER_SUITES: [&str; 9] = [
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+];
+
+/// How one is let in.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// TLS, with the client certificate; absent for plain connections.
+    pub tls: Option<TlsSpec>,
+    /// A bearer token.
+    pub token: Option<String>,
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    /// Reads the files that `access` names.
+    ///
+    /// # Errors
+    /// If one cannot be read, a certificate or key is none, or the token is not one line of printable text.
+    pub fn read(access: &Access) -> anyhow::Result<Self> {
+        let entry = Self {
+            tls: access.tls.as_ref().map(tls).transpose()?,
+            token: access.token_file.as_deref().map(token).transpose()?,
+        };
+        if let Some(spec) = &entry.tls {
+            hoptax_load::tls::client_config(spec)
+                .map_err(|error| anyhow::anyhow!("{error:#}"))
+                .with_context(|| {
+                    let files = access.tls.as_ref().map_or_else(String::new, file_names);
+                    format!("the certificates or keys of {files} cannot be used")
+                })?;
+        }
+        Ok(entry)
+    }
+
+    /// How requests of clients that are let in differ from plain ones: with a token they show that, and no certificate.
+    pub fn change(&self, made: &Credentials) -> Change {
+        let mut change = Change::default();
+        self.add_token(&mut change);
+        change.tls.clone_from(&self.tls);
+        if let Some(tls) = change.tls.as_mut().filter(|_| self.token.is_some()) {
+            tls.client_certificate = None;
+        }
+        if self.tls.is_some() || self.token.is_some() {
+            change.credentials = Some(Arc::new(made.clone()));
+        }
+        change
+    }
+
+    /// Lets requests carry the token, where they carry no other.
+    pub fn add_token(&self, change: &mut Change) {
+        const HEADER: &str = "authorization";
+        let shown = change.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(HEADER));
+        if let Some(token) = self.token.as_ref().filter(|_| !shown) {
+            change.headers.push((HEADER.to_owned(), format!("Bearer {token}")));
+        }
+    }
+
+    /// What must not be kept.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        let key =
+            self.tls.as_ref().and_then(|tls| tls.client_certificate.as_ref()).map(|one| one.key.lines());
+        let lines = key.into_iter().flatten().filter(|line| !line.starts_with("-----"));
+        lines.chain(self.token.as_deref())
+    }
+}
+
+fn tls(access: &TlsAccess) -> anyhow::Result<TlsSpec> {
+    let verify = match &access.authority {
+        None => Verify::System,
+        Some(file) => Verify::Authorities(text(file)?),
+    };
+    let client_certificate = access.client_certificate.as_ref().map(|files| {
+        anyhow::Ok(ClientCertificate { chain: text(&files.certificate)?, key: text(&files.key)? })
+    });
+    Ok(TlsSpec {
+        server_name: access.server_name.clone(),
+        verify,
+        client_certificate: client_certificate.transpose()?,
+        resumption: true,
+        alpn: Vec::new(),
+        versions: vec![TlsVersion::Tls12, TlsVersion::Tls13],
+        cipher_suites: CIPHER_SUITES.map(str::to_owned).to_vec(),
+    })
+}
+
+fn file_names(access: &TlsAccess) -> String {
+    let own = access.client_certificate.iter().flat_map(|files| [&files.certificate, &files.key]);
+    let names: Vec<String> =
+        access.authority.iter().chain(own).map(|path| path.display().to_string()).collect();
+    names.join(", ")
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn token(path: &Path) -> anyhow::Result<String> {
+    let token = text(path)?.trim().to_owned();
+    anyhow::ensure!(!token.is_empty(), "{} is empty, and should hold a bearer token", path.display());
+    // RFC 6750, 2.1: letters that need no quoting, neither in a header nor in JSON.
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    anyhow::ensure!(
+        token.len() <= LONGEST_TOKEN && token.bytes().all(fits),
+        "{} is not a file of one line with a bearer token: letters, digits and - . _ ~ + / =",
+        path.display()
+    );
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access_with(token: &str) -> (tempfile::TempDir, Access) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("token");
+        std::fs::write(&file, token).expect("written");
+        (directory, Access { tls: None, token_file: Some(file) })
+    }
+
+    #[test]
+    fn a_token_is_one_line_and_shown_once() {
+        let (_directory, access) = access_with("abc.def-123==\n");
+        let entry = Entry::read(&access).expect("right");
+        let mut change = entry.change(&Credentials::stand_ins(1));
+        let shown = ("authorization".to_owned(), "Bearer abc.def-123==".to_owned());
+        assert_eq!(change.headers, std::slice::from_ref(&shown));
+        entry.add_token(&mut change);
+        assert_eq!(change.headers, [shown]);
+        assert_eq!(entry.secrets().collect::<Vec<_>>(), ["abc.def-123=="]);
+        assert!(!format!("{entry:?}").contains("abc"));
+        for wrong in ["", "two\nlines", "a b", "{{counter}}"] {
+            let (_directory, access) = access_with(wrong);
+            assert!(Entry::read(&access).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn who_shows_a_token_shows_no_certificate() {
+        let made = Credentials::make(&[]).expect("made");
+        let directory = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            path
+        };
+        let mut access = Access {
+            tls: Some(TlsAccess {
+                server_name: "api.test".into(),
+                authority: Some(write("ca.pem", &made.authority)),
+                client_certificate: Some(crate::plan::CertificateFiles {
+                    certificate: write("client.pem", &made.client.certificate),
+                    key: write("client.key", &made.client.key),
+                }),
+            }),
+            token_file: None,
+        };
+        let tls = |access: &Access| Entry::read(access).expect("right").change(&made).tls.expect("over TLS");
+        assert!(tls(&access).client_certificate.is_some());
+        access.token_file = Some(write("token", "letters"));
+        assert!(tls(&access).client_certificate.is_none());
+        write("client.key", "-----BEGIN PRIVATE KEY-----\nnone\n-----END PRIVATE KEY-----\n");
+        let error = format!("{:#}", Entry::read(&access).expect_err("no key"));
+        assert!(error.contains("client.key"), "{error}");
+    }
+}

@@ -1,0 +1,126 @@
+//! What the trials until now came to: medians for a glance, no estimates.
+
+use super::Case;
+use crate::analysis::stats::median;
+use crate::record::{DIRECT, TrialRecord};
+use hoptax_load::clock::SECOND;
+
+/// The trials of a run that came out well, case by case.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// Of each load point its words, and whether it is searched.
+    loads: Vec<(String, bool)>,
+    /// Direct first.
+    labels: Vec<String>,
+    seen: Vec<Seen>,
+}
+
+/// What is kept of one trial.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    load: usize,
+    /// Index into the labels.
+    who: usize,
+    round: u32,
+    rate: f64,
+    /// Response times, µs; absent where nothing was answered.
+    times: Option<[f64; 2]>,
+}
+
+/// What a trial came to: responses per second; and the median and 99th percentile of its response times, µs, where something was
+/// answered. `None` where it failed, or measured nothing.
+pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
+    let record =
+        trial.load_record.as_ref().filter(|record| record.measured_ns > 0 && trial.failed.is_none())?;
+    let times = record.histograms.response_time.decode().ok().filter(|times| !times.is_empty());
+    let times = times.map(|times| [0.5, 0.99].map(|at| times.value_at_quantile(at) as f64 / 1e3));
+    Some((record.completed_in_time as f64 * SECOND as f64 / record.measured_ns as f64, times))
+}
+
+impl Tally {
+    /// Of a run with these load points, and gateways in the plan's order.
+    pub(super) fn new<'a>(loads: Vec<(String, bool)>, gateways: impl Iterator<Item = &'a str>) -> Self {
+        let labels = std::iter::once(DIRECT).chain(gateways).map(str::to_owned).collect();
+        Self { loads, labels, seen: Vec::new() }
+    }
+
+    /// Takes in a trial. One that failed, or that measured nothing, counts for nothing.
+    pub(super) fn add(&mut self, trial: &TrialRecord) {
+        let load = trial.load as usize;
+        let who = self.labels.iter().position(|label| *label == trial.contender);
+        let (Some((rate, times)), Some(who)) = (figures(trial), who) else { return };
+        let Some((_, is_searched)) = self.loads.get(load) else { return };
+        if *is_searched {
+            // Each step has a rate of its own, of which there is no middle: the latest one stands for all.
+            self.seen.retain(|seen| (seen.load, seen.who) != (load, who));
+        }
+        self.seen.push(Seen { load, who, round: trial.round, rate, times });
+    }
+
+    /// The cases with a trial, by load point, direct first.
+    pub(super) fn cases(&self) -> Vec<Case> {
+        let loads = 0..self.loads.len();
+        let all = loads.flat_map(|load| (0..self.labels.len()).map(move |who| (load, who)));
+        all.filter_map(|(load, who)| self.case(load, who)).collect()
+    }
+
+    fn case(&self, load: usize, who: usize) -> Option<Case> {
+        let of = |who: usize| self.seen.iter().filter(move |seen| (seen.load, seen.who) == (load, who));
+        let time = |who: usize, index: usize, rounds: &[u32]| {
+            let trials = of(who).filter(|seen| rounds.contains(&seen.round));
+            median(&trials.filter_map(|seen| Some(seen.times?[index])).collect::<Vec<_>>())
+        };
+        let rounds: Vec<u32> = of(who).map(|seen| seen.round).collect();
+        let (words, is_searched) = &self.loads[load];
+        let p50 = time(who, 0, &rounds);
+        let direct = time(0, 0, &rounds).filter(|_| who > 0 && !is_searched);
+        (!rounds.is_empty()).then(|| Case {
+            gateway: self.labels[who].clone(),
+            load: words.clone(),
+            trials: rounds.len() as u32,
+            rate: median(&of(who).map(|seen| seen.rate).collect::<Vec<_>>()),
+            p50_us: p50,
+            p99_us: time(who, 1, &rounds),
+            added_p50_us: p50.zip(direct).map(|(via, direct)| via - direct),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture::{Run, via};
+
+    fn tally(run: &Run, is_searched: bool) -> Vec<Case> {
+        let loads = vec![("closed loop".to_owned(), is_searched)];
+        let mut tally = Tally::new(loads, ["nginx", "envoy"].into_iter());
+        run.trials.iter().for_each(|trial| tally.add(trial));
+        tally.cases()
+    }
+
+    #[test]
+    fn cases_are_medians_and_added_is_against_direct_of_the_same_rounds() {
+        let mut run = Run::steady(3, 100, &[("nginx", 150), ("envoy", 130)]);
+        // Direct is slower in a round that nginx was not measured in: that is no matter of nginx's.
+        run.push(via(DIRECT, 3).first().all_at_us(9_000));
+        run.push(via("nginx", 3).all_at_us(9_000).failed("it died"));
+        let cases = tally(&run, false);
+        let of: Vec<_> = cases.iter().map(|case| (case.gateway.as_str(), case.trials)).collect();
+        assert_eq!(of, [("direct", 7), ("nginx", 3), ("envoy", 3)]);
+        let near = |told: Option<f64>, wanted: f64| told.is_some_and(|told| (told - wanted).abs() < 1.0);
+        assert!(near(cases[1].p50_us, 150.0) && near(cases[1].added_p50_us, 50.0), "{cases:?}");
+        assert!(near(cases[2].p99_us, 130.0) && near(cases[0].p50_us, 100.0), "{cases:?}");
+        assert_eq!(cases[0].added_p50_us, None);
+        assert!(cases.iter().all(|case| case.rate.is_some_and(|rate| rate > 0.0)), "{cases:?}");
+    }
+
+    #[test]
+    fn of_a_search_the_latest_step_is_told() {
+        let mut run = Run::closed(4);
+        run.push(via("nginx", 0).all_at_us(100));
+        run.push(via("nginx", 0).all_at_us(700));
+        let cases = tally(&run, true);
+        assert_eq!((cases.len(), cases[0].trials, cases[0].added_p50_us), (1, 1, None));
+        assert!(cases[0].p50_us.is_some_and(|p50| (p50 - 700.0).abs() < 5.0), "{cases:?}");
+    }
+}

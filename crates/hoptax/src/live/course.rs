@@ -1,0 +1,282 @@
+//! The course of a run: what its flow tells, made into what is shown. Reads no clock and starts nothing.
+
+use super::cases::Tally;
+use super::{Failure, Finding, Role, SCHEMA, Second, Stage, State, Trial, TrialPhase};
+use crate::analysis::{self, Load};
+use crate::plan::{LoadPoint, Plan, Trials};
+use crate::record::{Failure as Failed, SearchStep, StepPurpose, TrialRecord};
+use crate::run::{News, Used};
+use crate::schedule::Slot;
+use hoptax_load::clock::SECOND;
+use hoptax_load::record::{Phase, SecondLine};
+use hoptax_load::spec::{Rate, Shape};
+use std::time::Duration;
+
+/// The course of one run. Moments (`now`) are those of [`hoptax_load::clock::now`], nanoseconds.
+#[derive(Debug)]
+pub struct Course {
+    state: State,
+    /// Load points as planned, with what reports call them.
+    loads: Vec<(LoadPoint, String)>,
+    /// Of how many rounds: `/5`, or ` of 5 to 30`.
+    rounds: String,
+    /// Whether the plan searches for capacities.
+    searches: bool,
+    begun: u64,
+    expected: Duration,
+    /// When a trial last ended.
+    trial_ended: u64,
+    /// What is due in the trial under way.
+    due: Option<Rate>,
+    /// When its measured time began, and how long it is.
+    measuring: Option<u64>,
+    tally: Tally,
+}
+
+impl Course {
+    /// The course of a run of `plan` whose directory has this name; it has not begun.
+    pub fn new(run: &str, plan: &Plan) -> Self {
+        let labels = Load::all(&plan.load).into_iter().map(|load| load.label);
+        let loads: Vec<_> = plan.load.iter().cloned().zip(labels).collect();
+        let words = loads.iter().map(|(point, label)| (label.clone(), point.search.is_some())).collect();
+        let searches = plan.load.iter().any(|load| load.search.is_some());
+        let state = State {
+            schema: SCHEMA,
+            run: run.to_owned(),
+            name: plan.name.clone(),
+            stage: Stage::Preparing,
+            doing: String::new(),
+            trials_done: 0,
+            trials_planned: 0,
+            open_ended: searches || matches!(plan.trials, Trials::Auto(_)),
+            round: String::new(),
+            elapsed_s: 0.0,
+            left_s: 0.0,
+            trial: None,
+            cpu: Vec::new(),
+            steal: None,
+            cases: Vec::new(),
+            findings: Vec::new(),
+            failures: Vec::new(),
+        };
+        Self {
+            state,
+            tally: Tally::new(words, plan.gateways.iter().map(|gateway| gateway.label.as_str())),
+            loads,
+            rounds: match plan.trials {
+                Trials::Fixed(rounds) => format!("/{rounds}"),
+                Trials::Auto(auto) => format!(" of {} to {}", auto.least, auto.most),
+            },
+            searches,
+            begun: 0,
+            expected: Duration::ZERO,
+            trial_ended: 0,
+            due: None,
+            measuring: None,
+        }
+    }
+
+    /// What is shown now.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The run begins.
+    pub fn begun(&mut self, trials: usize, expected: Duration, now: u64) {
+        (self.begun, self.trial_ended, self.expected) = (now, now, expected);
+        self.planned(trials);
+        self.tick(now);
+    }
+
+    /// So many trials are known to come over the whole run.
+    pub fn planned(&mut self, trials: usize) {
+        self.state.trials_planned = number(trials);
+    }
+
+    /// A service is being started or verified.
+    pub fn preparing(&mut self, what: &str) {
+        let is_question = what.ends_with('?');
+        self.state.doing = if is_question { what.to_owned() } else { format!("starting {what}") };
+    }
+
+    /// A contender takes no part, or a trial failed. Tells whether that is new: one that is out fails each of its trials alike.
+    pub fn failed(&mut self, label: &str, failure: &Failed) -> bool {
+        let failure = Failure { label: label.to_owned(), message: failure.message.clone() };
+        let is_new = !self.state.failures.contains(&failure);
+        if is_new {
+            self.state.failures.push(failure);
+        }
+        is_new
+    }
+
+    /// A trial begins.
+    pub fn trial(&mut self, index: usize, slot: &Slot, label: &str, now: u64) {
+        let (point, words) = &self.loads[slot.load];
+        let duration = match (slot.step, &point.search) {
+            (Some(SearchStep { purpose: StepPurpose::Confirm, .. }), Some(search)) => search.confirm,
+            _ => point.duration,
+        };
+        self.due = match (slot.step, &point.shape) {
+            (Some(step), _) => Some(Rate::Fixed(step.rate)),
+            (None, Shape::Open { rate, .. }) => Some(rate.clone()),
+            (None, Shape::Closed) => None,
+        };
+        self.measuring = None;
+        self.state.trial = Some(Trial {
+            number: number(index + 1),
+            gateway: label.to_owned(),
+            load: slot.step.map_or_else(|| words.clone(), |step| step_words(step, words)),
+            phase: TrialPhase::Starting,
+            elapsed_s: 0.0,
+            duration_s: duration.as_secs_f64(),
+            due: self.due.as_ref().map(|rate| rate.at(0)),
+            seconds: Vec::new(),
+        });
+        self.state.stage = Stage::Measuring;
+        self.state.doing.clear();
+        self.state.round = format!("{}{}", slot.round + 1, self.rounds);
+        (self.state.cpu, self.state.steal) = (Vec::new(), None);
+        self.tick(now);
+    }
+
+    /// Something is told of the trial under way.
+    pub fn news(&mut self, news: &News, now: u64) {
+        match news {
+            News::Phase(phase) => {
+                self.state.doing.clear();
+                if *phase == Phase::Measuring {
+                    self.measuring = Some(now);
+                }
+                self.tick(now);
+                if *phase == Phase::Draining {
+                    self.measuring = None;
+                }
+                if let Some(trial) = &mut self.state.trial {
+                    trial.phase = TrialPhase::from(*phase);
+                }
+            }
+            News::Second(line) => {
+                self.tick(now);
+                if let Some(trial) = &mut self.state.trial {
+                    trial.seconds.push(second(line));
+                }
+            }
+            News::Used(used) => {
+                (self.state.cpu, self.state.steal) = (roles(used), Some(used.steal));
+            }
+        }
+    }
+
+    /// Quiet until the next trial.
+    pub fn pausing(&mut self) {
+        self.state.stage = Stage::Pausing;
+    }
+
+    /// The trial is on disk.
+    pub fn recorded(&mut self, trial: &TrialRecord, now: u64) {
+        self.state.trials_done += 1;
+        self.trial_ended = now;
+        self.tally.add(trial);
+        self.state.cases = self.tally.cases();
+        self.tick(now);
+    }
+
+    /// What gives reason to doubt now. Returns what did not before.
+    pub fn found(&mut self, findings: &[analysis::Finding]) -> Vec<Finding> {
+        let known = std::mem::take(&mut self.state.findings);
+        self.state.findings = findings.iter().map(Finding::from).collect();
+        let is_known = |finding: &&Finding| {
+            known.iter().any(|before| (&before.code, &before.case) == (&finding.code, &finding.case))
+        };
+        self.state.findings.iter().filter(|finding| !is_known(finding)).cloned().collect()
+    }
+
+    /// Services are down.
+    pub fn ended(&mut self, now: u64) {
+        self.tick(now);
+        self.state.stage = Stage::Ended;
+        self.state.doing.clear();
+        self.state.left_s = 0.0;
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: u64) {
+        if self.state.stage == Stage::Ended {
+            return;
+        }
+        self.state.elapsed_s = seconds(now.saturating_sub(self.begun));
+        self.state.left_s = self.left(now);
+        if let (Some(trial), Some(began)) = (&mut self.state.trial, self.measuring) {
+            let passed = now.saturating_sub(began);
+            trial.elapsed_s = seconds(passed).min(trial.duration_s);
+            trial.due = self.due.as_ref().map(|rate| rate.at(passed));
+        }
+    }
+
+    /// Seconds that are left: by the plan's own arithmetic until half of the run is behind us, then by the pace so far.
+    fn left(&self, now: u64) -> f64 {
+        let (done, planned) = (self.state.trials_done, self.state.trials_planned);
+        // How many trials a search takes nobody knows: for a run with one, the arithmetic is all there is.
+        let left = if done * 2 < planned || done == 0 || self.searches {
+            self.expected.as_secs_f64() - seconds(now.saturating_sub(self.begun))
+        } else {
+            let spent = seconds(self.trial_ended.saturating_sub(self.begun));
+            let to_come = f64::from(planned.saturating_sub(done));
+            spent / f64::from(done) * to_come - seconds(now.saturating_sub(self.trial_ended))
+        };
+        left.max(0.0)
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / SECOND as f64
+}
+
+/// The load of a step of a search, whose rate is seldom a round number.
+fn step_words(step: SearchStep, search: &str) -> String {
+    let doing = match step.purpose {
+        StepPurpose::Search => "searching",
+        StepPurpose::Confirm => "confirming",
+    };
+    let digits = if step.rate >= 100.0 { 0 } else { 2 };
+    format!("{doing} at {:.digits$}/s, step {}: {search}", step.rate, step.number + 1)
+}
+
+fn second(line: &SecondLine) -> Second {
+    let per_second = |count: u64| count as f64 / seconds(line.length_ns.max(1));
+    let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1e3;
+    Second {
+        rate: per_second(line.completed),
+        failed: per_second(line.failed),
+        p50_us: line.p50_ns.map(microseconds),
+        p99_us: line.p99_ns.map(microseconds),
+    }
+}
+
+fn roles(used: &Used) -> Vec<Role> {
+    let roles = [("generator", used.generator), ("gateway", used.gateway), ("upstream", used.upstream)];
+    let told = |(role, tree): (&str, Option<crate::probe::RecentTree>)| {
+        let tree = tree?;
+        Some(Role { role: role.to_owned(), cpus: tree.cpus, memory_bytes: tree.rss_bytes })
+    };
+    roles.into_iter().filter_map(told).collect()
+}
+
+impl From<&analysis::Finding> for Finding {
+    fn from(finding: &analysis::Finding) -> Self {
+        Self {
+            severity: finding.severity,
+            code: finding.code.to_owned(),
+            case: finding.case.clone(),
+            message: finding.message.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "course_tests.rs"]
+mod tests;

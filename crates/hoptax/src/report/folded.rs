@@ -1,0 +1,113 @@
+//! A report that fits into a comment on GitHub: what one must know first, then parts that are opened by a click, of which
+//! those that matter least make way where there is not enough room.
+
+/// Characters that a comment, the text of a pull request or an issue may have on GitHub.
+pub(super) const MOST_CHARACTERS: usize = 65_536;
+/// Room for what a bot puts around the report, as a marker by which it finds its comment again.
+const SPARE: usize = 1_000;
+
+/// What is opened by a click.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// What it is about, as plain text.
+    pub(super) title: String,
+    /// Markdown.
+    pub(super) body: String,
+    /// Which parts make way first: those with the highest.
+    pub(super) rank: u8,
+}
+
+impl Part {
+    fn text(&self) -> String {
+        let title = minijinja::HtmlEscape(&self.title);
+        format!("\n<details><summary>{title}</summary>\n\n{}\n\n</details>\n", self.body.trim())
+    }
+}
+
+/// The first part and as many of the others as fit, in their order, with a line about those that do not.
+pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
+    let mut left_out = Vec::new();
+    loop {
+        let text: String = parts.iter().map(Part::text).collect();
+        let text = format!("{first}{text}{}", about(&left_out));
+        if text.chars().count() + SPARE <= MOST_CHARACTERS {
+            return text;
+        }
+        // Of equals the last one: load points stand in the plan's order.
+        let next = parts.iter().enumerate().max_by_key(|(_, part)| part.rank).map(|(at, _)| at);
+        match next {
+            Some(at) => left_out.push(parts.remove(at).title),
+            None => return cut(first),
+        }
+    }
+}
+
+/// What was left out, in a line; empty where nothing was.
+fn about(left_out: &[String]) -> String {
+    const NAMED: usize = 3;
+    if left_out.is_empty() {
+        return String::new();
+    }
+    let named: Vec<String> =
+        left_out.iter().take(NAMED).map(|title| super::markdown::inline(title)).collect();
+    let more = left_out.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    format!(
+        "\nLeft out, as a comment on GitHub holds {MOST_CHARACTERS} characters: {}{more}. The HTML and JSON reports have all.\n",
+        named.join("; ")
+    )
+}
+
+/// As many whole lines as fit.
+fn cut(text: &str) -> String {
+    let told = about(&["the rest".to_owned()]);
+    let room = MOST_CHARACTERS - SPARE - told.chars().count();
+    let mut kept = String::new();
+    let mut used = 0;
+    for line in text.split_inclusive('\n') {
+        used += line.chars().count();
+        if used > room {
+            break;
+        }
+        kept.push_str(line);
+    }
+    kept + &told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(title: &str, rank: u8, characters: usize) -> Part {
+        Part { title: title.into(), body: "µ".repeat(characters), rank }
+    }
+
+    #[test]
+    fn what_matters_least_makes_way_and_is_named() {
+        let parts =
+            vec![part("a", 1, 20_000), part("b<", 2, 20_000), part("c", 2, 20_000), part("d", 0, 20_000)];
+        let text = fitted("first\n", parts);
+        assert!(text.chars().count() <= MOST_CHARACTERS);
+        assert!(text.starts_with("first\n\n<details><summary>a</summary>\n\nµ"), "it begins otherwise");
+        assert!(text.contains("<summary>b&lt;</summary>") && text.contains("<summary>d</summary>"));
+        assert!(!text.contains("<summary>c</summary>"), "the last of those with the highest rank");
+        assert!(text.trim_end().ends_with("characters: c. The HTML and JSON reports have all."));
+    }
+
+    #[test]
+    fn what_fits_is_left_alone() {
+        let text = fitted("first\n", vec![part("a", 1, 100)]);
+        assert!(text.ends_with("</details>\n") && !text.contains("Left out"), "{text}");
+    }
+
+    #[test]
+    fn a_first_part_that_is_too_long_is_cut_between_lines() {
+        let text = fitted(&"a line\n".repeat(20_000), vec![part("a", 1, 100)]);
+        assert!(text.chars().count() <= MOST_CHARACTERS);
+        assert!(
+            text.lines()
+                .filter(|line| !line.is_empty())
+                .all(|line| line == "a line" || line.starts_with("Left out"))
+        );
+    }
+}

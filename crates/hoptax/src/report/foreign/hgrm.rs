@@ -1,0 +1,82 @@
+//! A percentile distribution as HdrHistogram's own `outputPercentileDistribution` writes it, which its plotters read. Values
+//! are milliseconds.
+
+use hdrhistogram::Histogram;
+use std::fmt::Write;
+
+/// Steps per halving of the distance to 100 %: HdrHistogram's default.
+const TICKS: u32 = 5;
+const MILLISECOND: f64 = 1e6;
+
+/// The distribution of a histogram of nanoseconds.
+pub fn hgrm(histogram: &Histogram<u64>) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = write(histogram, &mut out);
+    out
+}
+
+fn write(histogram: &Histogram<u64>, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
+    let mut total = 0;
+    for step in histogram.iter_quantiles(TICKS) {
+        total += step.count_since_last_iteration();
+        let (value, quantile) = (step.value_iterated_to() as f64 / MILLISECOND, step.quantile_iterated_to());
+        if quantile < 1.0 {
+            writeln!(out, "{value:>12.6} {quantile:1.12} {total:>10} {:>14.2}", 1.0 / (1.0 - quantile))?;
+        } else {
+            writeln!(out, "{value:>12.6} {quantile:1.12} {total:>10}")?;
+        }
+    }
+    writeln!(
+        out,
+        "#[Mean    = {:>12.3}, StdDeviation   = {:>12.3}]",
+        histogram.mean() / MILLISECOND,
+        histogram.stdev() / MILLISECOND
+    )?;
+    let max = histogram.max() as f64 / MILLISECOND;
+    writeln!(out, "#[Max     = {max:>12.3}, Total count    = {:>12}]", histogram.len())?;
+    let (buckets, halves) =
+        (histogram.buckets(), 2 * histogram.distinct_values() / (usize::from(histogram.buckets()) + 1));
+    writeln!(out, "#[Buckets = {buckets:>12}, SubBuckets     = {halves:>12}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_load::histogram::{TRIAL_DIGITS, empty};
+
+    #[test]
+    fn plotters_find_value_and_percentile() {
+        let mut histogram = empty(TRIAL_DIGITS);
+        for value in 1..=1000_u64 {
+            histogram.record(value * 1_000_000).expect("in range");
+        }
+        let text = hgrm(&histogram);
+        // What the plotter at hdrhistogram.github.io takes: no comment, four columns, numbers in the first and last.
+        let rows: Vec<Vec<f64>> = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| line.split_whitespace().map_while(|word| word.parse().ok()).collect())
+            .filter(|row: &Vec<f64>| row.len() == 4)
+            .collect();
+        assert!(rows.len() > 20, "{text}");
+        assert!(rows.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][3] <= pair[1][3]), "{text}");
+        let median = rows.iter().find(|row| row[1] >= 0.5).expect("a median");
+        assert!((median[0] - 500.0).abs() < 1.0 && median[2] >= 500.0, "{median:?}");
+        let end: Vec<&str> =
+            text.lines().rfind(|line| !line.starts_with('#')).expect("rows").split_whitespace().collect();
+        assert_eq!(end[1..], ["1.000000000000", "1000"], "{text}");
+        assert!(
+            text.contains("#[Max     =     1000.") && text.contains("Total count    =         1000]"),
+            "{text}"
+        );
+        assert!(text.contains("#[Buckets =") && text.contains("SubBuckets     =         2048]"), "{text}");
+    }
+
+    #[test]
+    fn of_nothing_there_is_only_the_frame() {
+        let text = hgrm(&empty(TRIAL_DIGITS));
+        assert!(text.contains("Total count    =            0]"), "{text}");
+    }
+}

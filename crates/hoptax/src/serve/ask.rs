@@ -1,0 +1,72 @@
+//! What is asked, read so that what is wrong with it is told in words.
+
+use super::problem::Problem;
+use axum::Json;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// A run's id in a path.
+pub(super) struct Id(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        // By name: a path may have more than this one.
+        let found = Path::<Named>::from_request_parts(parts, state).await;
+        let found = found.map_err(|rejection| Problem::asked(rejection.body_text()));
+        found
+            .and_then(
+                |Path(Named { id })| if is_name(&id) { Ok(Self(id)) } else { Err(Problem::no_run(&id)) },
+            )
+            .map_err(|problem| super::routes::told(parts.uri.path(), problem))
+    }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+}
+
+/// Whether a run could be called so. The history looks again; nothing else is asked with such a name.
+fn is_name(id: &str) -> bool {
+    !id.is_empty() && !id.starts_with('.') && !id.contains(['/', '\\']) && !id.chars().any(char::is_control)
+}
+
+/// The query.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Query::try_from_uri(&parts.uri)
+            .map(|Query(asked)| Self(asked))
+            .map_err(|rejection| Problem::asked(rejection.body_text()))
+    }
+}
+
+/// The body.
+pub(super) struct Told<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Told<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        // A list would do for the members of an object, too.
+        let Json(told) =
+            Json::<Map<String, Value>>::from_request(request, state).await.map_err(|rejection| Problem {
+                status: rejection.status(),
+                ..Problem::asked(rejection.body_text())
+            })?;
+        serde_json::from_value(Value::Object(told)).map(Self).map_err(|error| Problem {
+            status: StatusCode::UNPROCESSABLE_ENTITY,
+            ..Problem::asked(format!("the body is not as it should be: {error}"))
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! What pages are made of beside their text: style, scripts, the chart library. Their addresses hold a digest, so that browsers
+//! keep them for as long as they are right.
+
+use super::pages;
+use super::problem::Problem;
+use axum::extract::Path;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ring::digest::{SHA256, digest};
+use std::sync::LazyLock;
+
+const STYLE: &str =
+    concat!(include_str!("../../assets/report/report.css"), include_str!("../../assets/serve/serve.css"));
+const LIBRARY: &str = include_str!("../../assets/vendor/echarts.min.js");
+/// Numbers are told, and charts look, as in the report; the rest is ours.
+const SCRIPT: &str = concat!(
+    "\"use strict\";\n(() => {\n",
+    include_str!("../../assets/report/numbers.js"),
+    include_str!("../../assets/report/looks.js"),
+    include_str!("../../assets/serve/common.js"),
+    include_str!("../../assets/serve/chart.js"),
+    include_str!("../../assets/serve/list.js"),
+    include_str!("../../assets/serve/run.js"),
+    include_str!("../../assets/serve/compare.js"),
+    include_str!("../../assets/serve/trends.js"),
+    include_str!("../../assets/serve/live.js"),
+    "})();\n",
+);
+const ICON: &str = include_str!("../../assets/serve/icon.svg");
+
+/// Addresses of everything, as templates use them.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Addresses {
+    style: String,
+    script: String,
+    charts: String,
+    icon: String,
+}
+
+pub(super) static ADDRESSES: LazyLock<Addresses> = LazyLock::new(|| Addresses {
+    style: address("serve.css", STYLE),
+    script: address("serve.js", SCRIPT),
+    charts: address("echarts.min.js", LIBRARY),
+    icon: address("icon.svg", ICON),
+});
+
+fn address(name: &str, content: &str) -> String {
+    let digest = digest(&SHA256, content.as_bytes());
+    let short: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("/assets/{name}?v={short}")
+}
+
+pub(super) async fn get(Path(name): Path<String>) -> Response {
+    let (kind, content) = match name.as_str() {
+        "serve.css" => ("text/css; charset=utf-8", STYLE),
+        "serve.js" => ("text/javascript; charset=utf-8", SCRIPT),
+        "echarts.min.js" => ("text/javascript; charset=utf-8", LIBRARY),
+        "icon.svg" => ("image/svg+xml", ICON),
+        _ => {
+            let error = format!("there is nothing at /assets/{name}");
+            return pages::failed(Problem::new(StatusCode::NOT_FOUND, error, "begin at /"));
+        }
+    };
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=31536000, immutable")], content)
+        .into_response()
+}

@@ -1,0 +1,384 @@
+//! Who may ask for what. A page of another site may be open in the same browser: it can send requests here, but must neither
+//! read an answer nor change anything.
+
+use super::app::App;
+use super::pages;
+use super::problem::Problem;
+use super::routes;
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use ring::digest::{SHA256, digest};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an answer may take: a report of the largest runs, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What pages may do: ask this server, and nothing else. Charts set the style of single elements by attribute.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' \
+    data:; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What a change from a program that is no browser carries.
+const OWN: HeaderName = HeaderName::from_static("x-hoptax");
+
+/// Under which names this server is asked, and what must be shown.
+#[derive(Debug)]
+pub(super) struct Guard {
+    address: SocketAddr,
+    /// Name of this machine, where others may ask.
+    host: String,
+    /// Digests of the token and of the cookie that stands for it.
+    token: Option<Secret>,
+}
+
+#[derive(Debug)]
+struct Secret {
+    token: [u8; 32],
+    cookie: String,
+}
+
+impl Guard {
+    pub(super) fn new(address: SocketAddr, token: Option<&str>) -> Self {
+        let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
+        // A cookie is sent to every port of a host: it is not the token itself.
+        let token = token.map(|token| Secret {
+            token: digested(token),
+            cookie: hex(&digested(&format!("hoptax page {token}"))),
+        });
+        Self { address, host, token }
+    }
+
+    /// Whether a request may be for this name: a name that somebody else can point at us may not.
+    fn answers_to(&self, authority: &str) -> bool {
+        let name = without_port(authority).trim_end_matches('.').to_ascii_lowercase();
+        match name.parse::<IpAddr>() {
+            Ok(ip) => {
+                ip.is_loopback()
+                    || ip == self.address.ip()
+                    || self.address.ip().is_unspecified() && !ip.is_unspecified()
+            }
+            Err(_) => {
+                name == "localhost"
+                    || name.ends_with(".localhost")
+                    || !self.address.ip().is_loopback() && name == self.host
+            }
+        }
+    }
+
+    fn name_of_cookie(&self) -> String {
+        format!("hoptax_{}", self.address.port())
+    }
+
+    fn knows(&self, secret: &Secret, headers: &HeaderMap) -> bool {
+        let bearer = text(headers, &header::AUTHORIZATION).and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        let name = self.name_of_cookie();
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut cookies =
+            cookies.flat_map(|line| line.split(';')).filter_map(|one| one.trim().split_once('='));
+        bearer.is_some_and(|token| alike(&digested(token), &secret.token))
+            || cookies.any(|(key, value)| key == name && alike(&digested(value), &digested(&secret.cookie)))
+    }
+
+    /// The answer to who shows the token in an address: a cookie instead, and the address without it.
+    fn let_in(&self, secret: &Secret, uri: &Uri) -> Option<Response> {
+        let query = uri.query()?;
+        let (shown, others): (Vec<&str>, Vec<&str>) =
+            query.split('&').partition(|part| part.starts_with("token="));
+        let token = unescaped(shown.first()?.strip_prefix("token=")?);
+        if !alike(&digested(&token), &secret.token) {
+            return None;
+        }
+        let place = match others.is_empty() {
+            true => uri.path().to_owned(),
+            false => format!("{}?{}", uri.path(), others.join("&")),
+        };
+        let cookie =
+            format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.name_of_cookie(), secret.cookie);
+        // A page that goes on by itself, and no redirection: after one that another site's link led to, a strict cookie
+        // would not be sent.
+        Some(([(header::SET_COOKIE, cookie)], pages::onwards(&place)).into_response())
+    }
+}
+
+/// Looks at every request before anything else does, and at every answer after.
+pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let answer = match admit(&app.guard, &request) {
+        Ok(None) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
+            Ok(answer) => answer,
+            Err(_) => routes::told(
+                &path,
+                Problem::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "this took longer than a minute",
+                    "send the whole request at once; of a very large run make the report with `hoptax report`",
+                ),
+            ),
+        },
+        Ok(Some(answer)) => answer,
+        Err(problem) => routes::told(&path, problem),
+    };
+    with_headers(answer)
+}
+
+/// Whether what is answered there is read by programs.
+pub(super) fn is_for_program(path: &str) -> bool {
+    path.starts_with("/api/") || path == "/metrics"
+}
+
+/// Nothing where the request may go on, or an answer that says all there is to say.
+fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>, Problem> {
+    let authority = authority(request)?;
+    if !guard.answers_to(authority) {
+        return Err(Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            format!("{authority} is no name of this server"),
+            format!("ask for it at http://{}", guard.address),
+        ));
+    }
+    if let Some(secret) = &guard.token
+        && !guard.knows(secret, request.headers())
+    {
+        if let Some(answer) = guard.let_in(secret, request.uri()) {
+            return Ok(Some(answer));
+        }
+        return Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "a token is needed",
+            "open the address that `hoptax serve` printed, or send the header `Authorization: Bearer TOKEN`",
+        ));
+    }
+    not_for_others(request.headers())?;
+    if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE) {
+        own_change(request.headers(), authority)?;
+        short_enough(request.headers())?;
+    }
+    Ok(None)
+}
+
+/// The host and port that were asked for.
+fn authority(request: &Request) -> Result<&str, Problem> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let asked = |error: &str| Problem::new(StatusCode::BAD_REQUEST, error, "send one Host header");
+    match (request.uri().authority(), hosts.next(), hosts.next()) {
+        (_, _, Some(_)) => Err(asked("there is more than one Host header")),
+        (Some(authority), ..) => Ok(authority.as_str()),
+        (None, Some(host), None) => host.to_str().map_err(|_| asked("the Host header is no text")),
+        (None, None, None) => Err(asked("there is no Host header")),
+    }
+}
+
+/// Refuses what a page of another site asks for and nobody would see: an answer that it cannot read still costs time.
+fn not_for_others(headers: &HeaderMap) -> Result<(), Problem> {
+    let is = |name: &'static str, value: &str| headers.get(name).is_some_and(|told| told == value);
+    let other = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
+    if other && !is("sec-fetch-mode", "navigate") {
+        let help = "open the page itself, or ask from a program";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "a page of another site asked for this", help));
+    }
+    Ok(())
+}
+
+/// Whether a change was asked for by our own page, or by a program: what another site's page or form can send is refused.
+fn own_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
+    let content = text(headers, &header::CONTENT_TYPE).unwrap_or_default();
+    let kind = content.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "a change must be JSON",
+            "send the header `Content-Type: application/json`",
+        ));
+    }
+    let foreign = |error: String| {
+        Problem::new(
+            StatusCode::FORBIDDEN,
+            error,
+            "make changes on the pages of this server, or by its JSON API",
+        )
+    };
+    if let Some(site) = headers.get("sec-fetch-site")
+        && site != "same-origin"
+    {
+        return Err(foreign("this change was asked for by another site".into()));
+    }
+    let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or("null"));
+    match origin {
+        Some(origin) if is_origin_of(origin, authority) => Ok(()),
+        Some(origin) => Err(foreign(format!("this change was asked for by {origin}"))),
+        None if headers.contains_key(OWN) || headers.contains_key("sec-fetch-site") => Ok(()),
+        None => Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "nothing says who asks for this change",
+            "send the header `X-Hoptax: 1`",
+        )),
+    }
+}
+
+/// Whether a body is announced that is no longer than there is any use for: a longer one is not waited for.
+fn short_enough(headers: &HeaderMap) -> Result<(), Problem> {
+    let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+    match announced {
+        Some(length) if length > routes::MOST_BODY as u64 => Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("{length} bytes are too many"),
+            format!("send at most {} bytes", routes::MOST_BODY),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn is_origin_of(origin: &str, authority: &str) -> bool {
+    let of =
+        |scheme| origin.strip_prefix(scheme).is_some_and(|host: &str| host.eq_ignore_ascii_case(authority));
+    of("http://") || of("https://")
+}
+
+fn with_headers(mut answer: Response) -> Response {
+    let headers = answer.headers_mut();
+    let mut default = |name: HeaderName, value: &'static str| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    default(header::CONTENT_SECURITY_POLICY, POLICY);
+    default(header::CACHE_CONTROL, "no-store");
+    default(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    default(header::REFERRER_POLICY, "same-origin");
+    default(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    default(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    answer
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn without_port(authority: &str) -> &str {
+    if let Some(rest) = authority.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or_default();
+    }
+    authority.rsplit_once(':').map_or(authority, |(name, _)| name)
+}
+
+fn digested(text: &str) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest(&SHA256, text.as_bytes()).as_ref());
+    bytes
+}
+
+/// Takes as long whatever differs.
+fn alike(one: &[u8; 32], other: &[u8; 32]) -> bool {
+    one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A value in a query, `%41` and `+` undone; what is no text becomes something that is no token.
+fn unescaped(value: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = value.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = (first == b'%').then(|| std::str::from_utf8(after.get(..2)?).ok()).flatten();
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(if first == b'+' { b' ' } else { first });
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(address: &str) -> Guard {
+        Guard { host: "lab".into(), ..Guard::new(address.parse().expect("an address"), None) }
+    }
+
+    #[test]
+    fn only_names_that_nobody_else_can_point_here_are_ours() {
+        let loopback = guard("127.0.0.1:7300");
+        for own in [
+            "127.0.0.1:7300",
+            "localhost",
+            "LOCALHOST:80",
+            "[::1]:7300",
+            "127.9.9.9",
+            "a.localhost",
+            "localhost.",
+        ] {
+            assert!(loopback.answers_to(own), "{own}");
+        }
+        for other in [
+            "evil.example",
+            "evil.example:7300",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "lab",
+            "",
+            ":7300",
+            "0.0.0.0",
+        ] {
+            assert!(!loopback.answers_to(other), "{other}");
+        }
+        let everywhere = guard("0.0.0.0:7300");
+        for own in ["10.0.0.1:7300", "lab:7300", "localhost"] {
+            assert!(everywhere.answers_to(own), "{own}");
+        }
+        assert!(!everywhere.answers_to("evil.example") && !guard("10.0.0.1:1").answers_to("10.0.0.2"));
+    }
+
+    #[test]
+    fn values_of_a_query_are_unescaped() {
+        for (typed, meant) in
+            [("a%2Bb", "a+b"), ("a+b", "a b"), ("%", "%"), ("%4", "%4"), ("%zz", "%zz"), ("", "")]
+        {
+            assert_eq!(unescaped(typed), meant);
+        }
+    }
+
+    #[test]
+    fn changes_come_from_our_pages_or_from_programs() {
+        let check = |headers: &[(&str, &str)]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.insert(
+                    HeaderName::from_bytes(name.as_bytes()).expect("a name"),
+                    value.parse().expect("a value"),
+                );
+            }
+            own_change(&map, "localhost:7300").map_err(|problem| problem.status.as_u16())
+        };
+        let json = ("content-type", "application/json; charset=utf-8");
+        assert_eq!(
+            check(&[json, ("origin", "http://localhost:7300"), ("sec-fetch-site", "same-origin")]),
+            Ok(())
+        );
+        assert_eq!(check(&[json, ("x-hoptax", "1")]), Ok(()));
+        assert_eq!(check(&[json]), Err(403));
+        assert_eq!(check(&[("x-hoptax", "1")]), Err(415));
+        assert_eq!(check(&[("content-type", "text/plain"), ("origin", "http://localhost:7300")]), Err(415));
+        for origin in
+            ["http://evil.example", "null", "http://localhost:7301", "http://localhost:7300.evil.example"]
+        {
+            assert_eq!(check(&[json, ("origin", origin), ("x-hoptax", "1")]), Err(403), "{origin}");
+        }
+        for site in ["cross-site", "same-site", "none"] {
+            assert_eq!(check(&[json, ("sec-fetch-site", site), ("x-hoptax", "1")]), Err(403), "{site}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The description of the JSON interface, made of the table that makes its routes.
+
+use super::problem::Problem;
+use super::routes::{Operation, Shape, operations};
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+/// Where schemas stand that several refer to.
+const SHARED: &str = "/components/schemas";
+
+/// What the interface is good for, and what a change has to carry.
+const ABOUT: &str = "Runs below one directory, their reports, comparisons and trends, and the run under way. A change (PATCH, \
+    DELETE) needs `Content-Type: application/json`, and `X-Hoptax: 1` where no browser sends it. Where the server listens \
+    beyond loopback, every request needs `Authorization: Bearer TOKEN`. See docs/reference/serve.md.";
+
+/// The description, OpenAPI 3.1.
+pub fn document() -> Value {
+    let mut schemas = Schemas::new();
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in operations() {
+        let described = described(&operation, &mut schemas);
+        let path = paths.entry(operation.path).or_insert_with(|| {
+            let shared = if operation.path.contains("{id}") { json!([id()]) } else { json!([]) };
+            json!({ "parameters": shared })
+        });
+        path[operation.method] = described;
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "hoptax",
+            "version": "1",
+            "summary": "The history of measurements, as `hoptax serve` serves it.",
+            "description": ABOUT,
+            "license": { "name": "Apache-2.0 OR MIT" },
+        },
+        "servers": [{ "url": "/" }],
+        "security": [{}, { "token": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.all(),
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+    })
+}
+
+/// What is sent and what is asked have schemas of two kinds: what may be left out, and what is always there.
+struct Schemas {
+    told: SchemaGenerator,
+    asked: SchemaGenerator,
+}
+
+impl Schemas {
+    fn new() -> Self {
+        let of = |contract: Contract| {
+            let settings = SchemaSettings::draft2020_12().with(|settings| {
+                settings.definitions_path = SHARED.into();
+                settings.contract = contract;
+                settings.meta_schema = None;
+            });
+            settings.into_generator()
+        };
+        Self { told: of(Contract::Serialize), asked: of(Contract::Deserialize) }
+    }
+
+    fn all(mut self) -> Map<String, Value> {
+        let mut all = self.asked.take_definitions(true);
+        all.extend(self.told.take_definitions(true));
+        all
+    }
+}
+
+fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
+    let mut answers = Map::new();
+    answers.insert("200".into(), answer("Done.", (operation.answer)(&mut schemas.told)));
+    let problem = schemas.told.subschema_for::<Problem>();
+    for (status, meaning) in operation.refusals {
+        answers.insert(status.to_string(), answer(meaning, problem.clone()));
+    }
+    answers.insert("default".into(), answer("It could not be answered.", problem));
+    let mut described = json!({
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "responses": answers,
+    });
+    if let Some(query) = operation.query {
+        described["parameters"] = parameters(query, &mut schemas.asked);
+    }
+    if let Some(body) = operation.body {
+        let schema = body(&mut schemas.asked);
+        described["requestBody"] =
+            json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+    }
+    if matches!(operation.method, "patch" | "delete") {
+        described["parameters"] = json!([own_header()]);
+    }
+    described
+}
+
+fn answer(meaning: &str, schema: Schema) -> Value {
+    json!({ "description": meaning, "content": { "application/json": { "schema": schema } } })
+}
+
+/// Each member of a query is a parameter.
+fn parameters(query: Shape, asked: &mut SchemaGenerator) -> Value {
+    let schema = query(asked).to_value();
+    let required = |name: &str| {
+        schema["required"].as_array().is_some_and(|all| all.iter().any(|required| required == name))
+    };
+    let members = schema["properties"].as_object().into_iter().flatten();
+    members
+        .map(|(name, member)| {
+            let mut schema = member.clone();
+            let about = schema.as_object_mut().and_then(|member| member.remove("description"));
+            json!({ "name": name, "in": "query", "required": required(name), "description": about, "schema": schema })
+        })
+        .collect()
+}
+
+fn id() -> Value {
+    json!({ "name": "id", "in": "path", "required": true, "description": "A run: the name of its directory.",
+        "schema": { "type": "string", "pattern": "^[^./\\\\][^/\\\\]*$" } })
+}
+
+fn own_header() -> Value {
+    json!({ "name": "X-Hoptax", "in": "header", "required": false,
+        "description": "Says that no page of another site asks for this; browsers say it by `Origin`.",
+        "schema": { "type": "string", "enum": ["1"] } })
+}

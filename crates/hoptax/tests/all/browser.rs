@@ -1,0 +1,374 @@
+//! The page as a reader has it: opened in Chromium, pointed at, typed into, switched about.
+
+pub(crate) mod client;
+
+use crate::report::fixture::features::matrix;
+use crate::report::fixture::{Run, closed_point, open_point, searched_point, via};
+use crate::report::on_disk;
+use crate::support::{Scratch, hoptax};
+use client::Browser;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A label that would do harm as markup.
+const HOSTILE: &str = "<img src=x onerror=\"hacked=1\">";
+
+/// Direct and three gateways over four loads with paths, and a search.
+fn run() -> Run {
+    let open = |connections| open_point(1000.0, connections, 1);
+    let mut run = Run::with_load(vec![open(2), open(8), open(32), closed_point(4, 1), searched_point()]);
+    for round in 0..3 {
+        for load in 0..4 {
+            let windows = |us: u64| -> Vec<Vec<u64>> {
+                (0..10)
+                    .map(|window| (0..100).map(|index| us + index * index / 50 + window).collect())
+                    .collect()
+            };
+            let trial = |who: &str, us: u64| {
+                let us = us + 10 * u64::from(load) + u64::from(round);
+                via(who, round).windows_us(&windows(us)).paths_us(us / 3, us / 2).at_load(load)
+            };
+            run.push(trial("direct", 100).first());
+            run.push(trial("nginx", 160)).push(trial(HOSTILE, 240)).push(trial("envoy", 400));
+            run.push(trial("direct", 103).last());
+        }
+        for (who, us) in [("direct", 900), ("nginx", 1500), (HOSTILE, 1800), ("envoy", 9000)] {
+            let searched = |rate: f64| via(who, round).all_at_us(us + rate as u64 / 10).step(rate).at_load(4);
+            for rate in [800.0, 1600.0, 3200.0] {
+                run.push(searched(rate));
+            }
+        }
+    }
+    run
+}
+
+/// The page of a run, and the same run's JSON report.
+fn page(run: &Run, scratch: &Scratch) -> (PathBuf, Value) {
+    let (_below, dir) = on_disk(run);
+    let file = scratch.path().join("report.html");
+    let made = hoptax().arg("report").arg(&dir).args(["--format", "html", "-o"]).arg(&file).status();
+    assert!(made.expect("the binary runs").success());
+    let report = crate::support::json(hoptax().arg("report").arg(&dir).args(["--format", "json"]));
+    (file, report)
+}
+
+fn open(file: &Path, width: u32, dark: bool) -> Browser {
+    let mut browser = Browser::start(width, dark);
+    browser.show(file);
+    browser
+}
+
+/// Scrolls past every chart, so that each is drawn.
+const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll('figure.chart')) { \
+    one.scrollIntoView({ behavior: 'instant' }); await new Promise((done) => setTimeout(done, 80)); } })()";
+
+/// Which texts stand out too little.
+const CONTRAST: &str = include_str!("browser/contrast.js");
+
+/// What each chart says of itself: its kind, the lines it should have, and whether they are there.
+const CHARTS: &str = "[...document.querySelectorAll('figure.chart')].filter((one) => !one.hidden).map((one) => \
+    [one.dataset.chart, Number(one.dataset.series), Boolean(one.querySelector('svg path'))])";
+
+fn nothing_went_wrong(browser: &mut Browser) {
+    assert_eq!(browser.complaints(), [""; 0]);
+    assert_eq!(browser.requests(), [""; 0], "the page asked for something");
+    assert_eq!(browser.ask("typeof hacked"), "undefined");
+}
+
+#[test]
+fn every_chart_has_its_lines_and_nothing_is_asked_for() {
+    let scratch = Scratch::new();
+    let (file, _) = page(&run(), &scratch);
+    let mut browser = open(&file, 1440, false);
+    browser.ask(SCROLL);
+    let expected = [
+        ("tax", 3),
+        ("frontier", 4),
+        ("curve", 4),
+        ("sweep", 4),
+        ("sweep", 4),
+        ("sweep", 4),
+        ("sweep", 4),
+        ("sweep", 3),
+        ("sweep", 3),
+        ("time", 5),
+        ("cpu", 3),
+        ("memory", 2),
+        ("path", 6),
+    ];
+    assert_eq!(browser.ask(CHARTS), json!(expected.map(|(kind, lines)| (kind, lines, true))));
+    nothing_went_wrong(&mut browser);
+}
+
+#[test]
+fn prices_are_drawn_at_the_load_that_is_chosen() {
+    let scratch = Scratch::new();
+    let (file, _) = page(&matrix(230, 33), &scratch);
+    let mut browser = open(&file, 390, true);
+    browser.ask(SCROLL);
+    let charts = browser.ask(CHARTS);
+    let prices: Vec<&Value> =
+        charts.as_array().expect("charts").iter().filter(|one| one[0] == "price").collect();
+    assert_eq!(prices, [&json!(["price", 3, true])], "{charts}");
+    nothing_went_wrong(&mut browser);
+}
+
+#[test]
+fn the_script_tells_figures_as_the_rest_of_the_report_does() {
+    let scratch = Scratch::new();
+    let (file, report) = page(&run(), &scratch);
+    let mut browser = open(&file, 1440, false);
+    let drawn = browser.ask(
+        "(() => { const figures = document.querySelector('figure[data-chart=tax] details'); figures.open = true; \
+         return new Promise((done) => setTimeout(() => done([...figures.querySelectorAll('tbody tr')] \
+         .map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent))), 100)); })()",
+    );
+    let rows = drawn.as_array().expect("rows");
+    assert_eq!(rows.len(), 3, "{drawn}");
+    let told = browser.ask(
+        "Object.fromEntries([...document.querySelectorAll('[data-load=\"0\"] table')][0].querySelectorAll('tbody tr') \
+         .values().map((row) => [row.dataset.gateway, [row.cells[5].firstChild.textContent, row.cells[5].querySelector('small')?.textContent]]))",
+    );
+    for row in rows {
+        let who = row[0].as_str().expect("a label");
+        let (value, range) = (&told[who][0], &told[who][1]);
+        assert_eq!(
+            (row[1].as_str(), &row[2]),
+            (value.as_str().map(|text| text.trim_start_matches('~')), range),
+            "{who}"
+        );
+        let cases = report["cases"].as_array().expect("cases");
+        let case =
+            cases.iter().find(|one| one["gateway"] == who && one["load"]["index"] == 0).expect("measured");
+        let us = case["tax"]["added_p50"]["estimate"].as_f64().expect("a tax");
+        let digits: String =
+            row[1].as_str().expect("text").chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
+        assert!((digits.parse::<f64>().expect("a number") - us).abs() < 0.51, "{row} for {us}");
+    }
+    nothing_went_wrong(&mut browser);
+}
+
+#[test]
+fn a_gateway_is_switched_off_everywhere_at_once() {
+    let scratch = Scratch::new();
+    let (file, _) = page(&run(), &scratch);
+    let mut browser = open(&file, 1440, false);
+    browser.ask(SCROLL);
+    let chip = "[...document.querySelectorAll('.chip')].find((one) => one.textContent === 'envoy')";
+    browser.ask(&format!("{chip}.click()"));
+    assert_eq!(browser.ask(&format!("{chip}.getAttribute('aria-pressed')")), "false");
+    let charts = browser.ask(CHARTS);
+    let of = |kind: &str| {
+        charts.as_array().expect("charts").iter().find(|one| one[0] == kind).expect("there")[1].clone()
+    };
+    assert_eq!(
+        [of("tax"), of("curve"), of("sweep"), of("time"), of("frontier"), of("path")],
+        [2, 3, 3, 4, 3, 4].map(Value::from)
+    );
+    assert_eq!(
+        browser.ask("[...document.querySelectorAll('[data-gateway=envoy]')].every((row) => row.hidden)"),
+        true
+    );
+    // Another load: other tables, the same gateways.
+    browser.ask(
+        "(() => { const load = document.getElementById('load'); load.value = 3; load.dispatchEvent(new \
+     Event('change')); })()",
+    );
+    let shown = browser.ask(
+        "[...new Set([...document.querySelectorAll('[data-load]')].filter((part) => \
+     !part.hidden).map((part) => part.dataset.load))]",
+    );
+    assert_eq!(shown, json!(["3"]));
+    browser.ask("document.querySelector('.chip.all').click()");
+    assert_eq!(browser.ask(CHARTS)[0], json!(["tax", 3, true]));
+    nothing_went_wrong(&mut browser);
+}
+
+#[test]
+fn keys_and_mouse_tell_values_with_their_units() {
+    let scratch = Scratch::new();
+    let (file, _) = page(&run(), &scratch);
+    let mut browser = open(&file, 1440, false);
+    browser.ask("document.querySelector('figure[data-chart=tax] .canvas').focus()");
+    browser.press("ArrowRight");
+    let said = "document.querySelector('figure[data-chart=tax] [aria-live]').textContent";
+    browser.until(&format!("{said}.includes('µs')"));
+    assert!(
+        browser.ask(said).as_str().is_some_and(|text| text.starts_with("nginx")),
+        "the least tax comes first"
+    );
+    browser.press("ArrowRight");
+    browser.until(&format!("{said}.startsWith({})", json!(HOSTILE)));
+    browser.ask("document.activeElement.blur()");
+    browser.ask(SCROLL);
+    let place = browser.ask(
+        "(() => { const curve = document.querySelector('figure[data-chart=curve] .canvas'); \
+         curve.scrollIntoView({block: 'center', behavior: 'instant'}); \
+         const box = curve.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()",
+    );
+    browser.point_at(place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
+    browser.until(
+        "document.querySelector('figure[data-chart=curve] .tip')?.textContent.includes('µs') === true",
+    );
+    let tip = browser.ask("document.querySelector('figure[data-chart=curve] .tip').textContent");
+    assert!(tip.as_str().is_some_and(|tip| tip.contains("direct") && tip.contains(HOSTILE)), "{tip}");
+    nothing_went_wrong(&mut browser);
+}
+
+#[test]
+fn nothing_is_wider_than_the_screen() {
+    let scratch = Scratch::new();
+    let (file, _) = page(&run(), &scratch);
+    for (width, dark) in [(390, true), (1440, false)] {
+        let mut browser = open(&file, width, dark);
+        browser.ask(SCROLL);
+        assert_eq!(browser.ask("innerWidth"), width);
+        let wide = browser.ask("document.documentElement.scrollWidth");
+        assert!(wide.as_u64().is_some_and(|wide| wide <= width.into()), "{wide} at {width}");
+        let over = "[...document.querySelectorAll('figure svg')].filter((one) => one.getBoundingClientRect().right \
+         > innerWidth).length";
+        assert_eq!(browser.ask(over), 0, "charts are cut at {width}");
+        let scheme = browser.ask("getComputedStyle(document.documentElement).colorScheme");
+        assert_eq!(scheme, if dark { "dark" } else { "light" });
+        nothing_went_wrong(&mut browser);
+    }
+}
+
+#[test]
+fn charts_and_tables_are_saved_as_files() {
+    let scratch = Scratch::new();
+    let (file, _) = page(&run(), &scratch);
+    let mut browser = open(&file, 1440, false);
+    let place = browser.downloads();
+    for name in ["SVG", "PNG"] {
+        browser.ask(&format!(
+            "[...document.querySelectorAll('figure[data-chart=tax] .tools button')].find((one) => one.textContent \
+             === '{name}').click()"
+        ));
+    }
+    browser.ask(
+        "[...document.querySelectorAll('[data-load=\"0\"] .table-tools button')].find((one) => \
+     one.textContent === 'Save CSV').click()",
+    );
+    let saved = |ending: &str| {
+        let begun = Instant::now();
+        loop {
+            let files = std::fs::read_dir(&place).expect("there").flatten().map(|entry| entry.path());
+            if let Some(found) =
+                files.into_iter().find(|path| path.extension().is_some_and(|one| one == ending))
+            {
+                return std::fs::read(found).expect("readable");
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "no {ending} was saved");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let svg = String::from_utf8(saved("svg")).expect("text");
+    let document = roxmltree::Document::parse(&svg).expect("XML");
+    let texts: Vec<&str> = document.descendants().filter_map(|node| node.text()).collect();
+    assert!(texts.contains(&"What each gateway adds") && texts.contains(&"nginx"), "{texts:?}");
+    assert!(saved("png").starts_with(b"\x89PNG"));
+    let csv = String::from_utf8(saved("csv")).expect("text");
+    assert!(csv.starts_with("gateway,requests/s,of direct,p50"), "{csv}");
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    nothing_went_wrong(&mut browser);
+}
+
+#[test]
+fn everything_can_be_read_in_light_and_in_dark() {
+    let scratch = Scratch::new();
+    let (file, _) = page(&run(), &scratch);
+    for dark in [false, true] {
+        let mut browser = open(&file, 1440, dark);
+        browser.ask(SCROLL);
+        browser.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
+        let told = browser.ask(CONTRAST);
+        assert!(told["looked"].as_u64().expect("a count") > 300, "{told}");
+        assert_eq!(told["poor"], json!([]), "dark: {dark}");
+        browser.ask("document.documentElement.style.setProperty('--quiet', '#777')");
+        assert_ne!(browser.ask(CONTRAST)["poor"], json!([]), "a grey between the two is too faint on either");
+    }
+}
+
+#[test]
+fn tables_are_copied() {
+    let scratch = Scratch::new();
+    let (file, _) = page(&run(), &scratch);
+    let mut browser = open(&file, 1440, false);
+    browser.may_use_the_clipboard();
+    let mut copied = |which: &str| {
+        let press = format!(
+            "(async () => {{ const button = [...document.querySelectorAll('[data-load=\"0\"] .table-tools button')].find((one) => \
+             one.textContent === '{which}'); button.click(); await new Promise((done) => setTimeout(done, 50)); \
+             return [button.textContent, await navigator.clipboard.readText()]; }})()"
+        );
+        let told = browser.ask(&press);
+        assert_eq!(told[0], "Copied");
+        told[1].as_str().expect("text").to_owned()
+    };
+    let (csv, markdown) = (copied("Copy CSV"), copied("Copy Markdown"));
+    assert!(csv.starts_with("gateway,requests/s,of direct,p50") && csv.lines().count() == 5, "{csv}");
+    let lines: Vec<&str> = markdown.lines().collect();
+    assert!(
+        lines[0].starts_with("| gateway | requests/s |") && lines[1].starts_with("|---|---:|"),
+        "{markdown}"
+    );
+    assert_eq!(lines.len(), 6, "{markdown}");
+    nothing_went_wrong(&mut browser);
+}
+
+#[test]
+fn paper_has_what_is_folded_on_the_screen() {
+    let scratch = Scratch::new();
+    let (file, _) = page(&run(), &scratch);
+    let mut browser = open(&file, 1440, false);
+    let open =
+        "[...document.querySelectorAll('details:not(.figures):not(.file)')].filter((one) => one.open).length";
+    let all = browser.ask("document.querySelectorAll('details:not(.figures):not(.file)').length");
+    assert!(all.as_u64().expect("a count") > 3 && browser.ask(open) != all);
+    browser.ask("dispatchEvent(new Event('beforeprint'))");
+    assert_eq!(browser.ask(open), all);
+    browser.ask("dispatchEvent(new Event('afterprint'))");
+    assert_ne!(browser.ask(open), all);
+}
+
+#[test]
+fn as_many_gateways_as_there_are_stand_on_the_first_screen() {
+    let scratch = Scratch::new();
+    let names: Vec<String> = (0..20).map(|index| format!("nginx.key-auth.header-rewrite-{index}")).collect();
+    let gateways: Vec<(&str, u64)> =
+        names.iter().zip(0..).map(|(name, index)| (name.as_str(), 150 + 10 * index)).collect();
+    let (file, _) = page(&Run::steady(3, 100, &gateways), &scratch);
+    let mut browser = open(&file, 1440, false);
+    let height = browser.ask("document.querySelector('figure[data-chart=tax] .canvas').clientHeight");
+    assert!(height.as_u64().expect("px") < 600, "{height}");
+    nothing_went_wrong(&mut browser);
+}
+
+#[test]
+fn a_page_of_many_cases_is_there_within_a_second() {
+    let scratch = Scratch::new();
+    let mut run = Run::with_load((0..6).map(|index| open_point(1000.0, 2 << index, 10)).collect());
+    let windows: Vec<Vec<u64>> = (0..100).map(|window| vec![200 + window; 10]).collect();
+    for round in 0..5 {
+        for load in 0..6 {
+            for who in ["direct", "nginx", "haproxy", "envoy"] {
+                run.push(via(who, round).windows_us(&windows).at_load(load));
+            }
+        }
+    }
+    let (file, _) = page(&run, &scratch);
+    assert!(std::fs::metadata(&file).expect("there").len() < 2 << 20);
+    let mut browser = open(&file, 1440, false);
+    let ready = browser.ask("document.querySelector('figure[data-chart=tax]').dataset.drawn !== undefined");
+    assert_eq!(ready, true, "the first screen waits for nothing");
+    // Time of the processor that the page took for itself: the machine may be doing other things.
+    let took = browser
+        .ask("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+        .as_f64()
+        .expect("ms");
+    println!("24 cases: ready after {took:.0} ms");
+    assert!(took < 5000.0, "{took} ms");
+    nothing_went_wrong(&mut browser);
+}

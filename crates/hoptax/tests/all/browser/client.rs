@@ -1,0 +1,225 @@
+//! A browser of one's own: Chromium without a screen, spoken to over its debugging pipe.
+
+use serde_json::{Value, json};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Longer than anything takes, also on a machine that does other work.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the browser is called, by distribution.
+const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+const FLAGS: [&str; 9] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--remote-debugging-pipe",
+];
+
+/// A browser with one page. It goes with this value.
+pub(crate) struct Browser {
+    child: Child,
+    to: File,
+    from: Receiver<Value>,
+    session: Option<String>,
+    last: u64,
+    /// Everything that the browser told by itself.
+    events: Vec<Value>,
+    home: TempDir,
+}
+
+impl Browser {
+    /// Starts a browser and opens an empty page of this width, light or dark.
+    pub(crate) fn start(width: u32, dark: bool) -> Self {
+        let home = TempDir::new().expect("a directory");
+        let pipes = ["in", "out"].map(|name| home.path().join(name));
+        let made = Command::new("mkfifo").args(&pipes).status().expect("coreutils");
+        assert!(made.success(), "cannot make pipes");
+        let program = NAMES.iter().find(|name| installed(name)).unwrap_or_else(|| {
+            panic!("no Chromium is installed: `scripts/setup.sh test` installs it (package chromium)")
+        });
+        // The browser speaks on descriptors 3 and 4, which a shell can give it.
+        let child = Command::new("sh")
+            .args(["-c", r#"in=$1 out=$2; shift 2; exec "$@" 3<"$in" 4>"$out""#, "sh"])
+            .args(&pipes)
+            .arg(program)
+            .args(FLAGS)
+            .arg(format!("--user-data-dir={}", home.path().join("profile").display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        let to = OpenOptions::new().write(true).open(&pipes[0]).expect("the browser reads");
+        let from = listen(File::open(&pipes[1]).expect("the browser writes"));
+        let mut browser = Self { child, to, from, session: None, last: 0, events: Vec::new(), home };
+        browser.open(width, dark);
+        browser
+    }
+
+    fn open(&mut self, width: u32, dark: bool) {
+        let target = self.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let attached =
+            self.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
+        self.session = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Network", "Log"] {
+            self.call(&format!("{domain}.enable"), json!({}));
+        }
+        self.resize(width);
+        let scheme = if dark { "dark" } else { "light" };
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
+    }
+
+    /// Makes the page so many pixels wide, as a phone's or a laptop's.
+    pub(crate) fn resize(&mut self, width: u32) {
+        let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
+    }
+
+    /// Opens a file and waits until its script has run.
+    pub(crate) fn show(&mut self, file: &Path) {
+        self.call("Page.navigate", json!({ "url": format!("file://{}", file.display()) }));
+        self.until("document.documentElement?.dataset.ready !== undefined");
+    }
+
+    /// Opens an address and waits until its script has run.
+    pub(crate) fn visit(&mut self, address: &str) {
+        self.call("Page.navigate", json!({ "url": address }));
+        self.until("document.documentElement?.dataset.ready !== undefined");
+    }
+
+    /// The page as it is seen, in a file.
+    pub(crate) fn picture(&mut self, file: &Path) {
+        let told = self.call("Page.captureScreenshot", json!({ "format": "png" }));
+        let text = told["data"].as_str().expect("a picture");
+        let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).expect("base64");
+        std::fs::write(file, bytes).expect("written");
+    }
+
+    /// The value of an expression in the page, promises waited for.
+    pub(crate) fn ask(&mut self, expression: &str) -> Value {
+        let asked = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true });
+        let answer = self.call("Runtime.evaluate", asked);
+        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true.
+    pub(crate) fn until(&mut self, expression: &str) {
+        let begun = Instant::now();
+        while self.ask(expression) != true {
+            assert!(begun.elapsed() < PATIENCE, "never true: {expression}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Presses and releases a key.
+    pub(crate) fn press(&mut self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            self.call("Input.dispatchKeyEvent", json!({ "type": kind, "key": key, "code": key }));
+        }
+    }
+
+    /// Moves the mouse.
+    pub(crate) fn point_at(&mut self, x: f64, y: f64) {
+        self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
+    }
+
+    /// Lets the page save files, and tells where they go.
+    pub(crate) fn downloads(&mut self) -> PathBuf {
+        let place = self.home.path().join("saved");
+        std::fs::create_dir_all(&place).expect("a directory");
+        let session = self.session.take();
+        self.call("Browser.setDownloadBehavior", json!({ "behavior": "allow", "downloadPath": &place }));
+        self.session = session;
+        place
+    }
+
+    /// Lets the page write to the clipboard, and the test read it.
+    pub(super) fn may_use_the_clipboard(&mut self) {
+        let session = self.session.take();
+        let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
+        self.call("Browser.grantPermissions", permissions);
+        self.session = session;
+        self.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
+    }
+
+    /// Errors that the page wrote, and exceptions that nobody caught.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let wrong = |event: &&Value| match event["method"].as_str() {
+            Some("Runtime.exceptionThrown") => true,
+            Some("Runtime.consoleAPICalled") => event["params"]["type"] == "error",
+            Some("Log.entryAdded") => event["params"]["entry"]["level"] == "error",
+            _ => false,
+        };
+        self.events.iter().filter(wrong).map(|event| event["params"].to_string()).collect()
+    }
+
+    /// Addresses that the page asked for, other than its own file and what it holds itself.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        let asked = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
+        let addresses = asked.filter_map(|event| event["params"]["request"]["url"].as_str());
+        let own =
+            |url: &&str| ["file:", "data:", "blob:", "about:"].iter().any(|scheme| url.starts_with(scheme));
+        addresses.filter(|url| !own(url)).map(str::to_owned).collect()
+    }
+
+    fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.last += 1;
+        let mut message = json!({ "id": self.last, "method": method, "params": parameters });
+        if let Some(session) = &self.session {
+            message["sessionId"] = session.as_str().into();
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        self.to.write_all(&bytes).expect("the browser lives");
+        loop {
+            let told = self.from.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no answer to {method}"));
+            if told["id"] == self.last {
+                assert!(told.get("error").is_none(), "{method}: {told}");
+                return told["result"].clone();
+            }
+            self.events.push(told);
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|place| place.join(program).is_file())
+}
+
+/// What the browser says, each message ended by a zero.
+fn listen(from: File) -> Receiver<Value> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for message in BufReader::new(from).split(0) {
+            let Ok(message) = message else { return };
+            if let Ok(message) = serde_json::from_slice(&message)
+                && sender.send(message).is_err()
+            {
+                return;
+            }
+        }
+    });
+    receiver
+}

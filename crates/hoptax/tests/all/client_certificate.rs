@@ -1,0 +1,271 @@
+//! Gateways before an upstream that asks for a certificate: each pack shows the one that it is given, in each version of TLS that
+//! such an upstream may speak, and reviews of tokens show it as well.
+
+use crate::world::{PATIENCE, get, is_missing};
+use hoptax::lab::features::{self, Credentials, FeatureVariables, TOKEN_REVIEW_PATH};
+use hoptax::lab::packs::{PackSet, binary};
+use hoptax::lab::readiness;
+use hoptax::lab::render::{UpstreamAddress, Variables, render};
+use hoptax::plan::{Feature, Profile};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::{TLS12, TLS13};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::{Arc, LazyLock, Mutex};
+
+const PACKS: [&str; 7] = ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "trafficserver"];
+
+/// Lets in who shows a certificate of `made`'s authority, in `version` alone.
+fn strict(
+    made: &Credentials,
+    version: &'static rustls::SupportedProtocolVersion,
+) -> Arc<rustls::ServerConfig> {
+    let certificate = |text: &str| CertificateDer::from_pem_slice(text.as_bytes()).expect("a certificate");
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate(&made.authority)).expect("an authority");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    let key = PrivateKeyDer::from_pem_slice(made.server.key.as_bytes()).expect("a key");
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[version])
+        .expect("a version")
+        .with_client_cert_verifier(clients.build().expect("a verifier"))
+        .with_single_cert(vec![certificate(&made.server.certificate)], key);
+    Arc::new(config.expect("they fit"))
+}
+
+/// Answers every request with the version of TLS, and token reviews as an API server does: 201, whatever the token.
+/// Returns its address and the paths that it was asked for, each with the number of its connection.
+fn upstream(config: Arc<rustls::ServerConfig>) -> (SocketAddr, Arc<Mutex<Vec<Asked>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("told");
+    let asked = Arc::<Mutex<Vec<Asked>>>::default();
+    let paths = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for (number, plain) in listener.incoming().flatten().enumerate() {
+            let session = rustls::ServerConnection::new(Arc::clone(&config)).expect("a session");
+            let (mut stream, paths) = (rustls::StreamOwned::new(session, plain), Arc::clone(&paths));
+            std::thread::spawn(move || while answer(&mut stream, number, &paths).is_some() {});
+        }
+    });
+    (address, asked)
+}
+
+/// Which connection a request came on, and its path.
+type Asked = (usize, String);
+
+type Stream = rustls::StreamOwned<rustls::ServerConnection, std::net::TcpStream>;
+
+/// One request; none where the connection ends.
+fn answer(stream: &mut Stream, number: usize, paths: &Mutex<Vec<Asked>>) -> Option<()> {
+    let (mut input, mut byte) = (Vec::new(), [0]);
+    while !input.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        input.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&input).to_lowercase();
+    let length =
+        head.split("content-length:").nth(1).and_then(|rest| rest.lines().next()?.trim().parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).ok()?;
+    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    let (status, text) = if path == TOKEN_REVIEW_PATH {
+        let good = String::from_utf8_lossy(&body).contains("\"good\"");
+        let verdict =
+            if good { r#""authenticated":true,"user":{"username":"somebody"}"# } else { r#""user":{}"# };
+        ("201 Created", format!(r#"{{"kind":"TokenReview","status":{{{verdict}}}}}"#))
+    } else {
+        ("200 OK", format!("{:?}", stream.conn.protocol_version()))
+    };
+    paths.lock().expect("whole").push((number, path));
+    let length = text.len();
+    let told = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{text}"
+    );
+    stream.write_all(told.as_bytes()).and_then(|()| stream.flush()).ok()
+}
+
+/// A gateway's process, ended with its workers.
+struct Gateway {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts `pack` before `upstream`, which is told of as a plan's own, with a certificate to show where `shows`.
+fn start(
+    pack: &str,
+    features: &[Feature],
+    made: &Credentials,
+    upstream: SocketAddr,
+    shows: bool,
+    directory: &Path,
+) -> Gateway {
+    // Read once: to look at every pack with every feature takes a while.
+    static PACKS: LazyLock<PackSet> = LazyLock::new(|| PackSet::load(None).expect("the packs are right"));
+    let pack = PACKS.get(pack).expect("a pack");
+    let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let [port, admin_port] = held.each_ref().map(|listener| listener.local_addr().expect("told").port());
+    let dir = directory.to_string_lossy().into_owned();
+    let mut told = FeatureVariables::new(features, made, &dir);
+    let secure =
+        told.upstream_tls.as_mut().and_then(|value| value.as_object_mut()).expect("TLS to the upstream");
+    secure.insert("external".into(), true.into());
+    if shows {
+        let files = [
+            ("certificate", made.client.certificate.clone()),
+            ("key", made.client.key.clone()),
+            ("bundle", made.client.certificate.clone() + &made.client.key),
+        ];
+        for (name, text) in files {
+            let path = directory.join(format!("shown-{name}.pem"));
+            std::fs::write(&path, text).expect("written");
+            secure.insert(name.into(), path.to_string_lossy().into());
+        }
+    }
+    let variables = Variables {
+        binary: binary::find(pack).expect("installed").to_string_lossy().into_owned(),
+        port,
+        admin_port,
+        upstreams: vec![UpstreamAddress { host: upstream.ip().to_string(), port: upstream.port() }],
+        features: told,
+        asked: features.to_vec(),
+        log_dir: dir.clone(),
+        dir,
+        root: rustix::process::geteuid().is_root(),
+        ..Variables::sample(Profile::Equalised, None)
+    };
+    let rendered = render(pack, &variables).expect("nothing wrong");
+    rendered.write(directory).expect("written");
+    features::write_files(features, made, directory).expect("written");
+    drop(held);
+    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let child = Command::new(&rendered.start[0])
+        .args(&rendered.start[1..])
+        .envs(&rendered.environment)
+        .current_dir(directory)
+        .spawn()
+        .expect("starts");
+    let mut gateway = Gateway { child, address: local(port) };
+    let probe = readiness::Probe {
+        address: local(admin_port),
+        path: rendered.ready_path.clone(),
+        status: 200,
+        accepting: local(port),
+        timeout: PATIENCE,
+    };
+    let ready = readiness::wait(&probe, || gateway.child.try_wait().is_ok_and(|ended| ended.is_some()));
+    assert_eq!(ready, Ok(()), "{}", pack.name());
+    gateway
+}
+
+#[test]
+fn gateways_show_upstreams_the_certificate_that_they_are_given() {
+    for pack in PACKS.into_iter().filter(|pack| !is_missing(pack)) {
+        let features = [Feature::UpstreamTls];
+        let made = Credentials::make(&features).expect("made");
+        for (version, told) in [(&TLS12, "TLSv1_2"), (&TLS13, "TLSv1_3")] {
+            let (upstream, asked) = upstream(strict(&made, version));
+            for shows in [true, false] {
+                let directory = tempfile::tempdir().expect("a directory");
+                let gateway = start(pack, &features, &made, upstream, shows, directory.path());
+                let answer = get(gateway.address, "/some/path");
+                let what = format!("{pack} {told}, shows one: {shows}: {answer:?}");
+                assert_eq!(answer.status == 200, shows, "{what}");
+                assert_eq!(answer.body.contains(told), shows, "{what}");
+                if shows {
+                    assert_eq!(get(gateway.address, "/again").status, 200, "{what}");
+                }
+            }
+            let asked = asked.lock().expect("whole");
+            let paths: Vec<_> = asked.iter().map(|(_, path)| path.as_str()).collect();
+            assert_eq!(paths, ["/some/path", "/again"], "{pack} {told}");
+            assert_eq!(asked[0].0, asked[1].0, "{pack} {told}: a connection is used again");
+        }
+    }
+}
+
+#[test]
+fn token_reviews_show_it_too_and_are_read() {
+    for pack in ["nginx-lua", "envoy"].into_iter().filter(|pack| !is_missing(pack)) {
+        let features = [Feature::UpstreamTls, Feature::TokenReview { cache_s: 0 }];
+        let made = Credentials::make(&features).expect("made");
+        let (upstream, asked) = upstream(strict(&made, &TLS13));
+        let directory = tempfile::tempdir().expect("a directory");
+        let gateway = start(pack, &features, &made, upstream, true, directory.path());
+        for (token, status) in [("good", 200), ("bad", 401)] {
+            let told = ask(gateway.address, token);
+            assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{pack} {token}: {told}");
+        }
+        let asked = asked.lock().expect("whole");
+        let paths: Vec<_> = asked.iter().map(|(_, path)| path.as_str()).collect();
+        assert_eq!(paths, [TOKEN_REVIEW_PATH, "/", TOKEN_REVIEW_PATH], "{pack}");
+    }
+}
+
+/// Packs of gateways that cannot be had here: what they render names the files where the product's manual says so.
+#[test]
+fn packs_from_documentation_name_the_certificate() {
+    let packs = PackSet::load(None).expect("the packs are right");
+    let rendered = |pack: &str, file: &str, shows: bool| {
+        let mut variables =
+            Variables::sample(Profile::Equalised, None).with_sample_features(vec![Feature::UpstreamTls]);
+        let secure = variables.features.upstream_tls.as_mut().and_then(|value| value.as_object_mut());
+        let secure = secure.expect("TLS to the upstream");
+        secure.insert("external".into(), true.into());
+        for name in ["certificate", "key", "bundle"].into_iter().filter(|_| shows) {
+            secure.insert(name.into(), format!("/shown/{name}.pem").into());
+        }
+        let rendered = render(packs.get(pack).expect("a pack"), &variables).expect("nothing wrong");
+        rendered.files.into_iter().find(|one| one.name == file).expect("a file").text
+    };
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+
+    for shows in [true, false] {
+        let kong = rendered("kong", "kong.conf", shows);
+        assert_eq!(
+            kong.contains("\nclient_ssl = on\nclient_ssl_cert = /shown/certificate.pem\n"),
+            shows,
+            "{kong}"
+        );
+        let traefik = crate::support::yaml::read(&rendered("traefik", "dynamic.yml", shows)).expect("YAML");
+        let shown = &traefik["http"]["serversTransports"]["upstreams"]["certificates"][0]["keyFile"];
+        assert_eq!(shown == "/shown/key.pem", shows, "{traefik}");
+        let krakend = &json(&rendered("krakend", "krakend.json", shows))["client_tls"];
+        assert_eq!(krakend["client_certs"][0]["private_key"] == "/shown/key.pem", shows, "{krakend}");
+        assert_eq!(krakend["min_version"], "TLS12");
+        let tyk = json(&rendered("tyk", "api.json", shows));
+        assert_eq!(tyk["upstream_certificates"]["*"] == "/shown/bundle.pem", shows, "{tyk}");
+        let yarp = json(&rendered("yarp", "hoptax.json", shows));
+        assert_eq!(yarp["upstreamCertificate"] == "/shown/certificate.pem", shows, "{yarp}");
+        let pipy = rendered("pipy", "main.js", shows);
+        assert_eq!(pipy.contains("new crypto.PrivateKey(os.read('/shown/key.pem'))"), shows, "{pipy}");
+        let cluster = &json(&rendered("kubegateway", "cluster.json", shows))["spec"]["clientConfig"];
+        assert_eq!(cluster["certData"] == "@certificate@", shows, "{cluster}");
+        let start = rendered("kubegateway", "start.sh", shows);
+        assert_eq!(start.contains("s#@key@#$(base64 <\"/shown/key.pem\""), shows, "{start}");
+    }
+}
+
+fn ask(address: SocketAddr, token: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).expect("it accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    let text = format!(
+        "GET / HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(text.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}

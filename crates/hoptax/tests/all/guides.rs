@@ -1,0 +1,132 @@
+//! What guides and concepts tell a reader to type: each page is followed from its top to its end.
+//!
+//! `<!-- file: NAME -->` before a block makes a file of it, `<!-- command -->` runs its lines. Plans are made short, so that
+//! whether a machine is quick or quiet does not matter: it is looked at whether what is typed works, not what it measures.
+
+use crate::support::Scratch;
+use crate::world::is_missing;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a page tells to do.
+#[derive(Debug, PartialEq)]
+enum Step {
+    /// Write this file.
+    File { name: String, text: String },
+    /// Type these lines.
+    Type(String),
+}
+
+/// The marked blocks of a page, in their order.
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for part in page.split("\n<!-- ").skip(1) {
+        let Some((mark, block)) = part.split_once(" -->\n```") else { continue };
+        let block = block.split_once('\n').expect("a language").1;
+        let text = block.split_once("```").expect("the block ends").0.to_owned();
+        match mark.strip_prefix("file: ") {
+            Some(name) => steps.push(Step::File { name: name.to_owned(), text }),
+            None if mark == "command" => steps.push(Step::Type(text)),
+            None => panic!("`<!-- {mark} -->` is neither a file nor a command"),
+        }
+    }
+    steps
+}
+
+/// A plan that takes a moment instead of minutes. Events and searches need their time; such plans are checked and not run.
+fn shortened(text: &str) -> String {
+    if !text.contains("\nload:") || ["\nevents:", "search:"].iter().any(|key| text.contains(key)) {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for line in text.lines() {
+        let line = match line.split_once("duration: ") {
+            Some((before, after)) => {
+                let end = after.find([',', ' ', '}']).unwrap_or(after.len());
+                format!("{before}duration: 200ms{}", &after[end..])
+            }
+            None if line.starts_with("trials:") => "trials: 2".to_owned(),
+            None => line.to_owned(),
+        };
+        let _ = writeln!(short, "{line}");
+    }
+    let warmup = if text.contains("\nwarmup:") { "" } else { "warmup: 100ms\n" };
+    let trials = if text.contains("\ntrials:") { "" } else { "trials: 2\n" };
+    short + warmup + trials
+}
+
+/// Types one line in a directory, with the binary under test as `hoptax`.
+fn typed(line: &str, directory: &Path) -> std::process::Output {
+    let exe = Path::new(env!("CARGO_BIN_EXE_hoptax"));
+    let path = std::env::var("PATH").expect("a path");
+    let path = format!("{}:{path}", exe.parent().expect("a directory").display());
+    Command::new("sh").args(["-c", line]).current_dir(directory).env("PATH", path).output().expect("a shell")
+}
+
+/// Does what a page says, and returns how many lines were typed.
+fn follow(page: &Path) -> usize {
+    let text = std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let scratch = Scratch::new();
+    let mut lines = 0;
+    for step in steps(&text) {
+        match step {
+            Step::File { name, text } => {
+                let path = scratch.path().join(name);
+                std::fs::create_dir_all(path.parent().expect("below the directory")).expect("made");
+                std::fs::write(path, shortened(&text)).expect("written");
+            }
+            Step::Type(block) => {
+                for line in block.lines().filter(|line| !line.is_empty()) {
+                    let output = typed(line, scratch.path());
+                    // 4: so short a run may not be believed, and need not be.
+                    let may_be_void = line.starts_with("hoptax run ") || line.starts_with("hoptax compare ");
+                    let is_well = output.status.success() || may_be_void && output.status.code() == Some(4);
+                    let said = String::from_utf8_lossy(&output.stderr);
+                    assert!(is_well, "{}: `{line}`: {}\n{said}", page.display(), output.status);
+                    lines += 1;
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// Every page below `docs/` that has something to follow, but those that other tests follow.
+fn pages() -> Vec<PathBuf> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut pages: Vec<PathBuf> = vec![docs.join("quick-start.md")];
+    for folder in ["guides", "concepts"] {
+        let entries = std::fs::read_dir(docs.join(folder)).expect("there").flatten();
+        pages.extend(entries.map(|entry| entry.path()));
+    }
+    // `pack_docs` follows it, and starts the gateway that it makes.
+    pages.retain(|page| !page.ends_with("write-a-pack.md"));
+    pages.sort();
+    pages
+}
+
+#[test]
+fn what_pages_say_to_type_works() {
+    if ["nginx", "haproxy", "envoy"].into_iter().any(is_missing) {
+        return;
+    }
+    let typed: usize = pages().iter().map(|page| follow(page)).sum();
+    assert!(typed >= 20, "{typed} lines");
+}
+
+#[test]
+fn a_page_is_read_in_its_order() {
+    let page = "# A\n\n<!-- file: a.yaml -->\n```yaml\nname: a\n```\n\n<!-- command -->\n```sh\nhoptax check a.yaml\n```\n";
+    let file = Step::File { name: "a.yaml".into(), text: "name: a\n".into() };
+    assert_eq!(steps(page), [file, Step::Type("hoptax check a.yaml\n".into())]);
+}
+
+#[test]
+fn a_plan_is_made_short_and_nothing_else_is_touched() {
+    let plan = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 10s }\n  - loop: open\n    duration: 5s\ntrials: 5\n";
+    let short = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 200ms }\n  - loop: open\n    duration: 200ms\n\
+                 trials: 2\nwarmup: 100ms\n";
+    assert_eq!(shortened(plan), short);
+    assert_eq!(shortened("name: template\n"), "name: template\n");
+}

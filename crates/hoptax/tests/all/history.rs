@@ -1,0 +1,231 @@
+//! `hoptax history`, on directories of made-up runs.
+
+use crate::report::fixture::Run;
+use crate::run::text;
+use crate::support::{Json, Scratch, hoptax, json};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const FIRST: &str = "20260101T000000Z-nightly";
+const SECOND: &str = "20260102T000000Z-nightly";
+const THIRD: &str = "20260103T000000Z-nightly";
+
+/// Puts a run into a directory.
+fn put(root: &Path, id: &str, run: &Run) {
+    let dir = root.join(id);
+    fs::create_dir_all(&dir).expect("made");
+    let lines = run.trials.iter().map(|trial| serde_json::to_string(trial).expect("JSON") + "\n");
+    fs::write(dir.join("trials.jsonl"), lines.collect::<String>()).expect("written");
+    fs::write(dir.join("run.json"), serde_json::to_string(&run.record).expect("JSON")).expect("written");
+}
+
+/// nginx and haproxy on a day.
+fn nightly(day: u64, nginx_us: u64, version: &str) -> Run {
+    let mut run = Run::steady(3, 100, &[("nginx", nginx_us), ("haproxy", 140)]);
+    run.record.plan.name = "nightly".into();
+    run.record.started_unix_ns = (1_767_225_600 + (day - 1) * 86_400) * 1_000_000_000;
+    run.record.contenders[1].version = Some(version.into());
+    run
+}
+
+/// Three nights; nginx is new on the third.
+fn nights() -> Scratch {
+    let root = Scratch::new();
+    put(root.path(), FIRST, &nightly(1, 150, "1.22.1"));
+    put(root.path(), SECOND, &nightly(2, 151, "1.22.1"));
+    put(root.path(), THIRD, &nightly(3, 180, "1.26.0"));
+    root
+}
+
+fn history(root: &Scratch, arguments: &[&str]) -> Command {
+    let mut command = hoptax();
+    command.arg("history").args(arguments).arg("--root").arg(root.path()).env("COLUMNS", "80");
+    command
+}
+
+fn said(root: &Scratch, arguments: &[&str]) -> String {
+    let output = history(root, arguments).output().expect("runs");
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout).to_owned()
+}
+
+/// What is said of what was typed wrongly.
+fn refused(root: &Scratch, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = history(root, arguments).output().expect("runs");
+    assert_eq!(status.code(), Some(2), "{arguments:?}: {}", text(&stdout));
+    text(&stderr).to_owned()
+}
+
+fn ids(listing: &Json) -> Vec<&str> {
+    listing["runs"].as_array().expect("a list").iter().map(|run| run["id"].as_str().expect("an id")).collect()
+}
+
+#[test]
+fn runs_are_listed_searched_and_shown() {
+    let root = nights();
+    let list = said(&root, &["list"]);
+    for part in [FIRST, SECOND, THIRD, "nginx 1.26.0", "12/20"] {
+        assert!(list.contains(part), "{part}:\n{list}");
+    }
+    assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
+    let listing = json(&mut history(&root, &["list", "--format", "json"]));
+    assert_eq!(ids(&listing), [THIRD, SECOND, FIRST]);
+    assert_eq!((&listing["all"], &listing["pending"]), (&3.into(), &0.into()));
+    assert!(
+        listing["runs"][0]["answer"].as_str().is_some_and(|answer| answer.contains("haproxy")),
+        "{listing}"
+    );
+    assert_eq!(ids(&json(&mut history(&root, &["list", "NGINX", "1.26", "--format", "json"]))), [THIRD]);
+    assert!(said(&root, &["list", "--limit", "1"]).contains("--limit 3 shows more"));
+    let show = said(&root, &["show", THIRD]);
+    for part in [
+        "nightly",
+        "2026-01-03 00:00:00 UTC",
+        "nginx 1.26.0",
+        "closed loop, 32 connections",
+        "hoptax report ",
+    ] {
+        assert!(show.contains(part), "{part}:\n{show}");
+    }
+    let by_path = root.path().join(FIRST);
+    assert!(said(&root, &["show", &format!("{}/", by_path.display())]).contains("nginx 1.22.1"));
+    assert!(refused(&root, &["show", "nightly"]).contains(&format!("did you mean {THIRD}?")));
+    assert!(refused(&root, &["show", "../etc"]).contains("there is no run"));
+}
+
+#[test]
+fn tags_and_notes_are_written_and_outlive_the_index() {
+    let root = nights();
+    assert_eq!(said(&root, &["tag", FIRST, "+baseline", "+before/tuning"]), "baseline before/tuning\n");
+    assert_eq!(said(&root, &["tag", FIRST, "--remove", "before/tuning", "x"]), "baseline x\n");
+    assert_eq!(said(&root, &["tag", FIRST, "--remove", "x"]), "baseline\n");
+    said(&root, &["note", FIRST, "quiet machine, new kernel"]);
+    let listing = json(&mut history(&root, &["list", "--tag", "baseline", "--format", "json"]));
+    assert_eq!(ids(&listing), [FIRST]);
+    fs::remove_file(root.path().join(".hoptax-history.sqlite")).expect("there");
+    assert!(said(&root, &["list", "new kernel"]).contains(FIRST));
+    assert!(said(&root, &["show", FIRST]).contains("quiet machine"));
+    said(&root, &["note", FIRST, ""]);
+    assert!(!said(&root, &["show", FIRST]).contains("quiet machine"));
+    for (arguments, expected) in [
+        (&["tag", FIRST, "+a b"][..], "1 to 40 letters"),
+        (&["tag", FIRST, "--remove", "absent"], "it has baseline"),
+        (&["list", "--tag", "basline"], "did you mean `baseline`?"),
+        (&["note", FIRST, &"x".repeat(10_001)], "at most 10000"),
+    ] {
+        let told = refused(&root, arguments);
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn a_trend_is_drawn_with_what_changed() {
+    let root = nights();
+    let asked = ["trend", "nightly", "--gateway", "nginx"];
+    let trend = said(&root, &asked);
+    assert!(trend.contains("added_p50 of nginx in nightly: closed loop, 32 connections"), "{trend}");
+    let lines: Vec<&str> = trend.lines().collect();
+    let third = lines.iter().position(|line| line.starts_with(THIRD)).expect("a line");
+    assert_eq!(lines[third - 1].trim(), "changed: nginx 1.22.1 → 1.26.0", "{trend}");
+    assert!(lines[third].contains("80.1 µs (") && lines[third].contains('●'), "{trend}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{trend}");
+    let as_json = json(history(&root, &asked).args(["--format", "json"]));
+    assert_eq!(as_json["points"].as_array().expect("points").len(), 3);
+    assert_eq!((&as_json["unit"], &as_json["points"][2]["version"]), (&"us".into(), &"1.26.0".into()));
+    let csv = said(&root, &[&asked[..], &["--metric", "p99", "--format", "csv"]].concat());
+    assert_eq!(csv.lines().count(), 4, "{csv}");
+    assert!(csv.starts_with("run,started,estimate,low,high,unit,version,verdict,changed\n"), "{csv}");
+    for (arguments, expected) in [
+        (&["trend", "nihgtly"][..], "did you mean `nightly`?"),
+        (&["trend", "nightly"], "one of direct, haproxy, nginx"),
+        (&["trend", "nightly", "--gateway", "ngnix"], "did you mean `nginx`?"),
+        (&["trend", "nightly", "--gateway", "nginx", "--load", "64"], "--load 'closed loop, 32 connections'"),
+        (&["trend", "nightly", "--gateway", "nginx", "--metric", "added_p55"], "did you mean `added_p5"),
+        (&["trend", "nightly", "--gateway", "direct", "--metric", "added_p50"], "has no metric"),
+    ] {
+        let told = refused(&root, arguments);
+        assert!(told.contains(expected), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_run_is_removed_when_it_is_said_twice() {
+    let root = nights();
+    assert!(refused(&root, &["delete", SECOND]).contains("--yes"));
+    assert!(root.path().join(SECOND).exists());
+    assert_eq!(said(&root, &["delete", SECOND, "--yes"]), format!("removed {SECOND}\n"));
+    assert!(!root.path().join(SECOND).exists());
+    assert!(refused(&root, &["delete", SECOND, "--yes"]).contains("there is no run"));
+    fs::create_dir(root.path().join("20260104T000000Z-empty")).expect("made");
+    assert!(refused(&root, &["delete", "20260104T000000Z-empty", "--yes"]).contains("left alone"));
+}
+
+#[test]
+fn odd_directories_are_listed_as_what_they_are() {
+    let root = nights();
+    let spoil = |id: &str, file: &str, content: &[u8]| {
+        fs::write(root.path().join(id).join(file), content).expect("written");
+    };
+    spoil(FIRST, "run.json", b"{\"schema\": 3, \"hop");
+    spoil(SECOND, "run.json", b"{\"schema\": 99}");
+    spoil(THIRD, "trials.jsonl", b"\x1b[2J garbage");
+    let foreign = root.path().join("20260104T000000Z-\u{1b}[31mred");
+    fs::create_dir(&foreign).expect("made");
+    fs::write(foreign.join("run.json"), "[]").expect("written");
+    let older = root.path().join("20251121T042811Z-older");
+    fs::create_dir(&older).expect("made");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/schema-1");
+    for name in ["run.json", "trials.jsonl"] {
+        fs::copy(from.join(name), older.join(name)).expect("copied");
+    }
+    let list = said(&root, &["list"]);
+    for state in ["broken", "newer", "damaged", "foreign", "warnings"] {
+        assert!(list.contains(state), "{state}:\n{list}");
+    }
+    assert!(!list.contains('\u{1b}'), "{list:?}");
+    let states: Vec<String> = json(&mut history(&root, &["list", "--format", "json"]))["runs"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|run| run["state"].as_str().expect("a state").to_owned())
+        .collect();
+    assert_eq!(states.len(), 5);
+    assert!(said(&root, &["rebuild"]).starts_with("5 directories read"));
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_told_apart_from_an_empty_one() {
+    let root = Scratch::new();
+    assert!(said(&root, &["list"]).contains("No runs below"));
+    let output = hoptax().args(["history", "list", "--root", "/nowhere/at/all"]).output().expect("runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--root"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn processes_do_not_stand_in_each_others_way() {
+    let root = nights();
+    for number in 0..20 {
+        put(root.path(), &format!("20260201T0000{number:02}Z-nightly"), &nightly(40, 150, "1.22.1"));
+    }
+    let start = |arguments: &[&str]| {
+        let mut command = history(&root, arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
+    };
+    let all = [
+        start(&["list"]),
+        start(&["rebuild"]),
+        start(&["tag", FIRST, "+a"]),
+        start(&["list", "--format", "json"]),
+        start(&["trend", "nightly", "--gateway", "nginx"]),
+        start(&["rebuild"]),
+    ];
+    for process in all {
+        let output = process.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let listing = json(&mut history(&root, &["list", "--format", "json"]));
+    assert_eq!((&listing["all"], ids(&listing).len()), (&23.into(), 23));
+    assert!(said(&root, &["list", "--tag", "a"]).contains(FIRST));
+}

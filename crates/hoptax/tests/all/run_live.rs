@@ -1,0 +1,218 @@
+//! A run while it goes on: a screen on a terminal, which is given back however the run ends; lines elsewhere; and where it is
+//! served.
+
+use crate::load::{Ending, until};
+use crate::run::{run, run_directory, text, trials};
+use crate::support::terminal::{ENTERED, LEFT, Terminal};
+use crate::support::{Json, Scratch, hoptax, processes_below};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+/// A plan of one hop at one load point, in one round of trials of this length.
+fn plan(gateways: &str, duration: &str) -> String {
+    format!(
+        "name: looked-at
+gateways: [{gateways}]
+load: [{{ loop: closed, connections: 2, duration: {duration} }}]
+trials: 1
+warmup: 100ms
+"
+    )
+}
+
+fn command(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Command {
+    let path = scratch.file("plan.yaml", plan);
+    let mut command = hoptax();
+    command.arg("run").arg(path).arg("--out").arg(scratch.path()).arg("--accept-void").args(arguments);
+    command
+}
+
+#[test]
+fn the_screen_shows_the_run_and_the_report_stands_on_the_normal_screen() {
+    let scratch = Scratch::new();
+    let mut terminal = Terminal::new(80, 24);
+    let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "1500ms"), &[]));
+    until("a case is shown", || terminal.seen().contains("Medians so far"));
+    terminal.resize(40, 12);
+    let (status, seen) = terminal.after(&mut process);
+    assert!(status.success(), "{seen}");
+    let (before, rest) = seen.split_once(ENTERED).expect("the other screen is entered");
+    assert!(!before.contains("measuring"), "{before:?}");
+    let (view, report) = rest.split_once(LEFT).expect("and left");
+    for part in [
+        "looked-at",
+        "measuring",
+        "hop-l7",
+        "generator",
+        "upstream",
+        "steal",
+        "none",
+        "closed loop, 2 connections",
+    ] {
+        assert!(view.contains(part), "{part}: {view}");
+    }
+    assert!(report.contains("Report: ") && !report.contains(ENTERED), "{report}");
+    assert_eq!(trials(&run_directory(&scratch)).len(), 3);
+}
+
+#[test]
+fn signals_end_it_with_the_terminal_given_back_and_nothing_left_behind() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let scratch = Scratch::new();
+        let mut terminal = Terminal::new(80, 24);
+        let mut process = terminal.spawn(command(&scratch, &plan("hop-l4", "1h"), &[]));
+        let pid = process.0.id();
+        until("a second is shown", || terminal.seen().contains("none failed"));
+        let started = processes_below(pid);
+        assert!(!started.is_empty());
+        kill_process(Pid::from_child(&process.0), signal).expect("it runs");
+        let (_, seen) = terminal.after(&mut process);
+        let (_, report) = seen.split_once(LEFT).expect("left");
+        assert!(report.contains("Report: ") && !report.contains(ENTERED), "{report}");
+        let alive = |pid: &u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+        until("all that it started has gone", || !started.iter().any(alive));
+    }
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_back_until_it_goes_on() {
+    let scratch = Scratch::new();
+    let mut terminal = Terminal::new(80, 24);
+    let mut process = terminal.spawn(command(&scratch, &plan("", "1h"), &[]));
+    let pid = Pid::from_child(&process.0);
+    until("a second is shown", || terminal.seen().contains("none failed"));
+    kill_process(pid, Signal::TSTP).expect("it runs");
+    let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
+    let is_stopped = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
+    until("it is stopped", is_stopped);
+    until("the terminal is given back", || terminal.seen().ends_with(LEFT));
+    kill_process(pid, Signal::CONT).expect("it is there");
+    until("it is shown again", || {
+        terminal
+            .seen()
+            .rsplit_once(ENTERED)
+            .is_some_and(|(before, after)| before.contains(LEFT) && after.contains("measuring"))
+    });
+    kill_process(pid, Signal::INT).expect("it runs");
+    let (_, seen) = terminal.after(&mut process);
+    assert_eq!((seen.matches(ENTERED).count(), seen.matches(LEFT).count()), (2, 2), "{seen}");
+    assert!(seen.ends_with("report.html\r\n"), "{seen}");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_with_the_terminal_given_back() {
+    let scratch = Scratch::new();
+    let mut terminal = Terminal::new(80, 24);
+    let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "1h"), &[]));
+    let pid = Pid::from_child(&process.0);
+    until("it is shown", || terminal.seen().contains(ENTERED));
+    kill_process(pid, Signal::INT).expect("it runs");
+    // It may have ended by the first.
+    let _ = kill_process(pid, Signal::INT);
+    let (_, seen) = terminal.after(&mut process);
+    assert_eq!(seen.matches(LEFT).count(), 1, "{seen}");
+}
+
+#[test]
+fn what_failed_is_told_when_the_screen_is_gone() {
+    let scratch = Scratch::new();
+    let mut terminal = Terminal::new(80, 24);
+    let absent = "{ name: external, label: absent, url: \"http://127.0.0.1:1\" }";
+    let mut process = terminal.spawn(command(&scratch, &plan(absent, "1500ms"), &[]));
+    let (_, seen) = terminal.after(&mut process);
+    let (view, report) = seen.split_once(LEFT).expect("left");
+    assert!(view.contains("failed absent: "), "{view}");
+    assert!(report.contains("absent: ") && report.contains("Report: "), "{report}");
+}
+
+#[test]
+fn elsewhere_each_trial_is_a_line() {
+    let scratch = Scratch::new();
+    let output = run(&scratch, &plan("hop-l7", "300ms"), &["--accept-void"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with('[')).collect();
+    let wanted = [("[1/3]", "direct"), ("[2/3]", "hop-l7"), ("[3/3]", "direct")];
+    assert_eq!(lines.len(), wanted.len(), "{said}");
+    for (line, (trial, label)) in lines.iter().zip(wanted) {
+        let begun = format!("{trial} round 1/1 · {label} · closed loop, 2 connections · ");
+        assert!(line.starts_with(&begun), "{line}");
+        assert!(
+            line.contains("/s · p50 ") && line.contains(" · p99 ") && line.ends_with(" s left"),
+            "{line}"
+        );
+    }
+    assert!(!said.contains('\x1b'), "{said:?}");
+    assert!(text(&output.stdout).contains("Report: "));
+}
+
+#[test]
+fn a_screen_can_be_done_without() {
+    let scratch = Scratch::new();
+    for (arguments, term) in [(&["--no-live"][..], "xterm"), (&[][..], "dumb")] {
+        let mut terminal = Terminal::new(80, 24);
+        let mut command = command(&scratch, &plan("", "300ms"), arguments);
+        command.env("TERM", term);
+        let mut process = terminal.spawn(command);
+        let (status, seen) = terminal.after(&mut process);
+        assert!(status.success() && !seen.contains(ENTERED) && seen.contains("[1/2] round 1/1"), "{seen}");
+    }
+}
+
+#[test]
+fn a_run_is_served_while_it_goes_on() {
+    let scratch = Scratch::new();
+    let mut command = command(&scratch, &plan("hop-l7", "1h"), &["--serve"]);
+    let mut process = Ending(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts"));
+    let mut first = String::new();
+    let mut said = BufReader::new(process.0.stderr.take().expect("piped"));
+    said.read_line(&mut first).expect("a line");
+    let address = first.trim().strip_prefix("Live: http://").and_then(|url| url.strip_suffix("/live"));
+    let address = address.unwrap_or_else(|| panic!("{first}")).to_owned();
+    let state = || -> Option<Json> {
+        let mut stream = TcpStream::connect(&address).ok()?;
+        let request = format!("GET /api/v1/live HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        serde_json::from_str(&answer[answer.find("\r\n{")?..]).ok()
+    };
+    until("a second of the trial is served", || {
+        state().is_some_and(|state| {
+            let second = &state["trial"]["seconds"][0];
+            second["rate"].as_f64() > Some(0.0) && second["p99_us"].as_f64() >= second["p50_us"].as_f64()
+        })
+    });
+    until("what roles use is served", || {
+        state().is_some_and(|state| state["cpu"][0]["role"] == "generator" && state["steal"].is_number())
+    });
+    let state = state().expect("served");
+    assert_eq!((&state["name"], &state["stage"]), (&Json::from("looked-at"), &Json::from("measuring")));
+    kill_process(Pid::from_child(&process.0), Signal::INT).expect("it runs");
+    said.read_to_string(&mut first).expect("text");
+    process.0.wait().expect("ends");
+    assert!(TcpStream::connect(&address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn elsewhere_than_on_loopback_a_run_is_served_with_a_token() {
+    let scratch = Scratch::new();
+    let output = run(&scratch, &plan("", "300ms"), &["--accept-void", "--serve=0.0.0.0:0"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.starts_with("Live: http://0.0.0.0:") && said.contains("/live?token="), "{said}");
+    let short = scratch.file("token", "guess\n").to_string_lossy().into_owned();
+    let refused = run(&scratch, &plan("", "300ms"), &["--serve", "--token-file", &short]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("holds no token"), "{}", text(&refused.stderr));
+    // 192.0.2.0/24 is nobody's (RFC 5737).
+    let elsewhere = Scratch::new();
+    let refused = run(&elsewhere, &plan("", "300ms"), &["--serve=192.0.2.1:80"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("choose another address"), "{}", text(&refused.stderr));
+    let left =
+        std::fs::read_dir(elsewhere.path()).expect("there").flatten().filter(|one| one.path().is_dir());
+    assert_eq!(left.count(), 0, "nothing was begun");
+}

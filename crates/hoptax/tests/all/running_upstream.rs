@@ -1,0 +1,259 @@
+//! An upstream that already runs, over TLS, and lets in who shows a certificate or a token, as a Kubernetes API server does:
+//! nginx in front of `hoptax upstream`, whose own count is the ledger.
+
+use crate::run::{report, run, run_directory, text, trials};
+use crate::support::{Scratch, hoptax};
+use crate::world::{PATIENCE, is_missing};
+use hoptax::lab::features::Credentials;
+use serde_json::Value as Json;
+use std::io::{BufRead as _, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Ends with its test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What runs already when hoptax begins.
+struct World {
+    scratch: Scratch,
+    made: Credentials,
+    /// Where nginx answers over TLS.
+    port: u16,
+    /// Where the count of requests is told.
+    control: String,
+    _nginx: Ended,
+    _upstream: Ended,
+}
+
+impl World {
+    /// `tls` is the version that nginx speaks.
+    fn start(tls: &str) -> Self {
+        let scratch = Scratch::new();
+        let made = Credentials::make(&[]).expect("made");
+        let mut upstream = Ended(
+            hoptax()
+                .args(["upstream", "--body", "256B", "--header", "x-request: always"])
+                .env("HOPTAX_UPSTREAM_TOKEN_SECRET", &made.jwt_secret)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("starts"),
+        );
+        let mut line = String::new();
+        let stdout = upstream.0.stdout.as_mut().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("told");
+        let ready: Json = serde_json::from_str(&line).expect("JSON");
+        let behind = ready["instances"][0].as_str().expect("an address");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port").port();
+        for (name, content) in [
+            ("ca.pem", &made.authority),
+            ("server.pem", &made.server.certificate),
+            ("server.key", &made.server.key),
+            ("client.pem", &made.client.certificate),
+            ("client.key", &made.client.key),
+            ("token", &made.consumers[0].token_hs256),
+        ] {
+            scratch.file(name, content);
+        }
+        let configuration = scratch.file("nginx.conf", &nginx(&scratch, &made, (port, tls), behind));
+        let nginx = Command::new("nginx")
+            .arg("-c")
+            .arg(configuration)
+            .arg("-p")
+            .arg(scratch.path())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        let nginx = Ended(nginx);
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let log = || std::fs::read_to_string(scratch.path().join("error.log"));
+            assert!(Instant::now() < deadline, "nginx does not listen: {:?}", log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let control = format!("http://{}", ready["control"].as_str().expect("an address"));
+        Self { scratch, made, port, control, _nginx: nginx, _upstream: upstream }
+    }
+
+    /// A plan, with further keys of the upstream.
+    fn plan(&self, upstream: &str, gateways: &str) -> String {
+        format!(
+            "upstream:\n  url: https://127.0.0.1:{}\n  server_name: hoptax.test\n  authority: ca.pem\n{upstream}  \
+             ledger: {{ url: \"{}\", path: /ledger, kind: json, select: /instances/0/requests }}\n\
+             gateways:\n{gateways}\
+             load: [{{ loop: open, rate: 200/s, connections: 4, duration: 700ms }}]\ntrials: 1\nwarmup: 100ms\n",
+            self.port, self.control
+        )
+    }
+
+    /// Who showed what to nginx while it answered plain requests and token reviews: lines of its log, each once.
+    fn shown(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");
+        let mut lines: Vec<String> = log.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        lines
+    }
+}
+
+fn nginx(scratch: &Scratch, made: &Credentials, (port, tls): (u16, &str), behind: &str) -> String {
+    let directory = scratch.path().display();
+    let token = &made.consumers[0].token_hs256;
+    format!(
+        r#"daemon off; master_process off; pid {directory}/nginx.pid; error_log {directory}/error.log;
+events {{ worker_connections 512; }}
+http {{
+    map_hash_bucket_size 1024;
+    map $http_authorization $token {{ default "none"; "Bearer {token}" "right"; }}
+    map "$ssl_client_verify $token" $let_in {{ default 0; "~^SUCCESS" 1; "~right$" 1; }}
+    map $uri $what {{ default request; "~tokenreviews" review; }}
+    log_format shown '$what certificate=$ssl_client_verify token=$token cipher=$ssl_cipher status=$status';
+    access_log {directory}/access.log shown;
+    client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/f; uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;
+    upstream behind {{ server {behind}; keepalive 64; }}
+    server {{
+        listen 127.0.0.1:{port} ssl;
+        ssl_certificate {directory}/server.pem; ssl_certificate_key {directory}/server.key;
+        ssl_client_certificate {directory}/ca.pem; ssl_verify_client optional; ssl_protocols {tls};
+        keepalive_requests 1000000;
+        location / {{
+            if ($let_in = 0) {{ return 401; }}
+            add_header audit-id $request_id always;
+            proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection "";
+        }}
+    }}
+}}
+"#
+    )
+}
+
+/// Every trial went well, and the ledger bears every request out; `times` are upstream requests by request of each contender.
+fn assert_counted(directory: &Path, times: impl Fn(&str) -> u64) {
+    let trials = trials(directory);
+    assert!(trials.len() >= 2, "{trials:?}");
+    for trial in trials {
+        let who = trial["contender"].as_str().expect("a label");
+        assert!(trial["failed"].is_null(), "{who}: {}", trial["failed"]);
+        let counts = &trial["load_record"]["counts"];
+        assert_eq!(counts["ok"], counts["completed"], "{who}");
+        let sent = trial["load_record"]["lifetime"]["sent"].as_u64().expect("counted");
+        let upstream = trial["ledger"]["requests"].as_u64().expect("counted");
+        assert!(sent >= 20, "{who}: {sent}");
+        assert!(upstream.abs_diff(times(who) * sent) <= 4, "{who}: {upstream} upstream of {sent} sent");
+        assert_eq!(trial["ledger"]["requests_only"], true);
+    }
+}
+
+/// Nothing that the plan's files hold secretly is kept anywhere.
+fn assert_kept_secret(world: &World, directory: &Path) {
+    let key = world.made.client.key.lines().nth(1).expect("a line of it");
+    let token = &world.made.consumers[0].token_hs256;
+    let mut folders = vec![directory.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("listed").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let content = String::from_utf8_lossy(&std::fs::read(&path).expect("read")).into_owned();
+            assert!(!content.contains(token.as_str()), "{} holds the token", path.display());
+            assert!(!content.contains(key), "{} holds the key", path.display());
+        }
+    }
+}
+
+#[test]
+fn gateways_show_an_upstream_the_certificate_of_the_plan() {
+    let packs = ["nginx", "haproxy", "envoy", "caddy", "apache", "trafficserver", "nginx-lua"];
+    if packs.iter().any(|pack| is_missing(pack)) {
+        return;
+    }
+    let world = World::start("TLSv1.3");
+    let listed: String = packs.iter().map(|pack| format!("  - {pack}\n")).collect();
+    let plan = world.plan(
+        "  client_certificate: { certificate: client.pem, key: client.key }\n",
+        &format!("  - hop-l4\n{listed}  - {{ name: envoy, label: secure, features: [tls, mtls] }}\n"),
+    );
+    let output = run(&world.scratch, &plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let directory = run_directory(&world.scratch);
+    assert_counted(&directory, |_| 1);
+    let shown = "request certificate=SUCCESS token=none cipher=TLS_AES_128_GCM_SHA256 status=200";
+    assert_eq!(world.shown(), [shown], "direct and every gateway alike");
+    assert_kept_secret(&world, &directory);
+    let said = report(&directory).to_string();
+    assert!(said.contains("its ledger holds requests alone"), "{said}");
+}
+
+#[test]
+fn a_token_is_shown_by_clients_and_reviewed_by_gateways() {
+    if ["envoy", "nginx-lua"].iter().any(|pack| is_missing(pack)) {
+        return;
+    }
+    let world = World::start("TLSv1.2");
+    let plan = world.plan(
+        "  token_file: token\n  client_certificate: { certificate: client.pem, key: client.key }\n",
+        "  - hop-l4\n  - { name: envoy, label: passes }\n  - { name: envoy, label: asks, features: [tls, token-review] }\n  \
+         - { name: nginx-lua, label: remembers, features: [{ token-review: 600s }] }\n",
+    );
+    let output = run(&world.scratch, &plan, &["--accept-void"]);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let directory = run_directory(&world.scratch);
+    assert_counted(&directory, |who| if who == "asks" { 2 } else { 1 });
+    let shown = world.shown();
+    for line in [
+        "request certificate=NONE token=right cipher=ECDHE-ECDSA-AES128-GCM-SHA256 status=200",
+        "request certificate=SUCCESS token=right cipher=ECDHE-ECDSA-AES128-GCM-SHA256 status=200",
+        "review certificate=SUCCESS token=none cipher=ECDHE-ECDSA-AES128-GCM-SHA256 status=201",
+    ] {
+        assert!(shown.iter().any(|one| one == line), "`{line}` is not in {shown:?}");
+    }
+    assert_kept_secret(&world, &directory);
+    let document = report(&directory);
+    for case in document["cases"].as_array().expect("cases") {
+        let codes = case["findings"].as_array().expect("codes");
+        let amplified = codes.iter().any(|code| code == "amplification");
+        assert_eq!(amplified, case["gateway"] == "asks", "{}: {codes:?}", case["gateway"]);
+    }
+}
+
+#[test]
+fn who_is_not_let_in_is_told_before_anything_is_timed() {
+    if is_missing("nginx") {
+        return;
+    }
+    let world = World::start("TLSv1.3");
+    let says = |plan: &str, part: &str| {
+        let output = run(&world.scratch, plan, &[]);
+        let told = text(&output.stderr) + &text(&output.stdout);
+        assert!(!output.status.success() && told.contains(part), "{told}");
+    };
+    says(
+        &world.plan("", "  - hop-l4\n").replace("authority: ca.pem", "authority: client.pem"),
+        "nothing answers at https://127.0.0.1",
+    );
+    says(
+        &world.plan("", "  - hop-l4\n").replace("/instances/0/requests", "/no/such"),
+        "nothing is selected by `/no/such`",
+    );
+    world.scratch.file("token", "two words");
+    says(
+        &world.plan("  token_file: token\n", "  - hop-l4\n"),
+        "is not a file of one line with a bearer token",
+    );
+    says(
+        &world.plan("  client_certificate: { certificate: ca.pem, key: client.key }\n", "  - hop-l4\n"),
+        "cannot be used",
+    );
+}

@@ -1,0 +1,294 @@
+//! Who means no good: other sites' pages in the same browser, odd names, and clients that never end.
+
+use super::lab::{Answer, exchange, get, history, request, served};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+const RUN: &str = "/api/v1/runs/20261101T000000Z-nightly";
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+fn tag(to: SocketAddr, headers: &[(&str, &str)]) -> Answer {
+    request(to, "PATCH", RUN, headers, r#"{"tags":["planted"]}"#)
+}
+
+#[test]
+fn names_that_others_can_point_here_are_refused() {
+    let history = history();
+    let server = served(history.path(), None, None);
+    let to = server.address();
+    for host in
+        ["evil.example", "evil.example:7300", "127.0.0.1.evil.example", "localhost.evil.example", "[::2]"]
+    {
+        for path in ["/", "/api/v1/runs", "/metrics", "/assets/serve.js"] {
+            assert_eq!(request(to, "GET", path, &[("Host", host)], "").status, 421, "{host}{path}");
+        }
+        let changed = tag(to, &[("Host", host), JSON, ("Origin", &format!("http://{host}"))]);
+        assert_eq!(changed.status, 421, "{host}");
+    }
+    assert_eq!(
+        exchange(to, b"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .status,
+        421
+    );
+    assert_eq!(
+        exchange(to, b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+            .status,
+        400
+    );
+    assert_eq!(exchange(to, b"GET / HTTP/1.0\r\n\r\n").status, 400);
+    for host in ["localhost", "localhost:1", "[::1]:9", "127.0.0.1"] {
+        assert_eq!(request(to, "GET", "/", &[("Host", host)], "").status, 200, "{host}");
+    }
+}
+
+#[test]
+fn no_other_sites_page_changes_anything() {
+    let history = history();
+    let server = served(history.path(), None, None);
+    let to = server.address();
+    let own = format!("http://{to}");
+    let form = ("Content-Type", "application/x-www-form-urlencoded");
+    let plain = ("Content-Type", "text/plain");
+    let (evil, sandboxed) = (("Origin", "http://evil.example"), ("Origin", "null"));
+    let other_port = ("Origin", "http://127.0.0.1:1");
+    let cross = ("Sec-Fetch-Site", "cross-site");
+    for headers in [
+        &[form, evil][..],
+        &[plain, evil],
+        &[plain, ("Origin", own.as_str())],
+        &[JSON, evil],
+        &[JSON, sandboxed],
+        &[JSON, other_port],
+        &[JSON, cross, ("X-Hoptax", "1")],
+        &[JSON, evil, ("X-Hoptax", "1")],
+        &[JSON],
+        &[],
+    ] {
+        let patched = tag(to, headers).status;
+        let deleted = request(to, "DELETE", RUN, headers, "").status;
+        assert!(
+            [403, 415].contains(&patched) && [403, 415].contains(&deleted),
+            "{headers:?}: {patched}, {deleted}"
+        );
+    }
+    // What a form sends: another method, to anywhere.
+    for path in [RUN, "/", "/api/v1/runs"] {
+        assert_eq!(request(to, "POST", path, &[form, evil], "tags=planted").status, 415, "{path}");
+    }
+    // What its page embeds is not worked out for it; a link to us may be followed.
+    let embedded = |mode| request(to, "GET", "/trends", &[cross, ("Sec-Fetch-Mode", mode)], "").status;
+    assert_eq!([embedded("no-cors"), embedded("cors"), embedded("navigate")], [403, 403, 200]);
+    // No leave is given to ask across sites.
+    let asked = [
+        evil,
+        ("Access-Control-Request-Method", "PATCH"),
+        ("Access-Control-Request-Headers", "content-type"),
+    ];
+    let preflight = request(to, "OPTIONS", RUN, &asked, "");
+    assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (405, None));
+    assert_eq!(get(to, RUN).json()["tags"], serde_json::json!([]), "something was changed");
+    assert_eq!(tag(to, &[JSON, ("Origin", &own), ("Sec-Fetch-Site", "same-origin")]).status, 200);
+    assert_eq!(tag(to, &[JSON, ("X-Hoptax", "1")]).json()["tags"][0], "planted");
+}
+
+#[test]
+fn no_name_leads_out_of_the_history() {
+    let history = history();
+    std::fs::create_dir(history.path().join("root")).expect("made");
+    std::fs::rename(history.path().join("20261101T000000Z-nightly"), history.path().join("root/one"))
+        .expect("moved");
+    let server = served(&history.path().join("root"), None, None);
+    let to = server.address();
+    assert_eq!(get(to, "/api/v1/runs/one").status, 200);
+    for id in [
+        "..%2f20261102T000000Z-nightly",
+        "..%2F..%2Fetc",
+        "%2e%2e",
+        "one%2f..%2fone",
+        "..",
+        "%00",
+        "one%00",
+        "%ff",
+        "..%5cone",
+        ".",
+        "one%0a",
+    ] {
+        for path in [
+            format!("/api/v1/runs/{id}"),
+            format!("/api/v1/runs/{id}/report"),
+            format!("/runs/{id}"),
+            format!("/runs/{id}/report.html"),
+            format!("/api/v1/compare?a={id}&b=one"),
+        ] {
+            let status = get(to, &path).status;
+            assert!([400, 404].contains(&status), "{path}: {status}");
+        }
+        let deleted =
+            request(to, "DELETE", &format!("/api/v1/runs/{id}"), &[JSON, ("X-Hoptax", "1")], "").status;
+        assert!([400, 404, 405].contains(&deleted), "{id}: {deleted}");
+    }
+    for path in [
+        "/runs/one/../../Cargo.toml",
+        "/runs/one/run.json",
+        "/assets/..%2freport%2freport.css",
+        "/runs/one/report.exe",
+    ] {
+        assert_eq!(get(to, path).status, 404, "{path}");
+    }
+    assert!(history.path().join("20261102T000000Z-nightly/run.json").exists());
+}
+
+#[test]
+fn everything_is_sent_with_what_keeps_it_apart() {
+    let history = history();
+    let server = served(history.path(), None, None);
+    let to = server.address();
+    for path in
+        ["/", "/trends", "/api/v1/runs", "/metrics", "/nowhere", "/runs/20261101T000000Z-nightly/report.html"]
+    {
+        let answer = get(to, path);
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+        assert!(answer.header("referrer-policy").is_some(), "{path}");
+        let policy = answer.header("content-security-policy").unwrap_or_default();
+        assert!(
+            policy.contains("frame-ancestors 'none'")
+                || policy.contains("frame-ancestors 'self'; ")
+                || policy.ends_with("frame-ancestors 'self'"),
+            "{path}: {policy}"
+        );
+        assert!(
+            !policy.contains("script-src 'unsafe-inline'")
+                && answer.header("access-control-allow-origin").is_none()
+        );
+    }
+    let page = get(to, "/").text();
+    assert!(!page.contains("<script>") && !page.contains(" onclick"), "a script stands in the page");
+    assert!(page.contains("&lt;b&gt;other&lt;") && !page.contains("<b>other"), "{page}");
+}
+
+#[test]
+fn what_is_too_large_or_not_meant_is_refused_in_words() {
+    let history = history();
+    let server = served(history.path(), None, None);
+    let to = server.address();
+    let own = [JSON, ("X-Hoptax", "1")];
+    let huge = format!(r#"{{"note":"{}"}}"#, "a".repeat(1 << 20));
+    // Its sender may not come to read the answer, as the rest is not taken.
+    assert!([0, 413].contains(&request(to, "PATCH", RUN, &own, &huge).status));
+    // It is not read for ever, either.
+    let endless = format!(
+        "PATCH {RUN} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nX-Hoptax: 1\r\nConnection: close\r\nContent-Length: 99999999999\r\n\r\n"
+    );
+    assert_eq!(exchange(to, endless.as_bytes()).status, 413);
+    let long = format!("/{}", "a".repeat(200_000));
+    assert!([0, 414, 431].contains(&get(to, &long).status));
+    for (body, status) in [
+        ("{", 400),
+        ("[]", 422),
+        (r#"{"tags":1}"#, 422),
+        (r#"{"other":1}"#, 422),
+        (r#"{"tags":["a\u0000"]}"#, 400),
+    ] {
+        let answer = request(to, "PATCH", RUN, &own, body);
+        assert_eq!(answer.status, status, "{body}: {}", answer.text());
+        assert!(answer.json()["error"].is_string() && answer.json()["help"].is_string());
+    }
+    let many: Vec<String> = (0..99).map(|number| format!("\"t{number}\"")).collect();
+    assert_eq!(request(to, "PATCH", RUN, &own, &format!(r#"{{"tags":[{}]}}"#, many.join(","))).status, 400);
+    for (path, status) in [
+        ("/api/v1/runs?state=odd", 400),
+        ("/api/v1/runs?limit=-1", 400),
+        ("/api/v1/runs?unknown=1", 400),
+        ("/api/v1/trend", 400),
+        ("/api/v1/trend?name=a&gateway=b&load=c&metric=odd", 400),
+        ("/api/v1/compare", 400),
+        ("/api/v1/compare?a=20261101T000000Z-nightly", 400),
+        ("/api/v1/nothing", 404),
+        ("/api/v1/live", 404),
+    ] {
+        let answer = get(to, path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        assert!(answer.json()["error"].is_string() && answer.json()["help"].is_string(), "{path}");
+    }
+    for method in ["PUT", "POST", "TRACE", "BREW"] {
+        let answer = request(to, method, "/api/v1/runs", &own, "");
+        assert_eq!(answer.status, 405, "{method}: {}", answer.text());
+        assert!(answer.header("allow").is_some_and(|allow| allow.contains("GET")));
+    }
+    assert_eq!(
+        exchange(to, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").status,
+        400,
+        "TLS spoken to a plain port"
+    );
+}
+
+#[test]
+fn a_client_that_says_nothing_keeps_nobody_waiting() {
+    let history = history();
+    let server = served(history.path(), None, None);
+    let to = server.address();
+    let mut silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(to).expect("it listens")).collect();
+    for stream in &mut silent {
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: local").expect("sent");
+    }
+    assert_eq!(get(to, "/api/v1/tags").status, 200);
+    // Each is told to go, or left, after some seconds; and the server ends at once for all of them.
+    let mut first = silent.swap_remove(0);
+    first.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+    let mut rest = Vec::new();
+    first.read_to_end(&mut rest).expect("it is closed");
+    let begun = Instant::now();
+    drop(server);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(TcpStream::connect(to).is_err(), "it still listens");
+}
+
+#[test]
+fn with_a_token_nothing_is_told_to_who_does_not_show_it() {
+    let history = history();
+    let server = served(history.path(), None, Some("correct horse+battery"));
+    let to = server.address();
+    for path in ["/", "/api/v1/runs", "/metrics", "/assets/serve.js", "/?token=wrong", "/?token="] {
+        let answer = get(to, path);
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(!answer.text().contains("nightly"));
+    }
+    let bearer = |token: &str| {
+        request(to, "GET", "/api/v1/runs", &[("Authorization", &format!("Bearer {token}"))], "").status
+    };
+    assert_eq!([bearer("correct horse+battery"), bearer("correct horse"), bearer("")], [200, 401, 401]);
+    let let_in = get(to, "/trends?name=a&token=correct%20horse%2Bbattery");
+    assert_eq!(let_in.status, 200);
+    let cookie = let_in.header("set-cookie").expect("a cookie").to_owned();
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains("horse"),
+        "{cookie}"
+    );
+    assert!(
+        let_in.text().contains("trends?name=a\"") && !let_in.text().contains("horse"),
+        "{}",
+        let_in.text()
+    );
+    let pair = cookie.split(';').next().expect("a pair");
+    assert_eq!(request(to, "GET", "/", &[("Cookie", pair)], "").status, 200);
+    // A cookie alone changes nothing, as a browser may send it for another site's page.
+    assert_eq!(tag(to, &[("Cookie", pair), JSON, ("Origin", "http://evil.example")]).status, 403);
+    assert_eq!(tag(to, &[("Cookie", pair), JSON, ("X-Hoptax", "1")]).status, 200);
+}
+
+#[test]
+fn beyond_loopback_a_token_is_needed() {
+    let history = history();
+    let options = hoptax::serve::Options {
+        address: "0.0.0.0:0".parse().expect("an address"),
+        token: None,
+        root: history.path().into(),
+        live: None,
+        keep_off: Vec::new(),
+    };
+    let refused = hoptax::serve::Server::start(options).expect_err("no token");
+    assert!(refused.to_string().contains("--token-file"), "{refused}");
+}

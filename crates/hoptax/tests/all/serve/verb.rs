@@ -1,0 +1,102 @@
+//! `hoptax serve` as it is typed.
+
+use super::lab::{get, history, request};
+use crate::support::{Scratch, hoptax};
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+/// The verb under way; it is ended with this value.
+struct Served {
+    child: Child,
+    address: SocketAddr,
+    line: String,
+}
+
+impl Served {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address =
+            address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no address: {line}"));
+        Self { child, address, line }
+    }
+
+    fn signal(&mut self, signal: rustix::process::Signal) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).expect("it runs");
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn it_serves_until_it_is_told_to_end() {
+    let history = history();
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+        let mut served =
+            Served::start(hoptax().args(["serve", "--listen", "127.0.0.1:0", "--root"]).arg(history.path()));
+        assert_eq!(get(served.address, "/api/v1/runs").json()["all"], 9);
+        assert!(get(served.address, "/").text().contains("nightly"));
+        assert_eq!(served.signal(signal), Some(0));
+    }
+}
+
+#[test]
+fn where_others_can_reach_it_a_token_is_made_and_printed() {
+    let history = history();
+    let served =
+        Served::start(hoptax().args(["serve", "--listen", "0.0.0.0:0", "--root"]).arg(history.path()));
+    let to = SocketAddr::from(([127, 0, 0, 1], served.address.port()));
+    let token = served.line.trim().split("token=").nth(1).expect("a token").to_owned();
+    assert!(token.len() >= 32, "{}", served.line);
+    let asked = |header: &str| request(to, "GET", "/api/v1/runs", &[("Authorization", header)], "").status;
+    assert_eq!([asked(&format!("Bearer {token}")), asked("Bearer no")], [200, 401]);
+}
+
+#[test]
+fn a_token_comes_from_a_file() {
+    let history = history();
+    let scratch = Scratch::new();
+    let file = scratch.file("token", "0123456789abcdef\n");
+    let mut command = hoptax();
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--token-file"])
+        .arg(file)
+        .arg("--root")
+        .arg(history.path());
+    let served = Served::start(&mut command);
+    let shown = [("Authorization", "Bearer 0123456789abcdef")];
+    assert_eq!(get(served.address, "/api/v1/runs").status, 401);
+    assert_eq!(request(served.address, "GET", "/api/v1/runs", &shown, "").status, 200);
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_served() {
+    let history = history();
+    let scratch = Scratch::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = listener.local_addr().expect("bound").to_string();
+    let short = scratch.file("short", "secret\n");
+    let (root, short) = (history.path().to_str().expect("text"), short.to_str().expect("text"));
+    for (arguments, status, said) in [
+        (&["--root", "/nowhere"][..], 2, "there is no directory /nowhere"),
+        (&["--root", root, "--listen", &taken], 1, "choose another address"),
+        (&["--root", root, "--token-file", "/nowhere"], 2, "--token-file"),
+        (&["--root", root, "--token-file", short], 2, "16 or more letters"),
+        (&["--root", root, "--listen", "nowhere"], 2, "--listen"),
+    ] {
+        let output = hoptax().arg("serve").args(arguments).output().expect("the binary runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {told}");
+        assert!(told.contains(said), "{arguments:?}: {told}");
+    }
+}

@@ -1,0 +1,109 @@
+//! `hoptax completions` and `hoptax man`: shells and `man` take what they print.
+
+use crate::support::{Scratch, hoptax};
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn printed(arguments: &[&str]) -> String {
+    let output = hoptax().args(arguments).output().expect("the binary runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What a program says, or nothing where it is not installed.
+fn said(program: &str, arguments: &[&str], file: &Path) -> Option<Output> {
+    Command::new(program).args(arguments).arg(file).env("MANWIDTH", "80").output().ok()
+}
+
+/// The verbs that the help lists.
+fn verbs() -> Vec<String> {
+    verbs_of(&[])
+}
+
+/// The verbs that the help of a verb lists.
+fn verbs_of(verb: &[&str]) -> Vec<String> {
+    let help = printed(&[verb, &["--help"]].concat());
+    let list = help.split("Commands:\n").nth(1).expect("a list");
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    let verbs = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    verbs
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .filter(|verb| verb != "help")
+        .collect()
+}
+
+#[test]
+fn shells_take_their_completions() {
+    let scratch = Scratch::new();
+    let verbs = verbs();
+    assert!(verbs.len() > 10, "{verbs:?}");
+    for (shell, check) in [("bash", &["-n"][..]), ("zsh", &["-n"]), ("fish", &["--no-execute"])] {
+        let script = printed(&["completions", shell]);
+        for verb in &verbs {
+            assert!(script.contains(verb.as_str()), "{shell} does not know {verb}");
+        }
+        assert!(script.contains("--format") || script.contains("-l format"), "{shell} knows no options");
+        let file = scratch.file(&format!("hoptax.{shell}"), &script);
+        if let Some(output) = said(shell, check, &file) {
+            assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+#[test]
+fn bash_completes_verbs_formats_and_files() {
+    let scratch = Scratch::new();
+    let script = scratch.file("hoptax.bash", &printed(&["completions", "bash"]));
+    let complete = |words: &str, last: usize| {
+        let asked = format!(
+            "source {}; COMP_WORDS=({words}); COMP_CWORD={last}; _hoptax hoptax \"${{COMP_WORDS[{last}]}}\" \
+             \"${{COMP_WORDS[{last}-1]}}\"; echo \"${{COMPREPLY[*]}}\"",
+            script.display()
+        );
+        let output = Command::new("bash").args(["-c", &asked]).output().expect("bash is there");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    assert_eq!(complete("hoptax rep", 1), "report");
+    assert_eq!(complete("hoptax guar", 1), "", "what only hoptax calls is not offered");
+    assert_eq!(complete("hoptax report --format fo", 3), "fortio");
+    assert!(complete("hoptax report --", 2).contains("--output"));
+}
+
+#[test]
+fn manual_pages_render() {
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("man1");
+    printed(&["man", "--output", &folder.to_string_lossy()]);
+    let verbs = verbs();
+    let pages = std::fs::read_dir(&folder).expect("made").count();
+    let own = verbs_of(&["history"]);
+    assert!(own.len() > 5, "{own:?}");
+    assert_eq!(pages, verbs.len() + own.len() + 1);
+    let verbs: Vec<String> = own.iter().map(|verb| format!("history-{verb}")).chain(verbs).collect();
+    for name in verbs.iter().map(|verb| format!("hoptax-{verb}")).chain(["hoptax".to_owned()]) {
+        let page = folder.join(format!("{name}.1"));
+        let text = std::fs::read_to_string(&page).expect("a page");
+        assert!(text.contains(&format!(".TH {name} 1")) && text.contains(".SH SYNOPSIS"), "{text}");
+        if let Some(output) = said("man", &["--warnings", "-E", "UTF-8", "-l"], &page) {
+            let (shown, errors) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            // A `man` that was taken off a container prints a sentence instead.
+            if shown.contains("NAME") {
+                assert!(shown.contains("SYNOPSIS") && shown.contains("OPTIONS"), "{shown}");
+                assert!(errors.is_empty(), "{name}: {errors}");
+            }
+        }
+        if let Some(output) = said("mandoc", &["-Tlint", "-Werror"], &page) {
+            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+    assert_eq!(printed(&["man"]), std::fs::read_to_string(folder.join("hoptax.1")).expect("a page"));
+    assert_eq!(
+        printed(&["man", "run"]),
+        std::fs::read_to_string(folder.join("hoptax-run.1")).expect("a page")
+    );
+    let output = hoptax().args(["man", "repotr"]).output().expect("the binary runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && error.contains("did you mean `report`?"), "{error}");
+}

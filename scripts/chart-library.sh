@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Builds the chart library that every report carries, crates/hoptax/assets/vendor/echarts.min.js, anew: the parts of Apache
+# ECharts that scripts/chart-library/library.js names, in the versions that its package-lock.json holds. Needs node and npm;
+# the result is committed, so that building hoptax needs neither.
+set -euo pipefail
+cd "$(dirname "$0")/chart-library"
+vendor=../../crates/hoptax/assets/vendor
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+cp library.js package.json package-lock.json "$build"
+(cd "$build" && npm ci --silent --no-audit --no-fund)
+version=$(node -p "require('$build/node_modules/echarts/package.json').version")
+"$build/node_modules/.bin/esbuild" "$build/library.js" --bundle --minify --format=iife --global-name=echarts \
+    --define:process.env.NODE_ENV='"production"' --legal-comments=none --charset=ascii --log-level=warning \
+    --banner:js="/* Apache ECharts $version, in parts; Apache License 2.0: crates/hoptax/assets/vendor/echarts.LICENSE */" \
+    --outfile="$build/echarts.min.js"
+cp "$build/echarts.min.js" "$vendor/echarts.min.js"
+cp "$build/node_modules/echarts/LICENSE" "$vendor/echarts.LICENSE"
+cp "$build/node_modules/echarts/NOTICE" "$vendor/echarts.NOTICE"
+cp "$build/node_modules/zrender/LICENSE" "$vendor/zrender.LICENSE"
+wc -c "$vendor/echarts.min.js"
