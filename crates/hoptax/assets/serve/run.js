@@ -23,8 +23,9 @@ const run = () => {
 
   const sure = byId("sure");
   byId("delete").addEventListener("click", () => sure.showModal());
-  sure.addEventListener("close", async () => {
-    if (sure.returnValue !== "yes") return;
+  // Not "close": it comes later, and tells what was answered last, which may be the next question's answer by then.
+  sure.querySelector("form").addEventListener("submit", async (event) => {
+    if (event.submitter.value !== "yes") return;
     try {
       await send("DELETE", path);
       location.href = "/";
