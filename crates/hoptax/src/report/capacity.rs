@@ -169,8 +169,8 @@ pub(super) fn html(model: &Model) -> Vec<Value> {
     searches(model).into_iter().map(of).collect()
 }
 
-/// Each gateway's sentence with what it holds: in place of what is said of one that was only searched, behind what is said
-/// of one that was measured too.
+/// What each gateway holds: in place of what is said of one that was only searched, behind what is said of one that was
+/// measured too.
 pub(super) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) -> Vec<Summary> {
     for summary in &mut summaries {
         let of_gateway = || analysis.capacity.iter().filter(|one| one.gateway == summary.gateway);
@@ -180,10 +180,10 @@ pub(super) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) ->
         }
         let told = parts.join("; ");
         let in_rounds = analysis.cases.iter().any(|case| case.gateway == summary.gateway);
-        summary.sentence = match in_rounds {
-            true => format!("{} It holds {told}.", summary.sentence),
-            false => format!("{} holds {told}.", summary.gateway),
-        };
+        match in_rounds {
+            true => summary.details.push(format!("It holds {told}.")),
+            false => summary.sentence = format!("{} holds {told}.", summary.gateway),
+        }
     }
     summaries
 }

@@ -155,7 +155,7 @@ fn a_search_beside_rounds_adds_to_what_is_said_of_the_gateway() {
         run.push(via("nginx", round).all_at_us(150));
     }
     let model = run.model();
-    let told = &model.summary[0].sentence;
+    let told = model.summary[0].in_full();
     assert!(told.starts_with("nginx adds 50 µs") && told.contains(" It holds 1,5"), "{told}");
     assert_eq!(model.cases.len(), 2);
     assert_eq!(model.loads().count(), 1);

@@ -97,7 +97,9 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
             .collect::<Vec<_>>(),
         gateways => model.told_by_itself().map(|one| context! {
             gateway => &one.gateway,
-            sentence => &one.sentence,
+            // What is said begins with the name, which stands by itself.
+            sentence => one.sentence.strip_prefix(&one.gateway).unwrap_or(&one.sentence),
+            details => one.details.join(" "),
             colour => charts::css(charts::colour(model, &one.gateway)),
         }).collect::<Vec<_>>(),
         findings => model.findings_by_rule().into_iter().map(|(finding, others)| context! { finding, others, evidence => evidence(finding) })
@@ -370,8 +372,8 @@ mod tests {
             assert!(!text.contains(foreign), "the page holds `{foreign}`");
         }
         for part in [
-            "nginx adds",
-            "envoy was not measured",
+            "<strong>nginx</strong> adds",
+            "<strong>envoy</strong> was not measured",
             "keepalive 256",
             "hoptax run made-up.yaml",
             "<svg ",

@@ -50,7 +50,7 @@ fn answer(model: &Model) -> String {
         line(&mut text, &format!("**{}**\n", inline(answer)));
     }
     for one in model.told_by_itself().chain(&model.prices.sentences) {
-        line(&mut text, &format!("- {}", inline(&one.sentence)));
+        line(&mut text, &format!("- {}", inline(&one.in_full())));
     }
     text
 }

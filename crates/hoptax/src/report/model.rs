@@ -85,8 +85,19 @@ pub struct Model {
 pub struct Summary {
     /// Label.
     pub gateway: String,
-    /// The numbers in words.
+    /// What it adds, in words.
     pub sentence: String,
+    /// What else there is to say, each a sentence.
+    pub details: Vec<String>,
+}
+
+impl Summary {
+    /// The sentence and the details behind it.
+    pub fn in_full(&self) -> String {
+        let parts: Vec<&str> =
+            std::iter::once(&self.sentence).chain(&self.details).map(String::as_str).collect();
+        parts.join(" ")
+    }
 }
 
 /// The noise floor of each load point.

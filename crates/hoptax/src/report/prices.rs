@@ -165,10 +165,8 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<super::model::Summary> {
     parts.retain(|(told, _)| told.is_some());
     let parts: Vec<String> = parts.into_iter().filter_map(|(told, of)| Some(part(told?, of))).collect();
     let (features, bare, place_of) = (named(price), &price.bare, place(&price.load));
-    let mut text = format!("{features} {costs} {bare} {} {place_of}.", listed(&parts));
-    if let Some(beyond) = &price.beyond {
-        text.push_str(&beyond_part(beyond));
-    }
+    let told = format!("{features} {costs} {bare} {} {place_of}.", listed(&parts));
+    let mut details: Vec<String> = price.beyond.as_ref().and_then(beyond_part).into_iter().collect();
     if let Some(busy) = at(headline::for_throughput(&mut own().map(|row| &row.load)))
         && let Some(ratio) = &busy.prices.throughput_ratio
     {
@@ -177,11 +175,11 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<super::model::Summary> {
         } else {
             capital(&place(&busy.load))
         };
-        let told = signed(&less_one(&ratio.estimate), Scale::percent());
+        let change = signed(&less_one(&ratio.estimate), Scale::percent());
         let doubt = if ratio.distinguishable { "" } else { ", not distinguishable from the noise" };
-        let _ = write!(text, " {at} throughput changes by {told}{doubt}.");
+        details.push(format!("{at} throughput changes by {change}{doubt}."));
     }
-    Some(super::model::Summary { gateway: gateway.to_owned(), sentence: text })
+    Some(super::model::Summary { gateway: gateway.to_owned(), sentence: told, details })
 }
 
 /// `+12 µs (7–17) at the median`, or that it cannot be told.
@@ -194,13 +192,13 @@ fn part(told: &Difference, of: &str) -> String {
     }
 }
 
-fn beyond_part(beyond: &Beyond) -> String {
-    let Some(told) = &beyond.prices.added_p50 else { return String::new() };
+fn beyond_part(beyond: &Beyond) -> Option<String> {
+    let told = beyond.prices.added_p50.as_ref()?;
     let figure = signed(&told.estimate, Scale::of_us(told.estimate.estimate));
-    match told.distinguishable {
-        true => format!(" That is {figure} beyond the sum of both alone at the median."),
-        false => format!(" It cannot be told from the sum of both alone at the median ({figure})."),
-    }
+    Some(match told.distinguishable {
+        true => format!("That is {figure} beyond the sum of both alone at the median."),
+        false => format!("It cannot be told from the sum of both alone at the median ({figure})."),
+    })
 }
 
 fn signed(estimate: &Estimate, scale: Scale) -> String {
@@ -241,7 +239,7 @@ pub(super) fn terminal(
         text.push('\n');
     }
     text.push_str(&wrap(&list.note()));
-    text.extend(list.sentences.iter().map(|one| wrap(&one.sentence)));
+    text.extend(list.sentences.iter().map(|one| wrap(&one.in_full())));
     text
 }
 
@@ -283,7 +281,7 @@ pub(super) fn html(model: &Model) -> minijinja::Value {
             context! { title => table.title(), load => table.load.index, rows => table.rows().into_iter().map(row).collect::<Vec<_>>() }
         })
         .collect();
-    let sentences: Vec<&str> = list.sentences.iter().map(|one| one.sentence.as_str()).collect();
+    let sentences: Vec<String> = list.sentences.iter().map(super::model::Summary::in_full).collect();
     context! { title => TITLE, note => list.note(), headings => HEADINGS.to_vec(), tables, sentences }
 }
 
@@ -299,7 +297,7 @@ mod tests {
     #[test]
     fn every_format_tells_the_price_and_what_it_is_not() {
         let model = matrix(230, 33).model();
-        let page = html(&model).expect("a page");
+        let page = html(&model).expect("a page").replace("</strong>", "");
         for text in [terminal(&model, 80, false), markdown(&model), page] {
             let text = one_line(&text);
             for words in [

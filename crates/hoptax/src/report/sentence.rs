@@ -15,33 +15,38 @@ pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
     gateways.sort_by(|one, other| tax(&one.label).total_cmp(&tax(&other.label)));
     gateways
         .into_iter()
-        .map(|contender| Summary {
-            gateway: contender.label.clone(),
-            sentence: match &contender.failed {
-                Some(failure) => format!("{} was not measured: {}", contender.label, stop(&failure.message)),
+        .map(|contender| {
+            let (sentence, details) = match &contender.failed {
+                Some(failure) => {
+                    (format!("{} was not measured: {}", contender.label, stop(&failure.message)), Vec::new())
+                }
                 None => about(&contender.label, analysis),
-            },
+            };
+            Summary { gateway: contender.label.clone(), sentence, details }
         })
         .collect()
 }
 
-fn about(gateway: &str, analysis: &Analysis) -> String {
+/// What it adds, and sentences on everything else.
+fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
     let cases: Vec<&Case> = analysis.cases.iter().filter(|case| case.gateway == gateway).collect();
     let measured: Vec<&Case> = cases.iter().copied().filter(|case| case.trials > 0).collect();
-    let Some(latency) = case_of(&measured, headline::for_latency) else { return nothing(gateway, &cases) };
-    let mut sentence = format!("{gateway} {}.", latency_part(latency, analysis));
+    let Some(latency) = case_of(&measured, headline::for_latency) else {
+        return (nothing(gateway, &cases), Vec::new());
+    };
+    let (added, mut details) = latency_parts(latency, analysis);
     if let Some(throughput) = case_of(&measured, headline::for_throughput) {
         let limit = generator_limit(throughput, analysis);
-        sentence.push_str(&throughput_part(throughput, latency, limit));
+        details.extend(throughput_part(throughput, latency, limit));
     }
     if let Some(extra) = latency.tax.as_ref().and_then(|tax| tax.extra_upstream_requests.as_ref())
         && extra.distinguishable
         && extra.estimate.estimate.abs() >= 0.005
     {
         let told = with_interval(&extra.estimate, Scale::plain());
-        sentence.push_str(&format!(" It makes {told} extra upstream requests per request."));
+        details.push(format!("It makes {told} extra upstream requests per request."));
     }
-    sentence
+    (format!("{gateway} {added}."), details)
 }
 
 /// The tax at the median, where latency says most.
@@ -106,13 +111,15 @@ fn nothing(gateway: &str, cases: &[&Case]) -> String {
     }
 }
 
-fn latency_part(case: &Case, analysis: &Analysis) -> String {
+/// What it adds, at the percentiles where that can be told, and a sentence on each where it cannot.
+fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
     let at = place(&case.load);
     let tax = case.tax.as_ref();
     let Some(median) = tax.and_then(|tax| tax.added_p50.as_ref()) else {
-        return format!(
+        let none = format!(
             "has no measured tax on latency {at}: no round has completed requests both direct and through it"
         );
+        return (none, Vec::new());
     };
     let floor = |metric| analysis.noise_floor.get(case.load.index)?.get(metric);
     let mut parts = vec![("the median", median, floor(TaxMetric::AddedP50))];
@@ -123,35 +130,42 @@ fn latency_part(case: &Case, analysis: &Analysis) -> String {
         let told: Vec<String> =
             parts.iter().map(|(which, tax, _)| format!("{} at {which}", time(tax))).collect();
         let told = told.join(" and ");
-        return format!("adds {told}, {at} (one trial: no interval, not distinguishable from noise)");
+        let added = format!("adds {told}, {at} (one trial: no interval, not distinguishable from noise)");
+        return (added, Vec::new());
     }
     let (clear, unclear): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(_, tax, _)| tax.distinguishable);
-    let mut told = Vec::new();
-    if !clear.is_empty() {
-        let each: Vec<String> = clear
-            .iter()
-            .map(|(which, tax, _)| {
-                let less = if tax.estimate.estimate < 0.0 { ", less than direct," } else { "" };
-                format!("{} at {which}{less}", interval(tax))
-            })
-            .collect();
-        told.push(format!("adds {} {at}", each.join(" and ")));
-    }
-    if !unclear.is_empty() {
-        let at = if told.is_empty() { format!("{at}, ") } else { String::new() };
-        let each: Vec<String> =
-            unclear.iter().map(|(which, tax, floor)| unclear_at(which, tax, *floor)).collect();
-        told.push(format!("{at}{}", each.join("; ")));
-    }
-    told.join("; ")
+    let mut doubts = unclear.into_iter();
+    let added = match (clear.is_empty(), doubts.as_slice()) {
+        (true, [(which, tax, floor), ..]) => {
+            let told = format!(
+                "adds nothing distinguishable from the noise at {which} {at} {}",
+                within(tax, *floor)
+            );
+            doubts.next();
+            told
+        }
+        _ => {
+            let each: Vec<String> = clear
+                .iter()
+                .map(|(which, tax, _)| {
+                    let less = if tax.estimate.estimate < 0.0 { ", less than direct," } else { "" };
+                    format!("{} at {which}{less}", interval(tax))
+                })
+                .collect();
+            format!("adds {} {at}", each.join(" and "))
+        }
+    };
+    let doubt = |(which, tax, floor): (&str, &Difference, Option<f64>)| {
+        format!("At {which} nothing is distinguishable from the noise {}.", within(tax, floor))
+    };
+    (added, doubts.map(doubt).collect())
 }
 
-/// `p99: not distinguishable from the noise (12 µs, −40 to 64; noise ±80 µs)`.
-fn unclear_at(which: &str, tax: &Difference, floor: Option<f64>) -> String {
+/// `(12 µs, −40 to 64; noise ±80 µs)`.
+fn within(tax: &Difference, floor: Option<f64>) -> String {
     let noise = floor.map_or(String::new(), |floor| format!("; noise ±{}", Scale::of_us(floor).value(floor)));
-    let scale = Scale::of_us(tax.estimate.estimate);
-    let range = scale.interval_of(&tax.estimate);
-    format!("{which}: not distinguishable from the noise ({}, {range}{noise})", time(tax))
+    let range = Scale::of_us(tax.estimate.estimate).interval_of(&tax.estimate);
+    format!("({}, {range}{noise})", time(tax))
 }
 
 fn time(tax: &Difference) -> String {
@@ -172,8 +186,8 @@ fn generator_limit(case: &Case, analysis: &Analysis) -> &'static str {
     }
 }
 
-fn throughput_part(case: &Case, told_before: &Case, limit: &str) -> String {
-    let Some(tax) = &case.tax else { return String::new() };
+fn throughput_part(case: &Case, told_before: &Case, limit: &str) -> Option<String> {
+    let tax = case.tax.as_ref()?;
     let at =
         if case.load.index == told_before.load.index { "There".into() } else { capital(&place(&case.load)) };
     let mut parts = Vec::new();
@@ -186,10 +200,7 @@ fn throughput_part(case: &Case, told_before: &Case, limit: &str) -> String {
             with_interval(&cpu.estimate, Scale::of_us(cpu.estimate.estimate))
         ));
     }
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!(" {at} it {}.", parts.join(" and ")),
-    }
+    (!parts.is_empty()).then(|| format!("{at} it {}.", parts.join(" and ")))
 }
 
 fn taken(ratio: &Difference) -> String {
@@ -277,7 +288,7 @@ mod tests {
 
     fn sentence(run: &Run, gateway: &str) -> String {
         let summaries = super::summaries(&run.record, &run.analyse());
-        summaries.into_iter().find(|summary| summary.gateway == gateway).expect("a gateway").sentence
+        summaries.into_iter().find(|summary| summary.gateway == gateway).expect("a gateway").in_full()
     }
 
     #[test]
@@ -329,10 +340,11 @@ mod tests {
         let told = sentence(&run, "haproxy");
         assert!(
             told.starts_with(
-                "haproxy at 1 connection, the median: not distinguishable from the noise (51 µs, 47.8–54.2; noise ±8"
+                "haproxy adds nothing distinguishable from the noise at the median at 1 connection (51 µs, 47.8–54.2; noise ±8"
             ),
             "{told}"
         );
+        assert!(told.contains(" At p99 nothing is distinguishable from the noise ("), "{told}");
         assert!(told.contains("of the throughput, not distinguishable"), "{told}");
     }
 

@@ -132,7 +132,7 @@ impl Page {
     }
 
     fn sentences(&self, model: &Model) -> String {
-        model.told_by_itself().map(|one| self.wrap(&one.sentence, "", "  ")).collect()
+        model.told_by_itself().map(|one| self.wrap(&one.in_full(), "", "  ")).collect()
     }
 
     fn prices(&self, model: &Model) -> String {
