@@ -29,6 +29,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// The longest grace when hoptax itself is gone: nobody waits for a graceful end any more.
@@ -378,8 +380,22 @@ pub fn become_command(guard: u32, command: &[String]) -> GuardError {
     }
     // Fails only for who leads a group already, which has a group of its own.
     let _ = rustix::process::setsid();
+    if let Err(error) = unignore_signals() {
+        return GuardError::at("resetting signals")(error);
+    }
     let error = Command::new(program).args(arguments).exec();
     GuardError::Spawn { command: program.clone(), error }
+}
+
+/// Whoever starts hoptax in the background of a script or by `nohup` ignores some signals, and that is inherited: a shell
+/// cannot even trap them then, and would be killed in the end. What has a handler is reset to its default by `exec`; until
+/// then the handler does what the default would.
+fn unignore_signals() -> std::io::Result<()> {
+    for (_, signal) in StopSignal::NAMES.iter().filter(|(_, signal)| *signal != Signal::KILL) {
+        let always = Arc::new(AtomicBool::new(true));
+        signal_hook::flag::register_conditional_default(signal.as_raw(), always)?;
+    }
+    Ok(())
 }
 
 /// Named after its command, which is what `ps` shows. So `pkill hoptax` leaves the guards to clean up.

@@ -67,7 +67,12 @@ struct Guarded {
 impl Guarded {
     fn start(options: &[&str], script: &str) -> Self {
         let mut guard = hoptax();
-        guard.arg("guard").args(options).args(["--", "sh", "-c", script]);
+        guard.arg("guard").args(options);
+        Self::of(guard, script)
+    }
+
+    fn of(mut guard: Command, script: &str) -> Self {
+        guard.args(["--", "sh", "-c", script]);
         let mut guard =
             guard.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn().expect("it starts");
         let mut output = BufReader::new(guard.stdout.take().expect("piped"));
@@ -132,6 +137,18 @@ fn a_stop_is_graceful_and_uses_the_signal_asked_for() {
         guarded.say("stop");
         assert_eq!(guarded.end(), (Some(0), "farewell\n".to_owned()), "{name}");
     }
+}
+
+#[test]
+fn a_signal_that_the_starter_of_hoptax_ignores_reaches_the_command() {
+    let ignoring = "trap '' HUP INT QUIT; exec \"$@\"";
+    let script = "trap 'echo farewell; exit 7' QUIT; echo $$; while :; do sleep 0.01; done";
+    let mut guard = Command::new("sh");
+    guard.args(["-c", ignoring, "sh"]).arg(exe());
+    guard.args(["guard", "--stop-signal", "QUIT", "--grace", "10m"]);
+    let mut guarded = Guarded::of(guard, script);
+    guarded.say("stop");
+    assert_eq!(guarded.end(), (Some(0), "farewell\n".to_owned()));
 }
 
 #[test]
