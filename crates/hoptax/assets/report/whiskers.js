@@ -29,49 +29,6 @@ const byteSteps = (most) => {
   return { min: 0, interval, max: Math.ceil(most / interval) * interval };
 };
 
-const mark = (shape, x, y, colour, filled, card) => {
-  const style = { fill: filled ? colour : card, stroke: colour, lineWidth: 2 };
-  const r = 6;
-  const polygon = (points) => ({
-    type: "polygon",
-    shape: { points: points.map(([dx, dy]) => [x + dx, y + dy]) },
-    style,
-  });
-  switch (shape) {
-    case "rect":
-      return { type: "rect", shape: { x: x - r + 0.5, y: y - r + 0.5, width: 2 * r - 1, height: 2 * r - 1 }, style };
-    case "triangle":
-      return polygon([
-        [0, -r - 1],
-        [r + 1, r - 1],
-        [-r - 1, r - 1],
-      ]);
-    case "diamond":
-      return polygon([
-        [0, -r - 1.5],
-        [r + 1.5, 0],
-        [0, r + 1.5],
-        [-r - 1.5, 0],
-      ]);
-    case "roundRect":
-      return { type: "rect", shape: { x: x - r, y: y - r + 2, width: 2 * r, height: 2 * r - 4, r: 3 }, style };
-    case "pin":
-      return polygon([
-        [0, r + 1.5],
-        [r + 1, -r + 1],
-        [-r - 1, -r + 1],
-      ]);
-    case "arrow":
-      return polygon([
-        [r + 1.5, 0],
-        [-r + 1, r + 1],
-        [-r + 1, -r - 1],
-      ]);
-    default:
-      return { type: "circle", shape: { cx: x, cy: y, r }, style };
-  }
-};
-
 // One line: { label, name, colour, mark, one: { estimate, low, high, distinguishable }, row, shift }.
 const whisker = (line, kind, theme, sign) => ({
   type: "custom",

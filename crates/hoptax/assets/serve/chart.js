@@ -4,12 +4,18 @@
 const values = (theme, kind, more) =>
   valueAxis(theme, kind, { splitLine: { lineStyle: { color: theme.rule } }, ...more });
 
-// A chart that follows the width of its place and the colours of the page. `option` makes what is drawn.
+// A chart that follows the width of its place and the colours of the page. `option` makes what is drawn, and tells how
+// high it is where that depends on what is shown.
 const chartIn = (figure, option) => {
   const canvas = figure.querySelector(".canvas");
   const chart = echarts.init(canvas, null, { renderer: "svg" });
   const draw = () => {
-    chart.setOption({ animation: false, ...option(colours(), canvas.clientWidth) }, true);
+    const { height, ...drawn } = option(colours(), canvas.clientWidth);
+    if (height) {
+      canvas.style.height = `${height}px`;
+      chart.resize();
+    }
+    chart.setOption({ animation: false, ...drawn }, true);
     figure.dataset.drawn = chart.getOption().series.length;
   };
   new ResizeObserver(() => {

@@ -84,7 +84,7 @@ pub struct Words {
     pub caveats: Vec<String>,
     /// How many rows would be called by chance.
     pub chance: String,
-    /// Every case and metric, those that are told first.
+    /// Every case and metric.
     pub rows: Vec<RowWords>,
 }
 
@@ -97,12 +97,16 @@ pub struct RowWords {
     pub gateway: String,
     /// The metric.
     pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
     /// The first's figure with its interval.
     pub before: String,
     /// The second's.
     pub after: String,
     /// What it changed by, with the interval.
     pub change: String,
+    /// The same as a share of the first's figure; absent where `change` tells a difference.
+    pub relative: Option<Estimate>,
     /// What became of it.
     pub verdict: Verdict,
     /// Whether it carries the verdict of the whole.
@@ -121,9 +125,11 @@ pub fn words(comparison: &Comparison) -> Words {
             load: row.load.label.clone(),
             gateway: labels(row),
             metric: row.metric.name(),
+            unit: row.unit,
             before: told(&row.a),
             after: told(&row.b),
             change: amount(row),
+            relative: relative(row).copied(),
             verdict: row.verdict,
             stands: row.stands(),
             told: is_told(row),
@@ -210,11 +216,17 @@ fn labels(row: &Row) -> String {
     }
 }
 
-/// A change in per cent where it has an interval, else the difference.
+/// The change as a share of the first's figure. Of many trials it is told with its interval only: where that has no end, the first's
+/// figure may as well be zero.
+fn relative(row: &Row) -> Option<&Estimate> {
+    row.change.as_ref().filter(|changed| changed.interval().is_some() || changed.trials == 1)
+}
+
+/// A change in per cent where it can be told, else the difference.
 fn amount(row: &Row) -> String {
-    match &row.change {
-        Some(changed) if changed.interval().is_some() || changed.trials == 1 => change(changed),
-        _ => {
+    match relative(row) {
+        Some(changed) => change(changed),
+        None => {
             let difference = crate::analysis::stats::Estimate {
                 estimate: row.difference.estimate,
                 low: row.difference.low,

@@ -22,6 +22,7 @@ const SCRIPT: &str = concat!(
     include_str!("../../assets/serve/list.js"),
     include_str!("../../assets/serve/run.js"),
     include_str!("../../assets/serve/compare.js"),
+    include_str!("../../assets/serve/changes.js"),
     include_str!("../../assets/serve/trends.js"),
     include_str!("../../assets/serve/live.js"),
     "})();\n",

@@ -64,7 +64,7 @@ const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll
     one.scrollIntoView({ behavior: 'instant' }); await new Promise((done) => setTimeout(done, 80)); } })()";
 
 /// Which texts stand out too little.
-const CONTRAST: &str = include_str!("browser/contrast.js");
+pub(crate) const CONTRAST: &str = include_str!("browser/contrast.js");
 
 /// What each chart says of itself: its kind, the lines it should have, and whether they are there.
 const CHARTS: &str = "[...document.querySelectorAll('figure.chart')].filter((one) => !one.hidden).map((one) => \

@@ -5,6 +5,7 @@ use super::super::ask::Asked;
 use super::super::problem::Problem;
 use super::super::runs::{self, CompareQuery};
 use super::{Page, filled};
+use crate::analysis::compare::Comparison;
 use crate::history::{Entry, Query, State as RunState};
 use crate::report::comparison::words;
 use axum::extract::State;
@@ -67,10 +68,10 @@ pub(in crate::serve) async fn page(State(app): State<Arc<App>>, Asked(typed): As
         None => (None, None),
         Some(Ok(comparison)) => {
             let text = words(&comparison);
-            (
-                Some(context! { verdict => comparison.verdict, paired => comparison.paired, words => text }),
-                None,
-            )
+            // Where nothing has a change in percent there is nothing to draw.
+            let drawn = text.rows.iter().any(|row| row.relative.is_some());
+            let Comparison { verdict, paired, .. } = comparison;
+            (Some(context! { verdict, paired, words => text, drawn }), None)
         }
         Some(Err(problem)) => (None, Some(told(&problem))),
     };
