@@ -27,7 +27,8 @@ const asMarkdown = ([head, ...rows]) => {
 };
 
 const copy = async (text, button) => {
-  const said = button.textContent;
+  // Pressed again while it says so, it still knows its name.
+  button.dataset.name ??= button.textContent;
   try {
     await navigator.clipboard.writeText(text);
   } catch {
@@ -41,7 +42,7 @@ const copy = async (text, button) => {
   }
   button.textContent = "Copied";
   setTimeout(() => {
-    button.textContent = said;
+    button.textContent = button.dataset.name;
   }, 1500);
 };
 

@@ -12,7 +12,9 @@ const compare = () => {
     swap(labelA, labelB);
     if (a.value) form.requestSubmit();
   });
+  let last = 0;
   const follow = async () => {
+    const mine = ++last;
     for (const [run, label] of [
       [a.value, labelA],
       [b.value || a.value, labelB],
@@ -20,6 +22,8 @@ const compare = () => {
       const known = label.value;
       const found = run && (await fetch(`/api/v1/runs/${encodeURIComponent(run)}`));
       const contenders = found && found.ok ? (await found.json()).contenders : [];
+      // Another run was chosen meanwhile.
+      if (mine !== last) return;
       label.replaceChildren(label.options[0], ...contenders.map((one) => element("option", {}, one.label)));
       label.value = contenders.some((one) => one.label === known) ? known : "";
     }

@@ -48,7 +48,15 @@ const list = () => {
     const more = event.target.closest("#more");
     if (!more) return;
     event.preventDefault();
-    const page = await part(more.href);
+    // Pressed twice, it is asked for once.
+    if (more.ariaBusy) return;
+    more.ariaBusy = "true";
+    const mine = last;
+    const page = await part(more.href).finally(() => {
+      more.ariaBusy = null;
+    });
+    // What was searched for since has rows of its own.
+    if (mine !== last) return;
     const [first] = page.querySelectorAll("#runs .run a");
     const known = first && first.getAttribute("href");
     byId("runs").append(...page.querySelectorAll("#runs .run"));

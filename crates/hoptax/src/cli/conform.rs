@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// For each answer; nothing is loaded meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Look whether gateways pass on what they are given, as direct does: bodies, headers, statuses, chunks.
 ///

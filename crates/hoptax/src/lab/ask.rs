@@ -6,7 +6,7 @@ use hoptax_wire::http1::{ResponseDecoder, Step, fields};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -104,12 +104,13 @@ impl Asker<'_> {
         // Who refuses a request may answer and close before all of it was sent: the answer says why.
         let sent = stream.write_all(request).and_then(|()| stream.flush());
         let answer = read_answer(to_head, |piece| {
-            plain.set_read_timeout(Some(left()?))?;
-            match stream.read(piece) {
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    anyhow::bail!("no whole answer within {timeout:?}")
+            loop {
+                plain.set_read_timeout(Some(left()?))?;
+                match stream.read(piece) {
+                    // Time is up, which is looked at, or a signal came, as one does when a run goes on after Ctrl-Z.
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                    read => return Ok(read?),
                 }
-                read => Ok(read?),
             }
         });
         match (answer, sent) {

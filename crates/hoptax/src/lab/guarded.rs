@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than the guard itself takes to kill what is left after the grace.
-const GUARD_BOUND: Duration = Duration::from_secs(12);
+const GUARD_BOUND: Duration = Duration::from_secs(40);
 
 /// Longest time for taking secrets out of the logs: some seconds for each gigabyte.
 const SCRUB_BOUND: Duration = Duration::from_secs(600);
@@ -177,8 +177,15 @@ impl Guarded {
 
     fn await_guard(&mut self, bound: Duration) {
         if let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_child(&self.guard), PidfdFlags::empty()) {
-            let timeout = Timespec::try_from(bound).expect("a grace fits a timespec");
-            let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout));
+            let deadline = Instant::now() + bound;
+            // A signal to us ends a wait early, and is no reason to kill a guard that is about to take secrets out of logs.
+            while Instant::now() < deadline {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let timeout = Timespec::try_from(left).expect("a grace fits a timespec");
+                if poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) == Ok(1) {
+                    break;
+                }
+            }
         }
         self.ended();
     }

@@ -6,7 +6,7 @@ use hoptax_load::stamp::ClockId;
 use hoptax_wire::http1::{ResponseDecoder, Step, Version, request_head};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -63,8 +63,9 @@ impl Ledger {
     }
 }
 
-/// Given to each step of asking for a ledger; it is on this machine and has nothing else to do.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Given to each step of asking for a ledger. It is on this machine and has nothing else to do; the bound is for machines that are
+/// busy otherwise.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks an upstream for its ledger.
 ///
@@ -89,7 +90,11 @@ fn ask(control: SocketAddr) -> anyhow::Result<Ledger> {
         let consumed = match decoder.advance(&input)? {
             Step::NeedMore => {
                 let mut piece = [0; 4096];
-                let count = stream.read(&mut piece)?;
+                let count = match stream.read(&mut piece) {
+                    // A signal, as one comes when a run goes on after Ctrl-Z.
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    read => read?,
+                };
                 if count == 0 {
                     decoder.end_of_input()?;
                     break;

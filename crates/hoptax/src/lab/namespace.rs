@@ -40,7 +40,7 @@ const NETWORKS: u32 = 1 << 15;
 const TRIES: u32 = 16;
 
 /// Longest wait for the namespace. It is there within milliseconds; the bound is for machines that are busy otherwise.
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_secs(60);
 
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -10,7 +10,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// Of one attempt: on loopback even a busy machine answers sooner, and a gateway that does not is asked again.
 const ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Of a request that makes something happen.
+/// Of a request that makes something happen, or that nobody repeats.
 const DOING: Duration = Duration::from_secs(10);
 
 /// Asked until it is answered with `status`.
@@ -58,7 +58,7 @@ pub fn wait(probe: &Probe, mut ended: impl FnMut() -> bool) -> Result<(), NotRea
 }
 
 fn attempt(probe: &Probe) -> Result<(), String> {
-    let status = ask(probe.address, &probe.path).map_err(|error| match error.kind() {
+    let status = ask(probe.address, &probe.path, ATTEMPT).map_err(|error| match error.kind() {
         std::io::ErrorKind::ConnectionRefused => format!("nothing listens on {}", probe.address),
         _ => format!("http://{}{}: {error}", probe.address, probe.path),
     })?;
@@ -76,10 +76,10 @@ fn attempt(probe: &Probe) -> Result<(), String> {
 /// Asks once; the status of the answer.
 ///
 /// # Errors
-/// If nothing answers within a second, or what answers is not HTTP/1.x.
-pub fn ask(address: SocketAddr, path: &str) -> std::io::Result<u16> {
+/// If nothing answers in time, or what answers is not HTTP/1.x.
+pub fn ask(address: SocketAddr, path: &str, patience: Duration) -> std::io::Result<u16> {
     // `HTTP/1.1 200` is all that is needed; the rest is left to the close.
-    status(&exchange(address, ("GET", path), 12, ATTEMPT)?)
+    status(&exchange(address, ("GET", path), 12, patience)?)
 }
 
 /// Sends one request without a body, to something that is asked to do what takes a while; the status of the answer.
@@ -93,9 +93,9 @@ pub fn send(address: SocketAddr, method: &str, path: &str) -> std::io::Result<u1
 /// Asks once; the body of an answer of status 200, as far as `most` bytes of the answer hold it.
 ///
 /// # Errors
-/// As [`ask`], and if the status is another one, or the answer is no text.
+/// As [`send`], and if the status is another one, or the answer is no text.
 pub fn get(address: SocketAddr, path: &str, most: u64) -> std::io::Result<String> {
-    let answer = exchange(address, ("GET", path), most, ATTEMPT)?;
+    let answer = exchange(address, ("GET", path), most, DOING)?;
     match status(&answer)? {
         200 => {}
         other => return Err(std::io::Error::other(format!("http://{address}{path} answered {other}"))),
@@ -127,9 +127,9 @@ fn exchange(
     most: u64,
     patience: Duration,
 ) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address, ATTEMPT)?;
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(ATTEMPT))?;
+    stream.set_write_timeout(Some(patience))?;
     // One write: `write!` on a socket makes a segment of every piece, and a server may answer the first and close.
     let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
     let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}connection: close\r\n\r\n");

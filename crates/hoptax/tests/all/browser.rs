@@ -5,8 +5,8 @@ pub(crate) mod client;
 use crate::report::fixture::features::matrix;
 use crate::report::fixture::{Run, closed_point, open_point, searched_point, via};
 use crate::report::on_disk;
-use crate::support::{Scratch, hoptax};
-use client::Browser;
+use crate::support::{Scratch, hoptax, looked_at};
+use client::{Browser, PATIENCE};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -59,9 +59,10 @@ fn open(file: &Path, width: u32, dark: bool) -> Browser {
     browser
 }
 
-/// Scrolls past every chart, so that each is drawn.
+/// Scrolls past every chart, and waits until each is drawn or has said that there is nothing to draw.
 const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll('figure.chart')) { \
-    one.scrollIntoView({ behavior: 'instant' }); await new Promise((done) => setTimeout(done, 80)); } })()";
+    one.scrollIntoView({ behavior: 'instant' }); \
+    while (one.dataset.series === undefined) await new Promise((done) => setTimeout(done, 10)); } })()";
 
 /// Which texts stand out too little.
 pub(crate) const CONTRAST: &str = include_str!("browser/contrast.js");
@@ -119,10 +120,12 @@ fn the_script_tells_figures_as_the_rest_of_the_report_does() {
     let scratch = Scratch::new();
     let (file, report) = page(&run(), &scratch);
     let mut browser = open(&file, 1440, false);
+    // What is folded is filled when it has been opened, which is told later.
+    browser.ask("document.querySelector('figure[data-chart=tax] details').open = true");
+    browser.until("document.querySelector('figure[data-chart=tax] details tbody') !== null");
     let drawn = browser.ask(
-        "(() => { const figures = document.querySelector('figure[data-chart=tax] details'); figures.open = true; \
-         return new Promise((done) => setTimeout(() => done([...figures.querySelectorAll('tbody tr')] \
-         .map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent))), 100)); })()",
+        "[...document.querySelectorAll('figure[data-chart=tax] details tbody tr')] \
+         .map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent))",
     );
     let rows = drawn.as_array().expect("rows");
     assert_eq!(rows.len(), 3, "{drawn}");
@@ -202,15 +205,21 @@ fn keys_and_mouse_tell_values_with_their_units() {
     browser.until(&format!("{said}.startsWith({})", json!(HOSTILE)));
     browser.ask("document.activeElement.blur()");
     browser.ask(SCROLL);
-    let place = browser.ask(
-        "(() => { const curve = document.querySelector('figure[data-chart=curve] .canvas'); \
-         curve.scrollIntoView({block: 'center', behavior: 'instant'}); \
-         const box = curve.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()",
-    );
-    browser.point_at(place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
-    browser.until(
-        "document.querySelector('figure[data-chart=curve] .tip')?.textContent.includes('µs') === true",
-    );
+    // Pointed at until it tells: a chart that is drawn anew meanwhile, or moved, has to be pointed at anew.
+    let begun = Instant::now();
+    let tells = "document.querySelector('figure[data-chart=curve] .tip')?.textContent.includes('µs')";
+    while browser.ask(tells) != true {
+        assert!(begun.elapsed() < PATIENCE, "the chart tells nothing");
+        let place = browser.ask(
+            "(() => { const curve = document.querySelector('figure[data-chart=curve] .canvas'); \
+             curve.scrollIntoView({block: 'center', behavior: 'instant'}); \
+             const box = curve.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()",
+        );
+        let (x, y) = (place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
+        // Only a mouse that moves is told of.
+        browser.point_at(x - 1.0, y);
+        browser.point_at(x, y);
+    }
     let tip = browser.ask("document.querySelector('figure[data-chart=curve] .tip').textContent");
     assert!(tip.as_str().is_some_and(|tip| tip.contains("direct") && tip.contains(HOSTILE)), "{tip}");
     nothing_went_wrong(&mut browser);
@@ -251,25 +260,27 @@ fn charts_and_tables_are_saved_as_files() {
         "[...document.querySelectorAll('[data-load=\"0\"] .table-tools button')].find((one) => \
      one.textContent === 'Save CSV').click()",
     );
-    let saved = |ending: &str| {
+    // Whole: a file may be seen while it is written.
+    let saved = |ending: &str, last: &[u8]| {
         let begun = Instant::now();
         loop {
-            let files = std::fs::read_dir(&place).expect("there").flatten().map(|entry| entry.path());
-            if let Some(found) =
-                files.into_iter().find(|path| path.extension().is_some_and(|one| one == ending))
-            {
-                return std::fs::read(found).expect("readable");
+            let mut files = std::fs::read_dir(&place).expect("there").flatten().map(|entry| entry.path());
+            let found = files.find(|path| path.extension().is_some_and(|one| one == ending));
+            let bytes = found.and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+            if bytes.ends_with(last) {
+                return bytes;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "no {ending} was saved");
+            assert!(begun.elapsed() < PATIENCE, "no whole {ending} was saved: {} bytes", bytes.len());
             std::thread::sleep(Duration::from_millis(50));
         }
     };
-    let svg = String::from_utf8(saved("svg")).expect("text");
+    let svg = String::from_utf8(saved("svg", b"</svg>")).expect("text");
     let document = roxmltree::Document::parse(&svg).expect("XML");
     let texts: Vec<&str> = document.descendants().filter_map(|node| node.text()).collect();
     assert!(texts.contains(&"What each gateway adds") && texts.contains(&"nginx"), "{texts:?}");
-    assert!(saved("png").starts_with(b"\x89PNG"));
-    let csv = String::from_utf8(saved("csv")).expect("text");
+    // A picture's last chunk, and its checksum.
+    assert!(saved("png", b"IEND\xaeB`\x82").starts_with(b"\x89PNG"));
+    let csv = String::from_utf8(saved("csv", b"\n")).expect("text");
     assert!(csv.starts_with("gateway,requests/s,of direct,p50"), "{csv}");
     assert_eq!(csv.lines().count(), 5, "{csv}");
     nothing_went_wrong(&mut browser);
@@ -283,6 +294,9 @@ fn everything_can_be_read_in_light_and_in_dark() {
         let mut browser = open(&file, 1440, dark);
         browser.ask(SCROLL);
         browser.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
+        browser.until(
+            "[...document.querySelectorAll('figure.chart')].every((one) => one.hidden || one.querySelector('details table'))",
+        );
         let told = browser.ask(CONTRAST);
         assert!(told["looked"].as_u64().expect("a count") > 300, "{told}");
         assert_eq!(told["poor"], json!([]), "dark: {dark}");
@@ -300,12 +314,13 @@ fn tables_are_copied() {
     let mut copied = |which: &str| {
         let press = format!(
             "(async () => {{ const button = [...document.querySelectorAll('[data-load=\"0\"] .table-tools button')].find((one) => \
-             one.textContent === '{which}'); button.click(); await new Promise((done) => setTimeout(done, 50)); \
-             return [button.textContent, await navigator.clipboard.readText()]; }})()"
+             one.textContent === '{which}'); const rest = (ms) => new Promise((done) => setTimeout(done, ms)); \
+             const called = async (name) => {{ while (button.textContent !== name) await rest(5); }}; \
+             button.click(); await called('Copied'); const text = await navigator.clipboard.readText(); \
+             button.click(); await called('{which}'); await rest(300); await called('{which}'); return text; }})()"
         );
-        let told = browser.ask(&press);
-        assert_eq!(told[0], "Copied");
-        told[1].as_str().expect("text").to_owned()
+        // Pressed again while it says so, it is called what it does all the same in the end.
+        browser.ask(&press).as_str().expect("text").to_owned()
     };
     let (csv, markdown) = (copied("Copy CSV"), copied("Copy Markdown"));
     assert!(csv.starts_with("gateway,requests/s,of direct,p50") && csv.lines().count() == 5, "{csv}");
@@ -363,11 +378,15 @@ fn a_page_of_many_cases_is_there_within_a_second() {
     let mut browser = open(&file, 1440, false);
     let ready = browser.ask("document.querySelector('figure[data-chart=tax]').dataset.drawn !== undefined");
     assert_eq!(ready, true, "the first screen waits for nothing");
-    // Time of the processor that the page took for itself: the machine may be doing other things.
-    let took = browser
-        .ask("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-        .as_f64()
-        .expect("ms");
+    // The machine may be doing other things, of which the least of three looks holds the least.
+    let look = || {
+        browser.show(&file);
+        browser
+            .ask("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+            .as_f64()
+            .expect("ms")
+    };
+    let took = looked_at(look, |ms| *ms < 5000.0);
     println!("24 cases: ready after {took:.0} ms");
     assert!(took < 5000.0, "{took} ms");
     nothing_went_wrong(&mut browser);

@@ -9,6 +9,9 @@ use hoptax::lab::packs::{PackSet, binary};
 use hoptax::lab::process::ProcessDriver;
 use hoptax::lab::tree::descendants;
 use hoptax::plan::{Gateway, GatewayKind};
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::Stdio;
+use std::time::Duration;
 
 /// Packs whose gateways set-up installs: these are looked at, come what may.
 const INSTALLED: [&str; 3] = ["nginx", "haproxy", "envoy"];
@@ -66,6 +69,26 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// As by Ctrl-Z: what waits for an answer meanwhile is interrupted by the kernel, time and again, and waits on.
+#[test]
+fn who_is_stopped_and_goes_on_asks_on() {
+    if is_missing("nginx") {
+        return;
+    }
+    let mut command = hoptax();
+    command.args(["conform", "nginx"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("it starts");
+    let pid = Pid::from_child(&process);
+    while process.try_wait().expect("ours").is_none() {
+        for signal in [Signal::STOP, Signal::CONT] {
+            kill_process(pid, signal).expect("not waited for yet");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = process.wait_with_output().expect("ended");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const REQUESTS: u64 = 400;
 
 /// nginx on a Unix socket and on a port, in one process, with a line per request: address, HTTP version, number of the
@@ -102,12 +102,12 @@ fn spec(address: &str, more: Value) -> Value {
         "shape": {"loop": "closed"},
         "connections": 4,
         "warmup_ns": 0,
-        "duration_ns": 60_000_000_000_u64,
+        "duration_ns": 600_000_000_000_u64,
         "requests": REQUESTS,
         "timeouts": {
-            "connect_ns": 5_000_000_000_u64,
-            "first_byte_ns": 5_000_000_000_u64,
-            "total_ns": 5_000_000_000_u64
+            "connect_ns": 60_000_000_000_u64,
+            "first_byte_ns": 60_000_000_000_u64,
+            "total_ns": 60_000_000_000_u64
         },
         "workers": 1,
         "cpus": [],

@@ -156,7 +156,7 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
     let plan = world.file(
         "plan.yaml",
         "name: contained\ngateways: [{ name: nginx, label: boxed, driver: docker }]\nwarmup: 100ms\ntrials: 2\n\
-         load: [{ loop: closed, connections: 2, duration: 300ms }]\n",
+         load: [{ loop: closed, connections: 2, duration: 1s }]\n",
     );
     let out = world.path().join("results");
     let told = hoptax()

@@ -1,7 +1,7 @@
 //! Driver `process` with everything of our own: the built-in upstream, the hops, and what `hoptax render` shows.
 
 use crate::support::hoptax;
-use crate::world::{Running, exe, get, http_upstream, running_plan};
+use crate::world::{PATIENCE, Running, exe, get, http_upstream, running_plan};
 use hoptax::lab::packs::PackSet;
 use hoptax::lab::process::ProcessDriver;
 use hoptax::lab::tree::descendants;
@@ -10,7 +10,6 @@ use hoptax::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, U
 use hoptax::record::Stage;
 use hoptax_load::spec::TargetSpec;
 use std::path::Path;
-use std::time::Duration;
 
 fn driver(plan: &Plan, run: &Path) -> ProcessDriver {
     let packs = PackSet::load(None).expect("the packs are right");
@@ -43,7 +42,7 @@ fn the_upstream_answers_as_the_plan_says_and_keeps_a_ledger() {
     let addresses = upstream.0.addresses().to_vec();
     assert_eq!(addresses.len(), 2);
     for &address in &addresses {
-        let answer = verify::ask(address, &request(), Duration::from_secs(20)).expect("it answers");
+        let answer = verify::ask(address, &request(), PATIENCE).expect("it answers");
         assert_eq!((answer.status, answer.body.as_slice()), (203, &b"it was me"[..]));
         assert_eq!(answer.headers["x-own"], "yes");
     }
@@ -83,10 +82,7 @@ fn hops_answer_as_direct_does() {
         let service = driver.start_gateway(gateway, upstream.0.addresses());
         let service = Running(service.unwrap_or_else(|failure| panic!("{}: {failure:#?}", gateway.label)));
         let (direct, hop) = (upstream.0.addresses()[0], service.0.addresses()[0]);
-        assert_eq!(
-            verify::verify(direct, hop, &request().into(), &Default::default(), Duration::from_secs(20)),
-            Ok(())
-        );
+        assert_eq!(verify::verify(direct, hop, &request().into(), &Default::default(), PATIENCE), Ok(()));
         assert_eq!(service.0.facts().version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
         assert_eq!(service.0.ledger().map(drop), None, "a gateway keeps none");
     }
@@ -115,18 +111,12 @@ fn every_installed_gateway_passes_verification_in_front_of_the_built_in_upstream
         let gateway = Running(gateway.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
         let (direct, via) = (upstream.0.addresses()[0], gateway.0.addresses()[0]);
         assert_eq!(
-            verify::verify(direct, via, &request().into(), &Default::default(), Duration::from_secs(20)),
+            verify::verify(direct, via, &request().into(), &Default::default(), PATIENCE),
             Ok(()),
             "{pack}"
         );
         let other = http_upstream("something else");
-        let failure = verify::verify(
-            other.address,
-            via,
-            &request().into(),
-            &Default::default(),
-            Duration::from_secs(20),
-        );
+        let failure = verify::verify(other.address, via, &request().into(), &Default::default(), PATIENCE);
         assert_eq!(failure.expect_err("another answer").stage, Stage::Verify, "{pack}");
     }
 }

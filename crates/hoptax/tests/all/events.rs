@@ -1,6 +1,6 @@
 //! Events at work: real gateways and the real upstream are reloaded, changed and restarted under load.
 
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{report, run, run_awake, run_directory, text, trials};
 use crate::support::{Json, Scratch};
 use crate::wire::{Client, Server};
 use crate::world::is_missing;
@@ -117,20 +117,19 @@ gateways:
   - {{ name: {haproxy}, features: [{{ routes: 5 }}] }}
   - {{ name: {envoy}, features: [{{ routes: 5 }}] }}
 load:
-  - {{ loop: open, rate: 200/s, connections: 4, duration: 2500ms }}
+  - {{ loop: open, rate: 200/s, connections: 4, duration: 6s }}
 trials: 1
 warmup: 100ms
 events:
   - {{ at: 300ms, do: reload, gateway: {nginx} }}
   - {{ at: 300ms, do: reload, gateway: {envoy} }}
   - {{ at: 600ms, do: change-route, route: first }}
-  - {{ at: 1s, do: restart-upstream, instance: 1, down: 100ms }}
-  - {{ at: 1500ms, do: restart-gateway }}
+  - {{ at: 1500ms, do: restart-upstream, instance: 1, down: 100ms }}
+  - {{ at: 2500ms, do: restart-gateway }}
 "
     );
-    let output = run(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&scratch);
+    let (_, directory) =
+        run_awake(&scratch, &plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
     let trials = trials(&directory);
     assert_eq!(trials.len(), 5);
     for trial in &trials {
@@ -199,7 +198,7 @@ fn a_route_that_never_answers_is_told_with_its_event() {
     std::fs::write(&template, spoilt).expect("written");
     let plan = format!(
         "gateways: [{{ name: {name}, features: [{{ routes: 2 }}] }}]
-load: [{{ loop: open, rate: 100/s, connections: 2, duration: 1s }}]
+load: [{{ loop: open, rate: 100/s, connections: 2, duration: 2s }}]
 trials: 1
 warmup: 0s
 events:

@@ -133,7 +133,7 @@ fn a_command_that_cannot_be_started_is_told() {
 fn a_stop_is_graceful_and_uses_the_signal_asked_for() {
     for (name, word) in [("TERM", "TERM"), ("QUIT", "QUIT"), ("USR1", "USR1")] {
         let script = format!("trap 'echo farewell; exit 7' {name}; echo $$; while :; do sleep 0.01; done");
-        let mut guarded = Guarded::start(&["--stop-signal", word, "--grace", "20s"], &script);
+        let mut guarded = Guarded::start(&["--stop-signal", word, "--grace", "10m"], &script);
         guarded.say("stop");
         assert_eq!(guarded.end(), (Some(0), "farewell\n".to_owned()), "{name}");
     }

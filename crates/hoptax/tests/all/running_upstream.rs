@@ -1,7 +1,7 @@
 //! An upstream that already runs, over TLS, and lets in who shows a certificate or a token, as a Kubernetes API server does:
 //! nginx in front of `hoptax upstream`, whose own count is the ledger.
 
-use crate::run::{report, run, run_directory, text, trials};
+use crate::run::{report, run, run_awake, text, trials};
 use crate::support::{Scratch, hoptax};
 use crate::world::{PATIENCE, is_missing};
 use hoptax::lab::features::Credentials;
@@ -90,7 +90,7 @@ impl World {
             "upstream:\n  url: https://127.0.0.1:{}\n  server_name: hoptax.test\n  authority: ca.pem\n{upstream}  \
              ledger: {{ url: \"{}\", path: /ledger, kind: json, select: /instances/0/requests }}\n\
              gateways:\n{gateways}\
-             load: [{{ loop: open, rate: 200/s, connections: 4, duration: 700ms }}]\ntrials: 1\nwarmup: 100ms\n",
+             load: [{{ loop: open, rate: 200/s, connections: 4, duration: 1500ms }}]\ntrials: 1\nwarmup: 100ms\n",
             self.port, self.control
         )
     }
@@ -185,9 +185,7 @@ fn gateways_show_an_upstream_the_certificate_of_the_plan() {
         "  client_certificate: { certificate: client.pem, key: client.key }\n",
         &format!("  - hop-l4\n{listed}  - {{ name: envoy, label: secure, features: [tls, mtls] }}\n"),
     );
-    let output = run(&world.scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&world.scratch);
+    let (_, directory) = run_awake(&world.scratch, &plan, &["--accept-void"]);
     assert_counted(&directory, |_| 1);
     let shown = "request certificate=SUCCESS token=none cipher=TLS_AES_128_GCM_SHA256 status=200";
     assert_eq!(world.shown(), [shown], "direct and every gateway alike");
@@ -207,9 +205,7 @@ fn a_token_is_shown_by_clients_and_reviewed_by_gateways() {
         "  - hop-l4\n  - { name: envoy, label: passes }\n  - { name: envoy, label: asks, features: [tls, token-review] }\n  \
          - { name: nginx-lua, label: remembers, features: [{ token-review: 600s }] }\n",
     );
-    let output = run(&world.scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let directory = run_directory(&world.scratch);
+    let (_, directory) = run_awake(&world.scratch, &plan, &["--accept-void"]);
     assert_counted(&directory, |who| if who == "asks" { 2 } else { 1 });
     let shown = world.shown();
     for line in [

@@ -25,6 +25,18 @@ pub(crate) fn json(command: &mut Command) -> Json {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
+/// What is measured may be off on a machine whose hypervisor takes the CPU away in bursts, and is so by chance: it is looked at
+/// up to three times, and the last look counts. What a product does wrong is wrong in all of them.
+pub(crate) fn looked_at<T>(mut look: impl FnMut() -> T, is_right: impl Fn(&T) -> bool) -> T {
+    for _ in 0..2 {
+        let seen = look();
+        if is_right(&seen) {
+            return seen;
+        }
+    }
+    look()
+}
+
 /// A directory of a test's own, gone when the test ends.
 pub(crate) struct Scratch(tempfile::TempDir);
 

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Longest time that a version command may take; some start a virtual machine first.
-const VERSION_BOUND: Duration = Duration::from_secs(10);
+const VERSION_BOUND: Duration = Duration::from_secs(60);
 
 /// Where daemons are that are not on every user's PATH.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];

@@ -20,7 +20,7 @@ use std::process::ChildStdout;
 use std::time::Duration;
 
 /// Longest wait for the ready line. It comes within milliseconds; the bound is for machines that are busy otherwise.
-const READY_BOUND: Duration = Duration::from_secs(10);
+const READY_BOUND: Duration = Duration::from_secs(60);
 
 /// Nothing of ours has anything to finish when it is stopped.
 const GRACE: Duration = Duration::from_secs(2);

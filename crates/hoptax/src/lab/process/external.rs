@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Given to what already runs to answer once.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Given to what already runs to answer once. What is not there refuses at once; the bound is for machines that are busy otherwise.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Something that ran before and will run on.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub(super) fn attach(
 
 /// Asks once; any answer will do.
 fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<()> {
-    let Some(tls) = &change.tls else { return Ok(readiness::ask(address, path).map(drop)?) };
+    let Some(tls) = &change.tls else { return Ok(readiness::ask(address, path, PATIENCE).map(drop)?) };
     let mut headers = vec![("host".to_owned(), address.to_string())];
     headers.extend(change.headers.iter().cloned());
     let spec = TargetSpec::only("GET", path, headers, Vec::new());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Longer than anything takes, also on a machine that does other work.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the browser is called, by distribution.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -90,13 +90,13 @@ impl Browser {
 
     /// Opens a file and waits until its script has run.
     pub(crate) fn show(&mut self, file: &Path) {
-        self.call("Page.navigate", json!({ "url": format!("file://{}", file.display()) }));
-        self.until("document.documentElement?.dataset.ready !== undefined");
+        self.visit(&format!("file://{}", file.display()));
     }
 
     /// Opens an address and waits until its script has run.
     pub(crate) fn visit(&mut self, address: &str) {
-        self.call("Page.navigate", json!({ "url": address }));
+        let told = self.call("Page.navigate", json!({ "url": address }));
+        assert!(told.get("errorText").is_none(), "{address}: {told}");
         self.until("document.documentElement?.dataset.ready !== undefined");
     }
 
@@ -110,16 +110,21 @@ impl Browser {
 
     /// The value of an expression in the page, promises waited for.
     pub(crate) fn ask(&mut self, expression: &str) -> Value {
-        let asked = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true });
-        let answer = self.call("Runtime.evaluate", asked);
-        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
-        answer["result"]["value"].clone()
+        self.evaluate(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
 
-    /// Waits until an expression is true.
+    /// The value, or what the browser says where there is none.
+    fn evaluate(&mut self, expression: &str) -> Result<Value, Value> {
+        let asked = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true });
+        let answer = self.answer("Runtime.evaluate", asked)?;
+        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
+        Ok(answer["result"]["value"].clone())
+    }
+
+    /// Waits until an expression is true. While a page gives way to the next one there is nobody to ask.
     pub(crate) fn until(&mut self, expression: &str) {
         let begun = Instant::now();
-        while self.ask(expression) != true {
+        while self.evaluate(expression) != Ok(true.into()) {
             assert!(begun.elapsed() < PATIENCE, "never true: {expression}");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -177,6 +182,11 @@ impl Browser {
     }
 
     fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.answer(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// What comes of a call: its result, or its error.
+    fn answer(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": parameters });
         if let Some(session) = &self.session {
@@ -188,8 +198,10 @@ impl Browser {
         loop {
             let told = self.from.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no answer to {method}"));
             if told["id"] == self.last {
-                assert!(told.get("error").is_none(), "{method}: {told}");
-                return told["result"].clone();
+                return match told.get("error") {
+                    Some(error) => Err(error.clone()),
+                    None => Ok(told["result"].clone()),
+                };
             }
             self.events.push(told);
         }

@@ -251,5 +251,7 @@ fn a_thousand_runs_are_listed_page_by_page() {
     assert!(page.contains("1001 runs") && page.contains("offset=50"));
     assert_eq!(get(server.address(), "/?offset=1000").text().matches("class=\"run\"").count(), 1);
     // Far beyond what it takes, so that it is the work that is looked at and not the machine.
-    assert!(quickest(server.address(), "/") < Duration::from_secs(5));
+    let took = quickest(server.address(), "/");
+    println!("1001 runs: listed in {took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }

@@ -2,6 +2,7 @@
 
 use super::hoptax;
 use crate::load::Ending;
+use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
@@ -29,7 +30,9 @@ impl Terminal {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
         grantpt(&controller).and_then(|()| unlockpt(&controller)).expect("granted");
         let name = ptsname(&controller, Vec::new()).expect("a name").into_string().expect("text");
-        let slave = File::options().read(true).write(true).open(name).expect("its other end");
+        // Not the controlling terminal of the tests themselves, which would be hung up on with it.
+        let modes = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave = File::from(rustix::fs::open(name, modes, Mode::empty()).expect("its other end"));
         let controller = File::from(controller);
         let terminal = Self { slave, controller, seen: Arc::default(), reader: None };
         terminal.resize(columns, rows);
