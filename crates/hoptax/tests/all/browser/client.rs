@@ -56,6 +56,9 @@ impl Browser {
             .arg(program)
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", home.path().join("profile").display()))
+            // What it leaves lying about goes with its home.
+            .env("HOME", home.path())
+            .env("TMPDIR", home.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
