@@ -22,7 +22,9 @@ class Browser:
                 os.dup2(end, place)
 
         command = [os.environ.get("CHROMIUM", "chromium"), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        self.process = subprocess.Popen(command, preexec_fn=join_pipe, close_fds=False,
+        # What it leaves lying about goes with its profile.
+        places = {"HOME": profile, "TMPDIR": profile}
+        self.process = subprocess.Popen(command, preexec_fn=join_pipe, close_fds=False, env={**os.environ, **places},
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(ask_end)
         os.close(tell_end)
