@@ -20,6 +20,10 @@ const WANTED: f64 = 1.4;
 /// Below this share of its workers it was not the gateway that everything waited for.
 const KEPT_BUSY: f64 = 0.8;
 
+/// Of what it wanted it must have got this share, where several of its threads worked: those that mostly wait for a CPU are
+/// hardly ever seen to want one at the same time.
+const GOT: f64 = 0.5;
+
 /// CPUs that nobody used, from which on the gateway could have used more.
 const ROOM: f64 = 0.2;
 
@@ -90,7 +94,8 @@ impl Strain {
             );
         }
         // What never wanted more would not use more anywhere.
-        if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most) {
+        let seen = |wanted| self.used >= GOT * wanted || f64::from(self.busy_threads) <= workers;
+        if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most && seen(wanted)) {
             return Told::Within;
         }
         match self.idle >= ROOM {
