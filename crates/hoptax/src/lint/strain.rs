@@ -51,6 +51,8 @@ pub struct Strain {
     pub wanted: Option<f64>,
     /// CPUs that nobody used.
     pub idle: f64,
+    /// CPUs that the hypervisor took: what of it runs then, is not seen to want one.
+    pub stolen: f64,
     /// CPUs that it may run on.
     pub cpus: u32,
     /// CPUs that hoptax may use.
@@ -94,8 +96,9 @@ impl Strain {
             );
         }
         // What never wanted more would not use more anywhere.
-        let seen = |wanted| self.used >= GOT * wanted || f64::from(self.busy_threads) <= workers;
-        if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most && seen(wanted)) {
+        let seen = |wanted| self.used >= GOT * wanted && wanted + self.stolen <= most;
+        let no_more = |wanted| f64::from(self.busy_threads) <= workers || seen(wanted);
+        if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most && no_more(wanted)) {
             return Told::Within;
         }
         match self.idle >= ROOM {
@@ -125,6 +128,7 @@ impl Strain {
             used: share(usage.cpu_ns),
             wanted: usage.waiting_ns.map(|waiting| share(usage.cpu_ns + waiting)),
             idle: loaded.usage.host.idle * machine as f64,
+            stolen: loaded.usage.host.steal * machine as f64,
             cpus: usage.cpus_allowed.len() as u32,
             machine: machine as u32,
             busy_threads: usage.busy_threads.unwrap_or(0),
