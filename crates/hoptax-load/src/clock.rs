@@ -10,6 +10,11 @@ pub const MILLISECOND: u64 = 1_000_000;
 
 /// Nanoseconds since an arbitrary moment before boot's end; never goes back.
 pub fn now() -> u64 {
+    #[cfg(test)]
+    if let Some(stopped) = STOPPED.get() {
+        skip(LOOK);
+        return stopped + SKIPPED.get();
+    }
     let now = nanoseconds(ClockId::Monotonic);
     #[cfg(test)]
     let now = now + SKIPPED.get();
@@ -19,6 +24,18 @@ pub fn now() -> u64 {
 #[cfg(test)]
 thread_local! {
     static SKIPPED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    static STOPPED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
+/// What passes with each look at a clock that was stopped.
+#[cfg(test)]
+const LOOK: u64 = 10_000;
+
+/// From now on time passes for this thread where it [`skip`]s, and a little with each look at the clock: a machine that
+/// stands still, or does much else, takes none of it.
+#[cfg(test)]
+pub(crate) fn stop() {
+    STOPPED.set(Some(nanoseconds(ClockId::Monotonic)));
 }
 
 /// As if so many nanoseconds had passed, for this thread: tests do not wait.

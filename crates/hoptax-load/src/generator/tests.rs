@@ -162,6 +162,26 @@ fn until_done(requests: u64, spec: LoadSpec) -> LoadSpec {
     LoadSpec { requests: Some(requests), duration_ns: 60_000 * MILLISECOND, ..spec }
 }
 
+/// How often that is looked at which a machine that stands still, or does much else, may spoil.
+const LOOKS: u32 = 8;
+
+/// Looks until what is looked for is seen. What is spoilt is so now and then; an engine that is wrong is wrong each time.
+fn at_last(look: impl Fn() -> Result<(), String>) {
+    let mut complaints = Vec::new();
+    for _ in 0..LOOKS {
+        match look() {
+            Ok(()) => return,
+            Err(complaint) => complaints.push(complaint),
+        }
+    }
+    panic!("{complaints:#?}");
+}
+
+/// What a look makes of something that a noisy machine may spoil.
+fn seen(holds: bool, told: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(told()) }
+}
+
 fn staged(stages: &[(f64, f64, u64)]) -> Shape {
     let stage = |&(from, to, for_ns)| Stage { from, to, for_ns };
     Shape::Open { rate: Rate::Stages(stages.iter().map(stage).collect()), arrivals: Arrivals::Constant }
@@ -212,19 +232,22 @@ fn quantile(encoded: &Encoded, quantile: f64) -> u64 {
 fn a_closed_loop_completes_what_it_sends() {
     let server = Server::new(answer(OK, Duration::ZERO));
     for workers in [1, 3] {
-        let before = server.requests.load(Ordering::Relaxed);
         let spec = LoadSpec { workers, warmup_ns: 50 * MILLISECOND, ..spec(&[server.address]) };
-        let record = load(&spec);
-        assert!(record.counts.completed > 10, "{:?}", record.counts);
-        assert_eq!(record.counts.completed, record.counts.scheduled);
-        assert_eq!(record.lifetime.completed, server.requests.load(Ordering::Relaxed) - before);
-        assert!(record.lifetime.completed > record.counts.completed, "the warm-up is not counted");
-        assert_eq!(record.measured_ns, spec.duration_ns);
-        assert_eq!((record.connections.established, record.lifetime.opened), (4, 4));
-        assert_eq!(record.bytes.received, record.completed_in_time * OK.len() as u64);
-        assert_eq!(record.bytes.body, record.completed_in_time * 5);
-        assert!(record.cpu.used_ns > 0 && record.cpu.busiest_worker_ns <= record.cpu.used_ns);
-        assert_eq!(record.workers, workers);
+        at_last(|| {
+            let before = server.requests.load(Ordering::Relaxed);
+            let record = load(&spec);
+            assert_eq!(record.counts.completed, record.counts.scheduled);
+            assert_eq!(record.lifetime.completed, server.requests.load(Ordering::Relaxed) - before);
+            assert_eq!(record.measured_ns, spec.duration_ns);
+            assert_eq!((record.connections.established, record.lifetime.opened), (4, 4));
+            assert_eq!(record.bytes.received, record.completed_in_time * OK.len() as u64);
+            assert_eq!(record.bytes.body, record.completed_in_time * 5);
+            assert!(record.cpu.used_ns > 0 && record.cpu.busiest_worker_ns <= record.cpu.used_ns);
+            assert_eq!(record.workers, workers);
+            seen(record.counts.completed > 10, || format!("{:?}", record.counts))?;
+            // The warm-up is not counted.
+            seen(record.lifetime.completed > record.counts.completed, || format!("{:?}", record.lifetime))
+        });
     }
 }
 
@@ -312,15 +335,22 @@ fn an_open_loop_keeps_its_rate() {
 fn an_overloaded_open_loop_leaves_requests_in_line() {
     let server = Server::new(answer(OK, Duration::from_millis(20)));
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(1.0)] {
-        let record =
-            load(&LoadSpec { shape: open(1000.0, arrivals), connections: 1, ..spec(&[server.address]) });
-        assert_eq!(record.counts.scheduled, 300);
-        assert!(record.counts.unsent > 200, "{:?}", record.counts);
-        // The wait in line is in the response time, and not in the service time: requests are taken in the order in
-        // which they were due, at most 15 of them, so that the last one was due in the first 15 ms.
-        assert!(quantile(&record.histograms.response_time, 1.0) > 200 * MILLISECOND);
-        assert!(quantile(&record.histograms.send_lag, 1.0) > 200 * MILLISECOND);
-        assert!((19..100).contains(&(quantile(&record.histograms.service_time, 0.1) / MILLISECOND)));
+        let spec = LoadSpec { shape: open(1000.0, arrivals), connections: 1, ..spec(&[server.address]) };
+        at_last(|| {
+            let record = load(&spec);
+            assert_eq!(record.counts.scheduled, 300);
+            assert!(record.counts.unsent > 200, "{:?}", record.counts);
+            // The wait in line is in the response time, and not in the service time: requests are taken in the order in
+            // which they were due, at most 15 of them, so that the last one was due in the first 15 ms.
+            let histograms = &record.histograms;
+            let (response, lag) =
+                (quantile(&histograms.response_time, 1.0), quantile(&histograms.send_lag, 1.0));
+            seen(response.min(lag) > 200 * MILLISECOND, || {
+                format!("{response} ns, {lag} ns of them in line")
+            })?;
+            let service = quantile(&histograms.service_time, 0.1) / MILLISECOND;
+            seen((19..100).contains(&service), || format!("{service} ms with the server"))
+        });
     }
 }
 
@@ -351,8 +381,8 @@ fn a_request_that_asks_for_closing_gets_a_connection_of_its_own() {
     let server = Server::new(answer(OK, Duration::ZERO));
     let mut spec = spec(&[server.address]);
     spec.targets[0].headers.push(("connection".into(), "close".into()));
-    let record = load(&spec);
-    assert!(record.counts.completed > 20);
+    let record = load(&until_done(50, spec));
+    assert_eq!(record.counts.completed, 50, "{:?}", record.counts);
     assert_eq!((record.connections.reused, record.connections.closed_by_peer), (0, 0));
 }
 
@@ -362,13 +392,8 @@ fn idle_connections_that_are_closed_are_made_again_without_an_error() {
     // is held up just then.
     let server = Server::new(answer_once(OK));
     let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec(&[server.address]) };
-    let record = load(&spec);
-    assert_eq!(
-        record.counts.completed + record.counts.resets + record.counts.unsent,
-        6,
-        "{:?}",
-        record.counts
-    );
+    let record = load(&until_done(6, spec));
+    assert_eq!(record.counts.completed + record.counts.resets, 6, "{:?}", record.counts);
     assert!(record.counts.completed >= 2, "{:?}", record.counts);
     assert!(record.lifetime.opened >= record.counts.completed);
 }
@@ -391,11 +416,15 @@ fn a_refused_connect_is_the_outcome_of_the_request_that_wanted_it() {
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let server = Server::new(answer(OK, Duration::ZERO));
     for shape in [Shape::Closed, open(400.0, Arrivals::Constant)] {
-        let record = load(&LoadSpec { shape, ..spec(&[server.address, refused]) });
-        assert_eq!(record.connections.established, 2);
-        assert!(record.counts.completed > 10, "{:?}", record.counts);
-        // Two slots rest 10, 20, 40, … ms between attempts: a few, and never a storm.
-        assert!((2..=20).contains(&record.counts.connect_errors), "{:?}", record.counts);
+        let spec = LoadSpec { shape, ..spec(&[server.address, refused]) };
+        at_last(|| {
+            let record = load(&spec);
+            assert_eq!(record.connections.established, 2);
+            // Two slots rest 10, 20, 40, … ms between attempts: a few, and never a storm.
+            assert!(record.counts.connect_errors <= 20, "{:?}", record.counts);
+            let some = record.counts.completed > 10 && record.counts.connect_errors >= 2;
+            seen(some, || format!("{:?}", record.counts))
+        });
     }
 }
 
@@ -404,10 +433,9 @@ fn silence_is_a_timeout_at_the_moment_it_was_given_up() {
     let server = Server::new(silent);
     for shape in [Shape::Closed, open(100.0, Arrivals::Constant)] {
         let timeout_ns = 60 * MILLISECOND;
-        let record =
-            load(&LoadSpec { shape, timeouts: Timeouts::all(timeout_ns), ..spec(&[server.address]) });
-        assert!(record.counts.timeouts >= 4, "{:?}", record.counts);
-        assert_eq!(record.counts.completed, 0);
+        let spec = LoadSpec { shape, timeouts: Timeouts::all(timeout_ns), ..spec(&[server.address]) };
+        let record = load(&until_done(20, spec));
+        assert_eq!((record.counts.timeouts, record.counts.completed), (20, 0), "{:?}", record.counts);
         assert!(record.counts.errors.contains_key("timeout while waiting for the response"));
         let service = &record.histograms.service_time;
         assert!(quantile(service, 0.1) < 10 * timeout_ns);

@@ -113,6 +113,7 @@ fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
 
 #[test]
 fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
+    clock::stop();
     let (targets, files, addresses) =
         (targets(), BTreeMap::new(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
     let mix = Mix::new(&targets, &files, 0, Protocol::default()).expect("fit to be sent");
@@ -136,6 +137,7 @@ fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
 
 #[test]
 fn connecting_takes_what_one_connect_takes_and_not_all_of_them() {
+    clock::stop();
     let (targets, files, addresses) =
         (targets(), BTreeMap::new(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
     let mix = Mix::new(&targets, &files, 0, Protocol::default()).expect("fit to be sent");

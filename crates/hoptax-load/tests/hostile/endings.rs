@@ -107,7 +107,7 @@ fn closes_every_connection_after_its_response() {
             if peer.request() {
                 peer.write("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
                 // Not at once: what comes with the response is a part of it, and makes it malformed.
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(Duration::from_secs(1));
                 peer.flood("more");
             }
         }),

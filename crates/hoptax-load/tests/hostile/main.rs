@@ -31,8 +31,11 @@ const CONNECTIONS: u32 = 2;
 const MILLISECOND: u64 = 1_000_000;
 /// Given to whatever is expected to end by itself, on however busy a machine.
 const PATIENT: u64 = 20_000 * MILLISECOND;
-/// Given to whatever is expected not to: still enough for a server on a busy machine to have begun its answer.
+/// Given to whatever is expected not to: mostly enough for a server on a busy machine to have begun its answer…
 const IMPATIENT: u64 = 1000 * MILLISECOND;
+/// …and how often more is given where it was not, each time [`MORE`] times as much.
+const AGAIN: u32 = 2;
+const MORE: u64 = 4;
 /// Beyond this the engine hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
@@ -119,6 +122,12 @@ impl Case {
         if self.timeout < PATIENT { u64::from(CONNECTIONS) } else { REQUESTS }
     }
 
+    /// Whether the server had no time to begin its answer, though it was to: a machine that stands still takes it.
+    fn came_too_late(&self, record: &LoadRecord) -> bool {
+        self.outcome == Outcome::Fails(Cause::ReadTimeout)
+            && record.counts.causes.contains_key(&Cause::ResponseTimeout)
+    }
+
     fn check(&self, record: &LoadRecord) {
         adds_up(record);
         let (counts, requests) = (&record.counts, self.requests());
@@ -158,10 +167,19 @@ fn meet(cases: &[Case]) {
                 for shape in shapes() {
                     scope.spawn(move || {
                         let server = Server::start(&case.behaviour);
-                        let spec = case.spec(server.address, event_loop, shape);
+                        let mut spec = case.spec(server.address, event_loop, shape);
                         let told = format!("{}, {event_loop:?}, {:?}", case.name, spec.shape);
                         println!("{told}");
-                        let record = load(spec, &told).unwrap_or_else(|error| panic!("{told}: {error}"));
+                        let carry_out = |spec: &LoadSpec| {
+                            load(spec.clone(), &told).unwrap_or_else(|error| panic!("{told}: {error}"))
+                        };
+                        let mut record = carry_out(&spec);
+                        for _ in 0..AGAIN {
+                            if case.came_too_late(&record) {
+                                spec.timeouts = Timeouts::all(spec.timeouts.total_ns * MORE);
+                                record = carry_out(&spec);
+                            }
+                        }
                         println!("{told}: {:?}", record.counts.errors);
                         case.check(&record);
                     });

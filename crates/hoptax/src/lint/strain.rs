@@ -20,6 +20,10 @@ const WANTED: f64 = 1.4;
 /// Below this share of its workers it was not the gateway that everything waited for.
 const KEPT_BUSY: f64 = 0.8;
 
+/// Of what it wanted it must have got this share, where several of its threads worked: those that mostly wait for a CPU are
+/// hardly ever seen to want one at the same time.
+const GOT: f64 = 0.5;
+
 /// CPUs that nobody used, from which on the gateway could have used more.
 const ROOM: f64 = 0.2;
 
@@ -47,6 +51,8 @@ pub struct Strain {
     pub wanted: Option<f64>,
     /// CPUs that nobody used.
     pub idle: f64,
+    /// CPUs that the hypervisor took: what of it runs then, is not seen to want one.
+    pub stolen: f64,
     /// CPUs that it may run on.
     pub cpus: u32,
     /// CPUs that hoptax may use.
@@ -90,7 +96,9 @@ impl Strain {
             );
         }
         // What never wanted more would not use more anywhere.
-        if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most) {
+        let seen = |wanted| self.used >= GOT * wanted && wanted + self.stolen <= most;
+        let no_more = |wanted| f64::from(self.busy_threads) <= workers || seen(wanted);
+        if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most && no_more(wanted)) {
             return Told::Within;
         }
         match self.idle >= ROOM {
@@ -120,6 +128,7 @@ impl Strain {
             used: share(usage.cpu_ns),
             wanted: usage.waiting_ns.map(|waiting| share(usage.cpu_ns + waiting)),
             idle: loaded.usage.host.idle * machine as f64,
+            stolen: loaded.usage.host.steal * machine as f64,
             cpus: usage.cpus_allowed.len() as u32,
             machine: machine as u32,
             busy_threads: usage.busy_threads.unwrap_or(0),

@@ -47,6 +47,7 @@ fn strain(workers: u32) -> Strain {
         used: 0.93 * f64::from(workers),
         wanted: Some(f64::from(workers)),
         idle: 0.9 / f64::from(workers),
+        stolen: 0.0,
         cpus: 2,
         machine: 2,
         busy_threads: workers,
@@ -166,6 +167,14 @@ fn where_others_took_the_cpus_what_it_wanted_tells_or_nothing_is_said() {
     assert_eq!(workers(waiting, strain(2)), [Verdict::NotLookedAt], "something else was waited for");
     let modest = Strain { used: 0.5, wanted: Some(0.97), idle: 0.0, ..strain(1) };
     assert_eq!(workers(modest, strain(2)), [], "no second thread ever waited for a CPU");
+    let starved = Strain { used: 0.17, wanted: Some(0.83), idle: 0.0, ..strain(1) };
+    assert_eq!(workers(starved.clone(), strain(2)), [], "there is one thread that could");
+    let starved = Strain { busy_threads: 2, ..starved };
+    assert_eq!(workers(starved, strain(2)), [Verdict::NotLookedAt], "two that hardly ran say nothing");
+    let halved = Strain { used: 1.0, wanted: Some(1.2), idle: 0.0, busy_threads: 2, ..strain(1) };
+    assert_eq!(workers(halved.clone(), strain(2)), []);
+    let halved = Strain { stolen: 0.8, ..halved };
+    assert_eq!(workers(halved, strain(2)), [Verdict::NotLookedAt], "it may have wanted what was stolen, too");
     let shared = Strain { compressed: false, busy_threads: 2, wanted: Some(1.03), ..strain(1) };
     assert_eq!(workers(shared, strain(2)), [Verdict::NotLookedAt], "each had half of what there was to do");
     let unknown = Strain { wanted: None, idle: 0.0, ..strain(1) };

@@ -1,5 +1,6 @@
 //! Every feature of the pack `envoy`, proved on the wire against the real Envoy.
 
+use crate::findings::two_ports;
 use crate::support::{Scratch, hoptax};
 use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
 use hoptax::lab::features::{self, Change, Credentials, FeatureVariables};
@@ -461,8 +462,7 @@ fn envoy_speaks_tls_to_an_upstream_that_it_verifies() {
         let directory = tempfile::tempdir().expect("a directory");
         let packs = PackSet::load(None).expect("the packs are right");
         let pack = packs.get("envoy").expect("a pack");
-        let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-        let [port, admin_port] = held.each_ref().map(|listener| listener.local_addr().expect("told").port());
+        let [port, admin_port] = two_ports().map(|address| address.port());
         let dir = directory.path().to_string_lossy().into_owned();
         let variables = Variables {
             binary: binary::find(pack).expect("installed").to_string_lossy().into_owned(),
@@ -478,7 +478,6 @@ fn envoy_speaks_tls_to_an_upstream_that_it_verifies() {
         let rendered = render(pack, &variables).expect("nothing wrong");
         rendered.write(directory.path()).expect("written");
         features::write_files(&features, &made, directory.path()).expect("written");
-        drop(held);
         let mut envoy = std::process::Command::new(&rendered.start[0])
             .args(&rendered.start[1..])
             .spawn()

@@ -98,7 +98,13 @@ fn the_bare_route_is_a_hop(pack: &str) {
         assert_eq!(seen.len(), 4, "{what}: no answer is given twice: {seen:?}");
         if profile == Profile::Equalised {
             assert!(gateway.ask("/").text().contains("\nhost: echo.com\n"), "{what}: Host passes unchanged");
-            assert_eq!(gateway.upstream_connections(), 1, "{what}: one after the other needs one connection");
+            // A connection may be back in the pool only a moment after its answer has been passed on.
+            let pooled = || {
+                let before = gateway.upstream_connections();
+                (0..4).for_each(|_| assert_eq!(gateway.ask("/").status, 200, "{what}"));
+                gateway.upstream_connections() == before
+            };
+            assert!((0..5).any(|_| pooled()), "{what}: one after the other needs no new connection");
         }
         match access_log {
             AccessLog::File => gateway.logged("/some/path"),

@@ -1,11 +1,12 @@
 //! `hoptax hop` as a process, in front of an origin that behaves as its path says.
 
+use crate::findings::two_ports;
 use crate::origin::Origin;
 use crate::support::hoptax;
-use crate::wire::{Client, PATIENCE, Response, Server, chunked, sample};
+use crate::wire::{Client, Nobody, PATIENCE, Response, Server, chunked, sample};
 use hoptax::lab::ledger;
 use hoptax_wire::http1::{Framing, Version};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::time::Instant;
 
 const KINDS: [&str; 2] = ["l4", "l7"];
@@ -26,11 +27,6 @@ fn post(path: &str, body: &[u8]) -> Vec<u8> {
 fn post_chunked(path: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n");
     [head.as_bytes(), &chunked(body)].concat()
-}
-
-/// An address where nobody listens.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port")
 }
 
 #[test]
@@ -253,7 +249,8 @@ fn l7_tells_the_client_when_the_upstream_fails() {
 
 #[test]
 fn l7_answers_502_where_nobody_listens() {
-    let (_hop, address) = Server::hop("l7", nobody(), &[]);
+    let nobody = Nobody::new();
+    let (_hop, address) = Server::hop("l7", nobody.address, &[]);
     let mut client = Client::connect(address);
     let statuses = |responses: Vec<Response>| responses.iter().map(|one| one.status).collect::<Vec<_>>();
     client.send(get("/").repeat(100)).send(post("/", &sample(100_000))).send(get("/"));
@@ -262,7 +259,8 @@ fn l7_answers_502_where_nobody_listens() {
 
 #[test]
 fn l4_closes_where_nobody_listens() {
-    let (_hop, address) = Server::hop("l4", nobody(), &[]);
+    let nobody = Nobody::new();
+    let (_hop, address) = Server::hop("l4", nobody.address, &[]);
     assert!(Client::connect(address).send(get("/")).read(false).is_err());
 }
 
@@ -357,14 +355,15 @@ fn clients_that_go_away_at_any_moment_leave_nothing_behind() {
 
 #[test]
 fn l7_finds_an_upstream_that_comes_back() {
-    let upstream = Server::start(&["upstream"]);
-    let instance = upstream.instance(0);
-    let (_hop, address) = Server::hop("l7", instance, &[]);
+    // Not one of those that the kernel gives to others in the meantime.
+    let port = two_ports()[0].port().to_string();
+    let upstream = Server::start(&["upstream", "--port", &port]);
+    let (_hop, address) = Server::hop("l7", upstream.instance(0), &[]);
     let mut client = Client::connect(address);
     assert_eq!(client.send(get("/")).response().status, 200);
     upstream.stop();
     assert_eq!(client.send(get("/")).response().status, 502);
-    let _again = Server::start(&["upstream", "--port", &instance.port().to_string()]);
+    let _again = Server::start(&["upstream", "--port", &port]);
     assert_eq!(client.send(get("/")).response().status, 200);
 }
 

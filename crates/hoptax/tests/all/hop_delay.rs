@@ -128,7 +128,7 @@ fn a_plan_plants_a_delay_and_the_run_shows_that_it_did() {
     let plan = scratch.file(
         "planted.yaml",
         "gateways:\n  - { name: hop-l7, label: slow, delay: { in: 4ms, out: 3ms, how: sleep } }\n\
-         load: [{ loop: closed, connections: 1, duration: 200ms }]\ntrials: 2\nwarmup: 0s\n",
+         load: [{ loop: closed, connections: 1, requests: 20, duration: 60s }]\ntrials: 2\nwarmup: 0s\n",
     );
     let checked = hoptax().arg("check").arg(&plan).output().expect("it runs");
     let said = String::from_utf8_lossy(&checked.stdout).into_owned();

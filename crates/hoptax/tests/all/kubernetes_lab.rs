@@ -1,6 +1,7 @@
 //! `scripts/kubernetes-lab.sh run` with programs that stand in for etcd and kube-apiserver: what it makes, what it says, and
 //! that nothing of it outlives it, however it ends.
 
+use crate::findings::two_ports;
 use crate::support::Scratch;
 use std::fs::{self, Permissions};
 use std::net::{TcpListener, TcpStream};
@@ -29,7 +30,7 @@ impl Lab {
         }
         let source = Path::new(env!("CARGO_MANIFEST_DIR"));
         let scratch = Scratch::new();
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number").port();
+        let port = two_ports()[0].port();
         let lab = Self { scratch, port };
         let program = |place: &str, text: String| {
             let path = lab.path(place);

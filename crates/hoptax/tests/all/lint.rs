@@ -29,7 +29,11 @@ fn is_found(plants: &[(&str, &str)], expected: &[&str]) {
         return;
     }
     let (code, report) = lint(plants);
-    assert_eq!(found(&report), expected, "{report:#}");
+    is_told(code, &report, expected);
+}
+
+fn is_told(code: Option<i32>, report: &Json, expected: &[&str]) {
+    assert_eq!(found(report), expected, "{report:#}");
     assert_eq!((code, &report["equalised"]), (Some(3), &false.into()), "{report:#}");
     for check in report["checks"].as_array().expect("a list") {
         let is_bad = expected.contains(&check["check"].as_str().expect("a name"));
@@ -57,14 +61,50 @@ fn the_packs_of_the_project_are_equalised() {
     }
 }
 
+/// How often it is looked at what others may hide who take the CPUs.
+const LOOKS: u32 = 4;
+
 #[test]
 fn a_pack_that_ignores_the_worker_count_is_found() {
-    is_found(&[("worker_processes {{ workers }}", "worker_processes 1")], &["workers"]);
+    if is_missing("nginx") {
+        return;
+    }
+    let same = [("worker_processes {{ workers }}", "worker_processes 1")];
+    // Others may leave it too little for that to be told, for a while.
+    let mut looks = (0..LOOKS).map(|_| lint(&same)).skip_while(|(_, report)| found(report).is_empty());
+    let (code, report) = looks.next().expect("one of several looks tells it");
+    is_told(code, &report, &["workers"]);
 }
 
 #[test]
 fn a_pack_with_more_at_work_than_workers_is_found() {
-    is_found(&[("worker_processes {{ workers }}", "worker_processes {{ workers + 1 }}")], &["workers"]);
+    if is_missing("nginx") {
+        return;
+    }
+    let more = [("worker_processes {{ workers }}", "worker_processes {{ workers + 1 }}")];
+    for _ in 0..LOOKS {
+        let (code, report) = lint(&more);
+        let workers = workers(&report);
+        if workers["verdict"] == "not looked at" {
+            // Said where it was not kept busy or had no CPU left, and nowhere else.
+            let (used, idle) = (cpus(workers, " CPUs used"), cpus(workers, " left idle"));
+            assert!(used <= 1.25 && (used < 0.8 || idle < 0.2), "{workers}");
+            continue;
+        }
+        return is_told(code, &report, &["workers"]);
+    }
+}
+
+fn workers(report: &Json) -> &Json {
+    let checks = report["checks"].as_array().expect("a list");
+    checks.iter().find(|check| check["check"] == "workers").expect("looked at")
+}
+
+/// The first number of the evidence in front of `words`.
+fn cpus(check: &Json, words: &str) -> f64 {
+    let evidence = check["evidence"].as_str().expect("text");
+    let number = evidence.split(words).next().and_then(|text| text.rsplit(' ').next()?.parse().ok());
+    number.unwrap_or_else(|| panic!("no number before `{words}`: {evidence}"))
 }
 
 /// Threads without number, on as many CPUs as the plan has workers.

@@ -118,17 +118,25 @@ fn equalised_gateways_keep_their_upstream_connections() {
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
         let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
-        for _ in 0..10 {
-            assert_eq!(get(service.0.addresses()[0], "/").status, 200, "{pack}");
-        }
-        assert_eq!(upstream.requests(), 10, "{pack}");
-        assert_eq!(upstream.connections(), 1, "{pack}: one after the other needs one connection");
+        // A connection may be back in the pool only a moment after its answer has been passed on.
+        let mut asked = 0;
+        let mut ten_more = || {
+            let before = upstream.connections();
+            (0..10).for_each(|_| assert_eq!(get(service.0.addresses()[0], "/").status, 200, "{pack}"));
+            asked += 10;
+            assert_eq!(upstream.requests(), asked, "{pack}");
+            upstream.connections() == before.max(1)
+        };
+        assert!((0..5).any(|_| ten_more()), "{pack}: one after the other needs one connection");
+        let pooled = upstream.connections();
+        assert!(pooled <= asked / 2, "{pack}: {pooled} connections for {asked} requests");
         assert_eq!(upstream.last_host(), "echo.com", "{pack}: Host passes unchanged");
         // Many client connections must not end the pooling: HAProxy as it ships pools no more once a fifth of its
         // descriptors is in use.
         let clients: Vec<_> = (0..900).map(|_| keep(service.0.addresses()[0])).collect();
-        assert_eq!(upstream.requests(), 910, "{pack}");
-        assert!(upstream.connections() <= 2, "{pack}: {} upstream connections", upstream.connections());
+        assert_eq!(upstream.requests(), asked + 900, "{pack}");
+        let more = upstream.connections() - pooled;
+        assert!(more <= 20, "{pack}: {more} more upstream connections");
         drop(clients);
     }
 }
@@ -178,15 +186,20 @@ fn pack_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     packs
 }
 
-/// A pack of a shell script as a gateway.
-fn scripted(script: &str) -> tempfile::TempDir {
+/// Given to what is to be seen before time is up.
+const AMPLE: &str = "60s";
+/// Given to what is never ready, one after the other: a busy machine may not have started it when the first is over.
+const IN_VAIN: [&str; 3] = ["300ms", "3s", "30s"];
+
+/// A pack of a shell script as a gateway, which is to be ready within `timeout`.
+fn scripted(script: &str, timeout: &str) -> tempfile::TempDir {
     let manifest = "name: wrong\nsummary: a script\nbinary: sh\n\
                     version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
                     files: [{ template: script.j2, to: script }]\n\
                     start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
-                    ready: { path: /, timeout: 300ms }\n\
+                    ready: { path: /, timeout: TIMEOUT }\n\
                     access_log: stdout\n";
-    pack_of(&[("gateway.yaml", manifest), ("script.j2", script)])
+    pack_of(&[("gateway.yaml", &manifest.replace("TIMEOUT", timeout)), ("script.j2", script)])
 }
 
 fn start_failure(packs: &Path) -> hoptax::record::Failure {
@@ -203,7 +216,7 @@ fn start_failure(packs: &Path) -> hoptax::record::Failure {
 
 #[test]
 fn a_gateway_that_exits_is_quoted_and_its_configuration_named() {
-    let packs = scripted("echo port {{ port }}: no such thing >&2\nexit 3\n");
+    let packs = scripted("echo port {{ port }}: no such thing >&2\nexit 3\n", AMPLE);
     let failure = start_failure(packs.path());
     assert_eq!(failure.stage, Stage::Start);
     assert!(
@@ -216,7 +229,7 @@ fn a_gateway_that_exits_is_quoted_and_its_configuration_named() {
 
 #[test]
 fn a_taken_port_is_answered_with_other_ports_three_times_in_all() {
-    let packs = scripted("echo bind {{ port }}: Address already in use >&2\nexit 1\n");
+    let packs = scripted("echo bind {{ port }}: Address already in use >&2\nexit 1\n", AMPLE);
     let failure = start_failure(packs.path());
     let ports: std::collections::BTreeSet<_> =
         failure.detail.lines().filter(|line| line.ends_with("Address already in use")).collect();
@@ -225,14 +238,16 @@ fn a_taken_port_is_answered_with_other_ports_three_times_in_all() {
 
 #[test]
 fn a_gateway_that_is_never_ready_is_given_up() {
-    let packs = scripted("echo waiting for nothing\nexec sleep 60\n");
-    let failure = start_failure(packs.path());
-    let message = &failure.message;
-    assert!(
-        message.starts_with("wrong-under-test was not ready within 300ms: nothing listens on"),
-        "{message}"
-    );
-    assert!(failure.detail.contains("waiting for nothing"), "{failure:?}");
+    for timeout in IN_VAIN {
+        let packs = scripted("echo waiting for nothing\nexec sleep 60\n", timeout);
+        let failure = start_failure(packs.path());
+        let told = format!("wrong-under-test was not ready within {timeout}: nothing listens on");
+        assert!(failure.message.starts_with(&told), "{failure:?}");
+        if failure.detail.contains("waiting for nothing") {
+            return;
+        }
+    }
+    panic!("what it said is not told");
 }
 
 #[test]
@@ -244,16 +259,23 @@ fn a_gateway_that_answers_on_the_wrong_port_is_not_ready() {
                     version: { command: [\"{{ binary }}\", -v], pattern: 'nginx/(\\S+)' }\n\
                     files: [{ template: nginx.conf.j2, to: nginx.conf }]\n\
                     start: [\"{{ binary }}\", -p, \"{{ dir }}\", -e, stderr, -c, \"{{ dir }}/nginx.conf\"]\n\
-                    ready: { path: /, port: admin, timeout: 1s }\n\
+                    ready: { path: /, port: admin, timeout: TIMEOUT }\n\
                     access_log: file\n";
     let configuration = "daemon off;\npid {{ dir }}/pid;\nerror_log stderr;\nevents {}\nhttp {\n access_log {{ access_log or 'off' }};\n \
                          client_body_temp_path {{ dir }}/1; proxy_temp_path {{ dir }}/2; fastcgi_temp_path {{ dir }}/3;\n \
                          uwsgi_temp_path {{ dir }}/4; scgi_temp_path {{ dir }}/5;\n \
                          server { listen 127.0.0.1:{{ admin_port }}; location / { return 200; } }\n}\n";
-    let packs = pack_of(&[("gateway.yaml", manifest), ("nginx.conf.j2", configuration)]);
-    let failure = start_failure(packs.path());
-    assert!(failure.message.contains("it says it is ready, but 127.0.0.1:"), "{failure:?}");
-    assert!(failure.message.contains("does not accept connections"), "{failure:?}");
+    for timeout in IN_VAIN {
+        let manifest = manifest.replace("TIMEOUT", timeout);
+        let packs = pack_of(&[("gateway.yaml", &manifest), ("nginx.conf.j2", configuration)]);
+        let failure = start_failure(packs.path());
+        if failure.message.contains("it says it is ready, but 127.0.0.1:") {
+            assert!(failure.message.contains("does not accept connections"), "{failure:?}");
+            return;
+        }
+        assert!(failure.message.contains("was not ready within"), "{failure:?}");
+    }
+    panic!("that it answers on another port is not told");
 }
 
 #[test]
@@ -379,12 +401,12 @@ fn bad_packs_are_told_with_file_and_line_by_a_run() {
                     version: { command: [\"{{ binary }}\", -c, echo version 1.0], pattern: 'version (\\S+)' }\n\
                     files: [{ template: script.j2, to: script }]\n\
                     start: [\"{{ binary }}\", \"{{ dir }}/script\"]\n\
-                    ready: { path: /, port: admin, timeout: 300ms }\n\
+                    ready: { path: /, port: admin, timeout: 3s }\n\
                     access_log: stdout\n";
     // Listens on the admin port alone, and says there that it is ready.
     let elsewhere = format!("exec {} upstream --port {{{{ admin_port }}}}\n", exe().display());
-    let patient = manifest.replace("300ms", "10s");
-    let long_wait = manifest.replace("timeout: 300ms", "timeout: 2s");
+    let patient = manifest.replace("timeout: 3s", "timeout: 60s");
+    let long_wait = manifest.replace("timeout: 3s", "timeout: 6s");
     let wrong_yaml = manifest.replace("ready: { path", "ready: { path: [");
     let rendered = "rendered/wrong/script";
     type Case<'a> = (&'a str, &'a str, Option<&'a str>, i32, &'a [&'a str]);
@@ -422,14 +444,14 @@ fn bad_packs_are_told_with_file_and_line_by_a_run() {
             manifest,
             Some("echo waiting for nothing\nexec sleep 60\n"),
             1,
-            &["was not ready within 300ms", "wrong/gateway.yaml:7", rendered, "waiting for nothing"],
+            &["was not ready within 3s", "wrong/gateway.yaml:7", rendered, "waiting for nothing"],
         ),
         (
             "answers on the wrong port",
             &long_wait,
             Some(&elsewhere),
             1,
-            &["was not ready within 2s", "does not accept connections", "wrong/gateway.yaml:7", rendered],
+            &["was not ready within 6s", "does not accept connections", "wrong/gateway.yaml:7", rendered],
         ),
     ];
     for (what, manifest, script, code, expected) in table {

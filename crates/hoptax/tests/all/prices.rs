@@ -7,7 +7,7 @@ use crate::world::is_missing;
 
 const PLAN: &str = "name: prices
 gateways: [{ name: planted, features: all-pairs }]
-load: [{ loop: closed, connections: 4, duration: 300ms }]
+load: [{ loop: closed, connections: 4, requests: 1000, duration: 60s }]
 trials: 2
 warmup: 100ms
 ";

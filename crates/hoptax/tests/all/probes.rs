@@ -251,9 +251,8 @@ fn bandwidth_says_what_is_wrong_with_what_was_typed() {
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(words), "{arguments:?}: {said}");
     }
-    // Whoever listened there has gone.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
-    let output = hoptax().args(["bandwidth", &port.to_string()]).output().expect("it runs");
+    let nobody = crate::wire::Nobody::new();
+    let output = hoptax().args(["bandwidth", &nobody.address.to_string()]).output().expect("it runs");
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("hoptax bandwidth --listen"), "{said}");
 }

@@ -58,7 +58,7 @@ impl Nginx {
 
     /// What `spec` gives with these targets: its record.
     fn load(&self, targets: &Value, files: &Value) -> Value {
-        let limit = 5_000_000_000_u64;
+        let limit = 60_000_000_000_u64;
         let spec = json!({
             "schema": 2,
             "addresses": [format!("unix:{}", self.scratch.path().join("socket").display())],

@@ -1,13 +1,14 @@
 //! An upstream that already runs, over TLS, and lets in who shows a certificate or a token, as a Kubernetes API server does:
 //! nginx in front of `hoptax upstream`, whose own count is the ledger.
 
-use crate::run::{report, run, run_awake, text, trials};
+use crate::findings::two_ports;
+use crate::run::{report, run, run_awake, run_directory, text, trials};
 use crate::support::{Scratch, hoptax};
 use crate::world::{PATIENCE, is_missing};
 use hoptax::lab::features::Credentials;
 use serde_json::Value as Json;
 use std::io::{BufRead as _, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -53,7 +54,7 @@ impl World {
         BufReader::new(stdout).read_line(&mut line).expect("told");
         let ready: Json = serde_json::from_str(&line).expect("JSON");
         let behind = ready["instances"][0].as_str().expect("an address");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port").port();
+        let port = two_ports()[0].port();
         for (name, content) in [
             ("ca.pem", &made.authority),
             ("server.pem", &made.server.certificate),
@@ -90,7 +91,7 @@ impl World {
             "upstream:\n  url: https://127.0.0.1:{}\n  server_name: hoptax.test\n  authority: ca.pem\n{upstream}  \
              ledger: {{ url: \"{}\", path: /ledger, kind: json, select: /instances/0/requests }}\n\
              gateways:\n{gateways}\
-             load: [{{ loop: open, rate: 200/s, connections: 4, duration: 1500ms }}]\ntrials: 1\nwarmup: 100ms\n",
+             load: [{{ loop: open, rate: 200/s, connections: 4, requests: 140, duration: 60s }}]\ntrials: 1\nwarmup: 100ms\n",
             self.port, self.control
         )
     }
@@ -148,7 +149,7 @@ fn assert_counted(directory: &Path, times: impl Fn(&str) -> u64) {
         assert_eq!(counts["ok"], counts["completed"], "{who}");
         let sent = trial["load_record"]["lifetime"]["sent"].as_u64().expect("counted");
         let upstream = trial["ledger"]["requests"].as_u64().expect("counted");
-        assert!(sent >= 20, "{who}: {sent}");
+        assert!(sent >= 140, "{who}: {sent}");
         assert!(upstream.abs_diff(times(who) * sent) <= 4, "{who}: {upstream} upstream of {sent} sent");
         assert_eq!(trial["ledger"]["requests_only"], true);
     }

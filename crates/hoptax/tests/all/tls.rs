@@ -1,11 +1,12 @@
 //! `hoptax load` against the real nginx with TLS: what is asked for by a load spec, as a run does.
 
+use crate::findings::two_ports;
 use crate::support::{Scratch, hoptax};
 use crate::world::is_missing;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -68,8 +69,7 @@ impl Nginx {
         files.file("certificate.pem", certificate);
         files.file("key.pem", key);
         files.file("mime.types", "");
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+        let port = two_ports()[0];
         let certificates = "ssl_certificate certificate.pem; ssl_certificate_key key.pem;";
         let protocols = if more.contains("ssl_protocols") { "" } else { "ssl_protocols TLSv1.2 TLSv1.3;" };
         let root = files.path().display();
@@ -139,7 +139,7 @@ fn spec(addresses: &[SocketAddr], tls: &Value, headers: Value) -> Value {
         "warmup_ns": 0,
         "duration_ns": 60 * second,
         "requests": 100,
-        "timeouts": {"connect_ns": 5 * second, "first_byte_ns": 5 * second, "total_ns": 5 * second},
+        "timeouts": {"connect_ns": 60 * second, "first_byte_ns": 60 * second, "total_ns": 60 * second},
         "workers": 2,
         "cpus": [],
         "seed": 1,

@@ -1,7 +1,7 @@
 //! `hoptax upstream` as a process: what it answers, when, and what its ledger says.
 
 use crate::support::hoptax;
-use crate::wire::{Client, Server, chunked, sample};
+use crate::wire::{Client, PATIENCE, Server, chunked, sample};
 use hoptax::lab::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::time::{Duration, Instant};
@@ -142,17 +142,19 @@ fn refuses_what_is_not_a_request_and_closes() {
 fn holds_answers_back_as_long_as_asked() {
     let upstream = upstream(&["--delay", "2ms"]);
     let mut client = Client::connect(upstream.instance(0));
-    let times: Vec<Duration> = (0..50)
-        .map(|_| {
-            let start = Instant::now();
-            client.send(GET).response();
-            start.elapsed()
-        })
-        .collect();
-    let least = times.iter().min().expect("fifty");
-    assert!(*least >= Duration::from_millis(2), "{least:?}");
+    let began = Instant::now();
+    let mut least = Duration::MAX;
     // The least of many, as the machine may be busy with other things.
-    assert!(*least < Duration::from_micros(2500), "{least:?}");
+    for asked in 1.. {
+        let start = Instant::now();
+        client.send(GET).response();
+        least = least.min(start.elapsed());
+        assert!(least >= Duration::from_millis(2), "{least:?}");
+        if asked >= 50 && least < Duration::from_micros(2500) {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{least:?} in {asked} requests");
+    }
 }
 
 #[test]
@@ -203,7 +205,7 @@ fn counts_exactly() {
 fn counts_what_is_asked_for_although_nobody_waits_for_the_answer() {
     let upstream = upstream(&["--delay", "60s"]);
     let counts = |done: &dyn Fn(&ledger::InstanceCounts) -> bool| {
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let counts = ledger::fetch(upstream.control()).expect("a ledger").instances.remove(0);
             if done(&counts) {
@@ -297,7 +299,7 @@ fn silent_connections_make_room_when_descriptors_run_out() {
             client
         })
         .collect();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     let mut fresh = Vec::new();
     while fresh.len() < 70 {
         assert!(Instant::now() < deadline, "only {} of 70 were answered", fresh.len());

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Nothing here takes this long, unless it hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A `hoptax upstream` or `hoptax hop` that is killed with the test.
 pub(crate) struct Server {
@@ -93,6 +93,22 @@ pub(crate) struct Response {
     pub(crate) interim: usize,
 }
 
+/// An address where nobody listens, and nobody else can as long as this is kept.
+pub(crate) struct Nobody {
+    pub(crate) address: SocketAddr,
+    _bound: rustix::fd::OwnedFd,
+}
+
+impl Nobody {
+    pub(crate) fn new() -> Self {
+        use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
+        let bound = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&bound, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = getsockname(&bound).expect("told").try_into().expect("an address of IP");
+        Self { address, _bound: bound }
+    }
+}
+
 /// A client that writes what it is told to.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
@@ -175,7 +191,13 @@ impl Client {
 
     fn more(&mut self) -> Result<usize, String> {
         let mut piece = [0; 65536];
-        let count = self.stream.read(&mut piece).map_err(|error| error.to_string())?;
+        let count = loop {
+            match self.stream.read(&mut piece) {
+                // A process that is stopped and goes on is told so.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => break read.map_err(|error| error.to_string())?,
+            }
+        };
         self.input.extend_from_slice(&piece[..count]);
         Ok(count)
     }

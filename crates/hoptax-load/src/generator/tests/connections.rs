@@ -288,10 +288,15 @@ fn each_part_has_its_own_timeout() {
     ] {
         for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
             let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
-            let record = load(&until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) }));
-            assert_eq!(record.counts.causes, [(cause, 4)].into(), "{:?}", record.counts);
-            let given_up = quantile(&record.histograms.service_time, 0.0);
-            assert!(given_up >= after - after / 500, "{given_up} for {cause:?}");
+            let spec = until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) });
+            // After a stall that is longer than both, either may be what is told; and it keeps the server from beginning.
+            at_last(|| {
+                let record = load(&spec);
+                seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;
+                let given_up = quantile(&record.histograms.service_time, 0.0);
+                assert!(given_up >= after - after / 500, "{given_up} for {cause:?}");
+                Ok(())
+            });
         }
     }
 }

@@ -43,7 +43,13 @@ impl Staller {
     }
 }
 
-fn stalled(choice: Choice, at: usize, stall: Duration, duration_ns: u64) -> (LoadRecord, Books) {
+/// The record of a load in which the server stalled, unless the machine stood still so long that it never came to that.
+fn stalled(
+    choice: Choice,
+    at: usize,
+    stall: Duration,
+    duration_ns: u64,
+) -> Result<(LoadRecord, Books), String> {
     let (server, staller) = Staller::serve(at, stall);
     let spec = LoadSpec {
         shape: open(RATE as f64, Arrivals::Constant),
@@ -56,7 +62,8 @@ fn stalled(choice: Choice, at: usize, stall: Duration, duration_ns: u64) -> (Loa
     let books = std::mem::take(&mut *staller.books.lock().expect("nobody panics with it"));
     assert_eq!(books.answered.len() as u64, record.counts.completed);
     assert_eq!(record.counts.completed + record.counts.unsent, record.counts.scheduled);
-    (record, books)
+    seen(books.stall.is_some(), || format!("no stall: {:?}", record.counts))?;
+    Ok((record, books))
 }
 
 /// Moments of the requests, from the beginning of the measured time.
@@ -74,11 +81,14 @@ fn hides_nothing(record: &LoadRecord, books: &Books) {
     let histogram = record.histograms.response_time.decode().expect("our own");
     let (found, expected) = (histogram.value_at_quantile(0.99), p99_of_stall(record, books));
     assert!(found as f64 >= expected as f64 * 0.98, "p99: {found} ns, not {expected}");
-    // Everything due in it, but for its last 50 ms, is late by more than that.
+    // Everything due in it, but for its last 50 ms, is late by more than that. A stall that the machine made longer may go
+    // on when nothing is due any more.
     let late = histogram.count_between(50 * MILLISECOND, u64::MAX);
-    let surely = (ended - began).saturating_sub(50 * MILLISECOND) * RATE / SECOND;
-    assert!(late + 1 + record.counts.unsent >= surely, "{late} late, at least {surely} must be");
-    assert!(surely >= 940, "a stall of a second");
+    let last = (ended - 50 * MILLISECOND).min(record.started_ns + record.measured_ns);
+    let surely = last.saturating_sub(began) * RATE / SECOND;
+    let unsent = record.counts.unsent;
+    assert!(late + 1 + unsent >= surely, "{late} late and {unsent} unsent, at least {surely} must be");
+    assert!(ended - began >= SECOND, "a stall of a second");
 }
 
 /// What follows from the stall's length alone: the slowest hundredth were due in its first moments.
@@ -116,52 +126,47 @@ fn a_stall_makes_everything_late_that_was_due_in_it() {
             eprintln!("{choice:?} left out, as it cannot be had");
             continue;
         }
-        // A machine that does much else adds to a stall now and then. An engine that reckons wrongly does so each time.
-        let attempts = (0..8).map(|_| {
-            let (record, books) = stalled(choice, 20, Duration::from_secs(1), 1300 * MILLISECOND);
+        // A machine that does much else adds to a stall now and then.
+        at_last(|| {
+            let (record, books) = stalled(choice, 20, Duration::from_secs(1), 1300 * MILLISECOND)?;
             hides_nothing(&record, &books);
             is_right(&record, &books)
         });
-        let mut complaints = Vec::new();
-        for attempt in attempts {
-            match attempt {
-                Ok(()) => {
-                    complaints.clear();
-                    break;
-                }
-                Err(complaint) => complaints.push(complaint),
-            }
-        }
-        assert!(complaints.is_empty(), "{choice:?}: {complaints:?}");
     }
 }
 
 #[test]
 fn the_wait_in_line_is_send_lag_and_response_time_but_not_service_time() {
-    let (record, books) = stalled(Choice::Auto, 20, Duration::from_millis(400), 600 * MILLISECOND);
-    let (began, ended) = books.stall.expect("it stalled");
     let over = |encoded: &Encoded, milliseconds: u64| {
         let histogram = encoded.decode().expect("our own");
         histogram.count_between(milliseconds * MILLISECOND, u64::MAX)
     };
-    let Histograms { response_time, send_lag, service_time, .. } = &record.histograms;
-    let late = over(response_time, 50);
-    assert!(late * SECOND / RATE + 55 * MILLISECOND >= ended - began, "{late} late");
-    // Only what each connection had under way was with the server; a response time is the one and the other.
-    let with_server = over(service_time, 25);
-    assert!(with_server >= 16 && with_server < late / 4, "{with_server} of {late}");
-    assert!(over(send_lag, 24) + with_server >= late);
+    at_last(|| {
+        let (record, books) = stalled(Choice::Auto, 20, Duration::from_millis(400), 600 * MILLISECOND)?;
+        let (began, ended) = books.stall.expect("it stalled");
+        let Histograms { response_time, send_lag, service_time, .. } = &record.histograms;
+        let late = over(response_time, 50);
+        seen(late * SECOND / RATE + 55 * MILLISECOND >= ended - began, || format!("{late} late"))?;
+        // Only what each connection had under way was with the server; a response time is the one and the other.
+        let with_server = over(service_time, 25);
+        assert!(over(send_lag, 24) + with_server >= late);
+        seen(with_server >= 16 && with_server < late / 4, || format!("{with_server} of {late}"))
+    });
 }
 
 #[test]
 fn what_never_left_is_unsent() {
     // The stall outlasts the measured time: what the connections carry is waited for, and no more.
-    let (record, books) = stalled(Choice::Auto, 100, Duration::from_millis(600), 400 * MILLISECOND);
-    let (began, ended) = books.stall.expect("it stalled");
-    assert!(ended > record.started_ns + record.measured_ns);
-    assert_eq!(record.counts.scheduled, 400);
-    assert_eq!(record.counts.completed, 116, "what came before, and one for each connection");
-    assert_eq!(record.counts.unsent, 284);
-    // The drain does not go on with the line: nothing is answered that was not under way.
-    assert!(record.histograms.response_time.decode().expect("our own").max() >= ended - began);
+    at_last(|| {
+        let (record, books) = stalled(Choice::Auto, 100, Duration::from_millis(600), 400 * MILLISECOND)?;
+        let (began, ended) = books.stall.expect("it stalled");
+        assert!(ended > record.started_ns + record.measured_ns);
+        assert_eq!(record.counts.scheduled, 400);
+        // The drain does not go on with the line: nothing is answered that was not under way.
+        assert!(record.histograms.response_time.decode().expect("our own").max() >= ended - began);
+        assert!(record.counts.completed <= 116, "what came before, and one for each connection");
+        // Fewer where the stall began when time was nearly up.
+        let found = (record.counts.completed, record.counts.unsent);
+        seen(found == (116, 284), || format!("{found:?}"))
+    });
 }

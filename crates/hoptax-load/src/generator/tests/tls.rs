@@ -49,7 +49,7 @@ fn load_on(choice: Choice, spec: &LoadSpec) -> Option<LoadRecord> {
     Some(record)
 }
 
-fn on_each_loop(spec: &LoadSpec, look: impl Fn(&LoadRecord)) {
+fn on_each_loop(spec: &LoadSpec, mut look: impl FnMut(&LoadRecord)) {
     for choice in [Choice::Epoll, Choice::IoUring] {
         match load_on(choice, spec) {
             Some(record) => look(&record),
@@ -72,14 +72,22 @@ fn costs(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
     let good = answering(testing::server(&authority.sign(NAME), &BOTH, None));
     let mut spec = tls_spec(&[good.address, bad], tls.clone());
     if cause == Cause::TlsTimeout {
-        spec.timeouts.connect_ns = 400 * MILLISECOND;
+        spec.timeouts.connect_ns = 1000 * MILLISECOND;
     }
-    on_each_loop(&spec, |record| {
-        let counts = &record.counts;
-        assert!(counts.completed > 0, "{counts:?}");
-        assert_eq!(counts.causes.keys().copied().collect::<Vec<_>>(), [cause], "{:?}", counts.errors);
-        // Two slots that rest between attempts: a few, and never a storm.
-        assert!((2..=40).contains(&counts.causes[&cause]), "{counts:?}");
+    at_last(|| {
+        let mut enough = Ok(());
+        on_each_loop(&spec, |record| {
+            let counts = &record.counts;
+            let causes: Vec<_> = counts.causes.keys().copied().collect();
+            assert!(causes.is_empty() || causes == [cause], "{:?}", counts.errors);
+            // Two slots that rest between attempts: a few, and never a storm.
+            let times = counts.causes.get(&cause).copied().unwrap_or(0);
+            assert!(times <= 40, "{counts:?}");
+            if counts.completed == 0 || times < 2 {
+                enough = Err(format!("{counts:?}"));
+            }
+        });
+        enough
     });
 }
 
@@ -191,10 +199,11 @@ fn only_a_close_notify_ends_a_response_that_lasts_until_the_end() {
                     }
                 }
             });
-            on_each_loop(&tls_spec(&[server.address], testing::client(&authority)), |record| {
+            let spec = tls_spec(&[server.address], testing::client(&authority));
+            on_each_loop(&until_done(12, spec), |record| {
                 let counts = &record.counts;
                 if notifies {
-                    assert!(counts.completed > 4 && counts.completed == counts.scheduled, "{counts:?}");
+                    assert_eq!(counts.completed, 12, "{counts:?}");
                     assert_eq!(record.bytes.body, 13 * record.completed_in_time);
                 } else {
                     assert_eq!(counts.completed, 0, "{counts:?}");
@@ -221,9 +230,8 @@ fn certificates_that_are_not_acceptable_are_refused_and_named() {
         assert!(told.contains(reason) && told.contains("--insecure"), "{told}");
         costs(server.address, &tls, &authority, Cause::TlsCertificate);
         let anybody = TlsSpec { verify: Verify::Nothing, ..tls.clone() };
-        on_each_loop(&tls_spec(&[server.address], anybody), |record| {
-            assert!(record.counts.completed > 10, "{:?}", record.counts);
-            assert_eq!(record.counts.completed, record.counts.scheduled);
+        on_each_loop(&until_done(50, tls_spec(&[server.address], anybody)), |record| {
+            assert_eq!(record.counts.completed, 50, "{:?}", record.counts);
         });
     }
 }
@@ -247,9 +255,9 @@ fn a_client_s_certificate_is_shown_where_it_is_wanted_and_missed_where_it_is_not
         let server = answering(testing::server(&identity, &[version], Some(&clients)));
         let tls = testing::client(&authority);
         let client_certificate = Some(clients.sign("client.test").as_client());
-        on_each_loop(&tls_spec(&[server.address], TlsSpec { client_certificate, ..tls.clone() }), |record| {
-            assert!(record.counts.completed > 10, "{:?}", record.counts);
-            assert_eq!(record.counts.completed, record.counts.scheduled);
+        let shows = TlsSpec { client_certificate, ..tls.clone() };
+        on_each_loop(&until_done(50, tls_spec(&[server.address], shows)), |record| {
+            assert_eq!(record.counts.completed, 50, "{:?}", record.counts);
         });
         costs(server.address, &tls, &authority, Cause::TlsRefused);
     }
@@ -319,9 +327,9 @@ fn an_idle_connection_is_closed_by_close_notify_without_an_error() {
     });
     let spec = tls_spec(&[server.address], testing::client(&authority));
     let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec };
-    on_each_loop(&spec, |record| {
+    on_each_loop(&until_done(6, spec), |record| {
         let counts = &record.counts;
-        assert_eq!(counts.completed + counts.resets + counts.unsent, 6, "{counts:?}");
+        assert_eq!(counts.completed + counts.resets, 6, "{counts:?}");
         assert!(counts.completed >= 2 && record.lifetime.opened >= counts.completed, "{counts:?}");
     });
 }

@@ -106,14 +106,21 @@ fn a_server_in_trouble_is_not_stormed() {
 
 #[test]
 fn a_server_that_is_gone_is_looked_for_in_moderation_and_found_again() {
+    at_last(gone_and_back);
+}
+
+/// One server that goes and comes back. What takes too long may have been held up by the machine.
+fn gone_and_back() -> Result<(), String> {
     const MANY: u32 = 300;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     let (measuring, begun) = mpsc::channel();
     let (send, returned) = mpsc::channel();
+    let (leave, gone) = mpsc::channel();
     let server = thread::spawn(move || {
         let first: Vec<TcpStream> = listener.incoming().flatten().take(MANY as usize).collect();
         begun.recv().expect("it begins");
+        leave.send(clock::now()).expect("waited for");
         // Gone: nobody listens, and what stood is reset. It comes back when it has been missed for a while.
         drop(listener);
         first.into_iter().for_each(reset);
@@ -132,15 +139,20 @@ fn a_server_that_is_gone_is_looked_for_in_moderation_and_found_again() {
     adds_up(&record);
     drop(server.join().expect("it came back"));
     // The longest rest is 1 s, and so is the pace for the last one until the first response.
-    assert_eq!(record.lifetime.opened, 2 * u64::from(MANY), "all have connected again");
-    let returned = returned.recv().expect("told");
+    let opened = record.lifetime.opened;
+    assert!(opened <= 2 * u64::from(MANY), "{opened} for {MANY} that were lost once");
+    seen(opened == 2 * u64::from(MANY), || format!("only {opened} have connected"))?;
+    let (gone, returned) = (gone.recv().expect("told"), returned.recv().expect("told"));
     let refused = record.counts.causes[&Cause::ConnectRefused];
-    assert!(refused <= bound(1, Duration::from_millis(2000)), "{:?}", record.counts);
+    let longest = Duration::from_nanos(returned - gone) + Duration::from_millis(1600);
+    assert!(refused <= bound(1, longest), "{longest:?}: {:?}", record.counts);
     // The first within the longest rest.
     let window =
-        record.windows.iter().position(|window| window.completed > 0).expect("some completed") as u64;
+        record.windows.iter().position(|window| window.completed > 0).ok_or("none completed")? as u64;
     let first = record.started_ns + window * crate::record::WINDOW_NS;
-    assert!(first < returned + 1500 * MILLISECOND, "found after {} ms", (first - returned) / MILLISECOND);
+    seen(first < returned + 1500 * MILLISECOND, || {
+        format!("found after {} ms", (first - returned) / MILLISECOND)
+    })
 }
 
 #[test]
@@ -148,9 +160,12 @@ fn nobody_there_is_told_at_once_for_many_connections_too() {
     let address =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let spec = LoadSpec { connections: 5000, workers: 2, ..spec(&[address]) };
-    let started = Instant::now();
-    let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("nobody listens");
-    assert!(matches!(error, LoadError::NoConnection { asked: 5000, .. }), "{error}");
-    // 5,000 connections, one per millisecond and worker, five times each, would take longer.
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    at_last(|| {
+        let started = Instant::now();
+        let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("nobody listens");
+        assert!(matches!(error, LoadError::NoConnection { asked: 5000, .. }), "{error}");
+        // 5,000 connections, one per millisecond and worker, five times each, would take longer.
+        let took = started.elapsed();
+        seen(took < Duration::from_secs(5), || format!("{took:?}"))
+    });
 }

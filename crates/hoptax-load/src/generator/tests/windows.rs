@@ -85,13 +85,16 @@ fn windows_that_are_not_recorded_can_be_told() {
 fn windows_come_soon_even_where_nothing_happens() {
     let server = Server::new(answer(OK, Duration::ZERO));
     let spec = LoadSpec { shape: open(2.0, Arrivals::Constant), workers: 2, ..spec(&[server.address]) };
-    let (record, told) = watched(&LoadSpec { duration_ns: 1000 * MILLISECOND, ..spec }, None);
-    let mut late: Vec<u64> =
-        told.iter().map(|(index, _, at)| at - (record.started_ns + (index + 1) * WINDOW_NS)).collect();
-    late.sort_unstable();
-    assert_eq!(late.len(), 20);
-    // Half of them, as a machine that does much else holds some of them up.
-    assert!(late[10] <= 50 * MILLISECOND, "{late:?}");
+    let spec = LoadSpec { duration_ns: 1000 * MILLISECOND, ..spec };
+    at_last(|| {
+        let (record, told) = watched(&spec, None);
+        let mut late: Vec<u64> =
+            told.iter().map(|(index, _, at)| at - (record.started_ns + (index + 1) * WINDOW_NS)).collect();
+        late.sort_unstable();
+        assert_eq!(late.len(), 20);
+        // Half of them, as a machine that does much else holds some of them up.
+        seen(late[10] <= 50 * MILLISECOND, || format!("{late:?}"))
+    });
 }
 
 /// How often the calling thread has gone to sleep.

@@ -137,7 +137,7 @@ fn a_run_measures_nginx_bare_and_with_each_feature() {
         &scratch,
         "name: each
 gateways: [{ name: nginx, features: each }]
-load: [{ loop: closed, connections: 4, duration: 300ms }]
+load: [{ loop: closed, connections: 4, requests: 400, duration: 60s }]
 trials: 1
 warmup: 100ms
 upstream: { instances: 2, body: 1KiB }
