@@ -1,17 +1,19 @@
 //! An upstream that already runs, over TLS, and lets in who shows a certificate or a token, as a Kubernetes API server does:
 //! nginx in front of `hoptax upstream`, whose own count is the ledger.
 
-use crate::findings::two_ports;
-use crate::run::{report, run, run_awake, run_directory, text, trials};
+use crate::run::{report, run, run_awake, text, trials};
 use crate::support::{Scratch, hoptax};
 use crate::world::{PATIENCE, is_missing};
 use hoptax::lab::features::Credentials;
 use serde_json::Value as Json;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// Where nothing else on this machine listens, and no connection comes from: a port that was let go stays free.
+const ADDRESS: &str = "127.86.75.33";
 
 /// Ends with its test.
 struct Ended(Child);
@@ -54,7 +56,7 @@ impl World {
         BufReader::new(stdout).read_line(&mut line).expect("told");
         let ready: Json = serde_json::from_str(&line).expect("JSON");
         let behind = ready["instances"][0].as_str().expect("an address");
-        let port = two_ports()[0].port();
+        let port = TcpListener::bind((ADDRESS, 0)).and_then(|one| one.local_addr()).expect("a port").port();
         for (name, content) in [
             ("ca.pem", &made.authority),
             ("server.pem", &made.server.certificate),
@@ -76,7 +78,7 @@ impl World {
             .expect("starts");
         let nginx = Ended(nginx);
         let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while TcpStream::connect((ADDRESS, port)).is_err() {
             let log = || std::fs::read_to_string(scratch.path().join("error.log"));
             assert!(Instant::now() < deadline, "nginx does not listen: {:?}", log());
             std::thread::sleep(Duration::from_millis(20));
@@ -88,7 +90,7 @@ impl World {
     /// A plan, with further keys of the upstream.
     fn plan(&self, upstream: &str, gateways: &str) -> String {
         format!(
-            "upstream:\n  url: https://127.0.0.1:{}\n  server_name: hoptax.test\n  authority: ca.pem\n{upstream}  \
+            "upstream:\n  url: https://{ADDRESS}:{}\n  server_name: hoptax.test\n  authority: ca.pem\n{upstream}  \
              ledger: {{ url: \"{}\", path: /ledger, kind: json, select: /instances/0/requests }}\n\
              gateways:\n{gateways}\
              load: [{{ loop: open, rate: 200/s, connections: 4, requests: 140, duration: 60s }}]\ntrials: 1\nwarmup: 100ms\n",
@@ -123,7 +125,7 @@ http {{
     fastcgi_temp_path {directory}/f; uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;
     upstream behind {{ server {behind}; keepalive 64; }}
     server {{
-        listen 127.0.0.1:{port} ssl;
+        listen {ADDRESS}:{port} ssl;
         ssl_certificate {directory}/server.pem; ssl_certificate_key {directory}/server.key;
         ssl_client_certificate {directory}/ca.pem; ssl_verify_client optional; ssl_protocols {tls};
         keepalive_requests 1000000;
@@ -238,7 +240,7 @@ fn who_is_not_let_in_is_told_before_anything_is_timed() {
     };
     says(
         &world.plan("", "  - hop-l4\n").replace("authority: ca.pem", "authority: client.pem"),
-        "nothing answers at https://127.0.0.1",
+        &format!("nothing answers at https://{ADDRESS}"),
     );
     says(
         &world.plan("", "  - hop-l4\n").replace("/instances/0/requests", "/no/such"),
