@@ -157,16 +157,30 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<super::model::Summary> {
     let at = |load: Option<&Load>| own().find(|row| Some(row.load.index) == load.map(|load| load.index));
     let price = at(headline::for_latency(&mut own().map(|row| &row.load)))?;
     let costs = if price.features.len() == 1 { "costs" } else { "together cost" };
-    let mut parts = vec![
+    let parts = [
         (price.prices.added_p50.as_ref(), "at the median"),
         (price.prices.added_p99.as_ref(), "at p99"),
         (price.prices.cpu_us_per_request.as_ref(), "of CPU per request"),
     ];
-    parts.retain(|(told, _)| told.is_some());
-    let parts: Vec<String> = parts.into_iter().filter_map(|(told, of)| Some(part(told?, of))).collect();
+    let parts = parts.into_iter().filter_map(|(told, of)| Some((told?.distinguishable, part(told?, of))));
+    let (clear, unclear): (Vec<_>, Vec<_>) = parts.partition(|(distinguishable, _)| *distinguishable);
+    let [clear, unclear] =
+        [clear, unclear].map(|parts| parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>());
     let (features, bare, place_of) = (named(price), &price.bare, place(&price.load));
-    let told = format!("{features} {costs} {bare} {} {place_of}.", listed(&parts));
-    let mut details: Vec<String> = price.beyond.as_ref().and_then(beyond_part).into_iter().collect();
+    let mut details = Vec::new();
+    let told = match (clear.is_empty(), unclear.is_empty()) {
+        (true, false) => {
+            let unclear = listed(&unclear);
+            format!("{features} {costs} {bare} nothing distinguishable from the noise {place_of}: {unclear}.")
+        }
+        (_, is_all) => {
+            if !is_all {
+                details.push(format!("Not distinguishable from the noise: {}.", listed(&unclear)));
+            }
+            format!("{features} {costs} {bare} {} {place_of}.", listed(&clear))
+        }
+    };
+    details.extend(price.beyond.as_ref().and_then(beyond_part));
     if let Some(busy) = at(headline::for_throughput(&mut own().map(|row| &row.load)))
         && let Some(ratio) = &busy.prices.throughput_ratio
     {
@@ -182,14 +196,9 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<super::model::Summary> {
     Some(super::model::Summary { gateway: gateway.to_owned(), sentence: told, details })
 }
 
-/// `+12 µs (7–17) at the median`, or that it cannot be told.
+/// `+12 µs (7–17) at the median`.
 fn part(told: &Difference, of: &str) -> String {
-    let estimate = &told.estimate;
-    let figure = signed(estimate, Scale::of_us(estimate.estimate));
-    match told.distinguishable {
-        true => format!("{figure} {of}"),
-        false => format!("nothing distinguishable from the noise {of} ({figure})"),
-    }
+    format!("{} {of}", signed(&told.estimate, Scale::of_us(told.estimate.estimate)))
 }
 
 fn beyond_part(beyond: &Beyond) -> Option<String> {

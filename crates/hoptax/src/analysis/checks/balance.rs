@@ -9,6 +9,7 @@
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::Trial;
 use crate::analysis::stats::chi_square_above;
+use crate::plan::{Gateway, GatewayKind};
 use serde_json::json;
 
 const CODE: &str = "balance";
@@ -23,7 +24,7 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "via a gateway the upstream's instances got unequal shares of the requests: Cohen's w above {EFFECT} (of two \
+            "via a gateway those of the upstream's instances that it was given got unequal shares of the requests: Cohen's w above {EFFECT} (of two \
              instances, beyond 45 % and 55 %), and the χ² test gives chance less than 1 in {:.0}. Choices are counted by \
              connection, as a gateway may choose once for each",
             1.0 / CHANCE
@@ -39,7 +40,19 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let away = |trials: &[Trial<'_>]| {
         trials.iter().flat_map(|trial| &trial.record.events).any(|event| event.event.action.is_upstream())
     };
-    subject.gateways().filter(|(_, trials)| !away(trials)).filter_map(of_case).collect()
+    subject
+        .gateways()
+        .filter(|(_, trials)| !away(trials))
+        .filter_map(|measured| of_case(measured, given(subject.gateway(&measured.0.gateway))))
+        .collect()
+}
+
+/// Instances that a gateway was told to pass requests on to, the first ones; absent where it was told of all.
+fn given(gateway: Option<&Gateway>) -> Option<u32> {
+    match gateway?.kind {
+        GatewayKind::Pack { instances, .. } => instances,
+        _ => None,
+    }
 }
 
 /// Independent choices that the gateway certainly made: one for each connection of the clients, or each request.
@@ -49,15 +62,16 @@ fn choices((case, trials): Measured<'_>, requests: u64) -> f64 {
     opened.max(connections).min(requests) as f64
 }
 
-fn of_case(measured: Measured<'_>) -> Option<Finding> {
+fn of_case(measured: Measured<'_>, given: Option<u32>) -> Option<Finding> {
     let case = measured.0;
-    let ledger = case.ledger.as_ref().filter(|ledger| ledger.by_instance.len() > 1 && ledger.requests > 0)?;
-    let instances = ledger.by_instance.len() as f64;
-    let shares: Vec<f64> =
-        ledger.by_instance.iter().map(|count| *count as f64 / ledger.requests as f64).collect();
+    let ledger = case.ledger.as_ref().filter(|ledger| ledger.requests > 0)?;
+    let given = given.map_or(ledger.by_instance.len(), |given| given as usize);
+    let by_instance = ledger.by_instance.get(..given).filter(|all| all.len() > 1)?;
+    let instances = by_instance.len() as f64;
+    let shares: Vec<f64> = by_instance.iter().map(|count| *count as f64 / ledger.requests as f64).collect();
     let squares: f64 = shares.iter().map(|share| (share * instances - 1.0).powi(2) / instances).sum();
     let (effect, choices) = (squares.sqrt(), choices(measured, ledger.requests));
-    let chance = chi_square_above(choices * squares, ledger.by_instance.len() as u32 - 1);
+    let chance = chi_square_above(choices * squares, by_instance.len() as u32 - 1);
     if effect <= EFFECT || chance >= CHANCE {
         return None;
     }
@@ -92,6 +106,7 @@ fn of_case(measured: Measured<'_>) -> Option<Finding> {
 mod tests {
     use super::super::tests::raised;
     use super::*;
+    use crate::analysis::fixture::features::gateway;
     use crate::analysis::fixture::{Run, via};
     use hoptax_load::random::Random;
 
@@ -106,6 +121,22 @@ mod tests {
         assert_eq!(findings.len(), 2);
         assert_eq!(findings[0].evidence["most_share"], 0.75);
         assert_eq!(findings[1].evidence["by_instance"], json!([5000, 0, 0]));
+    }
+
+    #[test]
+    fn only_instances_that_the_gateway_was_given_are_looked_at() {
+        let given = |instances: u32, counts: &[u64]| {
+            let mut gateway = gateway("nginx", &[]);
+            let GatewayKind::Pack { instances: told, .. } = &mut gateway.kind else { panic!("a pack") };
+            *told = Some(instances);
+            let mut run = Run::closed(32);
+            run.record.plan.gateways = vec![gateway];
+            run.push(via("nginx", 0).by_instance(counts));
+            raised(&run, CODE).len()
+        };
+        assert_eq!(given(1, &[1000, 0]), 0);
+        assert_eq!(given(2, &[500, 500, 0]), 0);
+        assert_eq!(given(2, &[1000, 0, 0]), 1);
     }
 
     #[test]

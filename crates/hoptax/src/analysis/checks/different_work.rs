@@ -43,7 +43,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
-    let features = subject.run.plan.gateways.iter().find(|gateway| gateway.label == via.0.gateway);
+    let features = subject.gateway(&via.0.gateway);
     let features = features.map_or(&[][..], Gateway::features);
     // What a feature is for is no other work: a limit that bites turns away, compression makes bodies shorter.
     let statuses = statuses(via, direct).filter(|_| !features.iter().any(|feature| feature.bites()));

@@ -1,6 +1,7 @@
 //! `logging-unequal`: gateways wrote more or less into their logs per request than others.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
+use crate::plan::Feature;
 use std::collections::BTreeMap;
 
 const CODE: &str = "logging-unequal";
@@ -26,7 +27,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "at a load point, gateways differ by more than {APART} bytes written to their logs per request"
+            "at a load point, gateways differ by more than {APART} bytes written to their logs per request; those with the feature \
+             access-log are set against each other"
         ),
         seen: "One gateway ships with its access log on and another without: the difference was published as one of gateways.",
         advice: "Set `access_log: off` or `file`, which packs follow; switch it off in an external gateway.",
@@ -34,7 +36,8 @@ pub(super) fn rule() -> Rule {
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let mut by_load: BTreeMap<usize, Vec<Logged<'_>>> = BTreeMap::new();
+    // One that was asked for a log, which has its price, is set against those that were, too.
+    let mut alike: BTreeMap<(usize, bool), Vec<Logged<'_>>> = BTreeMap::new();
     for (case, trials) in subject.measured() {
         // Hops are no choice, and have no access log.
         let kind = subject.run.contenders.iter().find(|contender| contender.label == case.gateway);
@@ -49,7 +52,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             logged.iter().fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
         if requests > 0 {
             let per_request = bytes as f64 / requests as f64;
-            by_load.entry(case.load.index).or_default().push(Logged {
+            let gateway = subject.gateway(&case.gateway);
+            let asked = gateway.is_some_and(|gateway| gateway.features().contains(&Feature::AccessLog));
+            alike.entry((case.load.index, asked)).or_default().push(Logged {
                 gateway: &case.gateway,
                 bytes,
                 per_request,
@@ -57,7 +62,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         }
     }
     // The load point where they are farthest apart tells the story; the others tell the same one.
-    let widest = by_load.values().filter_map(|logged| apart(logged)).max_by(|a, b| {
+    let widest = alike.values().filter_map(|logged| apart(logged)).max_by(|a, b| {
         let width = |(least, most): &(Logged<'_>, Logged<'_>)| most.per_request - least.per_request;
         width(a).total_cmp(&width(b))
     });
@@ -99,6 +104,7 @@ fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
 mod tests {
     use super::super::tests::raised;
     use super::*;
+    use crate::analysis::fixture::features::gateway;
     use crate::analysis::fixture::{MadeTrial, Run, via};
 
     fn logged(gateway: &str, bytes: u64) -> MadeTrial {
@@ -124,6 +130,18 @@ mod tests {
         let evidence = &found[0].evidence;
         assert_eq!((&evidence["most"], &evidence["least"]), (&"nginx".into(), &"envoy".into()));
         assert_eq!(evidence["most_bytes_per_request"], 90.0);
+    }
+
+    #[test]
+    fn a_log_that_was_asked_for_as_a_feature_is_a_price_and_no_inequality() {
+        let mut run = Run::closed(1);
+        run.record.plan.gateways =
+            vec![gateway("nginx", &[]), gateway("nginx.access-log", &[Feature::AccessLog])];
+        run.push(logged("nginx", 0)).push(logged("nginx.access-log", 900_000));
+        assert_eq!(raised(&run, CODE), []);
+        run.record.plan.gateways.push(gateway("envoy.access-log", &[Feature::AccessLog]));
+        run.push(logged("envoy.access-log", 0));
+        assert_eq!(raised(&run, CODE).len(), 1, "it should log and does not");
     }
 
     #[test]

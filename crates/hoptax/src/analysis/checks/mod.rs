@@ -47,6 +47,7 @@ pub(crate) use workers_unequal::BEYOND;
 use super::case::Case;
 use super::noise::NoiseFloor;
 use super::trial::Trial;
+use crate::plan::Gateway;
 use crate::record::RunRecord;
 use serde::Serialize;
 use serde_json::Value;
@@ -123,6 +124,11 @@ impl<'a> Subject<'a> {
     /// Each gateway's case that was measured.
     fn gateways(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {
         self.measured().filter(|(case, _)| !case.is_direct())
+    }
+
+    /// The gateway of this label as the plan has it.
+    fn gateway(&self, label: &str) -> Option<&'a Gateway> {
+        self.run.plan.gateways.iter().find(|gateway| gateway.label == label)
     }
 
     /// Each gateway's case beside direct's of the same load point, where both were measured.
