@@ -122,24 +122,40 @@ fn the_page_of_the_command_line_is_the_programs_own() {
     assert!(made == kept, "docs/reference/cli.md is not what `make docs` makes");
 }
 
-/// Tables that README and quick start quote from the run that was kept have its figures, row by row.
+/// Tables that README and quick start quote from a run that was kept, and link beside them, have its figures, row by row.
 #[test]
 fn quoted_figures_are_those_of_the_kept_run() {
     let read = |page: &str| std::fs::read_to_string(root().join(page)).expect("a page");
-    let kept = read("records/2026-11-21-vm/quickstart.md");
-    let kept =
-        kept.split("\n## ").find(|section| section.starts_with("open loop, 1,000/s")).expect("a section");
     let is_number = |text: &&str| text.starts_with(|letter: char| letter.is_ascii_digit());
     let mut seen = 0;
     for page in ["README.md", "docs/quick-start.md"] {
         let text = read(page);
-        let quoted = text.split("```text\nOpen loop, 1,000/s").nth(1).expect("a table");
-        let rows = quoted.split("```").next().expect("its end").lines().skip(3);
+        let record = |text: &str| {
+            let path = text.split("records/").nth(1)?.split(')').next()?;
+            Some(format!("records/{path}"))
+        };
+        let (before, quoted) = text.split_once("```text\nOpen loop, 1,000/s").expect("a table");
+        let (table, after) = quoted.split_once("```").expect("its end");
+        // README has the picture of the same run first.
+        let kept =
+            read(&record(if page == "README.md" { before } else { after }).expect("a link to the run"));
+        let is_heading = |line: &&str| line.starts_with('#') || line.starts_with("<details>");
+        let is_quoted = |line: &str| {
+            line.starts_with('#')
+                && line.to_lowercase().contains("open loop, 1,000/s, constant, 32 connections")
+        };
+        let kept: Vec<&str> = kept
+            .lines()
+            .skip_while(|line| !is_quoted(line))
+            .skip(1)
+            .take_while(|line| !is_heading(line))
+            .collect();
+        let rows = table.lines().skip(3);
         let mut row_of = "";
         for row in rows.take_while(|row| !row.is_empty()) {
             // Ends of intervals stand below, in a line that begins with blanks.
             row_of = row.split(' ').next().filter(|name| !name.is_empty()).unwrap_or(row_of);
-            let theirs = kept.lines().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
+            let theirs = kept.iter().find(|line| line.starts_with(&format!("| {row_of} |"))).expect("a row");
             let apart = |letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | ','));
             let figures: Vec<&str> = theirs.split(apart).collect();
             for figure in row.trim_start_matches(row_of).split(apart).filter(is_number) {
