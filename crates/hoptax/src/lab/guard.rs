@@ -22,6 +22,7 @@
 use super::logs;
 use super::tree::descendants;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 use std::ffi::CString;
 use std::io::{ErrorKind, Read as _};
@@ -249,28 +250,33 @@ pub(super) fn finish(command: &[String]) {
         Command::new(program).args(arguments).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
     let Ok(mut child) = started else { return };
     if let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-        let deadline = Instant::now() + FINISH_BOUND;
-        // A signal to the guard ends a wait early, and is no reason to leave a container behind.
-        while Instant::now() < deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).expect("a bound fits a timespec");
-            if poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) == Ok(1) {
-                break;
-            }
-        }
+        wait_for_end(&pidfd, FINISH_BOUND);
     }
     let _ = child.kill();
     let _ = child.wait();
 }
 
-fn watched(command: Pid) -> Result<rustix::fd::OwnedFd, GuardError> {
+/// Waits until a process has ended, for `bound` at most. A signal to us ends a wait early, and is no reason to leave a container
+/// behind, or to kill a guard that is about to take secrets out of logs.
+pub(super) fn wait_for_end(pidfd: &OwnedFd, bound: Duration) {
+    let deadline = Instant::now() + bound;
+    while Instant::now() < deadline {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).expect("a bound fits a timespec");
+        if poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&timeout)) == Ok(1) {
+            break;
+        }
+    }
+}
+
+fn watched(command: Pid) -> Result<OwnedFd, GuardError> {
     rustix::process::pidfd_open(command, PidfdFlags::empty()).map_err(GuardError::at("watching the command"))
 }
 
 /// What the guard waits on.
 struct Watch {
     signals: UnixStream,
-    pidfd: rustix::fd::OwnedFd,
+    pidfd: OwnedFd,
     /// Whether standard input is still open.
     lifeline: bool,
 }

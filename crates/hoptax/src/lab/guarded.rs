@@ -1,8 +1,8 @@
 //! A service under its guard, seen from hoptax: how it is launched, asked whether it lives, and stopped.
 
-use super::guard::{FINISH_BOUND, StopSignal, finish};
+use super::guard::{FINISH_BOUND, StopSignal, finish, wait_for_end};
 use super::tree::{descendants, of_session, session_below};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -177,15 +177,7 @@ impl Guarded {
 
     fn await_guard(&mut self, bound: Duration) {
         if let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_child(&self.guard), PidfdFlags::empty()) {
-            let deadline = Instant::now() + bound;
-            // A signal to us ends a wait early, and is no reason to kill a guard that is about to take secrets out of logs.
-            while Instant::now() < deadline {
-                let left = deadline.saturating_duration_since(Instant::now());
-                let timeout = Timespec::try_from(left).expect("a grace fits a timespec");
-                if poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) == Ok(1) {
-                    break;
-                }
-            }
+            wait_for_end(&pidfd, bound);
         }
         self.ended();
     }

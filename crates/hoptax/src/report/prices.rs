@@ -167,7 +167,7 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<super::model::Summary> {
     let [clear, unclear] =
         [clear, unclear].map(|parts| parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>());
     let (features, bare, place_of) = (named(price), &price.bare, place(&price.load));
-    let mut details = Vec::new();
+    let mut details: Vec<String> = price.beyond.as_ref().and_then(beyond_part).into_iter().collect();
     let told = match (clear.is_empty(), unclear.is_empty()) {
         (true, false) => {
             let unclear = listed(&unclear);
@@ -180,7 +180,6 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<super::model::Summary> {
             format!("{features} {costs} {bare} {} {place_of}.", listed(&clear))
         }
     };
-    details.extend(price.beyond.as_ref().and_then(beyond_part));
     if let Some(busy) = at(headline::for_throughput(&mut own().map(|row| &row.load)))
         && let Some(ratio) = &busy.prices.throughput_ratio
     {
@@ -322,6 +321,9 @@ mod tests {
             ] {
                 assert!(text.contains(words), "`{words}` is missing:\n{text}");
             }
+            let (_, behind) = text.split_once("together cost nginx").expect("told");
+            let behind = behind.split_once(". ").expect("another sentence").1;
+            assert!(behind.starts_with("That is +17.9 µs ("), "it is of the sentence before: {behind}");
             assert!(
                 !text.contains("nginx.key-auth adds"),
                 "told as a price, not as a gateway of its own:\n{text}"

@@ -7,6 +7,7 @@ use crate::analysis::stats::median;
 use crate::plan::Profile;
 use crate::record::Contender;
 use hoptax_load::record::WINDOW_NS;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 const CODE: &str = "workers-unequal";
@@ -101,22 +102,28 @@ fn unequal(gateways: &[Workers<'_>]) -> Option<Finding> {
     let counted = gateways.iter().filter_map(|gateway| Some((gateway.declared?, gateway.gateway)));
     let counted: Vec<(u32, &str)> = counted.collect();
     let (least, most) = (counted.iter().min()?, counted.iter().max()?);
-    (least.0 != most.0).then(|| Finding {
-        code: CODE,
-        severity: Severity::Warning,
-        case: None,
-        evidence: evidence([
-            ("most", most.1.into()),
-            ("most_workers", most.0.into()),
-            ("least", least.1.into()),
-            ("least_workers", least.0.into()),
-        ]),
-        message: format!(
-            "{} ran with {} workers and {} with {}: throughput is not to be compared between them, CPU per request is.",
-            most.1, most.0, least.1, least.0
-        ),
-        advice: "Give all gateways the same `workers`, in the profile `equalised`.".into(),
+    (least.0 != most.0).then(|| {
+        let message = format!("{} ran with {} workers and {} with {}", most.1, most.0, least.1, least.0);
+        let evidence = [("most_workers", most.0.into()), ("least_workers", least.0.into())];
+        incomparable(Severity::Warning, (most.1, least.1), evidence, &message)
     })
+}
+
+/// Of gateways that had more and less to work with.
+fn incomparable(
+    severity: Severity,
+    (most, least): (&str, &str),
+    [of_most, of_least]: [(&'static str, Value); 2],
+    said: &str,
+) -> Finding {
+    Finding {
+        code: CODE,
+        severity,
+        case: None,
+        evidence: evidence([("most", most.into()), of_most, ("least", least.into()), of_least]),
+        message: format!("{said}: throughput is not to be compared between them, CPU per request is."),
+        advice: "Give all gateways the same `workers`, in the profile `equalised`.".into(),
+    }
 }
 
 /// The stock profile is asked for to see what gateways do by themselves: then it is good to know, and no mistake.
@@ -124,21 +131,11 @@ fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     let used = || gateways.iter().filter_map(|gateway| Some((gateway.used_closed?, gateway.gateway)));
     let least = used().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let most = used().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (most.0 > BEYOND && most.0 > least.0 * UNLIKE).then(|| Finding {
-        code: CODE,
-        severity: Severity::Note,
-        case: None,
-        evidence: evidence([
-            ("most", most.1.into()),
-            ("most_cpus", most.0.into()),
-            ("least", least.1.into()),
-            ("least_cpus", least.0.into()),
-        ]),
-        message: format!(
-            "{} used up to {:.1} CPUs at once and {} {:.1}: throughput is not to be compared between them, CPU per request is.",
-            most.1, most.0, least.1, least.0
-        ),
-        advice: "Give all gateways the same `workers`, in the profile `equalised`.".into(),
+    (most.0 > BEYOND && most.0 > least.0 * UNLIKE).then(|| {
+        let message =
+            format!("{} used up to {:.1} CPUs at once and {} {:.1}", most.1, most.0, least.1, least.0);
+        let evidence = [("most_cpus", most.0.into()), ("least_cpus", least.0.into())];
+        incomparable(Severity::Note, (most.1, least.1), evidence, &message)
     })
 }
 
