@@ -11,6 +11,7 @@ extern crate self as hoptax;
 pub mod analysis;
 pub mod cli;
 pub mod history;
+pub mod host;
 pub mod lab;
 pub mod lint;
 pub mod live;

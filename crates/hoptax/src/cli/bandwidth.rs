@@ -1,7 +1,7 @@
 //! `hoptax bandwidth`.
 
+use super::exit::{BadInput, Exit};
 use super::hop::resolve;
-use super::{BadInput, Exit};
 use crate::analysis::stats::{Estimate, of_mean};
 use crate::plan::units;
 use crate::probe::bandwidth::{Asked, LARGEST, Measured, measure, measure_loopback, receive};

@@ -1,6 +1,6 @@
 //! `hoptax check`.
 
-use super::Exit;
+use super::exit::Exit;
 use super::plan_source::{Only, PlanSource, fits};
 use crate::lab::packs::{PackSet, binary};
 use crate::plan::stages::show_pace;

@@ -1,7 +1,7 @@
 //! `hoptax compare`.
 
-use super::report::{columns, print, write_file};
-use super::{BadInput, Exit};
+use super::exit::{BadInput, Exit};
+use super::output::{columns, print, write_file};
 use crate::analysis::compare::{Comparison, LEAST_CHANGE, Obstacle, Verdict};
 use crate::plan::units;
 use crate::report::{Measured, NotCompared, compared, comparison};

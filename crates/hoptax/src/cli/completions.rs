@@ -1,7 +1,7 @@
 //! `hoptax completions`.
 
-use super::{Cli, Exit};
-use clap::{Command, CommandFactory as _};
+use super::exit::Exit;
+use clap::Command;
 use clap_complete::Shell;
 use std::io;
 
@@ -18,9 +18,10 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn run(self) -> anyhow::Result<Exit> {
+    /// `whole` is the command line of hoptax.
+    pub(super) fn run(self, whole: Command) -> anyhow::Result<Exit> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut shown(&Cli::command()), "hoptax", &mut script);
+        clap_complete::generate(self.shell, &mut shown(&whole), "hoptax", &mut script);
         io::Write::write_all(&mut io::stdout(), &script)?;
         Ok(Exit::Success)
     }

@@ -1,6 +1,6 @@
 //! `hoptax conform`.
 
-use super::{BadInput, Exit};
+use super::exit::{BadInput, Exit};
 use crate::lab::conformance::{self, CASES};
 use crate::lab::packs::{PackSet, binary};
 use crate::lab::process::ProcessDriver;

@@ -1,15 +1,16 @@
 //! `hoptax doctor`.
 
+mod diagnosis;
 mod draw;
 mod plan_fit;
 
+use super::exit::{BadInput, Exit};
 use super::load::paint::Paint;
 use super::plan_source::PlanSource;
-use super::{BadInput, Exit};
 use crate::lab::packs::{PackSet, binary};
-use crate::probe::fitness::{Host, SAMPLED, Snapshot, whole};
+use crate::probe::fitness::{self, SAMPLED, Snapshot, whole};
 use crate::record::{Fitness, FitnessStatus};
-use serde::Serialize;
+use diagnosis::{Diagnosis, PlanDiagnosis, SCHEMA};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -40,31 +41,6 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What doctor says; part of the stable interface.
-#[derive(Debug, Serialize)]
-struct Diagnosis {
-    /// Version of this document.
-    schema: u32,
-    hoptax: &'static str,
-    host: String,
-    at_unix_ns: u64,
-    /// No item is bad.
-    fit: bool,
-    /// The machine.
-    items: Vec<Fitness>,
-    /// Whether the plan fits here; absent without a plan.
-    plan: Option<PlanDiagnosis>,
-}
-
-#[derive(Debug, Serialize)]
-struct PlanDiagnosis {
-    name: String,
-    items: Vec<Fitness>,
-}
-
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
-
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
@@ -76,7 +52,7 @@ impl Args {
             }
             None => None,
         };
-        let host = Host::here(&self.out);
+        let host = fitness::here(&self.out);
         let before = Snapshot::take(&host.root);
         std::thread::sleep(SAMPLED);
         let after = Snapshot::take(&host.root);

@@ -1,6 +1,6 @@
 //! `hoptax findings`.
 
-use super::{BadInput, Exit};
+use super::exit::{BadInput, Exit};
 use crate::analysis::checks::{Rule, page, rules};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};

@@ -1,8 +1,8 @@
 //! `hoptax gate`.
 
 use super::compare::{Format, read, told};
-use super::report::{columns, print};
-use super::{BadInput, Exit};
+use super::exit::{BadInput, Exit};
+use super::output::{columns, print};
 use crate::analysis::compare::obstacles;
 use crate::analysis::{Baseline, judge};
 use crate::plan::{self, Budget, BudgetContext};

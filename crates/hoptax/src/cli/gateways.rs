@@ -2,7 +2,7 @@
 
 mod page;
 
-use super::{BadInput, Exit};
+use super::exit::{BadInput, Exit};
 use crate::lab::docker::Container;
 use crate::lab::packs::manifest::LastRun;
 use crate::lab::packs::{Pack, PackError, PackSet, binary};

@@ -1,9 +1,9 @@
 //! `hoptax hop`.
 
+use super::exit::{BadInput, Exit};
 use super::upstream::{cpus, print_ready};
-use super::{BadInput, Exit};
+use crate::host::threads::StopSignals;
 use crate::lab::hop::{HopSettings, RunningHop};
-use crate::lab::threads::StopSignals;
 use crate::plan::{HopDelay, HopDelayHow, HopKind, units};
 use clap::ValueEnum;
 use std::net::{SocketAddr, ToSocketAddrs as _};

@@ -1,6 +1,6 @@
 //! `hoptax init`.
 
-use super::{BadInput, Exit};
+use super::exit::{BadInput, Exit};
 use crate::plan;
 use anyhow::Context as _;
 use std::fs::OpenOptions;

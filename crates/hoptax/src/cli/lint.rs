@@ -1,6 +1,6 @@
 //! `hoptax lint`.
 
-use super::{BadInput, Exit};
+use super::exit::{BadInput, Exit};
 use crate::lab::packs::PackSet;
 use crate::lint::{self, Report};
 use crate::record::Failure;

@@ -2,7 +2,8 @@
 //! other tools (`--hgrm`, `--fortio`), and for `hoptax run`, which starts this verb with `--spec` wherever the generator
 //! shall run.
 
-use super::{BadInput, Exit, terminal};
+use super::exit::{BadInput, Exit};
+use super::terminal;
 use anyhow::Context as _;
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{LoadSpec, Rate, Shape};
@@ -19,6 +20,7 @@ pub(super) mod figures;
 mod interrupts;
 mod json;
 mod live;
+mod made;
 mod output;
 pub(super) mod paint;
 mod progress;
@@ -56,7 +58,7 @@ impl Args {
             LoadError::Spec(wrong) => BadInput(wrong).into(),
             other => told(other),
         })?;
-        files.write(&output::Made { url, spec: &spec, record: &record })?;
+        files.write(&made::Made { url, spec: &spec, record: &record })?;
         Ok(verdict(&record))
     }
 }

@@ -1,9 +1,9 @@
 //! `hoptax man`.
 
-use super::{BadInput, Cli, Exit};
+use super::exit::{BadInput, Exit};
 use crate::plan::units::nearest;
 use anyhow::Context as _;
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use clap_mangen::Man;
 use std::fs;
 use std::io::{self, Write as _};
@@ -23,8 +23,9 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let pages = pages();
+    /// `whole` is the command line of hoptax.
+    pub(super) fn run(self, whole: Command) -> anyhow::Result<Exit> {
+        let pages = pages(whole);
         match self.output {
             Some(folder) => {
                 let there =
@@ -42,8 +43,8 @@ impl Args {
 }
 
 /// The command and each verb that is shown, verbs of verbs among them.
-fn pages() -> Vec<Command> {
-    let mut command = Cli::command().disable_help_subcommand(true);
+fn pages(whole: Command) -> Vec<Command> {
+    let mut command = whole.disable_help_subcommand(true);
     command.build();
     let mut pages = vec![command];
     let mut next = 0;

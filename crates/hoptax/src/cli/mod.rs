@@ -1,6 +1,6 @@
 //! The command line: one verb per file, and what all of them share.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ mod compare;
 mod completions;
 mod conform;
 mod doctor;
+mod exit;
 mod findings;
 mod gate;
 mod gateways;
@@ -20,6 +21,7 @@ mod init;
 mod lint;
 mod load;
 mod man;
+mod output;
 mod plan_source;
 mod reference;
 mod render;
@@ -29,6 +31,8 @@ mod schema;
 mod serve;
 mod terminal;
 mod upstream;
+
+pub use exit::{BadInput, Exit};
 
 /// What does this hop cost? Measures API gateways, reverse proxies and sidecars against direct.
 #[derive(Debug, Parser)]
@@ -67,40 +71,6 @@ enum Verb {
     Reference(reference::Args),
 }
 
-/// How a verb ended; the exit codes are part of the interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// 0: done, or measured.
-    Success,
-    /// 1: could not run.
-    Failed,
-    /// 2: the plan or the command line is wrong.
-    BadInput,
-    /// 3: a budget was breached, a comparison came out worse where that was asked about, or a pack is not equalised.
-    OverBudget,
-    /// 4: measured, but a `void` finding says not to believe it.
-    Void,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        ExitCode::from(match exit {
-            Exit::Success => 0,
-            Exit::Failed => 1,
-            Exit::BadInput => 2,
-            Exit::OverBudget => 3,
-            Exit::Void => 4,
-        })
-    }
-}
-
-/// An error of the person who typed, told without `error:` trimmings of ours: ends with [`Exit::BadInput`].
-///
-/// The text says where, what, and how to mend it.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct BadInput(pub String);
-
 /// Runs the verb that was typed.
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
@@ -123,10 +93,10 @@ pub fn main() -> ExitCode {
         Verb::Hop(args) => args.run(),
         Verb::Bandwidth(args) => args.run(),
         Verb::Schema(args) => args.run(),
-        Verb::Completions(args) => args.run(),
-        Verb::Man(args) => args.run(),
+        Verb::Completions(args) => args.run(Cli::command()),
+        Verb::Man(args) => args.run(Cli::command()),
         Verb::Guard(args) => args.run(),
-        Verb::Reference(args) => args.run(),
+        Verb::Reference(args) => args.run(Cli::command()),
     };
     outcome.unwrap_or_else(|error| tell(&error)).into()
 }

@@ -1,7 +1,7 @@
 //! `hoptax reference`: the page of the command line, made of what the verbs say of themselves.
 
-use super::{Cli, Exit};
-use clap::{Arg, Command, CommandFactory as _};
+use super::exit::Exit;
+use clap::{Arg, Command};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
@@ -31,10 +31,11 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn run(self) -> anyhow::Result<Exit> {
+    /// `whole` is the command line of hoptax.
+    pub(super) fn run(self, whole: Command) -> anyhow::Result<Exit> {
         match self.openapi {
             true => writeln!(io::stdout(), "{:#}", crate::serve::openapi())?,
-            false => write!(io::stdout(), "{}", page(Cli::command()))?,
+            false => write!(io::stdout(), "{}", page(whole))?,
         }
         Ok(Exit::Success)
     }

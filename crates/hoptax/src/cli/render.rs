@@ -1,7 +1,7 @@
 //! `hoptax render`.
 
+use super::exit::{BadInput, Exit};
 use super::plan_source::PlanSource;
-use super::{BadInput, Exit};
 use crate::lab::packs::PackSet;
 use crate::lab::process::ProcessDriver;
 use crate::lab::render::Rendered;

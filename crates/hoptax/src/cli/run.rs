@@ -5,9 +5,10 @@ mod serve;
 mod watch;
 mod words;
 
+use super::exit::Exit;
 use super::plan_source::{Only, PlanSource, fits};
 use super::report::{for_terminal, is_coloured};
-use super::{Exit, terminal};
+use super::terminal;
 use crate::lab::packs::{PackSet, binary};
 use crate::lab::process::ProcessDriver;
 use crate::plan::{GatewayKind, Plan};

@@ -1,6 +1,6 @@
 //! `hoptax schema`.
 
-use super::Exit;
+use super::exit::Exit;
 use std::io::{self, Write};
 
 /// Print the JSON Schema of plans.

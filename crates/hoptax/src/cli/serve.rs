@@ -1,7 +1,7 @@
 //! `hoptax serve`.
 
-use super::{BadInput, Exit};
-use crate::lab::threads::StopSignals;
+use super::exit::{BadInput, Exit};
+use crate::host::threads::StopSignals;
 use crate::serve::{Options, Server};
 use anyhow::Context;
 use base64::Engine as _;
@@ -97,7 +97,7 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
 fn tell(address: SocketAddr, token: Option<&str>) -> anyhow::Result<()> {
     // At once: who reads the first line may not stay for the second.
     let text = format!("Serving at {}\nCtrl-C ends it.\n", page(address, "/", token));
-    super::report::print(&text)
+    super::output::print(&text)
 }
 
 /// The address of a page; with a token the one by which a browser is let in.

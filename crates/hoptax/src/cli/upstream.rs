@@ -1,7 +1,7 @@
 //! `hoptax upstream`.
 
-use super::{BadInput, Exit};
-use crate::lab::threads::{StopSignals, check_cpus};
+use super::exit::{BadInput, Exit};
+use crate::host::threads::{StopSignals, check_cpus};
 use crate::lab::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
 use crate::plan::{Body, BuiltInUpstream, Delay, units};
 use hoptax_wire::http1::{is_field_value, is_token};

@@ -1,37 +1,9 @@
 //! Which CPUs each role gets.
 
 use crate::plan::{CpuPlan, CpuSets};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Fewer CPUs than this cannot be split so that no role starves: nothing is pinned then.
 const LEAST_TO_SPLIT: usize = 4;
-
-/// CPUs this process may use, in order.
-///
-/// # Errors
-/// If the kernel does not tell.
-pub fn allowed() -> std::io::Result<Vec<u32>> {
-    let set = sched_getaffinity(None)?;
-    let all = 0..u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
-    Ok(all.filter(|&cpu| set.is_set(cpu as usize)).collect())
-}
-
-/// Keeps the calling thread off the CPUs that a generator's workers are pinned to, where there are others: it then shares none
-/// with them. Where it may not, it costs the workers a little.
-pub fn keep_off(workers: &[u32]) {
-    if workers.is_empty() {
-        return;
-    }
-    let Ok(mut rest) = sched_getaffinity(None) else { return };
-    workers
-        .iter()
-        .map(|cpu| *cpu as usize)
-        .filter(|cpu| *cpu < CpuSet::MAX_CPU)
-        .for_each(|cpu| rest.unset(cpu));
-    if rest.count() > 0 {
-        let _ = sched_setaffinity(None, &rest);
-    }
-}
 
 /// The sets that `plan` means on a machine where `allowed` may be used.
 ///
@@ -93,10 +65,5 @@ mod tests {
     fn what_the_plan_pins_is_kept() {
         let sets = CpuSets { generator: vec![1], gateway: vec![], upstream: vec![0] };
         assert_eq!(resolve(&CpuPlan::Pinned(sets.clone()), &[0, 1, 2, 3]), sets);
-    }
-
-    #[test]
-    fn this_process_may_use_a_cpu() {
-        assert!(!allowed().expect("told").is_empty());
     }
 }

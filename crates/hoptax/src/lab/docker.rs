@@ -108,7 +108,7 @@ impl Container {
         words.extend(arguments.iter().cloned());
         let said = output_of(&words, VERSION_BOUND);
         if said.is_none() {
-            super::guard::finish(&self.remove(&name));
+            crate::host::guard::finish(&self.remove(&name));
         }
         let pattern = regex_lite::Regex::new(pattern).ok()?;
         Some(pattern.captures(&said?)?.get(1)?.as_str().to_owned())
@@ -161,7 +161,7 @@ impl Container {
             if let Some((name, pid)) = line.split_once(' ')
                 && !Path::new("/proc").join(pid).exists()
             {
-                super::guard::finish(&self.remove(name));
+                crate::host::guard::finish(&self.remove(name));
             }
         }
     }

@@ -1,7 +1,8 @@
 //! A lab without a world, for tests of the flow: services that are scripted, and a log of what was asked of them.
 
 use super::ledger::Ledger;
-use super::{Driver, Facts, Observed, Service, Watched};
+use super::{Driver, Facts, Observed, Service};
+use crate::host::Watched;
 use crate::plan::{
     AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile, Target,
     Timeouts, Upstream,

@@ -1,125 +1,7 @@
 //! The lab: everything that is started for a run and must be gone after it.
 //!
 //! A [`Driver`] starts services and says how to reach and watch them. The flow of a run (`crate::run`) knows only the
-//! traits of this file; a fake driver stands in for the world in its tests.
-
-use crate::lab::features::Change;
-use crate::plan::{Action, Gateway};
-use crate::record::{Counter, Failure, Setting};
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-
-/// Starts services.
-pub trait Driver {
-    /// Starts the upstream (or attaches to one that already runs) and waits until it is ready.
-    ///
-    /// # Errors
-    /// If it did not start, or nothing answers at its URL.
-    fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure>;
-
-    /// Starts `gateway` in front of `upstreams` and waits, within bounds, until it is ready.
-    ///
-    /// # Errors
-    /// If it is not installed, could not be configured, exited, or never became ready; with its last log lines.
-    fn start_gateway(
-        &mut self,
-        gateway: &Gateway,
-        upstreams: &[SocketAddr],
-    ) -> Result<Box<dyn Service>, Failure>;
-}
-
-/// Something that runs and answers requests.
-pub trait Service {
-    /// Where it answers; several for an upstream with instances.
-    fn addresses(&self) -> &[SocketAddr];
-
-    /// What was found out about it when it started.
-    fn facts(&self) -> &Facts;
-
-    /// The process whose CPU and memory are watched, with all its descendants; absent when unknown.
-    fn process(&self) -> Option<Watched>;
-
-    /// The upstream's count so far; absent for everything that keeps none.
-    ///
-    /// # Errors
-    /// If it keeps one and cannot be asked.
-    fn ledger(&self) -> Option<anyhow::Result<crate::lab::ledger::Ledger>> {
-        None
-    }
-
-    /// Its logs and counters, before and after a trial.
-    fn observe(&mut self) -> Observed {
-        Observed::default()
-    }
-
-    /// What does something to it while a trial goes on; `None` where nothing can be done.
-    fn hand(&self) -> Option<Box<dyn Hand>> {
-        None
-    }
-
-    /// Whether it is still there.
-    ///
-    /// # Errors
-    /// If it has exited, with its last log lines.
-    fn check(&mut self) -> Result<(), Failure>;
-
-    /// Stops it gracefully, then by force, and returns when nothing of it is left. Twice is once. Dropping a service
-    /// stops it too.
-    fn stop(&mut self);
-}
-
-/// Does to a service what the events of a plan ask for, from a thread of its own while a trial goes on. It is let go of at
-/// the trial's end.
-pub trait Hand: Send {
-    /// Does it, and returns when it is done: when a signal was sent, a command has ended, an instance listens again, a gateway
-    /// is ready.
-    ///
-    /// # Errors
-    /// Why it could not be done, in words.
-    fn act(&mut self, action: Action) -> Result<Done, String>;
-}
-
-/// What came of an event.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Done {
-    /// The prefix of the route that the gateway was given.
-    pub new_route: Option<String>,
-}
-
-/// What is watched of a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Watched {
-    /// Root of the process tree.
-    pub pid: u32,
-    /// Whether the root itself belongs to the service (it does not where it is our guard).
-    pub include_root: bool,
-}
-
-/// What was found out about a service when it started.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Version as it told it.
-    pub version: Option<String>,
-    /// Worker threads or processes it was started with.
-    pub workers: Option<u32>,
-    /// Settings that differ from what it ships.
-    pub settings: Vec<Setting>,
-    /// The counters that [`Service::observe`] reads.
-    pub counters: Vec<Counter>,
-    /// Digest of each rendered file, by its name.
-    pub rendered: BTreeMap<String, String>,
-    /// What requests to it must carry that direct ones need not.
-    pub change: Change,
-}
-
-/// What a service tells of itself at one moment.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Observed {
-    /// Bytes in its logs; absent where they are not ours.
-    pub log_bytes: Option<u64>,
-    /// Its own counters, as far as they could be read.
-    pub counters: BTreeMap<String, f64>,
-}
+//! traits of `service`; a fake driver stands in for the world in its tests.
 
 pub mod ask;
 pub mod conformance;
@@ -130,21 +12,17 @@ pub mod docker;
 pub mod entry;
 pub mod fake;
 pub mod features;
-pub mod guard;
-pub mod guarded;
 pub mod hop;
 pub mod ledger;
-pub mod logs;
-pub mod namespace;
 pub mod packs;
-pub mod ports;
 pub mod process;
 pub mod readiness;
 pub mod render;
-pub mod threads;
+mod service;
 pub mod told;
-pub mod tree;
 pub mod upstream;
 pub mod verify;
 
 mod net;
+
+pub use service::{Done, Driver, Facts, Hand, Observed, Service};

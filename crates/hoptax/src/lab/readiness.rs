@@ -185,8 +185,8 @@ mod tests {
         let met = NotReady::TimedOut(format!("http://{address}/ready answered 404 where 200 means ready"));
         assert_eq!(wait(&once, || false), Err(met));
 
-        let nobody = crate::lab::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
-        let nobody = crate::lab::ports::local(nobody);
+        let nobody = crate::host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
+        let nobody = crate::host::ports::local(nobody);
         let once = Probe { timeout: Duration::ZERO, ..probe(nobody) };
         assert_eq!(wait(&once, || false), Err(NotReady::TimedOut(format!("nothing listens on {nobody}"))));
     }
@@ -200,9 +200,9 @@ mod tests {
     #[test]
     fn being_ready_on_one_port_and_deaf_on_the_other_is_not_ready() {
         let address = serve(&["HTTP/1.1 200 OK\r\n\r\n"]);
-        let deaf = crate::lab::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
+        let deaf = crate::host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
         let probe =
-            Probe { accepting: crate::lab::ports::local(deaf), timeout: Duration::ZERO, ..probe(address) };
+            Probe { accepting: crate::host::ports::local(deaf), timeout: Duration::ZERO, ..probe(address) };
         let Err(NotReady::TimedOut(met)) = wait(&probe, || false) else { panic!("cannot be ready") };
         assert!(met.contains("does not accept connections"), "{met}");
     }

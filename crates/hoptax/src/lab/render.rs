@@ -5,10 +5,11 @@
 //! digests are equal configurations, whatever the run.
 
 use super::features::{Credentials, FeatureVariables, passwords};
-use super::guard::StopSignal;
-use super::namespace::Interception;
 use super::packs::manifest::Manifest;
 use super::packs::{Pack, PackError};
+use crate::host::guard::StopSignal;
+use crate::host::logs::ACCESS_LOG;
+use crate::host::namespace::Interception;
 use crate::plan::units::nearest;
 use crate::plan::{Feature, Profile};
 use crate::record::Setting;
@@ -16,9 +17,6 @@ use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
-
-/// Name of a gateway's access log in its directory of logs.
-pub const ACCESS_LOG: &str = "access.log";
 
 /// What templates may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -1,10 +1,11 @@
 //! One look: a gateway is started, sent a load, and stopped.
 
 use super::open::{self, Listening, Writing};
+use crate::host::tree;
 use crate::lab::features::Change;
 use crate::lab::packs::PackSet;
 use crate::lab::process::ProcessDriver;
-use crate::lab::{Driver as _, Service, tree};
+use crate::lab::{Driver as _, Service};
 use crate::plan::{Context, Plan, parse};
 use crate::record::{Failure, LedgerDelta, Stage};
 use crate::run::{Contents, Loaded, LocalTraffic, Traffic as _, WatchedRoles};

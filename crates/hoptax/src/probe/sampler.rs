@@ -3,7 +3,7 @@
 use super::network::time_wait;
 use super::threads::{self, ThreadTimes, Threads};
 use super::{HostTimes, Recent, Sample, Timeline, Tree};
-use crate::lab::Watched;
+use crate::host::Watched;
 use hoptax_load::clock;
 use hoptax_load::record::WINDOW_NS;
 use procfs::{Current as _, LoadAverage};

@@ -1,6 +1,6 @@
 //! What the hypervisor took from each CPU, window by window, from samples of `/proc/stat`. Pure.
 
-use super::timeline::{Timeline, windows};
+use super::samples::{Timeline, windows};
 use crate::record::Stolen;
 use hoptax_load::record::WINDOW_NS;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::threads::ThreadTimes;
 use super::{Limited, Mounts, TreeSample};
-use crate::lab::Watched;
+use crate::host::Watched;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use procfs::process::Process;

@@ -1,8 +1,7 @@
 //! The real traffic: a generator process per trial, and the probes beside it.
 
-use super::trial::{Usage, WatchedRoles};
-use super::{Loaded, News, Traffic, Used};
-use crate::lab::Watched;
+use super::traffic::{Loaded, News, Traffic, Usage, Used, WatchedRoles};
+use crate::host::Watched;
 use crate::lab::features::Change;
 use crate::lab::verify::{self, Requests, proofs};
 use crate::probe::bandwidth::{self, Asked, LARGEST};

@@ -1,12 +1,11 @@
 //! One trial: the load spec that it is made from, and the record that is made of it. Pure.
 
-use super::{Loaded, Run};
+use super::inputs::Run;
+use super::traffic::Loaded;
 use crate::lab::ledger::Ledger;
-use crate::lab::{Observed, Watched, counters};
+use crate::lab::{Observed, counters};
 use crate::plan::{LoadPoint, PathSplit};
-use crate::record::{
-    Failure, HostUsage, LedgerDelta, NetworkUsage, RoleUsage, SCHEMA, Stage, StepPurpose, TrialRecord,
-};
+use crate::record::{Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use crate::schedule::{Contender, Slot};
 use hoptax_load::Address;
 use hoptax_load::event_loop::Choice;
@@ -18,30 +17,6 @@ use std::time::Duration;
 
 /// Tells this stream of randomness apart from the others that hang on the same seed.
 const ARRIVALS: u64 = 0x0061_7272_6976_616c;
-
-/// Whose processes are watched during a trial.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WatchedRoles {
-    /// The upstream, where it is ours.
-    pub upstream: Option<Watched>,
-    /// The gateway; absent for direct, and for an external one without a pid.
-    pub gateway: Option<Watched>,
-}
-
-/// What the probes saw over the measured time.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Usage {
-    /// The gateway's processes.
-    pub gateway: Option<RoleUsage>,
-    /// The upstream's processes.
-    pub upstream: Option<RoleUsage>,
-    /// The generator.
-    pub generator: Option<RoleUsage>,
-    /// The host.
-    pub host: HostUsage,
-    /// The kernel's network counters over the generator's whole life.
-    pub network: Option<NetworkUsage>,
-}
 
 /// What the generator is asked for in this slot. Every contender of a round and load point gets the same arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {

@@ -1,6 +1,7 @@
 //! As many rounds as it takes: `trials: auto`.
 
-use super::{Director, Slot, schedule};
+use super::rounds::schedule;
+use super::slot::{Director, Slot};
 use crate::analysis::headline::{Precision, precisions};
 use crate::analysis::quiet;
 use crate::plan::{AutoTrials, LoadPoint, Plan};

@@ -4,7 +4,7 @@
 //! turn, so that what comes and goes on the machine meets them alike, and no contender's trials in a row.
 
 use super::hunt::{Hunt, Range, likely_steps, most_steps};
-use super::{Contender, Director, Slot};
+use super::slot::{Contender, Director, Slot};
 use crate::analysis::capacity::judge;
 use crate::plan::{LoadPoint, Plan, Search};
 use crate::record::{DirectTrial, TrialRecord};

@@ -17,7 +17,7 @@ mod runs;
 
 pub use openapi::document as openapi;
 
-use crate::lab::cpus;
+use crate::host::cpus;
 use crate::live::Board;
 use app::App;
 use std::io;

@@ -3,11 +3,11 @@
 use crate::support::hoptax;
 use crate::support::sockets::listening;
 use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
+use hoptax::host::tree::descendants;
 use hoptax::lab::Driver as _;
 use hoptax::lab::conformance::{Seen, mismatches, observe};
 use hoptax::lab::packs::{PackSet, binary};
 use hoptax::lab::process::ProcessDriver;
-use hoptax::lab::tree::descendants;
 use hoptax::plan::{Gateway, GatewayKind};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;

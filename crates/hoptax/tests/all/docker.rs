@@ -3,10 +3,10 @@
 
 use crate::support::{Scratch, hoptax};
 use crate::world::{PATIENCE, Running, exe, get, http_upstream, is_missing, running_plan};
+use hoptax::host::tree::descendants;
 use hoptax::lab::Driver as _;
 use hoptax::lab::packs::PackSet;
 use hoptax::lab::process::ProcessDriver;
-use hoptax::lab::tree::descendants;
 use hoptax::plan::{Gateway, GatewayKind, PackDriver};
 use hoptax::record::Stage;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use crate::support::hoptax;
 use crate::world::{PATIENCE, Running, exe, get, http_upstream, running_plan};
+use hoptax::host::tree::descendants;
 use hoptax::lab::packs::PackSet;
 use hoptax::lab::process::ProcessDriver;
-use hoptax::lab::tree::descendants;
 use hoptax::lab::{Driver as _, verify};
 use hoptax::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
 use hoptax::record::Stage;

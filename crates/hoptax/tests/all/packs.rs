@@ -58,9 +58,9 @@ fn answers_through_real_upstreams(pack: &str) {
         check_access_log(run.path(), &what, access_log);
 
         let root = service.0.process().expect("watched").pid;
-        assert!(!hoptax::lab::tree::descendants(root).is_empty(), "{what}");
+        assert!(!hoptax::host::tree::descendants(root).is_empty(), "{what}");
         service.0.stop();
-        assert!(hoptax::lab::tree::descendants(root).is_empty(), "{what}");
+        assert!(hoptax::host::tree::descendants(root).is_empty(), "{what}");
         assert!(service.0.check().is_err(), "{what}: it is gone");
     }
 }

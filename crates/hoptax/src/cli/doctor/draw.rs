@@ -1,6 +1,6 @@
 //! What doctor says, for reading: a line for each item, and below what is not in order why it matters and what to do.
 
-use super::Diagnosis;
+use super::diagnosis::Diagnosis;
 use crate::cli::load::paint::{Ink, Paint};
 use crate::record::{Fitness, FitnessStatus};
 use std::fmt::Write as _;

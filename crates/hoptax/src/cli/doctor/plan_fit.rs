@@ -280,7 +280,7 @@ mod tests {
         let directory = root.path().join("proc/sys/net/ipv4");
         std::fs::create_dir_all(&directory).expect("made");
         std::fs::write(directory.join("ip_local_port_range"), "1000\t1039\n").expect("written");
-        let host = Host { root: root.path().into(), ..Host::here(root.path()) };
+        let host = Host { root: root.path().into(), ..crate::probe::fitness::here(root.path()) };
         let mut plan = plan();
         plan.load[0].connections = 41;
         assert_eq!(ports(&plan, &host).status, FitnessStatus::Bad);

@@ -1,10 +1,10 @@
 //! `hoptax history trend`.
 
-use super::super::BadInput;
-use super::super::report::{columns, print};
 use super::draw::plain;
-use super::{Entry, History, json, told};
-use crate::history::{Point, Query, Trend, TrendChoice, TrendQuery};
+use super::open::{History, json, told};
+use crate::cli::exit::BadInput;
+use crate::cli::output::{columns, print};
+use crate::history::{Entry, Point, Query, Trend, TrendChoice, TrendQuery};
 use crate::plan::Metric;
 use crate::plan::units::nearest;
 use crate::record::DIRECT;

@@ -157,7 +157,7 @@ pub(super) struct TlsArgs {
     pub(super) server_name: Option<String>,
     /// Protocols offered by ALPN: http/1.1, http/1.0 or none [default: that of --http]
     #[arg(long, value_parser = values::alpn, value_name = "NAME,…")]
-    pub(super) alpn: Option<Alpn>,
+    pub(super) alpn: Option<values::Alpn>,
     /// Versions offered: 1.2, 1.3, or both [default: both]
     #[arg(long, value_parser = values::tls_version, value_delimiter = ',', value_name = "VERSION,…")]
     pub(super) tls: Vec<TlsVersion>,
@@ -165,10 +165,6 @@ pub(super) struct TlsArgs {
     #[arg(long)]
     pub(super) no_resumption: bool,
 }
-
-/// Protocols that are offered; none leaves the extension out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Alpn(pub(super) Vec<String>);
 
 /// The generator's own make.
 #[derive(Debug, clap::Args)]

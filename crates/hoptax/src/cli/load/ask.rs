@@ -2,7 +2,7 @@
 
 use super::args::{Args, LoadArgs};
 use super::url::Url;
-use crate::cli::BadInput;
+use crate::cli::exit::BadInput;
 use crate::plan::stages;
 use crate::plan::units::{show_duration, show_pace};
 use anyhow::Context as _;

@@ -1,6 +1,6 @@
 //! `--csv`: the load in time, one row per window. Times are microseconds; a field is empty where nothing was answered.
 
-use super::output::Made;
+use super::made::Made;
 use hoptax_load::histogram::Encoded;
 use hoptax_load::record::{WINDOW_NS, Window};
 use std::io::Write;

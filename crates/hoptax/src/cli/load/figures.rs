@@ -80,6 +80,18 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// `text` in at most `width` characters, an ellipsis standing for what is cut off.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        None => text.to_owned(),
+        Some(_) => {
+            let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+            short.push('…');
+            short
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! `hoptax load --json`: the members of one case of `hoptax report --format json`, from one trial, so without intervals.
 
-use super::output::Made;
+use super::made::Made;
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{DecodeError, Encoded, LOWEST};
 use hoptax_load::record::{Counts, LoadRecord, TargetRecord, TlsTally};

@@ -1,28 +1,17 @@
 //! Where results go: the screen, and files that are opened before the load begins.
 
 use super::args::OutputArgs;
+use super::made::Made;
 use super::paint::Paint;
 use super::{csv, json, summary};
-use crate::cli::BadInput;
+use crate::cli::exit::BadInput;
 use crate::report::foreign;
 use anyhow::Context as _;
-use hoptax_load::record::LoadRecord;
-use hoptax_load::spec::{HttpVersion, LoadSpec, Verify};
+use hoptax_load::spec::{HttpVersion, Verify};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// What was measured, and of what.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Made<'a> {
-    /// As typed.
-    pub(super) url: &'a str,
-    /// What was asked for.
-    pub(super) spec: &'a LoadSpec,
-    /// What came of it.
-    pub(super) record: &'a LoadRecord,
-}
 
 /// Which document is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

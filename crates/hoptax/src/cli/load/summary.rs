@@ -2,7 +2,7 @@
 
 use super::doubts;
 use super::figures::{decimals, size, thousands};
-use super::output::Made;
+use super::made::Made;
 use super::paint::{Ink, Paint};
 use crate::plan::units;
 use hdrhistogram::Histogram;
@@ -228,18 +228,6 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-/// `text` in at most `width` characters, an ellipsis standing for what is cut off.
-fn cut(text: &str, width: usize) -> String {
-    match text.char_indices().nth(width) {
-        None => text.to_owned(),
-        Some(_) => {
-            let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
-            short.push('…');
-            short
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Values of flags that no other verb has: counts, statuses, lengths, protocols.
 
-use super::args::Alpn;
 use crate::plan::units::{self, UnitError};
 use hoptax_load::spec::{Check, HttpVersion, TlsVersion};
 use hoptax_wire::http1::is_token;
 use std::net::IpAddr;
+
+/// Protocols that are offered; none leaves the extension out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Alpn(pub(super) Vec<String>);
 
 fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, UnitError> {
     Err(UnitError { message: message.into(), help: help.into() })

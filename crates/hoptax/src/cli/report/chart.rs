@@ -1,8 +1,9 @@
 //! `hoptax report --chart`: one chart as a file.
 
-use super::{Format, print, write_file};
+use super::Format;
 use crate::analysis::Load;
-use crate::cli::{BadInput, Exit};
+use crate::cli::exit::{BadInput, Exit};
+use crate::cli::output::{print, write_file};
 use crate::plan::units;
 use crate::report::charts::{self, Theme};
 use crate::report::{Chart, Model};

@@ -1,8 +1,8 @@
 //! `--format fortio`, `hgrm` and `kong`: which case is meant, and where its file goes.
 
-use super::{print, write_file};
 use crate::analysis::Pooled;
-use crate::cli::{BadInput, Exit};
+use crate::cli::exit::{BadInput, Exit};
+use crate::cli::output::{print, write_file};
 use crate::plan::units::nearest;
 use crate::record::RunRecord;
 use crate::record::dir::Run;

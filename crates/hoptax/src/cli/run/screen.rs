@@ -4,7 +4,7 @@
 //! what is measured.
 
 use crate::cli::terminal::{self, enter, leave, screen};
-use crate::lab::cpus;
+use crate::host::cpus;
 use crate::live::{Board, Clock};
 use ratatui_core::terminal::Terminal;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

@@ -1,8 +1,8 @@
 //! Keys, passwords, tokens and certificates of one run.
 
 use super::{SERVER_NAME, TOKEN_ISSUER};
+use crate::host::logs::{Finder, REDACTED};
 use crate::lab::entry::Entry;
-use crate::lab::logs::Finder;
 use crate::plan::{Feature, JwtAlgorithm};
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -23,9 +23,6 @@ const SHORTEST_SECRET: usize = 12;
 
 /// How long tokens are valid: longer than any run, year 2100.
 const TOKEN_EXPIRES: u64 = 4_102_444_800;
-
-/// What stands in the place of a secret.
-pub(crate) const REDACTED: &str = "[secret]";
 
 /// One who is let in.
 #[derive(Clone, PartialEq, Eq)]

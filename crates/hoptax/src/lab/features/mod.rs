@@ -12,7 +12,6 @@ mod variables;
 
 pub use change::Change;
 pub(crate) use change::credential;
-pub(crate) use credentials::REDACTED;
 pub use credentials::{Consumer, Credentials};
 pub use variables::FeatureVariables;
 

@@ -4,9 +4,9 @@
 //! sending, the other is told so, and may go on sending; the pair is closed when both have ended and everything has
 //! left, or as soon as either breaks.
 
-use super::{HIGH_WATER, Turns};
+use super::turns::{HIGH_WATER, Turns};
+use crate::host::threads::Stop;
 use crate::lab::net::Tokens;
-use crate::lab::threads::Stop;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use std::io;
 use std::net::{SocketAddr, TcpListener};

@@ -2,16 +2,14 @@
 
 mod l4;
 mod l7;
+mod turns;
 
 use super::net;
-use super::threads::{Threads, check_cpus};
+use crate::host::threads::{Threads, check_cpus};
 use crate::plan::{HopDelay, HopKind};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-
-/// Bytes that may wait for one side's slow reader before the other side is held back.
-const HIGH_WATER: usize = 256 * 1024;
 
 /// What `hoptax hop` prints when it is ready, as one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,42 +89,5 @@ impl RunningHop {
     /// Its threads, to wait for.
     pub fn threads(&self) -> &Threads {
         &self.threads
-    }
-}
-
-/// The upstreams in turn. Workers begin at different ones, so that few requests spread too.
-#[derive(Debug)]
-struct Turns {
-    upstreams: Vec<SocketAddr>,
-    next: usize,
-}
-
-impl Turns {
-    fn new(upstreams: Vec<SocketAddr>, worker: usize) -> Self {
-        Self { next: worker % upstreams.len(), upstreams }
-    }
-
-    /// The index of the next one.
-    fn next(&mut self) -> usize {
-        let index = self.next;
-        self.next = (index + 1) % self.upstreams.len();
-        index
-    }
-
-    fn address(&self, index: usize) -> SocketAddr {
-        self.upstreams[index]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn takes_turns() {
-        let upstreams = vec![SocketAddr::from(([127, 0, 0, 1], 1)), SocketAddr::from(([127, 0, 0, 1], 2))];
-        let mut turns = Turns::new(upstreams.clone(), 0);
-        assert_eq!([turns.next(), turns.next(), turns.next()], [0, 1, 0]);
-        assert_eq!(Turns::new(upstreams, 3).next(), 1);
     }
 }

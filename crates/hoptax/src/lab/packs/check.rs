@@ -2,10 +2,11 @@
 
 use super::manifest::{CounterFrom, Manifest};
 use super::{BUILD_SCRIPT, Pack, PackError, RESERVED, list};
+use crate::host::guard::StopSignal;
+use crate::host::logs::ACCESS_LOG;
 use crate::lab::conformance::{CASES, Case};
 use crate::lab::counters;
-use crate::lab::guard::StopSignal;
-use crate::lab::render::{self, ACCESS_LOG, Variables, stays_below};
+use crate::lab::render::{self, Variables, stays_below};
 use crate::plan::de::from_node;
 use crate::plan::error::Sources;
 use crate::plan::image::check_image;

@@ -2,12 +2,13 @@
 
 use super::service::{Started, how};
 use super::{ProcessDriver, failed_to_start};
-use crate::lab::guard::StopSignal;
-use crate::lab::guarded::{Guarded, Launch};
+use crate::host::Watched;
+use crate::host::guard::StopSignal;
+use crate::host::guarded::{Guarded, Launch};
+use crate::host::namespace::{DIRECT_PORT, Namespace};
 use crate::lab::hop::HopReady;
-use crate::lab::namespace::{DIRECT_PORT, Namespace};
 use crate::lab::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
-use crate::lab::{Facts, Service, Watched};
+use crate::lab::{Facts, Service};
 use crate::plan::units::show_duration;
 use crate::plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, PathSplit};
 use crate::record::{Failure, Setting};

@@ -1,10 +1,11 @@
 //! Services that already run: attached to, watched where a process is named, and never stopped.
 
+use crate::host::Watched;
 use crate::lab::ask::Asker;
 use crate::lab::features::Change;
 use crate::lab::ledger::Ledger;
 use crate::lab::told::ToldCount;
-use crate::lab::{Facts, Service, Watched, readiness};
+use crate::lab::{Facts, Service, readiness};
 use crate::plan::ToldLedger;
 use crate::plan::units::origin;
 use crate::record::{Failure, Stage};
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong_with_the_address() {
-        let nobody = crate::lab::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
+        let nobody = crate::host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
         let refused =
             |url: &str| attach(url, None, "/", Change::default(), None).err().expect("nothing there").message;
         let message = refused(&format!("http://127.0.0.1:{nobody}"));

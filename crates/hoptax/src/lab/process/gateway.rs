@@ -3,18 +3,20 @@
 use super::hand::Tools;
 use super::service::{Started, how};
 use super::{ProcessDriver, failed_to_start};
+use crate::host::Watched;
+use crate::host::guard::{SECRETS, StopSignal};
+use crate::host::guarded::{Guarded, Launch};
+use crate::host::logs::{self, ACCESS_LOG};
+use crate::host::namespace::{Interception, Namespace};
+use crate::host::ports::{Ports, local};
 use crate::lab::counters::Counters;
 use crate::lab::docker::{self, Container};
 use crate::lab::features::{self, Change, FeatureVariables};
-use crate::lab::guard::{SECRETS, StopSignal};
-use crate::lab::guarded::{Guarded, Launch};
-use crate::lab::namespace::{Interception, Namespace};
 use crate::lab::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
 use crate::lab::packs::{Pack, PackError, binary};
-use crate::lab::ports::{Ports, local};
 use crate::lab::readiness::{self, NotReady, Probe};
-use crate::lab::render::{self, ACCESS_LOG, InterceptVariables, Rendered, UpstreamAddress, Variables};
-use crate::lab::{Facts, Service, Watched, cpus, logs};
+use crate::lab::render::{self, InterceptVariables, Rendered, UpstreamAddress, Variables};
+use crate::lab::{Facts, Service, cpus};
 use crate::plan::{AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, Upstream, units};
 use crate::record::{Counter, Failure, Setting, Stage};
 use std::net::SocketAddr;
@@ -525,7 +527,7 @@ impl Attempt<'_> {
     /// A failure that quotes the last log lines and names the rendered files.
     fn fail(&self, message: impl std::fmt::Display) -> Failure {
         if self.directory != self.shown {
-            logs::scrub(&self.log_directory, &self.driver.credentials);
+            logs::scrub(&self.log_directory, &self.driver.credentials.secrets());
         }
         let mut failure = failed_to_start(message, &self.log_directory);
         if self.shown.exists() {

@@ -1,9 +1,9 @@
 //! What the events of a plan do to the services of this machine.
 
+use crate::host::guarded::Reins;
+use crate::host::ports::local;
 use crate::lab::features::{changed_prefix, place_of};
-use crate::lab::guarded::Reins;
 use crate::lab::packs::Pack;
-use crate::lab::ports::local;
 use crate::lab::readiness::{self, NotReady, Probe};
 use crate::lab::render::{self, Reload, Variables};
 use crate::lab::{Done, Hand, upstream};

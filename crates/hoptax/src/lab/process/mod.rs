@@ -2,9 +2,10 @@
 
 use super::entry::Entry;
 use super::features::Credentials;
-use super::namespace::{Interception, Namespace};
 use super::packs::PackSet;
-use super::{Driver, Service, cpus, logs};
+use super::{Driver, Service, cpus};
+use crate::host::logs;
+use crate::host::namespace::{Interception, Namespace};
 use crate::plan::{
     AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream,
 };
@@ -72,7 +73,7 @@ impl ProcessDriver {
     /// If the kernel does not tell which CPUs may be used, or where this program is.
     pub fn new(plan: &Plan, packs: PackSet, run_directory: &Path) -> anyhow::Result<Self> {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
-        let allowed = cpus::allowed().context("reading which CPUs may be used")?;
+        let allowed = crate::host::cpus::allowed().context("reading which CPUs may be used")?;
         let interceptions = interceptions(plan, &packs);
         let entry = match &plan.upstream {
             Upstream::BuiltIn(_) => Entry::default(),

@@ -1,11 +1,12 @@
 //! A service under its guard, as the flow of a run sees it.
 
 use super::hand::{GatewayHand, Tools, UpstreamHand};
+use crate::host::guarded::Guarded;
+use crate::host::{Watched, logs};
 use crate::lab::counters::Counters;
 use crate::lab::features::Credentials;
-use crate::lab::guarded::Guarded;
 use crate::lab::ledger::{self, Ledger};
-use crate::lab::{Facts, Hand, Observed, Service, Watched, logs};
+use crate::lab::{Facts, Hand, Observed, Service};
 use crate::record::{Failure, Stage};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
@@ -89,7 +90,7 @@ impl Service for Started {
         self.guarded.stop();
         // Mostly the guard has done it.
         if let Some(secrets) = self.secrets.take().filter(|_| !self.guarded.ended_by_itself()) {
-            logs::scrub(&self.log_directory, &secrets);
+            logs::scrub(&self.log_directory, &secrets.secrets());
         }
     }
 }

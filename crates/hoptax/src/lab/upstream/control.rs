@@ -2,10 +2,10 @@
 
 use super::counts::Counts;
 use super::switch::{Order, Switch};
+use crate::host::threads::Stop;
 use crate::lab::ledger::Ledger;
 use crate::lab::net::Tokens;
 use crate::lab::readiness;
-use crate::lab::threads::Stop;
 use anyhow::Context as _;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
 use hoptax_load::stamp::ClockId;

@@ -20,7 +20,7 @@ pub use special::{LONG_HEADER, MARK};
 pub use switch::Order;
 
 use super::net;
-use super::threads::{Threads, check_cpus, sleep_precisely};
+use crate::host::threads::{Threads, check_cpus, sleep_precisely};
 use crate::plan::BuiltInUpstream;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! An instance that goes away and comes back: asked for on the control socket, done by the instance's own thread, which then
 //! has neither listener nor connections, as if it had been killed. Its port stays its own.
 
-use crate::lab::threads::Stop;
+use crate::host::threads::Stop;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};

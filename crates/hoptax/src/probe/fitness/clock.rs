@@ -1,6 +1,7 @@
 //! Time: what the kernel's clock is made of, what a look at it costs, and how late short sleeps come.
 
-use super::{Host, doubt, good, graded, unknown};
+use super::host::Host;
+use super::item::{doubt, good, graded, unknown};
 use crate::record::{Fitness, FitnessStatus};
 use hoptax_load::clock;
 use std::time::Duration;
@@ -26,7 +27,7 @@ const LATE_NS: (f64, f64) = (200_000.0, 1_000_000.0);
 /// How late sleeps of 1 ms came, by a thread that lets the kernel add no slack.
 pub(super) fn lateness() -> Vec<u64> {
     let measure = || {
-        crate::lab::threads::sleep_precisely();
+        crate::host::threads::sleep_precisely();
         let begun = clock::now();
         let one = |_| {
             let before = clock::now();

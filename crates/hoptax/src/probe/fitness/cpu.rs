@@ -1,7 +1,8 @@
 //! CPUs: how many, whether they can be given away, how fast they run, and what they share.
 
-use super::{Host, doubt, good, unknown};
-use crate::plan::units;
+use super::host::Host;
+use super::item::{doubt, good, unknown};
+use crate::host::cpus;
 use crate::record::{Fitness, FitnessStatus};
 use std::collections::BTreeSet;
 
@@ -15,12 +16,12 @@ pub(super) fn ask() -> (Vec<u32>, bool) {
     let set = rustix::thread::sched_getaffinity(None).ok();
     // The same CPUs as before: whether it is permitted is all that is asked.
     let can_pin = set.is_some_and(|set| rustix::thread::sched_setaffinity(None, &set).is_ok());
-    (crate::lab::cpus::allowed().unwrap_or_default(), can_pin)
+    (cpus::allowed().unwrap_or_default(), can_pin)
 }
 
 pub(super) fn cpus(host: &Host) -> Fitness {
     let count = host.allowed.len();
-    let online = host.text("sys/devices/system/cpu/online").and_then(|list| units::cpu_list(&list).ok());
+    let online = host.text("sys/devices/system/cpu/online").and_then(|list| cpus::parse_list(&list));
     let seen = match online.map(|online| online.len()) {
         Some(online) if online > count => format!("{count} of {online}"),
         _ => count.to_string(),
@@ -141,7 +142,7 @@ pub(super) fn turbo(host: &Host) -> Fitness {
 pub(super) fn smt(host: &Host) -> Fitness {
     let siblings = |cpu: &u32| {
         let list = host.text(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))?;
-        units::cpu_list(&list).ok()
+        cpus::parse_list(&list)
     };
     let pairs: Option<Vec<Vec<u32>>> = host.allowed.iter().map(siblings).collect();
     let Some(groups) = pairs.filter(|groups| !groups.is_empty()) else {

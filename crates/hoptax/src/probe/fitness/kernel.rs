@@ -1,6 +1,7 @@
 //! What the kernel is, and what it permits.
 
-use super::{Host, doubt, good, unknown};
+use super::host::Host;
+use super::item::{doubt, good, unknown};
 use crate::record::{Fitness, FitnessStatus};
 
 /// The first kernel with `epoll_pwait2`, whose timeouts are in nanoseconds.

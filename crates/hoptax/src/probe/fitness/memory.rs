@@ -1,6 +1,7 @@
 //! Memory and disk.
 
-use super::{Host, doubt, good, unknown};
+use super::host::Host;
+use super::item::{doubt, good, unknown};
 use crate::record::{Fitness, FitnessStatus};
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! The network's limits: ports, lines at listeners, what firewalls remember.
 
-use super::{Host, doubt, good, graded, unknown};
+use super::host::Host;
+use super::item::{doubt, good, graded, unknown};
 use crate::record::{Fitness, FitnessStatus};
 
 /// Ports that the kernel may choose from, towards one address and port: the default has 28,232. Below the first a second
@@ -21,14 +22,8 @@ const TABLE: (f64, f64) = (0.5, 0.9);
 /// Connections that the table should be able to remember: closed ones stay in it for two minutes.
 const LEAST_TABLE: u64 = 65_536;
 
-pub(super) fn range(host: &Host) -> Option<(u64, u64)> {
-    let text = host.text("proc/sys/net/ipv4/ip_local_port_range")?;
-    let mut ends = text.split_whitespace().map(|end| end.parse::<u64>().ok());
-    Some((ends.next()??, ends.next()??))
-}
-
 pub(super) fn ports(host: &Host) -> Fitness {
-    let Some((first, last)) = range(host) else {
+    let Some((first, last)) = host.port_range() else {
         return unknown("ports", "The kernel does not tell which ports it chooses from.");
     };
     let count = (last + 1).saturating_sub(first);

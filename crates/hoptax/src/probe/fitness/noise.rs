@@ -1,6 +1,7 @@
 //! Who else uses the machine: the hypervisor's other guests, and other processes of this one.
 
-use super::{Host, doubt, good, graded, percent, unknown};
+use super::host::Host;
+use super::item::{doubt, good, graded, percent, unknown};
 use crate::record::{Fitness, FitnessStatus};
 use std::collections::BTreeMap;
 use std::fs;

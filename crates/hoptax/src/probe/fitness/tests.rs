@@ -1,7 +1,9 @@
 //! Every look, on hosts that are laid out in a directory: in order, and each way out of order.
 
 use super::*;
+use crate::record::FitnessStatus;
 use FitnessStatus::{Bad, Good, Unknown, Warning};
+use std::fs;
 
 /// A host of 8 CPUs in a directory of its own on which everything is in order.
 struct Laid {
@@ -319,7 +321,7 @@ fn memory_and_disk() {
 #[test]
 fn this_host_can_be_looked_at() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let host = Host::here(&scratch.path().join("not/there/yet"));
+    let host = here(&scratch.path().join("not/there/yet"));
     assert!(!host.allowed.is_empty() && host.disk_free.is_some() && host.clock_ns > 0, "{host:?}");
     let snapshot = Snapshot::take(&host.root).expect("procfs");
     assert!(whole(&host, Some((&snapshot, &snapshot))).items.iter().any(|item| item.status == Good));

@@ -1,11 +1,11 @@
 //! A gateway with features in front of upstreams that answer with what they were asked.
 
 use crate::world::{PATIENCE, Running, exe, running_plan};
+use hoptax::host::tree::descendants;
 use hoptax::lab::Driver as _;
 use hoptax::lab::features::Change;
 use hoptax::lab::packs::PackSet;
 use hoptax::lab::process::ProcessDriver;
-use hoptax::lab::tree::descendants;
 use hoptax::plan::{AccessLog, Feature, Gateway, GatewayKind, Profile};
 use hoptax_load::spec::TlsSpec;
 use procfs::net::{TcpNetEntry, TcpState};

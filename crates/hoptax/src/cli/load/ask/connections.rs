@@ -2,7 +2,7 @@
 
 use super::super::args::ConnectionArgs;
 use super::super::url::{Url, split_authority};
-use crate::cli::BadInput;
+use crate::cli::exit::BadInput;
 use hoptax_load::Address;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 

@@ -3,7 +3,7 @@
 use super::super::args::RequestArgs;
 use super::super::url::Url;
 use super::{read, read_text};
-use crate::cli::BadInput;
+use crate::cli::exit::BadInput;
 use crate::plan::Body;
 use anyhow::Context as _;
 use hoptax_load::spec::{Check, TargetSpec};

@@ -3,7 +3,7 @@
 use super::super::args::RequestArgs;
 use super::super::url::Url;
 use super::request::split_header;
-use crate::cli::BadInput;
+use crate::cli::exit::BadInput;
 use crate::plan;
 use crate::run::Contents;
 use hoptax_load::spec::TargetSpec;

@@ -1,8 +1,9 @@
 //! TLS as it is typed.
 
-use super::super::args::{Alpn, ConnectionArgs, TlsArgs};
+use super::super::args::{ConnectionArgs, TlsArgs};
 use super::super::url::Url;
-use crate::cli::BadInput;
+use crate::cli::exit::BadInput;
+use crate::cli::load::values::Alpn;
 use hoptax_load::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, Verify};
 use std::path::Path;
 

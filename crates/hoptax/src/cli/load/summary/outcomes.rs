@@ -1,9 +1,9 @@
 //! Connections, TLS, and what became of the requests.
 
 use super::super::causes;
-use super::super::figures::thousands;
+use super::super::figures::{cut, thousands};
 use super::super::paint::Ink;
-use super::{LABEL, Summary, WIDTH, cut, line, write_wrapped};
+use super::{LABEL, Summary, WIDTH, line, write_wrapped};
 use hoptax_load::spec::Verify;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,6 @@
 //! Parts of a load, side by side: the targets of a mix, the stages of a rate.
 
-use super::super::figures::{decimals, thousands, time};
-use super::cut;
+use super::super::figures::{cut, decimals, thousands, time};
 use crate::plan::units::show_pace;
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{DecodeError, WINDOW_DIGITS, empty};

@@ -1,3 +1,4 @@
+use super::super::figures::cut;
 use super::super::live::model_spec;
 use super::*;
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};

@@ -3,16 +3,12 @@
 //! A request waits from the end of its head, an answer from its first byte, each for exactly the time that was asked for.
 //! What comes of either meanwhile waits behind it.
 
-use super::Proxy;
-use super::state::{HeldRequest, Slot};
 use crate::plan::{HopDelay, HopDelayHow};
 use hoptax_load::clock;
-use hoptax_load::event_loop::{EventLoop, Token};
+use hoptax_load::event_loop::Token;
 use hoptax_load::random::Random;
-use hoptax_wire::http1::RequestHead;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::mem;
 use std::time::Duration;
 
 /// A worker that owns its CPU polls for so long before a hold ends: waking up from a sleep takes a few tens of µs where
@@ -22,7 +18,7 @@ const POLL_NS: u64 = 50_000;
 /// What is held back, and until when.
 #[derive(Debug)]
 pub(in crate::lab::hop) struct Holds {
-    delay: Option<HopDelay>,
+    pub(super) delay: Option<HopDelay>,
     random: Random,
     /// Whether this worker owns its CPU.
     polls: bool,
@@ -32,10 +28,10 @@ pub(in crate::lab::hop) struct Holds {
 
 /// Ordered by moment first. The id tells a hold from others of the same token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Timer {
+pub(super) struct Timer {
     due: u64,
-    id: u64,
-    token: Token,
+    pub(super) id: u64,
+    pub(super) token: Token,
 }
 
 impl Holds {
@@ -56,13 +52,13 @@ impl Holds {
     }
 
     /// The delay, if the next request is one of those that have it.
-    fn draw(&mut self) -> Option<HopDelay> {
+    pub(super) fn draw(&mut self) -> Option<HopDelay> {
         let delay = self.delay?;
         (self.random.unit() < delay.share).then_some(delay)
     }
 
     /// Spends a delay: now, by a busy CPU, and then there is nothing to wait for; or on a timer, whose id is told.
-    fn spend(&mut self, token: Token, how: HopDelayHow, time: Duration) -> Option<u64> {
+    pub(super) fn spend(&mut self, token: Token, how: HopDelayHow, time: Duration) -> Option<u64> {
         if time.is_zero() {
             return None;
         }
@@ -85,71 +81,13 @@ impl Holds {
     }
 
     /// Takes a hold that ends by `now`.
-    fn over(&mut self, now: u64) -> Option<Timer> {
+    pub(super) fn over(&mut self, now: u64) -> Option<Timer> {
         let &Reverse(timer) = self.timers.peek()?;
         if timer.due > now {
             return None;
         }
         self.timers.pop();
         Some(timer)
-    }
-}
-
-impl Proxy {
-    /// Decides about a request whose head was read. `true`: it waits, and its head is kept.
-    pub(super) fn hold_request(&mut self, token: Token, raw: &[u8], head: &RequestHead) -> bool {
-        let delay = self.holds.draw();
-        let Some(client) = self.slots.client(token) else { return false };
-        client.hold_answer = delay.is_some_and(|delay| !delay.outbound.is_zero());
-        let Some(HopDelay { inbound, how, .. }) = delay else { return false };
-        let Some(id) = self.holds.spend(token, how, inbound) else { return false };
-        client.held = Some(Box::new(HeldRequest { id, raw: raw.to_vec(), head: head.clone() }));
-        true
-    }
-
-    /// Decides about an answer when something of it has come. `true`: it waits.
-    pub(super) fn hold_answer(&mut self, io: &mut impl EventLoop, token: Token) -> bool {
-        let Some(delay) = self.holds.delay else { return false };
-        let Some(upstream) = self.slots.upstream(token) else { return false };
-        if upstream.held.is_some() {
-            return true;
-        }
-        let client = upstream.client.and_then(|client| self.slots.client(client));
-        if !client.is_some_and(|client| mem::take(&mut client.hold_answer)) {
-            return false;
-        }
-        let Some(id) = self.holds.spend(token, delay.how, delay.outbound) else { return false };
-        if let Some(upstream) = self.slots.upstream(token) {
-            upstream.held = Some(id);
-            upstream.paused = true;
-            io.pause(token);
-        }
-        true
-    }
-
-    /// Passes on what has waited long enough. Whoever has gone meanwhile is not there any more under its timer's id.
-    pub(super) fn let_go(&mut self, io: &mut impl EventLoop) {
-        while let Some(Timer { id, token, .. }) = self.holds.over(clock::now()) {
-            match self.slots.get(token) {
-                Slot::Client(client) if client.held.as_ref().is_some_and(|held| held.id == id) => {
-                    if let Some(held) = client.held.take() {
-                        self.begin(io, token, &held.raw, &held.head);
-                        self.read_on(io, token);
-                    }
-                }
-                Slot::Upstream(upstream) if upstream.held == Some(id) => {
-                    upstream.held = None;
-                    upstream.paused = false;
-                    let kept = mem::take(&mut upstream.kept);
-                    io.resume(token);
-                    let consumed = self.read_response(io, token, &kept);
-                    if let Some(upstream) = self.slots.upstream(token) {
-                        upstream.kept.extend_from_slice(&kept[consumed..]);
-                    }
-                }
-                _ => {}
-            }
-        }
     }
 }
 

@@ -13,18 +13,21 @@
 //! * nothing that the loop is asked to do calls back, so only the functions below move an exchange on, and those that
 //!   may end a client's or an upstream's connection look it up again afterwards.
 
+mod held;
 mod holds;
+mod proxy;
 mod requests;
 mod responses;
 mod rewrite;
 mod state;
 
-use super::{HIGH_WATER, Turns};
+use super::turns::Turns;
+use crate::host::threads::{Stop, sleep_precisely};
 use crate::lab::net::Tokens;
-use crate::lab::threads::{Stop, sleep_precisely};
 pub(super) use holds::Holds;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
-use hoptax_wire::http1::{HeadCache, ParsedResponse, RequestHead};
+use hoptax_wire::http1::HeadCache;
+use proxy::Proxy;
 use rewrite::Last;
 use state::{Slot, Slots};
 use std::io;
@@ -63,22 +66,6 @@ pub(super) fn serve(
         proxy.let_go(&mut io);
     }
     Ok(())
-}
-
-struct Proxy {
-    turns: Turns,
-    tokens: Tokens,
-    slots: Slots,
-    /// Idle connections by upstream; the one used last is taken first, so that superfluous ones grow old and close.
-    idle: Vec<Vec<Token>>,
-    request_heads: HeadCache<RequestHead>,
-    response_heads: HeadCache<ParsedResponse>,
-    /// By upstream: its address may stand in the head.
-    requests: Last<usize>,
-    responses: Last<(rewrite::Client, bool)>,
-    /// Where what is sent next is put together; empty in between.
-    out: Vec<u8>,
-    holds: Holds,
 }
 
 impl<L: EventLoop> Handler<L> for Proxy {

@@ -1,8 +1,9 @@
 //! From the client: requests are read, answered by ourselves or passed on.
 
+use super::proxy::Proxy;
 use super::rewrite;
 use super::state::{Exchange, Slot, Upstream};
-use super::{HIGH_WATER, Proxy};
+use crate::lab::hop::turns::HIGH_WATER;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, response_head};
 use std::io;

@@ -1,8 +1,9 @@
 //! From the upstream: responses are streamed to the client, and connections kept, dropped or replaced.
 
+use super::proxy::Proxy;
 use super::rewrite;
 use super::state::Slot;
-use super::{HIGH_WATER, Proxy};
+use crate::lab::hop::turns::HIGH_WATER;
 use hoptax_load::event_loop::{EventLoop, Token};
 use hoptax_wire::http1::{Malformed, Step, Version};
 use std::mem;

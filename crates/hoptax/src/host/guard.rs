@@ -42,13 +42,13 @@ pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 const KILL_BOUND: Duration = Duration::from_secs(10);
 
 /// Longest time for what is run at the end: a busy engine takes seconds to remove a container.
-pub(super) const FINISH_BOUND: Duration = Duration::from_secs(30);
+pub const FINISH_BOUND: Duration = Duration::from_secs(30);
 
 /// Between two looks for what is left.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// File in a service's directory with secrets: each text that its logs may not keep, one a line.
-pub(super) const SECRETS: &str = ".hoptax-secrets";
+pub const SECRETS: &str = ".hoptax-secrets";
 
 /// What the guard's command line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -243,7 +243,7 @@ impl Guard {
 
 /// Runs what is to be run at the end, within bounds. What it says and whether it succeeds matters to nobody: mostly there
 /// is nothing left to remove.
-pub(super) fn finish(command: &[String]) {
+pub fn finish(command: &[String]) {
     let Some((program, arguments)) = command.split_first() else { return };
     let quiet = || Stdio::null();
     let started =
@@ -258,7 +258,7 @@ pub(super) fn finish(command: &[String]) {
 
 /// Waits until a process has ended, for `bound` at most. A signal to us ends a wait early, and is no reason to leave a container
 /// behind, or to kill a guard that is about to take secrets out of logs.
-pub(super) fn wait_for_end(pidfd: &OwnedFd, bound: Duration) {
+pub fn wait_for_end(pidfd: &OwnedFd, bound: Duration) {
     let deadline = Instant::now() + bound;
     while Instant::now() < deadline {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -349,7 +349,7 @@ impl Watch {
 /// Takes the secrets that are listed in a file out of all logs; where they cannot be read, nobody knows what may be kept.
 fn scrub(directory: &Path, secrets: &Path) {
     match std::fs::read_to_string(secrets) {
-        Ok(text) => logs::scrub_of(directory, &text.lines().map(str::to_owned).collect::<Vec<_>>()),
+        Ok(text) => logs::scrub(directory, &text.lines().map(str::to_owned).collect::<Vec<_>>()),
         Err(_) => {
             let _ = std::fs::remove_dir_all(directory);
         }

@@ -1,6 +1,5 @@
 //! The last lines of a service's logs, for the failure that quotes them.
 
-use super::features::{Credentials, REDACTED};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
@@ -11,6 +10,12 @@ pub const LINES: usize = 20;
 
 /// Enough for [`LINES`] lines of any log worth quoting.
 const TAIL_BYTES: u64 = 16 * 1024;
+
+/// Name of a gateway's access log in its directory of logs.
+pub const ACCESS_LOG: &str = "access.log";
+
+/// What stands in the place of a secret.
+pub const REDACTED: &str = "[secret]";
 
 /// What is looked through at once for secrets.
 const PIECE_BYTES: usize = 1 << 20;
@@ -25,7 +30,7 @@ pub fn tails(directory: &Path) -> String {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
-        .filter(|path| path.file_name().is_some_and(|name| name != super::render::ACCESS_LOG))
+        .filter(|path| path.file_name().is_some_and(|name| name != ACCESS_LOG))
         .collect();
     files.sort();
     let mut text = String::new();
@@ -66,14 +71,9 @@ pub fn bytes(directory: &Path) -> u64 {
     sizes.map(|metadata| metadata.len()).sum()
 }
 
-/// Takes everything secret out of the files of a service that has ended. A file that cannot be rewritten is removed: better no
-/// log than one with a key in it.
-pub fn scrub(directory: &Path, secrets: &Credentials) {
-    scrub_of(directory, &secrets.secrets());
-}
-
-/// Takes `secrets` out of the files in `directory`, as [`scrub`] does.
-pub fn scrub_of(directory: &Path, secrets: &[String]) {
+/// Takes `secrets` out of the files of a service that has ended. A file that cannot be rewritten is removed: better no log than
+/// one with a key in it.
+pub fn scrub(directory: &Path, secrets: &[String]) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         // Links lead to what is not the service's own.
@@ -120,7 +120,7 @@ fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<
 }
 
 /// Looks for many secrets at once, by their first bytes: there may be 60,000 of them and a gigabyte to look through.
-pub(super) struct Finder<'a> {
+pub struct Finder<'a> {
     /// Which first four bytes occur, by [`place`]: most bytes of a log are passed over by one look.
     starts: Vec<bool>,
     by_start: HashMap<[u8; START], Vec<&'a [u8]>>,
@@ -138,7 +138,8 @@ fn place(start: [u8; 4]) -> usize {
 }
 
 impl<'a> Finder<'a> {
-    pub(super) fn new(secrets: &'a [String]) -> Self {
+    /// Looks for these.
+    pub fn new(secrets: &'a [String]) -> Self {
         let mut starts = vec![false; 1 << PLACE_BITS];
         let mut by_start: HashMap<[u8; START], Vec<&[u8]>> = HashMap::new();
         for secret in secrets.iter().map(String::as_bytes) {
@@ -163,7 +164,8 @@ impl<'a> Finder<'a> {
         (0..text.len()).any(|at| self.at(&text[at..]).is_some())
     }
 
-    pub(super) fn without(&self, text: &[u8]) -> Vec<u8> {
+    /// `text` with [`REDACTED`] in place of each secret.
+    pub fn without(&self, text: &[u8]) -> Vec<u8> {
         let mut clean = Vec::with_capacity(text.len());
         let mut at = 0;
         while at < text.len() {
@@ -221,16 +223,17 @@ mod tests {
 
     #[test]
     fn scrubbing_takes_secrets_out_and_leaves_the_rest() {
-        let made = Credentials::make(&[crate::plan::Feature::Consumers { count: 3 }]).expect("made");
+        let secrets =
+            ["key-of-one-consumer", "key-of-another-consumer", "token.of.the.third"].map(str::to_owned);
         let directory = tempfile::tempdir().expect("a directory");
         let (log, clean) = (directory.path().join("access.log"), directory.path().join("error.log"));
-        let key = &made.consumers[1].key;
-        let line = format!("GET / x-api-key={key} {key}\u{fffd} {}\n", made.consumers[2].token_hs256);
+        let key = &secrets[1];
+        let line = format!("GET / x-api-key={key} {key}\u{fffd} {}\n", secrets[2]);
         let filler = "nothing to see on this line, which is one of very many\n".repeat(20_000);
         std::fs::write(&log, format!("{filler}{line}{filler}{key}")).expect("written");
         std::fs::write(&clean, &filler).expect("written");
 
-        scrub(directory.path(), &made);
+        scrub(directory.path(), &secrets);
 
         let text = std::fs::read_to_string(&log).expect("still there");
         let expected = format!("GET / x-api-key={REDACTED} {REDACTED}\u{fffd} {REDACTED}\n");

@@ -24,10 +24,11 @@ pub struct Threads {
 
 /// Tells a thread whether it shall stop. A connection to its listener wakes it up to ask.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    pub(super) fn asked(&self) -> bool {
+    /// Whether it should stop.
+    pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -37,13 +38,14 @@ impl Stop {
 const WAKE_ATTEMPTS: u32 = 2000;
 
 impl Threads {
-    pub(super) fn new() -> Self {
+    /// None yet.
+    pub fn new() -> Self {
         Self { running: Vec::new(), stop: Stop::default(), news: channel() }
     }
 
     /// Runs `work` on a thread of its own that listens on `address`, pinned to `cpu`. It must look at
     /// [`Stop::asked`] whenever a connection was accepted.
-    pub(super) fn spawn(
+    pub fn spawn(
         &mut self,
         name: &str,
         address: SocketAddr,
@@ -146,7 +148,7 @@ fn pin(cpu: u32) -> io::Result<()> {
 
 /// Makes the calling thread's sleeps end when they are due. By default the kernel adds up to 50 µs to each
 /// (`PR_SET_TIMERSLACK`), which is a part of the delays that are asked for.
-pub(crate) fn sleep_precisely() {
+pub fn sleep_precisely() {
     // Where it is refused, delays are longer by the slack, as they are for everyone else.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }

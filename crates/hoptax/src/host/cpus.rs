@@ -1,0 +1,57 @@
+//! The CPUs of this machine that this process may use.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// CPUs this process may use, in order.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn allowed() -> std::io::Result<Vec<u32>> {
+    let set = sched_getaffinity(None)?;
+    let all = 0..u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
+    Ok(all.filter(|&cpu| set.is_set(cpu as usize)).collect())
+}
+
+/// Keeps the calling thread off the CPUs that a generator's workers are pinned to, where there are others: it then shares none
+/// with them. Where it may not, it costs the workers a little.
+pub fn keep_off(workers: &[u32]) {
+    if workers.is_empty() {
+        return;
+    }
+    let Ok(mut rest) = sched_getaffinity(None) else { return };
+    workers
+        .iter()
+        .map(|cpu| *cpu as usize)
+        .filter(|cpu| *cpu < CpuSet::MAX_CPU)
+        .for_each(|cpu| rest.unset(cpu));
+    if rest.count() > 0 {
+        let _ = sched_setaffinity(None, &rest);
+    }
+}
+
+/// A list of CPUs as the kernel writes it: `0-3,6`. `None` for anything else.
+pub fn parse_list(list: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_may_use_a_cpu() {
+        assert!(!allowed().expect("told").is_empty());
+    }
+
+    #[test]
+    fn lists_of_the_kernel_are_read() {
+        assert_eq!(parse_list("0-2,5\n"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(parse_list("7"), Some(vec![7]));
+        assert_eq!([parse_list(""), parse_list("0-"), parse_list("x")], [None, None, None]);
+    }
+}

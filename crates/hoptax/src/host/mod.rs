@@ -1,0 +1,13 @@
+//! Everything that touches this machine: processes and their guards, threads, ports, CPUs, namespaces.
+
+pub mod cpus;
+pub mod guard;
+pub mod guarded;
+pub mod logs;
+pub mod namespace;
+pub mod ports;
+pub mod threads;
+pub mod tree;
+mod watched;
+
+pub use watched::Watched;

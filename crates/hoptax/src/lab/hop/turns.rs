@@ -1,0 +1,43 @@
+//! What both hops share: upstreams in turn, and how much may wait for a slow reader.
+
+use std::net::SocketAddr;
+
+/// Bytes that may wait for one side's slow reader before the other side is held back.
+pub(super) const HIGH_WATER: usize = 256 * 1024;
+
+/// The upstreams in turn. Workers begin at different ones, so that few requests spread too.
+#[derive(Debug)]
+pub(super) struct Turns {
+    upstreams: Vec<SocketAddr>,
+    next: usize,
+}
+
+impl Turns {
+    pub(super) fn new(upstreams: Vec<SocketAddr>, worker: usize) -> Self {
+        Self { next: worker % upstreams.len(), upstreams }
+    }
+
+    /// The index of the next one.
+    pub(super) fn next(&mut self) -> usize {
+        let index = self.next;
+        self.next = (index + 1) % self.upstreams.len();
+        index
+    }
+
+    pub(super) fn address(&self, index: usize) -> SocketAddr {
+        self.upstreams[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_turns() {
+        let upstreams = vec![SocketAddr::from(([127, 0, 0, 1], 1)), SocketAddr::from(([127, 0, 0, 1], 2))];
+        let mut turns = Turns::new(upstreams.clone(), 0);
+        assert_eq!([turns.next(), turns.next(), turns.next()], [0, 1, 0]);
+        assert_eq!(Turns::new(upstreams, 3).next(), 1);
+    }
+}

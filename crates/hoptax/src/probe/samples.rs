@@ -1,0 +1,78 @@
+//! What the sampler saw, in the order of time. Pure.
+
+use super::HostTimes;
+use hoptax_load::record::WINDOW_NS;
+
+/// One look at a process tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TreeSample {
+    /// CPU time so far, nanoseconds.
+    pub cpu_ns: u64,
+    /// Resident memory, bytes.
+    pub rss_bytes: u64,
+    /// Proportional memory, bytes; only where it was looked at closely.
+    pub pss_bytes: Option<u64>,
+    /// Processes.
+    pub processes: u32,
+    /// Threads; 0 where it was not looked at closely.
+    pub threads: u32,
+    /// Time for which a CPU limit of its cgroups held it back so far, nanoseconds; absent where there is no limit.
+    pub throttled_ns: Option<u64>,
+}
+
+/// One look at everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// When, on [`hoptax_load::clock::now`].
+    pub at_ns: u64,
+    /// The host.
+    pub host: HostTimes,
+    /// Of that, taken by the hypervisor, by CPU, nanoseconds.
+    pub steal_by_cpu: Vec<u64>,
+    /// CPU time of the sampling process itself so far, nanoseconds.
+    pub own_ns: u64,
+    /// The watched trees, in the order given to the sampler.
+    pub trees: Vec<TreeSample>,
+}
+
+impl Sample {
+    /// CPU time so far of everything that belongs to the run.
+    pub(super) fn ours(&self) -> u64 {
+        self.own_ns + self.trees.iter().map(|tree| tree.cpu_ns).sum::<u64>()
+    }
+}
+
+/// Samples in the order of time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// The samples.
+    pub samples: Vec<Sample>,
+}
+
+impl Timeline {
+    /// The samples within `[from, to]`, or those nearest to it.
+    pub(super) fn around(&self, from: u64, to: u64) -> &[Sample] {
+        let first = self.samples.partition_point(|sample| sample.at_ns < from);
+        let end = self.samples.partition_point(|sample| sample.at_ns <= to);
+        let first = first.min(self.samples.len() - 1);
+        &self.samples[first..end.max(first + 1)]
+    }
+
+    /// A growing count at a moment: between two samples it is taken to have grown evenly, before the first and after
+    /// the last it is taken to stand still.
+    pub(super) fn value_at(&self, at: u64, value: impl Fn(&Sample) -> u64) -> u64 {
+        let next = self.samples.partition_point(|sample| sample.at_ns < at);
+        let Some(after) = self.samples.get(next) else {
+            return self.samples.last().map_or(0, value);
+        };
+        let Some(before) = next.checked_sub(1).map(|index| &self.samples[index]) else { return value(after) };
+        let (low, high) = (value(before), value(after));
+        let share = (at - before.at_ns) as f64 / (after.at_ns - before.at_ns) as f64;
+        low + (high.saturating_sub(low) as f64 * share).round() as u64
+    }
+}
+
+/// The generator's windows in `[from, to)`, the last one cut short where it must be.
+pub(super) fn windows(from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
+    (from..to).step_by(WINDOW_NS as usize).map(move |start| (start, (start + WINDOW_NS).min(to)))
+}

@@ -1,0 +1,431 @@
+//! The flow itself: services up, each gateway verified, trials, services down.
+
+use super::events::{self, Performer, RouteAsker};
+use super::inputs::Run;
+use super::progress::Progress;
+use super::traffic::{News, Traffic, WatchedRoles};
+use super::trial::{self, load_spec};
+use crate::host::Watched;
+use crate::lab::features::{self, Change};
+use crate::lab::verify::Requests;
+use crate::lab::{Driver, Facts, Service};
+use crate::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Upstream};
+use crate::probe::fitness::Moment;
+use crate::record::dir::{DirError, RunDir};
+use crate::record::{
+    Contender as ContenderRecord, DIRECT, Ended, Failure, RunRecord, SCHEMA, Stage, TrialRecord,
+};
+use crate::schedule::{self, Contender, Director, Slot};
+use hoptax_load::clock;
+use hoptax_load::record::Phase;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Bodies from this size on make a run measure what the loopback carries. Below it a request costs more than its bytes: at
+/// 64 KiB a loopback of a few GB/s takes some 20 µs for them, about what a gateway takes for a request.
+const HEAVY: u64 = 64 << 10;
+
+/// How a run ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Trials of gateways and direct that were measured without a failure.
+    pub measured: usize,
+    /// As it stands in the record.
+    pub ended: Ended,
+}
+
+impl Run<'_> {
+    /// Starts everything, measures every case in every round, stops everything. What was measured is on disk whatever
+    /// happens; nothing that was started is left.
+    ///
+    /// # Errors
+    /// If the run directory cannot be written any more.
+    pub fn run(
+        &self,
+        dir: &mut RunDir,
+        driver: &mut dyn Driver,
+        traffic: &mut dyn Traffic,
+        progress: &mut dyn Progress,
+    ) -> Result<Outcome, DirError> {
+        let mut director = schedule::director(self.plan, self.seed);
+        progress.begun(director.planned(), schedule::estimate(self.plan));
+        let mut record = self.record(director.planned());
+        dir.write_run(&record)?;
+
+        progress.preparing("upstream");
+        let mut flow = match driver.start_upstream() {
+            Ok(upstream) => Flow { run: self, upstream, gateways: Vec::new(), driver, traffic, progress },
+            Err(failure) => {
+                progress.failed("upstream", &failure);
+                return end(dir, &mut record, 0, false, Some(failure));
+            }
+        };
+        record.contenders[0].version = flow.upstream.facts().version.clone();
+        record.link = self.heaviest_body().and_then(|bytes| flow.traffic.link(bytes));
+        flow.start_gateways(&mut record);
+        dir.write_run(&record)?;
+        flow.progress.prepared(&record);
+
+        let measured = flow.measure(&mut *director, dir);
+        let interrupted = self.is_interrupted();
+        drop(flow);
+        record.trials_planned = director.planned() as u32;
+        record.host_at_end = (self.look)(Moment::End);
+        record.stopped = director.stopped();
+        match measured {
+            Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
+            Err(error) => {
+                // The disk took no more trials; perhaps it still takes word of that.
+                let failure = Failure {
+                    stage: Stage::Trial,
+                    message: format!("{error}; the trials before are kept"),
+                    detail: String::new(),
+                };
+                let _ = end(dir, &mut record, 0, interrupted, Some(failure));
+                Err(error)
+            }
+        }
+    }
+
+    /// The largest body that is sent or answered, where that is large enough for the link to matter.
+    fn heaviest_body(&self) -> Option<u64> {
+        let sent = self.contents.bodies.iter().map(|body| body.len() as u64).max();
+        let answered = match &self.plan.upstream {
+            Upstream::BuiltIn(BuiltInUpstream { body: Body::Size(bytes), .. }) => Some(*bytes),
+            Upstream::BuiltIn(BuiltInUpstream { body: Body::Text(text), .. }) => Some(text.len() as u64),
+            Upstream::BuiltIn(BuiltInUpstream { body: Body::File(path), .. }) => {
+                std::fs::metadata(path).ok().map(|metadata| metadata.len())
+            }
+            Upstream::Running(_) => None,
+        };
+        sent.max(answered).filter(|&bytes| bytes >= HEAVY)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn record(&self, trials: usize) -> RunRecord {
+        let direct = contender(DIRECT, String::new(), None);
+        let gateways = self.plan.gateways.iter().map(|gateway| {
+            let (kind, workers) = match &gateway.kind {
+                GatewayKind::Pack { pack, workers, .. } => (pack.clone(), Some(*workers)),
+                GatewayKind::Hop(HopKind::L4) => ("hop-l4".to_owned(), None),
+                GatewayKind::Hop(HopKind::L7) | GatewayKind::DelayingHop(_) => ("hop-l7".to_owned(), None),
+                GatewayKind::External { .. } => ("external".to_owned(), None),
+            };
+            contender(&gateway.label, kind, workers)
+        });
+        RunRecord {
+            schema: SCHEMA,
+            hoptax: env!("CARGO_PKG_VERSION").to_owned(),
+            plan: self.plan.clone(),
+            plan_text: self.plan_text.clone(),
+            command: self.command.clone(),
+            seed: self.seed,
+            contenders: std::iter::once(direct).chain(gateways).collect(),
+            load: self.plan.load.clone(),
+            trials_planned: trials as u32,
+            stopped: None,
+            environment: self.environment.clone(),
+            host_at_start: (self.look)(Moment::Start),
+            host_at_end: None,
+            link: None,
+            started_unix_ns: clock::unix(),
+            ended: None,
+        }
+    }
+}
+
+fn contender(label: &str, kind: String, workers: Option<u32>) -> ContenderRecord {
+    ContenderRecord {
+        label: label.to_owned(),
+        kind,
+        version: None,
+        workers,
+        settings: Vec::new(),
+        counters: Vec::new(),
+        rendered: std::collections::BTreeMap::new(),
+        failed: None,
+    }
+}
+
+fn end(
+    dir: &RunDir,
+    record: &mut RunRecord,
+    measured: usize,
+    interrupted: bool,
+    failed: Option<Failure>,
+) -> Result<Outcome, DirError> {
+    let ended = Ended { unix_ns: clock::unix(), interrupted, failed };
+    record.ended = Some(ended.clone());
+    dir.write_run(record)?;
+    Ok(Outcome { measured, ended })
+}
+
+/// A run whose upstream stands. Dropping it stops every service, gateways first.
+struct Flow<'a> {
+    run: &'a Run<'a>,
+    gateways: Vec<Standing>,
+    upstream: Box<dyn Service>,
+    driver: &'a mut dyn Driver,
+    traffic: &'a mut dyn Traffic,
+    progress: &'a mut dyn Progress,
+}
+
+/// A gateway between its start and its end.
+enum Standing {
+    /// Started and verified.
+    Up(Box<dyn Service>),
+    /// Verified, and stopped until its next trial (`isolate`).
+    Resting,
+    /// Takes no further part.
+    Out(Failure),
+}
+
+impl Flow<'_> {
+    fn start_gateways(&mut self, record: &mut RunRecord) {
+        for (index, gateway) in self.run.plan.gateways.iter().enumerate() {
+            if self.run.is_interrupted() {
+                return;
+            }
+            let contender = &mut record.contenders[index + 1];
+            let standing = match self.start(gateway).and_then(|service| self.verify(service, &gateway.label))
+            {
+                Ok(service) => {
+                    note_facts(contender, service.facts());
+                    if self.run.plan.isolate { Standing::Resting } else { Standing::Up(service) }
+                }
+                Err(failure) => {
+                    self.progress.failed(&gateway.label, &failure);
+                    contender.failed = Some(failure.clone());
+                    Standing::Out(failure)
+                }
+            };
+            self.gateways.push(standing);
+        }
+    }
+
+    fn start(&mut self, gateway: &Gateway) -> Result<Box<dyn Service>, Failure> {
+        self.progress.preparing(&gateway.label);
+        self.driver.start_gateway(gateway, self.upstream.addresses())
+    }
+
+    fn verify(&mut self, mut service: Box<dyn Service>, label: &str) -> Result<Box<dyn Service>, Failure> {
+        self.progress.preparing(&format!("{label}: same answer as direct?"));
+        let (direct, via) = (self.upstream.addresses(), service.addresses()[0]);
+        let requests = self.requests();
+        let change = &service.facts().change;
+        match self.traffic.verify(&requests, self.run.plan.timeout.total, direct, via, change) {
+            Ok(()) => Ok(service),
+            Err(failure) => {
+                service.stop();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Measures slot after slot until the end, a signal, or the upstream's death. Returns how many trials came out
+    /// well, and why it could not go on.
+    fn measure(
+        &mut self,
+        director: &mut dyn Director,
+        dir: &mut RunDir,
+    ) -> Result<(usize, Option<Failure>), DirError> {
+        let (mut measured, mut number) = (0, 0);
+        let mut last: Option<TrialRecord> = None;
+        let begun = clock::now();
+        while !self.run.is_interrupted() {
+            director.tell_time(Duration::from_nanos(clock::now().saturating_sub(begun)));
+            let Some(slot) = director.next(last.as_ref()) else { break };
+            if number > 0 {
+                self.pause();
+            }
+            let label = match slot.contender {
+                Contender::Direct(_) => DIRECT,
+                Contender::Gateway(index) => &self.run.plan.gateways[index].label,
+            };
+            self.progress.planned(director.planned());
+            self.progress.trial(number, &slot, label);
+            let Some(trial) = self.trial(number, &slot, label) else { break };
+            number += 1;
+            dir.append(&trial)?;
+            self.progress.recorded(&trial);
+            match &trial.failed {
+                None => measured += 1,
+                Some(failure) => self.progress.failed(label, failure),
+            }
+            if let Err(failure) = self.upstream.check() {
+                self.progress.failed("upstream", &failure);
+                return Ok((measured, Some(failure)));
+            }
+            last = Some(trial);
+        }
+        Ok((measured, None))
+    }
+
+    /// Quiet between trials, which a signal cuts short.
+    fn pause(&mut self) {
+        if self.run.plan.pause.is_zero() {
+            return;
+        }
+        self.progress.pausing();
+        let until = clock::now() + self.run.plan.pause.as_nanos() as u64;
+        while clock::now() < until && !self.run.is_interrupted() {
+            let left = Duration::from_nanos(until.saturating_sub(clock::now()));
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    }
+
+    /// One trial; `None` if a signal came before it could say anything.
+    fn trial(&mut self, number: usize, slot: &Slot, label: &str) -> Option<TrialRecord> {
+        let mut service = match slot.contender {
+            Contender::Direct(_) => None,
+            Contender::Gateway(index) => match self.take(index) {
+                Ok(service) => Some((index, service)),
+                Err(failure) => return Some(trial::not_measured(number, slot, label, failure)),
+            },
+        };
+        let (gateway, watched) = match &service {
+            Some((_, service)) => (Some(service.addresses().to_vec()), service.process()),
+            None => (None, None),
+        };
+        let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
+        let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
+        let asked = service.as_ref().map_or(&self.upstream, |(_, service)| service);
+        let change = asked.facts().change.clone();
+        let performer = self.performer(slot, service.as_ref().map(|(index, service)| (*index, &**service)));
+        let mut trial = self.load(number, slot, label, addresses, &change, watched, performer);
+        if let Some((index, mut service)) = service {
+            trial::note_observed(&mut trial, &before, &service.observe());
+            let death = self.put_back(index, service);
+            trial.failed = explained(trial.failed, death);
+        }
+        if trial.failed.is_some() {
+            trial.failed = explained(trial.failed, self.upstream.check().err());
+        }
+        // What a signal cut off before its measured time says nothing.
+        let said = trial.load_record.as_ref().is_some_and(|record| record.counts.scheduled > 0);
+        (said || !self.run.is_interrupted()).then_some(trial)
+    }
+
+    fn take(&mut self, index: usize) -> Result<Box<dyn Service>, Failure> {
+        match std::mem::replace(&mut self.gateways[index], Standing::Resting) {
+            Standing::Up(service) => Ok(service),
+            Standing::Resting => {
+                let started = self.start(&self.run.plan.gateways[index]);
+                started.inspect_err(|failure| self.gateways[index] = Standing::Out(failure.clone()))
+            }
+            Standing::Out(failure) => {
+                self.gateways[index] = Standing::Out(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Gives a gateway back after its trial; tells if it died during it.
+    fn put_back(&mut self, index: usize, mut service: Box<dyn Service>) -> Option<Failure> {
+        if let Err(mut failure) = service.check() {
+            failure.stage = Stage::Trial;
+            self.gateways[index] = Standing::Out(failure.clone());
+            return Some(failure);
+        }
+        if self.run.plan.isolate {
+            service.stop();
+        } else {
+            self.gateways[index] = Standing::Up(service);
+        }
+        None
+    }
+
+    /// What makes the plan's events happen in a trial; `None` where it has none.
+    fn performer(&self, slot: &Slot, gateway: Option<(usize, &dyn Service)>) -> Option<Performer> {
+        let plan = self.run.plan;
+        let described = gateway.map(|(index, _)| &plan.gateways[index]);
+        let label = described.map(|gateway| gateway.label.as_str());
+        let events: Vec<_> = plan.events.iter().filter(|event| event.concerns(label)).cloned().collect();
+        if events.is_empty() || slot.step.is_some() {
+            return None;
+        }
+        let asked = described.and_then(|gateway| features::asked_route(gateway.features()));
+        let route = gateway.zip(asked).map(|((_, service), asked)| RouteAsker {
+            address: service.addresses()[0],
+            requests: self.requests(),
+            change: service.facts().change.clone(),
+            asked,
+        });
+        let hand = gateway.and_then(|(_, service)| service.hand());
+        Some(Performer { events, gateway: hand, upstream: self.upstream.hand(), route })
+    }
+
+    /// What is asked of each gateway before anything is timed.
+    fn requests(&self) -> Requests {
+        let direct = self.upstream.addresses()[0].to_string();
+        Requests {
+            targets: self.run.contents.targets(&self.run.plan.targets, &direct),
+            files: self.run.contents.files.clone(),
+            versions: trial::versions(self.run.plan),
+            varies: self.run.plan.targets.iter().map(|target| target.varies).collect(),
+            direct: self.upstream.facts().change.clone(),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what a trial is made of, each once")]
+    fn load(
+        &mut self,
+        number: usize,
+        slot: &Slot,
+        label: &str,
+        addresses: Vec<SocketAddr>,
+        change: &Change,
+        gateway: Option<Watched>,
+        performer: Option<Performer>,
+    ) -> TrialRecord {
+        let mut spec = load_spec(self.run, slot, addresses);
+        change.apply(&mut spec);
+        let watched = WatchedRoles { upstream: self.upstream.process(), gateway };
+        let before = self.upstream.ledger();
+        let Self { traffic, progress, .. } = self;
+        let interrupted = self.run.interrupted;
+        let mut load = |tell: &mut dyn FnMut(News)| traffic.load(&spec, &watched, interrupted, tell);
+        let (loaded, happened) = match performer {
+            None => (load(&mut |news| progress.news(&news)), Vec::new()),
+            Some(performer) => std::thread::scope(|scope| {
+                let (tell, begun) = std::sync::mpsc::channel();
+                let performing = scope.spawn(move || performer.perform(&begun));
+                let loaded = load(&mut |news| {
+                    if news == News::Phase(Phase::Measuring) {
+                        // Nobody listens any more where nothing is left to be done.
+                        let _ = tell.send(clock::now());
+                    }
+                    progress.news(&news);
+                });
+                drop(tell);
+                (loaded, performing.join().expect("an event does not panic"))
+            }),
+        };
+        let events = events::records(happened, loaded.record.as_ref());
+        let upstream_clock = before.as_ref().and_then(|ledger| ledger.as_ref().ok()?.clock.clone());
+        let delta = trial::ledger_delta(before, self.upstream.ledger());
+        TrialRecord { upstream_clock, events, ..trial::record(number, slot, label, loaded, delta) }
+    }
+}
+
+/// A death is the cause, and what the generator met its consequence.
+fn explained(met: Option<Failure>, death: Option<Failure>) -> Option<Failure> {
+    let Some(death) = death else { return met };
+    let quoted = met.map(|met| format!("{}\n{}\n", met.message, met.detail));
+    Some(Failure { detail: quoted.unwrap_or_default().trim_start().to_owned() + &death.detail, ..death })
+}
+
+fn note_facts(contender: &mut ContenderRecord, facts: &Facts) {
+    contender.version.clone_from(&facts.version);
+    contender.workers = facts.workers.or(contender.workers);
+    contender.settings.clone_from(&facts.settings);
+    contender.counters.clone_from(&facts.counters);
+    contender.rendered.clone_from(&facts.rendered);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! How long a run will take.
+
+use super::search;
+use crate::plan::{LoadPoint, Plan, Trials};
+use hoptax_load::clock;
+use hoptax_load::spec::{Rate, Shape};
+use std::time::Duration;
+
+/// Allowance for what a trial takes beside its warm-up and its measured time: starting the generator, reading probes
+/// and ledger, writing the record.
+const PER_TRIAL: Duration = Duration::from_millis(150);
+
+/// Allowance for starting one service and waiting until it answers.
+const PER_START: Duration = Duration::from_millis(700);
+
+/// The generator opens connections at a bounded pace, so that thousands of them do not overflow a listen queue.
+const CONNECTS_PER_SECOND: u32 = 10_000;
+
+/// How long the run will take: set-up, all trials, and the pauses between them. An expectation, not a bound: slow
+/// starts, and requests that are in flight when a trial ends, come on top. With `trials: auto` that of the fewest rounds.
+pub fn estimate(plan: &Plan) -> Duration {
+    of_rounds(plan, plan.trials.at_least())
+}
+
+/// The same of the most rounds that `trials: auto` may make in its time; absent where the number is fixed, or nothing is
+/// measured in rounds.
+pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
+    let Trials::Auto(auto) = plan.trials else { return None };
+    if plan.load.iter().all(|load| load.search.is_some()) {
+        return None;
+    }
+    let none = of_rounds(plan, 0);
+    let rounds = of_rounds(plan, auto.most).saturating_sub(none);
+    Some(none + rounds.min(auto.at_most))
+}
+
+fn of_rounds(plan: &Plan, rounds: u32) -> Duration {
+    let gateways = plan.gateways.len() as f64;
+    let rounds = f64::from(rounds);
+    let in_rounds = || plan.load.iter().filter(|load| load.search.is_none());
+    let mut trials = rounds * in_rounds().count() as f64 * (gateways + 2.0);
+    let mut isolated = gateways * in_rounds().count() as f64 * rounds;
+    let once: f64 = in_rounds().map(|load| trial(plan, load).as_secs_f64()).sum();
+    let mut searching = 0.0;
+    for (load, (steps, measured)) in plan.load.iter().filter_map(|load| Some((load, search::expected(load)?)))
+    {
+        let beside = trial(plan, load).saturating_sub(load.duration).as_secs_f64();
+        searching += (beside * f64::from(steps) + measured.as_secs_f64()) * (gateways + 1.0);
+        trials += f64::from(steps) * (gateways + 1.0);
+        isolated += f64::from(steps) * gateways;
+    }
+    let starts = 1.0 + if plan.isolate { isolated } else { gateways };
+    let seconds = once * (gateways + 2.0) * rounds
+        + searching
+        + plan.pause.as_secs_f64() * (trials - 1.0).max(0.0)
+        + PER_START.as_secs_f64() * starts;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+fn trial(plan: &Plan, load: &LoadPoint) -> Duration {
+    let connecting = Duration::from_secs(1) * load.connections / CONNECTS_PER_SECOND;
+    PER_TRIAL + connecting + plan.warmup + measured(load)
+}
+
+/// The measured time of one trial: shorter than the duration where a number of requests at a known rate ends it.
+fn measured(load: &LoadPoint) -> Duration {
+    match (&load.shape, load.requests) {
+        (Shape::Open { rate, .. }, Some(requests)) => load
+            .duration
+            .min(Duration::try_from_secs_f64(time_until(rate, requests as f64)).unwrap_or(Duration::MAX)),
+        _ => load.duration,
+    }
+}
+
+/// Seconds until this many requests were due; infinite if there are not that many.
+fn time_until(rate: &Rate, requests: f64) -> f64 {
+    let stages = match rate {
+        Rate::Fixed(rate) => return requests / rate,
+        Rate::Stages(stages) => stages,
+    };
+    let (mut passed, mut left) = (0.0, requests);
+    for stage in stages {
+        let length = stage.for_ns as f64 / clock::SECOND as f64;
+        let due = (stage.from + stage.to) / 2.0 * length;
+        if due < left {
+            passed += length;
+            left -= due;
+            continue;
+        }
+        // `from·t + slope·t²/2 = left`, solved in the form that is right for a slope of zero too.
+        let slope = (stage.to - stage.from) / length;
+        let root = (stage.from * stage.from + 2.0 * slope * left).max(0.0).sqrt();
+        return passed + 2.0 * left / (stage.from + root);
+    }
+    f64::INFINITY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_load::spec::Stage;
+
+    #[test]
+    fn the_estimate_adds_up() {
+        let context =
+            crate::plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
+        let seconds = |rest: &str| {
+            let text = format!(
+                "gateways: [hop-l4, hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}, {{ loop: open, \
+                 rate: 100/s, connections: 10000, duration: 9s, requests: 300 }}]\nwarmup: 1s\ntrials: 3\n{rest}"
+            );
+            let plan = crate::plan::parse("x.yaml", &text, &[], &context)
+                .unwrap_or_else(|errors| panic!("{errors}"));
+            estimate(&plan).as_secs_f64()
+        };
+        // Two gateways and direct twice: 4 trials of each load point in each of 3 rounds.
+        let trials = 12.0 * (0.15 + 0.0001 + 1.0 + 5.0) + 12.0 * (0.15 + 1.0 + 1.0 + 3.0);
+        assert!((seconds("") - (trials + 3.0 * 0.7)).abs() < 1e-6, "{}", seconds(""));
+        assert!((seconds("pause: 1s\n") - (trials + 23.0 + 3.0 * 0.7)).abs() < 1e-6);
+        assert!((seconds("isolate: true\n") - (trials + 13.0 * 0.7)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn rounds_without_a_number_have_a_longest_time() {
+        let context =
+            crate::plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
+        let longest = |trials: &str| {
+            let text = format!(
+                "gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}]\ntrials: {trials}\n"
+            );
+            let plan = crate::plan::parse("x.yaml", &text, &[], &context)
+                .unwrap_or_else(|errors| panic!("{errors}"));
+            estimate_at_most(&plan).map(|longest| (longest, estimate(&plan)))
+        };
+        assert_eq!(longest("5"), None);
+        let (longest_of_ten, _) = longest("{ most: 10, at_most: 1h }").expect("no number");
+        let (same, ten) = longest("{ least: 10, most: 10, at_most: 1h }").expect("no number");
+        assert_eq!((longest_of_ten, same), (ten, ten));
+        let starts = Duration::from_millis(1400);
+        assert_eq!(longest("{ at_most: 2m }").expect("no number").0, starts + Duration::from_secs(120));
+    }
+
+    #[test]
+    fn a_number_of_requests_ends_stages_when_that_many_were_due() {
+        let stage = |from: f64, to: f64| Stage { from, to, for_ns: 2 * clock::SECOND };
+        let rate =
+            Rate::Stages(vec![stage(10.0, 10.0), stage(10.0, 30.0), stage(0.0, 0.0), stage(20.0, 0.0)]);
+        // 20 due after 2 s, 60 after 4 s, 60 after 6 s, 80 after 8 s. In the ramp: 10·t + 5·t² after t seconds.
+        for (requests, seconds) in [(10.0, 1.0), (20.0, 2.0), (35.0, 3.0), (60.0, 4.0), (80.0, 8.0)] {
+            assert!(
+                (time_until(&rate, requests) - seconds).abs() < 1e-9,
+                "{requests}: {}",
+                time_until(&rate, requests)
+            );
+        }
+        // Of the last stage 15 of 20: 20·t − 5·t² = 15.
+        assert!((time_until(&rate, 75.0) - 7.0).abs() < 1e-9);
+        assert_eq!(time_until(&rate, 81.0), f64::INFINITY);
+        assert_eq!(time_until(&Rate::Fixed(5.0), 10.0), 2.0);
+    }
+}

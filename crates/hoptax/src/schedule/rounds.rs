@@ -1,0 +1,114 @@
+//! Rounds in shuffled order, and the director of a fixed number of them.
+
+use super::slot::{Contender, Director, Slot};
+use crate::record::{DirectTrial, TrialRecord};
+use hoptax_load::random::Random;
+
+/// A fixed number of rounds.
+pub(super) struct Rounds {
+    pub(super) planned: usize,
+    pub(super) slots: std::vec::IntoIter<Slot>,
+}
+
+impl Director for Rounds {
+    fn planned(&self) -> usize {
+        self.planned
+    }
+
+    fn next(&mut self, _: Option<&TrialRecord>) -> Option<Slot> {
+        self.slots.next()
+    }
+}
+
+/// Tells this stream of randomness apart from the others that hang on the same seed.
+const ORDER: u64 = 0x006f_7264_6572;
+
+/// Every trial of a run in the order in which it is made: `trials` rounds, each holding, for every load point, direct,
+/// each of `gateways` once, and direct again.
+pub fn schedule(gateways: usize, load_points: usize, trials: u32, seed: u64) -> Vec<Slot> {
+    let mut random = Random::stream(seed, ORDER);
+    let mut slots = Vec::with_capacity(trials as usize * load_points * (gateways + 2));
+    for round in 0..trials {
+        let mut loads: Vec<usize> = (0..load_points).collect();
+        random.shuffle(&mut loads);
+        for load in loads {
+            let mut order: Vec<usize> = (0..gateways).collect();
+            random.shuffle(&mut order);
+            let slot = |contender| Slot { round, load, contender, step: None };
+            slots.push(slot(Contender::Direct(DirectTrial::First)));
+            slots.extend(order.into_iter().map(Contender::Gateway).map(slot));
+            slots.push(slot(Contender::Direct(DirectTrial::Last)));
+        }
+    }
+    slots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn told(gateways: usize, load_points: usize, trials: u32, seed: u64) -> String {
+        let mut text = String::new();
+        for slot in schedule(gateways, load_points, trials, seed) {
+            let who = match slot.contender {
+                Contender::Direct(DirectTrial::First) => "first".to_owned(),
+                Contender::Direct(DirectTrial::Last) => "last\n".to_owned(),
+                Contender::Gateway(index) => index.to_string(),
+            };
+            text += &match slot.contender {
+                Contender::Direct(DirectTrial::First) => format!("{}.{} {who}", slot.round, slot.load),
+                _ => format!(" {who}"),
+            };
+        }
+        text
+    }
+
+    #[test]
+    fn the_order_of_a_seed_never_changes() {
+        assert_eq!(
+            told(3, 2, 3, 42),
+            "0.1 first 1 0 2 last\n\
+             0.0 first 2 1 0 last\n\
+             1.1 first 1 0 2 last\n\
+             1.0 first 0 2 1 last\n\
+             2.0 first 0 2 1 last\n\
+             2.1 first 0 1 2 last\n"
+        );
+    }
+
+    #[test]
+    fn another_seed_gives_another_order() {
+        assert_eq!(schedule(5, 3, 4, 1), schedule(5, 3, 4, 1));
+        assert_ne!(schedule(5, 3, 4, 1), schedule(5, 3, 4, 2));
+    }
+
+    #[test]
+    fn every_case_stands_once_in_each_round_between_its_two_direct_trials() {
+        for (gateways, load_points, trials, seed) in [(0, 1, 1, 0), (1, 1, 3, 1), (4, 3, 5, 2), (7, 6, 2, 3)]
+        {
+            let slots = schedule(gateways, load_points, trials, seed);
+            assert_eq!(slots.len(), trials as usize * load_points * (gateways + 2));
+            let distinct: BTreeSet<_> =
+                slots.iter().map(|slot| (slot.round, slot.load, slot.contender)).collect();
+            assert_eq!(distinct.len(), slots.len());
+            assert!(slots.is_sorted_by_key(|slot| slot.round));
+            for block in slots.chunks(gateways + 2) {
+                assert!(block.iter().all(|slot| (slot.round, slot.load) == (block[0].round, block[0].load)));
+                assert_eq!(block[0].contender, Contender::Direct(DirectTrial::First));
+                assert_eq!(block[gateways + 1].contender, Contender::Direct(DirectTrial::Last));
+            }
+        }
+    }
+
+    #[test]
+    fn each_gateway_comes_first_about_equally_often() {
+        let mut first = [0u32; 4];
+        for slots in schedule(4, 1, 4000, 9).chunks(6) {
+            if let Contender::Gateway(index) = slots[1].contender {
+                first[index] += 1;
+            }
+        }
+        assert!(first.iter().all(|&count| (900..1100).contains(&count)), "{first:?}");
+    }
+}
