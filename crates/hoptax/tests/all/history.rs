@@ -175,7 +175,7 @@ fn odd_directories_are_listed_as_what_they_are() {
     fs::write(foreign.join("run.json"), "[]").expect("written");
     let older = root.path().join("20251121T042811Z-older");
     fs::create_dir(&older).expect("made");
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/schema-1");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/schema-1");
     for name in ["run.json", "trials.jsonl"] {
         fs::copy(from.join(name), older.join(name)).expect("copied");
     }

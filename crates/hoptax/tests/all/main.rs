@@ -24,6 +24,7 @@ mod guides;
 mod history;
 mod hop;
 mod hop_delay;
+mod kept_runs;
 mod kubernetes_lab;
 mod lab;
 mod lint;

@@ -226,7 +226,7 @@ fn what_may_not_be_read_is_said_until_it_may() {
 #[test]
 fn runs_of_older_versions_are_read() {
     let root = Root::new();
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/schema-1");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/schema-1");
     let to = root.path().join("20251121T042811Z-quickstart");
     fs::create_dir(&to).expect("made");
     for name in ["run.json", "trials.jsonl"] {
