@@ -21,5 +21,4 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod schedule;
-pub mod selector;
 pub mod serve;

@@ -1,5 +1,6 @@
 //! How a verb ends: the exit codes, and the error that is the user's.
 
+use crate::plan::{LoadError, PlanErrors};
 use std::process::ExitCode;
 
 /// How a verb ended; the exit codes are part of the interface.
@@ -35,3 +36,15 @@ impl From<Exit> for ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);
+
+impl From<LoadError> for BadInput {
+    fn from(error: LoadError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<PlanErrors> for BadInput {
+    fn from(errors: PlanErrors) -> Self {
+        Self(errors.to_string())
+    }
+}

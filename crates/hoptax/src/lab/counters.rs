@@ -4,7 +4,7 @@
 
 use super::packs::manifest::{CounterFrom, CounterSpec};
 use super::readiness;
-use crate::selector::{Selector, SelectorKind, pattern};
+use crate::plan::selector::{Selector, SelectorKind, pattern};
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::fs::File;

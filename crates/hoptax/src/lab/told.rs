@@ -4,7 +4,7 @@ use super::ask::Asker;
 use super::features::Change;
 use super::ledger::{InstanceCounts, Ledger};
 use crate::plan::ToldLedger;
-use crate::selector::Selector;
+use crate::plan::selector::Selector;
 use anyhow::Context as _;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
@@ -82,7 +82,7 @@ impl ToldCount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selector::SelectorKind;
+    use crate::plan::selector::SelectorKind;
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 

@@ -151,15 +151,3 @@ impl fmt::Display for PlanErrors {
         }
     }
 }
-
-impl From<super::LoadError> for crate::cli::BadInput {
-    fn from(error: super::LoadError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<PlanErrors> for crate::cli::BadInput {
-    fn from(errors: PlanErrors) -> Self {
-        Self(errors.to_string())
-    }
-}

@@ -17,6 +17,7 @@ mod objective;
 mod parse;
 mod raw;
 mod running;
+pub mod selector;
 pub mod stages;
 mod target;
 pub mod units;

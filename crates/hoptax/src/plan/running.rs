@@ -1,6 +1,6 @@
 //! Upstreams and gateways that already run: where they are, how one is let in, and where they tell their counts.
 
-use crate::selector::SelectorKind;
+use super::selector::SelectorKind;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -311,11 +311,12 @@ mod tests {
     fn rendered_files_are_read_back_and_nothing_else_is() {
         let out = tempfile::tempdir().expect("a directory");
         let dir = RunDir::create(out.path(), "rendered").expect("made");
-        let mut made = crate::analysis::fixture::Run::steady(1, 100, &[("nginx", 150)]);
-        for name in ["nginx.conf", "gone.conf", "../../run.json", "/etc/hostname"] {
-            made.record.contenders[1].rendered.insert(name.into(), "digest".into());
-        }
-        dir.write_run(&made.record).expect("written");
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/schema-1");
+        let mut record = read_run(&kept).expect("kept");
+        record.contenders[1].rendered = ["nginx.conf", "gone.conf", "../../run.json", "/etc/hostname"]
+            .map(|name| (name.to_owned(), "digest".to_owned()))
+            .into();
+        dir.write_run(&record).expect("written");
         fs::create_dir_all(dir.path().join("rendered/nginx")).expect("made");
         let long = "a".repeat(MOST_RENDERED + 5);
         fs::write(dir.path().join("rendered/nginx/nginx.conf"), long).expect("written");

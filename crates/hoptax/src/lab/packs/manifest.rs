@@ -3,7 +3,7 @@
 //! `docs/reference/packs.md` describes every key; a test holds the two together. Strings marked *template* may use
 //! the variables of [`crate::lab::render::Variables`].
 
-use crate::selector::SelectorKind;
+use crate::plan::selector::SelectorKind;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -3,9 +3,9 @@
 use super::{Reader, body};
 use crate::plan::error::Place;
 use crate::plan::raw::{Placed, RawCertificate, RawLedger, RawUpstream};
+use crate::plan::selector::Selector;
 use crate::plan::units::{self, Origin};
 use crate::plan::{Access, CertificateFiles, Running, TlsAccess, ToldLedger};
-use crate::selector::Selector;
 
 /// Keys that say how one is let in.
 pub(super) struct Typed<'a> {

@@ -16,8 +16,8 @@ pub(crate) use texts::{
     StageText, StatusText, SteadyRate, Text, Time, TrialsText,
 };
 
+use super::selector::SelectorKind;
 use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
-use crate::selector::SelectorKind;
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 

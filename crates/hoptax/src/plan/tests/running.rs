@@ -1,8 +1,8 @@
 //! Upstreams and gateways that already run.
 
 use super::*;
+use crate::plan::selector::SelectorKind;
 use crate::plan::{Access, CertificateFiles, TlsAccess, ToldLedger};
-use crate::selector::SelectorKind;
 use std::path::{Path, PathBuf};
 
 /// A directory with the files that plans here name.

@@ -185,11 +185,46 @@ fn json(node: &node::Node) -> serde_json::Value {
     }
 }
 
+fn repository() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What a plan may say of the pack in this folder.
+fn described(folder: &std::path::Path) -> PackInfo {
+    let text = std::fs::read_to_string(folder.join("gateway.yaml")).expect("a manifest");
+    let manifest = node::read(&text, 0, 0).expect("YAML");
+    let node::Value::Mapping(members) = &manifest.value else { panic!("a mapping") };
+    let member = |name: &str| members.iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
+    let words = |name: &str| match member(name).map(|node| &node.value) {
+        Some(node::Value::Sequence(items)) => items.iter().filter_map(word).collect(),
+        _ => Vec::new(),
+    };
+    let unsupported = match member("unsupported").map(|node| &node.value) {
+        Some(node::Value::Mapping(reasons)) => reasons.as_slice(),
+        _ => &[],
+    };
+    PackInfo {
+        name: folder.file_name().expect("named").to_string_lossy().into_owned(),
+        features: words("features"),
+        unsupported: unsupported.iter().map(|(key, _)| (key.text.clone(), "no".to_owned())).collect(),
+        variants: words("variants"),
+        docker: member("docker").is_some(),
+        reloads: member("reload").is_some(),
+        intercepts: member("intercept").is_some(),
+    }
+}
+
+fn word(node: &node::Node) -> Option<String> {
+    match &node.value {
+        node::Value::Scalar { text, .. } => Some(text.clone()),
+        _ => None,
+    }
+}
+
 /// The plans of this repository, by name. `lab` stands in for the directory that is there while a Kubernetes lab runs.
 fn plans(lab: &std::path::Path) -> Vec<(String, String)> {
     let mut plans = vec![("hoptax init".to_owned(), TEMPLATE.to_owned())];
-    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
-    for entry in std::fs::read_dir(directory).expect("there") {
+    for entry in std::fs::read_dir(repository().join("plans")).expect("there") {
         let path = entry.expect("readable").path();
         if path.extension().is_some_and(|extension| extension == "yaml") {
             let text = std::fs::read_to_string(&path).expect("readable");
@@ -207,10 +242,11 @@ fn plans(lab: &std::path::Path) -> Vec<(String, String)> {
 /// As [`parse`], with files found where the repository's plans lie, and every pack known.
 fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
     static PACKS: std::sync::LazyLock<Vec<PackInfo>> = std::sync::LazyLock::new(|| {
-        crate::lab::packs::PackSet::load(None).expect("the packs are right").infos()
+        let folders = std::fs::read_dir(repository().join("gateways")).expect("there");
+        folders.map(|folder| described(&folder.expect("listed").path())).collect()
     });
     let known = PACKS.clone();
-    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    let directory = repository().join("plans");
     parse("plans/x.yaml", text, sets, &Context { directory, known, ..context() })
 }
 
