@@ -22,3 +22,4 @@ pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod serve;
+pub mod watch;

@@ -1,7 +1,7 @@
 //! The last whole run of each case, for who watches figures as they are now.
 
+use super::columns::parsed;
 use super::figures::Figure;
-use super::table::parsed;
 use super::{Contender, HistoryError, Store};
 use crate::plan::Metric;
 use rusqlite::{Connection, Error};

@@ -3,6 +3,7 @@
 //! The run directories stay the truth. The index beside them (SQLite) only makes it quick to list, search and draw trends; it can
 //! be thrown away at any time, and is made anew.
 
+mod columns;
 mod error;
 mod figures;
 mod index;

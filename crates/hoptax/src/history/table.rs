@@ -1,15 +1,14 @@
 //! The index's table of runs: rows in, entries out.
 
+use super::columns::{json, parsed, unusable};
 use super::figures::Analysed;
 use super::read::{self, Row};
 use super::scan::Found;
 use super::{Entry, Listing, Query, State};
-use rusqlite::types::{Type, Value};
+use rusqlite::types::Value;
 use rusqlite::{
     Connection, Error, OptionalExtension as _, Transaction, named_params, params, params_from_iter,
 };
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 
 /// Runs listed where no number is asked for.
@@ -263,17 +262,4 @@ fn words(entry: &Entry) -> String {
 
 fn note_words(entry: &Entry) -> String {
     format!("{}\n{}", entry.tags.join("\n"), entry.note).to_lowercase()
-}
-
-pub(super) fn json<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).expect("it has only string keys")
-}
-
-/// A column that holds JSON.
-pub(super) fn parsed<T: DeserializeOwned>(row: &rusqlite::Row<'_>, column: &str) -> Result<T, Error> {
-    serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unusable(&error.to_string()))
-}
-
-fn unusable(what: &str) -> Error {
-    Error::FromSqlConversionFailure(0, Type::Text, what.to_owned().into())
 }

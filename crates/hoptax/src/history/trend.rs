@@ -1,8 +1,8 @@
 //! Figures over time: how they lie in the index, and what changed from one run to the next.
 
+use super::columns::{json, parsed};
 use super::figures::{CaseFigures, Figure};
 use super::read::Basis;
-use super::table::{json, parsed};
 use super::{Contender, Point, Trend, TrendChoice, TrendQuery};
 use crate::plan::Metric;
 use crate::record::DIRECT;

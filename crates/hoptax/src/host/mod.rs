@@ -6,6 +6,7 @@ pub mod guarded;
 pub mod logs;
 pub mod namespace;
 pub mod ports;
+pub mod programs;
 pub mod threads;
 pub mod tree;
 mod watched;

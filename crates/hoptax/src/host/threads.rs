@@ -37,12 +37,13 @@ impl Stop {
 /// reaches the right one with a chance of `1/n`.
 const WAKE_ATTEMPTS: u32 = 2000;
 
-impl Threads {
-    /// None yet.
-    pub fn new() -> Self {
+impl Default for Threads {
+    fn default() -> Self {
         Self { running: Vec::new(), stop: Stop::default(), news: channel() }
     }
+}
 
+impl Threads {
     /// Runs `work` on a thread of its own that listens on `address`, pinned to `cpu`. It must look at
     /// [`Stop::asked`] whenever a connection was accepted.
     pub fn spawn(

@@ -9,7 +9,7 @@
 //! configuration serves both drivers.
 
 use super::packs::Pack;
-use super::packs::binary::{output_of, search_path};
+use crate::host::programs::{output_of, search_path};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

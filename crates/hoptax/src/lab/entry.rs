@@ -1,11 +1,9 @@
 //! What a plan's files hold that one needs to be let in by what already runs: read once, before anything starts.
 
-use crate::lab::features::{Change, Credentials};
 use crate::plan::{Access, TlsAccess};
 use anyhow::Context as _;
 use hoptax_load::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Longer than any token: what is longer is another file.
 const LONGEST_TOKEN: usize = 16 * 1024;
@@ -60,29 +58,6 @@ impl Entry {
         Ok(entry)
     }
 
-    /// How requests of clients that are let in differ from plain ones: with a token they show that, and no certificate.
-    pub fn change(&self, made: &Credentials) -> Change {
-        let mut change = Change::default();
-        self.add_token(&mut change);
-        change.tls.clone_from(&self.tls);
-        if let Some(tls) = change.tls.as_mut().filter(|_| self.token.is_some()) {
-            tls.client_certificate = None;
-        }
-        if self.tls.is_some() || self.token.is_some() {
-            change.credentials = Some(Arc::new(made.clone()));
-        }
-        change
-    }
-
-    /// Lets requests carry the token, where they carry no other.
-    pub fn add_token(&self, change: &mut Change) {
-        const HEADER: &str = "authorization";
-        let shown = change.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(HEADER));
-        if let Some(token) = self.token.as_ref().filter(|_| !shown) {
-            change.headers.push((HEADER.to_owned(), format!("Bearer {token}")));
-        }
-    }
-
     /// What must not be kept.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let key =
@@ -133,62 +108,4 @@ fn token(path: &Path) -> anyhow::Result<String> {
         path.display()
     );
     Ok(token)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn access_with(token: &str) -> (tempfile::TempDir, Access) {
-        let directory = tempfile::tempdir().expect("a directory");
-        let file = directory.path().join("token");
-        std::fs::write(&file, token).expect("written");
-        (directory, Access { tls: None, token_file: Some(file) })
-    }
-
-    #[test]
-    fn a_token_is_one_line_and_shown_once() {
-        let (_directory, access) = access_with("abc.def-123==\n");
-        let entry = Entry::read(&access).expect("right");
-        let mut change = entry.change(&Credentials::stand_ins(1));
-        let shown = ("authorization".to_owned(), "Bearer abc.def-123==".to_owned());
-        assert_eq!(change.headers, std::slice::from_ref(&shown));
-        entry.add_token(&mut change);
-        assert_eq!(change.headers, [shown]);
-        assert_eq!(entry.secrets().collect::<Vec<_>>(), ["abc.def-123=="]);
-        assert!(!format!("{entry:?}").contains("abc"));
-        for wrong in ["", "two\nlines", "a b", "{{counter}}"] {
-            let (_directory, access) = access_with(wrong);
-            assert!(Entry::read(&access).is_err(), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn who_shows_a_token_shows_no_certificate() {
-        let made = Credentials::make(&[]).expect("made");
-        let directory = tempfile::tempdir().expect("a directory");
-        let write = |name: &str, text: &str| {
-            let path = directory.path().join(name);
-            std::fs::write(&path, text).expect("written");
-            path
-        };
-        let mut access = Access {
-            tls: Some(TlsAccess {
-                server_name: "api.test".into(),
-                authority: Some(write("ca.pem", &made.authority)),
-                client_certificate: Some(crate::plan::CertificateFiles {
-                    certificate: write("client.pem", &made.client.certificate),
-                    key: write("client.key", &made.client.key),
-                }),
-            }),
-            token_file: None,
-        };
-        let tls = |access: &Access| Entry::read(access).expect("right").change(&made).tls.expect("over TLS");
-        assert!(tls(&access).client_certificate.is_some());
-        access.token_file = Some(write("token", "letters"));
-        assert!(tls(&access).client_certificate.is_none());
-        write("client.key", "-----BEGIN PRIVATE KEY-----\nnone\n-----END PRIVATE KEY-----\n");
-        let error = format!("{:#}", Entry::read(&access).expect_err("no key"));
-        assert!(error.contains("client.key"), "{error}");
-    }
 }

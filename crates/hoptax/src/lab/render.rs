@@ -12,7 +12,7 @@ use crate::host::logs::ACCESS_LOG;
 use crate::host::namespace::Interception;
 use crate::plan::units::nearest;
 use crate::plan::{Feature, Profile};
-use crate::record::Setting;
+use crate::record::{Setting, digest};
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -270,7 +270,7 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
     let canonical = variables.canonical();
     let thought_of = |(name, places): (&'_ String, &'_ Vec<String>)| (name.clone(), places[0].clone());
     let canonical = Known { variables: &canonical, needs: manifest.needs.iter().map(thought_of).collect() };
-    let variables = &Known { variables, needs: super::packs::binary::needed(pack) };
+    let variables = &Known { variables, needs: pack.needed() };
     let mut files = Vec::new();
     for file in &manifest.files {
         let source = pack.template(&file.template)?;
@@ -426,15 +426,6 @@ fn did_you_mean(used: Option<&str>) -> String {
 /// Whether a path stays below the directory it is joined to.
 pub(crate) fn stays_below(path: &str) -> bool {
     !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
-}
-
-/// FNV-1a, 64 bits, in hexadecimal (offset basis and prime of draft-eastlake-fnv). It tells configurations apart; it
-/// keeps nobody from forging one.
-pub fn digest(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
 }
 
 #[cfg(test)]

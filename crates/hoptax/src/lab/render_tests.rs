@@ -7,7 +7,7 @@ fn pack(manifest_more: &str, template: &str) -> Result<Pack, PackError> {
          }}\nfiles: [{{ template: a.j2, to: sub/a.conf }}]\nready: {{ path: / }}\naccess_log: file\n{manifest_more}"
     );
     let files = [("a.j2".to_owned(), template.to_owned())].into();
-    Pack::parse("packs/mine", manifest, files)
+    crate::lab::packs::parse("packs/mine", manifest, files)
 }
 
 fn sample() -> Variables {

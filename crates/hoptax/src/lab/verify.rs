@@ -85,9 +85,9 @@ pub fn verify(
     timeout: Duration,
 ) -> Result<(), Failure> {
     let mut changed = requests.clone();
-    change.apply_to_requests(&mut changed);
+    change.apply_to(&mut changed.targets, &mut changed.files);
     let mut plain = requests.clone();
-    requests.direct.apply_to_requests(&mut plain);
+    requests.direct.apply_to(&mut plain.targets, &mut plain.files);
     for version in &requests.versions {
         for (index, (target, via)) in plain.targets.iter().zip(&changed.targets).enumerate() {
             let varies = requests.varies.get(index).copied().unwrap_or(false);
@@ -217,7 +217,7 @@ pub fn ask_changed(
     timeout: Duration,
 ) -> anyhow::Result<Answer> {
     let mut changed = requests.clone();
-    change.apply_to_requests(&mut changed);
+    change.apply_to(&mut changed.targets, &mut changed.files);
     let target = &changed.targets[0];
     let bytes = target::first_request(target, &changed.files, SEED, HttpVersion::Http11)?;
     Asked { target, bytes, tls: change.tls.as_ref(), varies: false }.of(address, timeout)

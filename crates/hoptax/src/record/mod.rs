@@ -3,7 +3,10 @@
 //! `analysis` and `report` work from these alone, so that a report can be made again without measuring again. A change
 //! that an older reader would misread raises [`SCHEMA`].
 
+mod digest;
 pub mod dir;
+
+pub use digest::{Digest, digest};
 
 use crate::plan::{Event, LoadPoint, Plan};
 use hoptax_load::record::LoadRecord;

@@ -113,7 +113,3 @@ pub(super) async fn live(State(app): Asking) -> Answer<live::State> {
 pub(super) async fn tags(State(app): Asking) -> Answer<Tags> {
     Ok(Json(app.history(|store| Ok(Tags { tags: store.tags()? })).await?))
 }
-
-pub(super) async fn openapi() -> Json<serde_json::Value> {
-    Json(super::openapi())
-}

@@ -1,8 +1,9 @@
 //! What every request is answered from: the history, the run under way, and who may ask.
 
 use super::guard::Guard;
+use super::latest::Cache;
+use super::options::{Options, ServeError};
 use super::problem::Problem;
-use super::{Options, ServeError};
 use crate::history::Store;
 use crate::live::{Board, Stage, State};
 use std::net::SocketAddr;
@@ -24,7 +25,7 @@ pub(super) struct App {
     /// Says that there may be something to analyse.
     work: SyncSender<()>,
     to_do: Mutex<Option<Receiver<()>>>,
-    pub(super) figures: super::metrics::Cache,
+    pub(super) figures: Cache,
 }
 
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl App {
             history: Mutex::new(History { store: Store::open(&options.root)?, refreshed: None }),
             work,
             to_do: Mutex::new(Some(to_do)),
-            figures: super::metrics::Cache::default(),
+            figures: Cache::default(),
         })
     }
 

@@ -24,7 +24,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
             .and_then(
                 |Path(Named { id })| if is_name(&id) { Ok(Self(id)) } else { Err(Problem::no_run(&id)) },
             )
-            .map_err(|problem| super::routes::told(parts.uri.path(), problem))
+            .map_err(|problem| super::refusal::refusal(parts.uri.path(), problem))
     }
 }
 

@@ -1,11 +1,6 @@
 //! What pages are made of beside their text: style, scripts, the chart library. Their addresses hold a digest, so that browsers
 //! keep them for as long as they are right.
 
-use super::pages;
-use super::problem::Problem;
-use axum::extract::Path;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
 use ring::digest::{SHA256, digest};
 use std::sync::LazyLock;
 
@@ -51,17 +46,13 @@ fn address(name: &str, content: &str) -> String {
     format!("/assets/{name}?v={short}")
 }
 
-pub(super) async fn get(Path(name): Path<String>) -> Response {
-    let (kind, content) = match name.as_str() {
+/// Media type and content of an asset.
+pub(super) fn content(name: &str) -> Option<(&'static str, &'static str)> {
+    Some(match name {
         "serve.css" => ("text/css; charset=utf-8", STYLE),
         "serve.js" => ("text/javascript; charset=utf-8", SCRIPT),
         "echarts.min.js" => ("text/javascript; charset=utf-8", LIBRARY),
         "icon.svg" => ("image/svg+xml", ICON),
-        _ => {
-            let error = format!("there is nothing at /assets/{name}");
-            return pages::failed(Problem::new(StatusCode::NOT_FOUND, error, "begin at /"));
-        }
-    };
-    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=31536000, immutable")], content)
-        .into_response()
+        _ => return None,
+    })
 }

@@ -1,26 +1,17 @@
 //! Who may ask for what. A page of another site may be open in the same browser: it can send requests here, but must neither
 //! read an answer nor change anything.
 
-use super::app::App;
-use super::pages;
+use super::pages::template;
 use super::problem::Problem;
-use super::routes;
-use axum::extract::{Request, State};
-use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::extract::Request;
+use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ring::digest::{SHA256, digest};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
 
-/// How long an answer may take: a report of the largest runs, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What pages may do: ask this server, and nothing else. Charts set the style of single elements by attribute.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' \
-    data:; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// Bytes of a body at most: a long note.
+pub(super) const MOST_BODY: usize = 128 << 10;
 
 /// What a change from a program that is no browser carries.
 const OWN: HeaderName = HeaderName::from_static("x-hoptax");
@@ -103,38 +94,12 @@ impl Guard {
             format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.name_of_cookie(), secret.cookie);
         // A page that goes on by itself, and no redirection: after one that another site's link led to, a strict cookie
         // would not be sent.
-        Some(([(header::SET_COOKIE, cookie)], pages::onwards(&place)).into_response())
+        Some(([(header::SET_COOKIE, cookie)], template::onwards(&place)).into_response())
     }
 }
 
-/// Looks at every request before anything else does, and at every answer after.
-pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
-    let answer = match admit(&app.guard, &request) {
-        Ok(None) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
-            Ok(answer) => answer,
-            Err(_) => routes::told(
-                &path,
-                Problem::new(
-                    StatusCode::REQUEST_TIMEOUT,
-                    "this took longer than a minute",
-                    "send the whole request at once; of a very large run make the report with `hoptax report`",
-                ),
-            ),
-        },
-        Ok(Some(answer)) => answer,
-        Err(problem) => routes::told(&path, problem),
-    };
-    with_headers(answer)
-}
-
-/// Whether what is answered there is read by programs.
-pub(super) fn is_for_program(path: &str) -> bool {
-    path.starts_with("/api/") || path == "/metrics"
-}
-
 /// Nothing where the request may go on, or an answer that says all there is to say.
-fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>, Problem> {
+pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>, Problem> {
     let authority = authority(request)?;
     if !guard.answers_to(authority) {
         return Err(Problem::new(
@@ -226,10 +191,10 @@ fn own_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
 fn short_enough(headers: &HeaderMap) -> Result<(), Problem> {
     let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     match announced {
-        Some(length) if length > routes::MOST_BODY as u64 => Err(Problem::new(
+        Some(length) if length > MOST_BODY as u64 => Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("{length} bytes are too many"),
-            format!("send at most {} bytes", routes::MOST_BODY),
+            format!("send at most {MOST_BODY} bytes"),
         )),
         _ => Ok(()),
     }
@@ -239,20 +204,6 @@ fn is_origin_of(origin: &str, authority: &str) -> bool {
     let of =
         |scheme| origin.strip_prefix(scheme).is_some_and(|host: &str| host.eq_ignore_ascii_case(authority));
     of("http://") || of("https://")
-}
-
-fn with_headers(mut answer: Response) -> Response {
-    let headers = answer.headers_mut();
-    let mut default = |name: HeaderName, value: &'static str| {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
-    };
-    default(header::CONTENT_SECURITY_POLICY, POLICY);
-    default(header::CACHE_CONTROL, "no-store");
-    default(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    default(header::REFERRER_POLICY, "same-origin");
-    default(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
-    default(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
-    answer
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {

@@ -2,6 +2,7 @@
 //! analysed for a scrape.
 
 use super::app::App;
+use super::latest::History;
 use super::problem::Problem;
 use crate::history::{Latest, Query};
 use crate::live::{self, Stage};
@@ -14,7 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -27,17 +28,6 @@ const MICRO: f64 = 1e-6;
 
 type Labels = Vec<(&'static str, String)>;
 type Value = Gauge<f64, AtomicU64>;
-
-/// What the index told last, and when.
-#[derive(Debug, Default)]
-pub(super) struct Cache(Mutex<Option<(Instant, Arc<History>)>>);
-
-#[derive(Debug)]
-struct History {
-    runs: u32,
-    pending: u32,
-    latest: Vec<Latest>,
-}
 
 pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<Response, Problem> {
     let history = history(&app).await?;

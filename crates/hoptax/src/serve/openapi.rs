@@ -1,7 +1,7 @@
 //! The description of the JSON interface, made of the table that makes its routes.
 
+use super::operation::{Operation, Shape};
 use super::problem::Problem;
-use super::routes::{Operation, Shape, operations};
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -15,11 +15,11 @@ const ABOUT: &str = "Runs below one directory, their reports, comparisons and tr
     beyond loopback, every request needs `Authorization: Bearer TOKEN`. See docs/reference/serve.md.";
 
 /// The description, OpenAPI 3.1.
-pub fn document() -> Value {
+pub(super) fn document(operations: &[Operation]) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
-    for operation in operations() {
-        let described = described(&operation, &mut schemas);
+    for operation in operations {
+        let described = described(operation, &mut schemas);
         let path = paths.entry(operation.path).or_insert_with(|| {
             let shared = if operation.path.contains("{id}") { json!([id()]) } else { json!([]) };
             json!({ "parameters": shared })

@@ -1,39 +1,22 @@
 //! What can be asked, and where: the one table from which the JSON interface and its description are made, and the pages.
 
 use super::app::App;
+use super::guard::MOST_BODY;
+use super::operation::{Operation, Shape};
 use super::problem::Problem;
-use super::{api, assets, guard, metrics, pages};
+use super::refusal::refusal;
+use super::{api, check, files, metrics, openapi, pages};
 use crate::analysis::compare::Comparison;
 use crate::history::{Entry, Listing, Query, Trend, TrendQuery};
 use crate::live;
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, patch};
+use axum::response::Response;
+use axum::routing::{delete, get, patch};
+use axum::{Json, Router};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::Value;
 use std::sync::Arc;
-
-/// Bytes of a body at most: a long note.
-pub(super) const MOST_BODY: usize = 128 << 10;
-
-/// The type of something, as schemas are made of it.
-pub(super) type Shape = fn(&mut SchemaGenerator) -> Schema;
-
-/// An operation of the JSON interface.
-pub(super) struct Operation {
-    pub(super) method: &'static str,
-    /// As OpenAPI writes it; `{id}` is a run.
-    pub(super) path: &'static str,
-    pub(super) name: &'static str,
-    pub(super) summary: &'static str,
-    pub(super) query: Option<Shape>,
-    pub(super) body: Option<Shape>,
-    pub(super) answer: Shape,
-    /// Statuses other than 200 that have a meaning of their own here.
-    pub(super) refusals: &'static [(u16, &'static str)],
-    handler: fn() -> MethodRouter<Arc<App>>,
-}
 
 fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
@@ -173,10 +156,17 @@ pub(super) fn operations() -> Vec<Operation> {
                 get(api::live)
             })
         },
-        plain("get", "/api/v1/openapi.json", "getDescription", "This description", object, || {
-            get(api::openapi)
-        }),
+        plain("get", "/api/v1/openapi.json", "getDescription", "This description", object, || get(described)),
     ]
+}
+
+/// The description of the JSON interface, OpenAPI 3.1.
+pub fn description() -> Value {
+    openapi::document(&operations())
+}
+
+async fn described() -> Json<Value> {
+    Json(description())
 }
 
 fn object(_: &mut SchemaGenerator) -> Schema {
@@ -211,31 +201,26 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route("/compare", get(pages::compare::page))
         .route("/trends", get(pages::trends::page))
         .route("/live", get(pages::live::page))
-        .route("/assets/{name}", get(assets::get))
+        .route("/assets/{name}", get(files::get))
         .route("/metrics", get(metrics::scrape))
         .fallback(nothing_there)
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(MOST_BODY))
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(app), guard::check))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(app), check::check))
         .with_state(Arc::clone(app))
 }
 
 async fn nothing_there(request: Request) -> Response {
     let path = request.uri().path();
     let problem = Problem::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"), "begin at /");
-    told(path, problem)
+    refusal(path, problem)
 }
 
 async fn not_so(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let error = format!("{path} does not answer to {method}");
-    told(
+    refusal(
         path,
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, error, "the header Allow names what it answers to"),
     )
-}
-
-/// As JSON for programs, as a page for people.
-pub(super) fn told(path: &str, problem: Problem) -> Response {
-    if guard::is_for_program(path) { problem.into_response() } else { pages::failed(problem) }
 }

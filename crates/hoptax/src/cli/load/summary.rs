@@ -17,13 +17,15 @@ mod outcomes;
 mod parts;
 mod times;
 
-use times::Columns;
-
 const SECOND: f64 = 1e9;
 /// No line is longer.
 const WIDTH: usize = 80;
 /// What stands in front of the values.
 const LABEL: usize = 15;
+
+/// Columns of the table of times.
+#[derive(Debug)]
+struct Columns(Vec<(&'static str, Histogram<u64>)>);
 
 /// A record, ready to be written for people.
 #[derive(Debug)]

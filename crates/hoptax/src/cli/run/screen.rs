@@ -5,7 +5,8 @@
 
 use crate::cli::terminal::{self, enter, leave, screen};
 use crate::host::cpus;
-use crate::live::{Board, Clock};
+use crate::live::Board;
+use crate::watch::Clock;
 use ratatui_core::terminal::Terminal;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};

@@ -3,11 +3,12 @@
 use super::screen::View;
 use super::words;
 use crate::analysis::Severity;
-use crate::live::{Board, Finding, Watcher, figures};
+use crate::live::{Board, Finding};
 use crate::plan::Plan;
 use crate::record::{Failure, RunRecord, TrialRecord};
 use crate::run::{News, Progress};
 use crate::schedule::Slot;
+use crate::watch::{Watcher, figures};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::time::Duration;

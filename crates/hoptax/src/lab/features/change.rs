@@ -1,10 +1,12 @@
 //! What requests through a gateway must carry that direct ones need not.
 
-use super::{
-    CORS_ORIGIN, Consumer, Credentials, KEY_HEADER, REQUEST_REMOVED, REWRITTEN_PREFIX, SERVER_NAME, place_of,
-    route_prefix, variables,
+use super::credentials::{Consumer, Credentials};
+use super::names::{
+    CIPHER_SUITE, CORS_ORIGIN, KEY_HEADER, REQUEST_REMOVED, REWRITTEN_PREFIX, SERVER_NAME, place_of,
+    route_prefix,
 };
-use crate::lab::verify::Requests;
+use super::variables;
+use crate::lab::entry::Entry;
 use crate::plan::{Feature, JwtAlgorithm};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
@@ -81,6 +83,29 @@ impl Change {
         change
     }
 
+    /// How requests of clients that are let in differ from plain ones: with a token they show that, and no certificate.
+    pub fn of_entry(entry: &Entry, made: &Credentials) -> Self {
+        let mut change = Self::default();
+        change.add_token(entry);
+        change.tls.clone_from(&entry.tls);
+        if let Some(tls) = change.tls.as_mut().filter(|_| entry.token.is_some()) {
+            tls.client_certificate = None;
+        }
+        if entry.tls.is_some() || entry.token.is_some() {
+            change.credentials = Some(Arc::new(made.clone()));
+        }
+        change
+    }
+
+    /// Adds the token, where they carry no other.
+    pub fn add_token(&mut self, entry: &Entry) {
+        const HEADER: &str = "authorization";
+        let shown = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(HEADER));
+        if let Some(token) = entry.token.as_ref().filter(|_| !shown) {
+            self.headers.push((HEADER.to_owned(), format!("Bearer {token}")));
+        }
+    }
+
     /// `text` without anything secret.
     pub fn redact(&self, text: &str) -> String {
         self.credentials.as_ref().map_or_else(|| text.to_owned(), |made| made.redact(text))
@@ -110,12 +135,8 @@ impl Change {
         }
     }
 
-    /// Changes what a gateway is asked before anything is timed; TLS is the asker's own affair.
-    pub fn apply_to_requests(&self, requests: &mut Requests) {
-        self.apply_to(&mut requests.targets, &mut requests.files);
-    }
-
-    fn apply_to(&self, targets: &mut [TargetSpec], files: &mut BTreeMap<String, String>) {
+    /// Changes these targets, and adds the files that their templates take lines from; TLS is the sender's own affair.
+    pub fn apply_to(&self, targets: &mut [TargetSpec], files: &mut BTreeMap<String, String>) {
         for target in targets {
             target.path.insert_str(0, &self.prefix);
             for (name, value) in &self.headers {
@@ -159,6 +180,67 @@ fn tls(made: &Credentials, client_certificate: Option<ClientCertificate>) -> Tls
         resumption: true,
         alpn: Vec::new(),
         versions: vec![TlsVersion::Tls13],
-        cipher_suites: vec![super::CIPHER_SUITE.to_owned()],
+        cipher_suites: vec![CIPHER_SUITE.to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Access, TlsAccess};
+
+    fn access_with(token: &str) -> (tempfile::TempDir, Access) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("token");
+        std::fs::write(&file, token).expect("written");
+        (directory, Access { tls: None, token_file: Some(file) })
+    }
+
+    #[test]
+    fn a_token_is_one_line_and_shown_once() {
+        let (_directory, access) = access_with("abc.def-123==\n");
+        let entry = Entry::read(&access).expect("right");
+        let mut change = Change::of_entry(&entry, &Credentials::stand_ins(1));
+        let shown = ("authorization".to_owned(), "Bearer abc.def-123==".to_owned());
+        assert_eq!(change.headers, std::slice::from_ref(&shown));
+        change.add_token(&entry);
+        assert_eq!(change.headers, [shown]);
+        assert_eq!(entry.secrets().collect::<Vec<_>>(), ["abc.def-123=="]);
+        assert!(!format!("{entry:?}").contains("abc"));
+        for wrong in ["", "two\nlines", "a b", "{{counter}}"] {
+            let (_directory, access) = access_with(wrong);
+            assert!(Entry::read(&access).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn who_shows_a_token_shows_no_certificate() {
+        let made = Credentials::make(&[]).expect("made");
+        let directory = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            path
+        };
+        let mut access = Access {
+            tls: Some(TlsAccess {
+                server_name: "api.test".into(),
+                authority: Some(write("ca.pem", &made.authority)),
+                client_certificate: Some(crate::plan::CertificateFiles {
+                    certificate: write("client.pem", &made.client.certificate),
+                    key: write("client.key", &made.client.key),
+                }),
+            }),
+            token_file: None,
+        };
+        let tls = |access: &Access| {
+            Change::of_entry(&Entry::read(access).expect("right"), &made).tls.expect("over TLS")
+        };
+        assert!(tls(&access).client_certificate.is_some());
+        access.token_file = Some(write("token", "letters"));
+        assert!(tls(&access).client_certificate.is_none());
+        write("client.key", "-----BEGIN PRIVATE KEY-----\nnone\n-----END PRIVATE KEY-----\n");
+        let error = format!("{:#}", Entry::read(&access).expect_err("no key"));
+        assert!(error.contains("client.key"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! Keys, passwords, tokens and certificates of one run.
 
-use super::{SERVER_NAME, TOKEN_ISSUER};
+use super::names::{SERVER_NAME, TOKEN_ISSUER};
 use crate::host::logs::{Finder, REDACTED};
 use crate::lab::entry::Entry;
 use crate::plan::{Feature, JwtAlgorithm};

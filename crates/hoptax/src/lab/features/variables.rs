@@ -1,9 +1,9 @@
 //! What templates are told of features.
 
-use super::{
-    CIPHER_SUITE, CORS_ORIGIN, Credentials, KEY_HEADER, REQUEST_ID_HEADER, REQUEST_REMOVED, REQUEST_SET,
-    RESPONSE_REMOVED, RESPONSE_SET, REWRITTEN_PREFIX, SERVER_NAME, TOKEN_ISSUER, TOKEN_REVIEW_PATH,
-    route_prefix,
+use super::credentials::{Consumer, Credentials};
+use super::names::{
+    CIPHER_SUITE, CORS_ORIGIN, KEY_HEADER, REQUEST_ID_HEADER, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED,
+    RESPONSE_SET, REWRITTEN_PREFIX, SERVER_NAME, TOKEN_ISSUER, TOKEN_REVIEW_PATH, route_prefix,
 };
 use crate::plan::{Feature, JwtAlgorithm};
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -128,7 +128,7 @@ impl FeatureVariables {
             }
         }
         if features.iter().any(|feature| feature.is_authentication()) {
-            let consumer = |one: &super::Consumer| json!({ "name": one.name, "key": one.key, "password": one.password, "htpasswd": one.htpasswd() });
+            let consumer = |one: &Consumer| json!({ "name": one.name, "key": one.key, "password": one.password, "htpasswd": one.htpasswd() });
             all.consumers = made.consumers[..consumers(features)].iter().map(consumer).collect();
         }
         all

@@ -64,7 +64,7 @@ impl RunningHop {
         for _ in 1..settings.workers {
             listeners.push(net::listener(listen, shared).context("a further worker of the hop")?);
         }
-        let mut threads = Threads::new();
+        let mut threads = Threads::default();
         for (index, listener) in listeners.into_iter().enumerate() {
             let (kind, upstreams) = (settings.kind, settings.upstreams.clone());
             let (delay, seed) = (settings.delay, settings.seed);

@@ -1,7 +1,7 @@
 //! What must hold of a pack before it is used: everything that can be told without starting its gateway.
 
 use super::manifest::{CounterFrom, Manifest};
-use super::{BUILD_SCRIPT, Pack, PackError, RESERVED, list};
+use super::pack::{Pack, PackError, list};
 use crate::host::guard::StopSignal;
 use crate::host::logs::ACCESS_LOG;
 use crate::lab::conformance::{CASES, Case};
@@ -13,6 +13,12 @@ use crate::plan::image::check_image;
 use crate::plan::units::nearest;
 use crate::plan::{Feature, Profile, variant_name};
 use crate::plan::{node, units};
+
+/// What makes a gateway of a pack's project: it is called with the directory that the gateway goes to.
+pub const BUILD_SCRIPT: &str = "build.sh";
+
+/// Names that a plan gives another meaning.
+const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
 
 /// Reads `gateway.yaml`, as plans are read: every mistake with its line, column and a caret.
 pub(super) fn parse(file: &str, text: &str) -> Result<Manifest, PackError> {

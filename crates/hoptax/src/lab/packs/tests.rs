@@ -1,5 +1,7 @@
 use super::*;
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 const MANIFEST_TEXT: &str = "\
 name: mine
@@ -14,12 +16,13 @@ access_log: file
 fn told(from: &str, to: &str) -> String {
     assert!(MANIFEST_TEXT.contains(from), "`{from}`");
     let text = MANIFEST_TEXT.replace(from, to);
-    Pack::parse("packs/mine", text, BTreeMap::new()).expect_err("it is wrong").to_string()
+    crate::lab::packs::parse("packs/mine", text, BTreeMap::new()).expect_err("it is wrong").to_string()
 }
 
 #[test]
 fn a_small_pack_is_right_and_has_defaults() {
-    let pack = Pack::parse("packs/mine", MANIFEST_TEXT.into(), BTreeMap::new()).expect("nothing wrong");
+    let pack =
+        crate::lab::packs::parse("packs/mine", MANIFEST_TEXT.into(), BTreeMap::new()).expect("nothing wrong");
     let manifest = pack.manifest();
     assert_eq!((manifest.stop.signal.as_str(), manifest.stop.grace.as_str()), ("TERM", "5s"));
     assert_eq!((manifest.ready.status, manifest.ready.timeout.as_str()), (200, "10s"));
@@ -160,7 +163,7 @@ fn a_rendered_path_stays_in_the_gateways_directory() {
     for to in ["../a", "/etc/a", "a/../../b"] {
         let text = format!("{MANIFEST_TEXT}files: [{{ template: a.j2, to: {to} }}]\n");
         let files = [("a.j2".to_owned(), String::new())].into();
-        let told = Pack::parse("packs/mine", text, files).expect_err("it leaves").to_string();
+        let told = crate::lab::packs::parse("packs/mine", text, files).expect_err("it leaves").to_string();
         assert!(told.starts_with("packs/mine/gateway.yaml:8: `to: "), "{told}");
     }
 }

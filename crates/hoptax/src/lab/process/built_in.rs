@@ -1,11 +1,12 @@
 //! The built-in upstream and the hops: this same binary, started with another verb.
 
+use super::driver::{ProcessDriver, failed_to_start};
 use super::service::{Started, how};
-use super::{ProcessDriver, failed_to_start};
 use crate::host::Watched;
 use crate::host::guard::StopSignal;
 use crate::host::guarded::{Guarded, Launch};
 use crate::host::namespace::{DIRECT_PORT, Namespace};
+use crate::lab::features::Change;
 use crate::lab::hop::HopReady;
 use crate::lab::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
 use crate::lab::{Facts, Service};
@@ -89,7 +90,7 @@ impl ProcessDriver {
             self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway, None)?;
         started.addresses = vec![ready.listen];
         // Both pass requests on as they are; TLS only the one that does not read them, and then it is the upstream's.
-        started.facts.change = self.entry.change(&self.credentials);
+        started.facts.change = Change::of_entry(&self.entry, &self.credentials);
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
         Ok(Box::new(started))

@@ -1,14 +1,15 @@
 //! Gateways started from packs.
 
+use super::driver::{ProcessDriver, failed_to_start};
 use super::hand::Tools;
 use super::service::{Started, how};
-use super::{ProcessDriver, failed_to_start};
 use crate::host::Watched;
 use crate::host::guard::{SECRETS, StopSignal};
 use crate::host::guarded::{Guarded, Launch};
 use crate::host::logs::{self, ACCESS_LOG};
 use crate::host::namespace::{Interception, Namespace};
 use crate::host::ports::{Ports, local};
+use crate::host::programs;
 use crate::lab::counters::Counters;
 use crate::lab::docker::{self, Container};
 use crate::lab::features::{self, Change, FeatureVariables};
@@ -246,8 +247,8 @@ fn not_installed(pack: &Pack) -> Failure {
     let lacking = match binary::lacking(pack) {
         Some(places) => format!("it needs {}, which is not there", places.join(" or ")),
         None => {
-            let tools =
-                binary::tools_directory().map_or_else(String::new, |tools| format!(", {}", tools.display()));
+            let tools = programs::tools_directory()
+                .map_or_else(String::new, |tools| format!(", {}", tools.display()));
             format!("there is no `{}` on PATH{tools} or in /usr/sbin", pack.manifest().binary)
         }
     };
@@ -371,7 +372,7 @@ impl Attempt<'_> {
         let mut asked = self.features.clone();
         asked.retain(|feature| made.upstream.is_none() || *feature != Feature::UpstreamTls);
         let mut change = Change::new(&asked, made);
-        self.driver.entry.add_token(&mut change);
+        change.add_token(&self.driver.entry);
         if !made.given.is_empty() {
             change.credentials.get_or_insert_with(|| Arc::new(made.clone()));
         }

@@ -1,170 +1,19 @@
 //! Driver `process`: everything runs on this machine, each service under a guard of its own.
 
-use super::entry::Entry;
-use super::features::Credentials;
-use super::packs::PackSet;
-use super::{Driver, Service, cpus};
-use crate::host::logs;
-use crate::host::namespace::{Interception, Namespace};
-use crate::plan::{
-    AccessLog, CpuSets, Event, Feature, Gateway, GatewayKind, HopKind, PathSplit, Plan, Profile, Upstream,
-};
-use crate::record::{Failure, Stage};
-use anyhow::Context as _;
-use std::collections::BTreeMap;
-use std::fmt::Display;
+use super::features::Change;
+use super::{Driver, Service};
+use crate::plan::{Feature, Gateway, GatewayKind, HopKind, Upstream};
+use crate::record::Failure;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 mod built_in;
+mod driver;
 mod external;
 mod gateway;
 mod hand;
 mod service;
 
-/// Starts services as processes of this machine.
-#[derive(Debug)]
-pub struct ProcessDriver {
-    /// The `hoptax` binary: guard, upstream and hops.
-    exe: PathBuf,
-    packs: PackSet,
-    /// The run directory, absolute.
-    run_directory: PathBuf,
-    upstream: Upstream,
-    /// Asked of what already runs, to see whether it answers.
-    target_path: String,
-    profile: Profile,
-    access_log: AccessLog,
-    path_split: PathSplit,
-    cpus: CpuSets,
-    /// CPUs that this process may use.
-    allowed: Vec<u32>,
-    /// The largest number of connections that the plan opens.
-    connections: u32,
-    /// What happens while trials are measured.
-    events: Vec<Event>,
-    seed: Option<u64>,
-    interrupted: Arc<AtomicBool>,
-    /// The features of all gateways.
-    features: Vec<Feature>,
-    /// Keys, tokens and certificates of this run.
-    credentials: Credentials,
-    /// How one is let in by an upstream that already runs.
-    entry: Entry,
-    /// How one is let in by gateways that already run, by label.
-    entries: BTreeMap<String, Entry>,
-    /// Where gateways that are given any have their directories; gone with the driver.
-    private_directory: PathBuf,
-    /// Where the upstream answers over TLS; as many as it has instances where a gateway wants that, else none.
-    tls_upstreams: Vec<SocketAddr>,
-    /// The plan's sidecars, by label.
-    interceptions: BTreeMap<String, Interception>,
-    /// Where upstream and sidecars stand, or why there is no such place; absent before the upstream is started, and in a plan
-    /// without sidecars.
-    namespace: Option<Result<Namespace, Failure>>,
-}
-
-impl ProcessDriver {
-    /// A driver for `plan` that keeps rendered files and logs in `run_directory`.
-    ///
-    /// # Errors
-    /// If the kernel does not tell which CPUs may be used, or where this program is.
-    pub fn new(plan: &Plan, packs: PackSet, run_directory: &Path) -> anyhow::Result<Self> {
-        let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
-        let allowed = crate::host::cpus::allowed().context("reading which CPUs may be used")?;
-        let interceptions = interceptions(plan, &packs);
-        let entry = match &plan.upstream {
-            Upstream::BuiltIn(_) => Entry::default(),
-            Upstream::Running(running) => Entry::read(&running.access).context("upstream")?,
-        };
-        let entries = entries(plan)?;
-        let mut credentials = Credentials::make(&all).context("making keys and certificates")?.with(&entry);
-        credentials.given.extend(entries.values().flat_map(Entry::secrets).map(str::to_owned));
-        Ok(Self {
-            exe: std::env::current_exe().context("finding the hoptax binary")?,
-            packs,
-            run_directory: std::path::absolute(run_directory).context("finding the run directory")?,
-            upstream: plan.upstream.clone(),
-            target_path: plain_path(plan).to_owned(),
-            profile: plan.profile,
-            access_log: plan.access_log,
-            path_split: plan.path_split,
-            cpus: cpus::resolve(&plan.cpus, &allowed),
-            allowed,
-            connections: plan.load.iter().map(|point| point.connections).max().unwrap_or(1),
-            events: plan.events.clone(),
-            seed: plan.seed,
-            interrupted: Arc::default(),
-            credentials,
-            entry,
-            entries,
-            private_directory: private_directory()?,
-            features: all,
-            tls_upstreams: Vec::new(),
-            interceptions,
-            namespace: None,
-        })
-    }
-
-    /// The same driver with another `hoptax` binary than the running one.
-    #[must_use]
-    pub fn with_exe(mut self, exe: &Path) -> Self {
-        exe.clone_into(&mut self.exe);
-        self
-    }
-
-    /// The same driver, which gives up waiting for a gateway to become ready once `interrupted` is set.
-    #[must_use]
-    pub fn with_interrupt(mut self, interrupted: Arc<AtomicBool>) -> Self {
-        self.interrupted = interrupted;
-        self
-    }
-
-    /// The same driver, whose gateways with `upstream-tls` are sent to these addresses.
-    #[must_use]
-    pub fn with_tls_upstreams(mut self, addresses: Vec<SocketAddr>) -> Self {
-        self.tls_upstreams = addresses;
-        self
-    }
-
-    /// Keys, tokens and certificates of this run: an upstream that speaks TLS shows one of them.
-    pub fn credentials(&self) -> &Credentials {
-        &self.credentials
-    }
-
-    /// CPUs of each role; the generator's are for whoever starts it.
-    pub fn cpus(&self) -> &CpuSets {
-        &self.cpus
-    }
-
-    /// The namespace that the plan's sidecars need, made when it is first asked for. Without it everything else of the plan can
-    /// still be measured, so that a failure is the sidecars' own.
-    fn make_namespace(&mut self) {
-        if self.interceptions.is_empty() || self.namespace.is_some() {
-            return;
-        }
-        let interceptions: Vec<_> = self.interceptions.values().copied().collect();
-        self.namespace = Some(Namespace::make(&self.exe, &interceptions, &self.log_directory("namespace")));
-    }
-
-    /// The namespace, where there is one.
-    fn namespace(&self) -> Option<&Namespace> {
-        self.namespace.as_ref()?.as_ref().ok()
-    }
-
-    fn log_directory(&self, label: &str) -> PathBuf {
-        self.run_directory.join("logs").join(label)
-    }
-}
-
-impl Drop for ProcessDriver {
-    fn drop(&mut self) {
-        // Mostly it was never made.
-        let _ = std::fs::remove_dir_all(&self.private_directory);
-    }
-}
+pub use driver::ProcessDriver;
 
 impl Driver for ProcessDriver {
     fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure> {
@@ -175,7 +24,7 @@ impl Driver for ProcessDriver {
                 self.start_built_in(&upstream)
             }
             Upstream::Running(running) => {
-                let change = self.entry.change(&self.credentials);
+                let change = Change::of_entry(&self.entry, &self.credentials);
                 external::attach(
                     &running.url,
                     running.pid,
@@ -206,60 +55,12 @@ impl Driver for ProcessDriver {
             }
             GatewayKind::External { url, pid, .. } => {
                 let mut change =
-                    self.entries.get(&gateway.label).map(|entry| entry.change(&self.credentials));
+                    self.entries.get(&gateway.label).map(|entry| Change::of_entry(entry, &self.credentials));
                 if let Some(change) = &mut change {
-                    self.entry.add_token(change);
+                    change.add_token(&self.entry);
                 }
                 external::attach(url, *pid, &self.target_path, change.unwrap_or_default(), None)
             }
         }
     }
-}
-
-/// How one is let in by the plan's gateways that already run, by label.
-fn entries(plan: &Plan) -> anyhow::Result<BTreeMap<String, Entry>> {
-    let external = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
-        GatewayKind::External { access, .. } => Some((&gateway.label, access)),
-        _ => None,
-    });
-    external
-        .map(|(label, access)| {
-            let entry = Entry::read(access).with_context(|| format!("gateway {label}"))?;
-            Ok((label.clone(), entry))
-        })
-        .collect()
-}
-
-/// What each sidecar of the plan stands between, by its label.
-fn interceptions(plan: &Plan, packs: &PackSet) -> BTreeMap<String, Interception> {
-    let sidecars = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
-        GatewayKind::Pack { pack, .. } => Some((&gateway.label, packs.get(pack)?.manifest().intercept?)),
-        _ => None,
-    });
-    let numbered = sidecars.enumerate();
-    numbered
-        .map(|(index, (label, ports))| {
-            (label.clone(), Interception::new(index, ports.inbound_port, ports.admin_port))
-        })
-        .collect()
-}
-
-/// A name for a directory that only its owner may read; it is made when something is written there.
-fn private_directory() -> anyhow::Result<PathBuf> {
-    let drawn =
-        hoptax_load::random::Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id()))
-            .next_u64();
-    Ok(std::env::temp_dir().join(format!("hoptax-{drawn:016x}")))
-}
-
-/// A path of the plan that can be asked for as it stands. Any answer says that somebody is there, so where all paths are
-/// templates the root will do.
-fn plain_path(plan: &Plan) -> &str {
-    let paths = plan.targets.iter().map(|target| target.path.as_str());
-    paths.into_iter().find(|path| !path.contains("{{")).unwrap_or("/")
-}
-
-/// A failure to start, with the last log lines of what was started.
-fn failed_to_start(message: impl Display, log_directory: &Path) -> Failure {
-    Failure { stage: Stage::Start, message: message.to_string(), detail: logs::tails(log_directory) }
 }

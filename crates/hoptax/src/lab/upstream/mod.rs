@@ -9,6 +9,7 @@ mod counts;
 mod delay;
 mod secure;
 mod server;
+mod sockets;
 mod special;
 #[cfg(test)]
 mod special_tests;
@@ -117,7 +118,7 @@ impl RunningUpstream {
             control: control.local_addr()?,
         };
 
-        let mut threads = Threads::new();
+        let mut threads = Threads::default();
         let mut counts = vec![Vec::new(); listeners.len()];
         let mut switches = vec![Vec::new(); listeners.len()];
         let all: Vec<Arc<counts::Counts>> =

@@ -3,7 +3,7 @@
 //! rustls's buffered connection, one per socket. What is received is decrypted before the server sees it, what the server sends
 //! is encrypted before the loop does, and each flush of the server stays one send.
 
-use super::server::Sockets;
+use super::sockets::Sockets;
 use anyhow::Context as _;
 use hoptax_load::Address;
 use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};

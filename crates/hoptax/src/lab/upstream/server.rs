@@ -11,6 +11,7 @@ use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE};
 use super::counts::Counts;
 use super::delay::Behaviour;
 use super::secure::{SecureLoop, Sessions};
+use super::sockets::Sockets;
 use super::special::{Special, Teller, is_special};
 use super::switch::Switch;
 use crate::host::threads::Stop;
@@ -54,18 +55,6 @@ pub(super) struct Listening<'a> {
     pub(super) token_secret: Option<&'a str>,
     /// Sends it away and calls it back.
     pub(super) switch: &'a Switch,
-}
-
-/// An event loop that knows what its connections are protected by.
-pub(super) trait Sockets: EventLoop {
-    /// Version and cipher suite of TLS; none on plain connections.
-    fn tls(&self, token: Token) -> Option<(String, String)>;
-}
-
-impl Sockets for Epoll {
-    fn tls(&self, _: Token) -> Option<(String, String)> {
-        None
-    }
 }
 
 /// Serves, on all of the listeners alike, until told to stop; over TLS where there is a `config`.

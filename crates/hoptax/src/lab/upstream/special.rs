@@ -6,6 +6,7 @@
 use super::answer::pattern;
 use crate::lab::features::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 use crate::plan::units;
+use crate::record::Digest;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hoptax_load::clock;
 use hoptax_wire::http1::{RequestHead, Version, chunk_size_line, fields, response_head};
@@ -295,28 +296,6 @@ impl Special {
         let own = [(RESPONSE_REMOVED, "by-upstream")];
         let headers = own.into_iter().chain(headers.iter().copied()).chain(connection);
         response_head(Version::Http11, status, headers, length).expect("headers of our own")
-    }
-}
-
-/// FNV-1a of 64 bits, as of rendered files.
-#[derive(Debug, Clone, Copy)]
-struct Digest(u64);
-
-impl Default for Digest {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Digest {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn text(self) -> String {
-        format!("{:016x}", self.0)
     }
 }
 

@@ -46,7 +46,7 @@ fn echo_tells_what_arrived_behind_any_prefix() {
     assert_eq!(echo["path"], "/public/route-00001/.hoptax/echo?q=%20");
     assert_eq!(echo["headers"][1], serde_json::json!(["x-odd", "v"]));
     assert_eq!((echo["body_bytes"].as_u64(), echo["instance"].as_u64()), (Some(5), Some(1)));
-    let digest = crate::lab::render::digest("abcde");
+    let digest = crate::record::digest("abcde");
     assert_eq!((echo["body_digest"].as_str(), echo["protocol"].as_str()), (Some(&*digest), Some("HTTP/1.1")));
     assert!(echo["tls"].is_null());
     // In a query it is no path, and what is not asked for is answered as the settings say.

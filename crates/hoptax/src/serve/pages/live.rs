@@ -1,7 +1,8 @@
 //! `/live`: the run under way.
 
 use super::super::app::App;
-use super::{Page, filled};
+use super::filled;
+use super::template::Page;
 use crate::history::{Query, State as RunState};
 use axum::extract::State;
 use minijinja::{Value, context};

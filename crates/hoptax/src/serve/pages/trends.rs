@@ -3,7 +3,8 @@
 use super::super::app::App;
 use super::super::ask::Asked;
 use super::super::problem::Problem;
-use super::{Page, filled};
+use super::filled;
+use super::template::Page;
 use crate::history::{Store, Trend, TrendChoice, TrendQuery};
 use crate::plan::Metric;
 use crate::report::comparison::figure_of;

@@ -36,10 +36,6 @@ enum Row {
     Samples,
 }
 
-/// Columns of the table of times.
-#[derive(Debug)]
-pub(super) struct Columns(pub(super) Vec<(&'static str, Histogram<u64>)>);
-
 impl Summary<'_> {
     pub(super) fn times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = &self.columns.0;

@@ -1,6 +1,6 @@
 //! Who is let in: keys, passwords, tokens, and the reviews of tokens.
 
-use super::{Proof, Scene, is, not_on, parsed};
+use super::scene::{Proof, Scene, is, not_on, parsed};
 use crate::lab::features::{KEY_HEADER, credential};
 use crate::plan::Feature;
 use base64::{Engine as _, engine::general_purpose::STANDARD};

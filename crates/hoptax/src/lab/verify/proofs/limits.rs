@@ -1,6 +1,6 @@
 //! Who comes from where and how often, and what is written down about it.
 
-use super::{PAUSE, Proof, Scene, not_on};
+use super::scene::{PAUSE, Proof, Request, Scene, not_on};
 use crate::plan::{Feature, LIMIT_THAT_NEVER_BITES};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +32,7 @@ const LOG_BOUND: Duration = Duration::from_secs(15);
 
 /// Who comes from another address is refused.
 pub(super) fn prove_addresses(scene: &Scene<'_>, feature: Feature) -> Proof {
-    let request = super::Request { from: Some(STRANGER), ..scene.request("echo") };
+    let request = Request { from: Some(STRANGER), ..scene.request("echo") };
     scene.turned_away(feature, &request, 403, &format!("to {STRANGER}"))
 }
 

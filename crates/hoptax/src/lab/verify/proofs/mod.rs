@@ -8,22 +8,16 @@ mod authentication;
 mod limits;
 mod rewriting;
 mod routing;
+mod scene;
 mod transport;
 
-use super::{Answer, Requests, SEED, show};
-use crate::lab::ask::{Agreed, Asker};
-use crate::lab::features::{Change, Credentials, credential};
-use crate::lab::upstream::MARK;
+use super::Requests;
+use crate::lab::features::Change;
 use crate::plan::Feature;
-use crate::record::{Failure, Stage};
-use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
-use hoptax_load::target;
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
-
-/// Between two looks whether a limit lets one more request through.
-const PAUSE: Duration = Duration::from_millis(20);
+use crate::record::Failure;
+use scene::{Proof, Scene};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Proves every feature that `change` comes of; `upstreams` are all instances, `timeout` is for each answer.
 ///
@@ -43,7 +37,7 @@ pub fn prove(
     let (limits, others): (Vec<Feature>, Vec<Feature>) =
         change.features.iter().partition(|feature| matches!(feature, Feature::RateLimit { .. }));
     for feature in others.into_iter().chain(limits) {
-        scene.prove(feature).map_err(|failure| Failure {
+        prove_one(&scene, feature).map_err(|failure| Failure {
             message: change.redact(&failure.message),
             detail: change.redact(&failure.detail),
             ..failure
@@ -52,205 +46,24 @@ pub fn prove(
     Ok(())
 }
 
-/// A gateway, what is behind it, and how it is to be asked.
-struct Scene<'a> {
-    upstreams: &'a [SocketAddr],
-    gateway: SocketAddr,
-    requests: &'a Requests,
-    change: &'a Change,
-    made: &'a Credentials,
-    timeout: Duration,
-    /// Whether the upstream tells what arrived.
-    echoes: bool,
-}
-
-/// A request through the gateway.
-#[derive(Debug, Clone)]
-struct Request {
-    method: &'static str,
-    path: String,
-    headers: Vec<(String, String)>,
-    tls: Option<TlsSpec>,
-    from: Option<IpAddr>,
-}
-
-impl Request {
-    /// The same request with another value in a header.
-    fn with(mut self, name: &str, value: &str) -> Self {
-        self = self.without(name);
-        self.headers.push((name.to_owned(), value.to_owned()));
-        self
+/// Proves one feature.
+fn prove_one(scene: &Scene<'_>, feature: Feature) -> Proof {
+    match feature {
+        Feature::KeyAuth | Feature::BasicAuth | Feature::Jwt(_) => authentication::prove(scene, feature),
+        Feature::TokenReview { cache_s } => authentication::prove_review(scene, feature, cache_s),
+        Feature::Consumers { count } => authentication::prove_consumers(scene, feature, count),
+        Feature::IpAllow => limits::prove_addresses(scene, feature),
+        Feature::RateLimit { per_second } => limits::prove_rate(scene, feature, per_second),
+        Feature::AccessLog => limits::prove_access_log(scene, feature),
+        Feature::Tls => transport::prove_tls(scene, feature),
+        Feature::Mtls => transport::prove_mtls(scene, feature),
+        Feature::UpstreamTls => transport::prove_upstream_tls(scene, feature),
+        Feature::HeaderRewrite => rewriting::prove_headers(scene, feature),
+        Feature::PathRewrite => rewriting::prove_path(scene, feature),
+        Feature::Cors => rewriting::prove_cors(scene, feature),
+        Feature::Gzip => rewriting::prove_gzip(scene, feature),
+        Feature::RequestId => rewriting::prove_request_id(scene, feature),
+        Feature::Routes { count, .. } => routing::prove_routes(scene, feature, count),
+        Feature::RoundRobin { instances } => routing::prove_turns(scene, feature, instances),
     }
-
-    /// The same request without a header.
-    fn without(mut self, name: &str) -> Self {
-        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-        self
-    }
-}
-
-/// What the upstream saw of a request.
-struct Echo(serde_json::Value);
-
-impl Echo {
-    /// A header's value, if it arrived.
-    fn header(&self, name: &str) -> Option<&str> {
-        let fields = self.0["headers"].as_array()?;
-        fields.iter().find(|field| field[0] == name)?[1].as_str()
-    }
-
-    fn text(&self, member: &str) -> &str {
-        self.0[member].as_str().unwrap_or_default()
-    }
-
-    fn number(&self, member: &str) -> u64 {
-        self.0[member].as_u64().unwrap_or_default()
-    }
-}
-
-type Proof = Result<(), Failure>;
-
-impl Scene<'_> {
-    fn prove(&self, feature: Feature) -> Proof {
-        match feature {
-            Feature::KeyAuth | Feature::BasicAuth | Feature::Jwt(_) => authentication::prove(self, feature),
-            Feature::TokenReview { cache_s } => authentication::prove_review(self, feature, cache_s),
-            Feature::Consumers { count } => authentication::prove_consumers(self, feature, count),
-            Feature::IpAllow => limits::prove_addresses(self, feature),
-            Feature::RateLimit { per_second } => limits::prove_rate(self, feature, per_second),
-            Feature::AccessLog => limits::prove_access_log(self, feature),
-            Feature::Tls => transport::prove_tls(self, feature),
-            Feature::Mtls => transport::prove_mtls(self, feature),
-            Feature::UpstreamTls => transport::prove_upstream_tls(self, feature),
-            Feature::HeaderRewrite => rewriting::prove_headers(self, feature),
-            Feature::PathRewrite => rewriting::prove_path(self, feature),
-            Feature::Cors => rewriting::prove_cors(self, feature),
-            Feature::Gzip => rewriting::prove_gzip(self, feature),
-            Feature::RequestId => rewriting::prove_request_id(self, feature),
-            Feature::Routes { count, .. } => routing::prove_routes(self, feature, count),
-            Feature::RoundRobin { instances } => routing::prove_turns(self, feature, instances),
-        }
-    }
-
-    /// A request that all features are content with: to `path` of the upstream where that echoes, else as the plan asks.
-    fn request(&self, path: &str) -> Request {
-        let target = &self.requests.targets[0];
-        let path = if self.echoes { format!("{MARK}{path}") } else { target.path.clone() };
-        let mut request = Request {
-            method: "GET",
-            path: self.change.prefix.clone() + &path,
-            headers: target.headers.clone(),
-            tls: self.change.tls.clone(),
-            from: None,
-        };
-        for (name, value) in &self.change.headers {
-            request = request.with(name, value);
-        }
-        self.as_consumer(request, 0)
-    }
-
-    /// The same request by another consumer.
-    fn as_consumer(&self, mut request: Request, index: usize) -> Request {
-        for feature in &self.change.features {
-            if let Some((name, value)) = credential(*feature, &self.made.consumers[index]) {
-                request = request.with(name, &value);
-            }
-        }
-        request
-    }
-
-    fn ask_noting(&self, request: &Request) -> anyhow::Result<(Answer, Option<Agreed>)> {
-        let spec = TargetSpec::only(request.method, &request.path, request.headers.clone(), Vec::new());
-        let bytes = target::first_request(&spec, &self.requests.files, SEED, HttpVersion::Http11)?;
-        let (address, timeout) = (self.gateway, self.timeout);
-        let asker = Asker { address, tls: request.tls.as_ref(), from: request.from, timeout };
-        asker.ask_noting(&bytes, request.method == "HEAD")
-    }
-
-    /// The answer, whatever it is; where a limit is meant to bite, another chance is waited for.
-    fn answer(&self, request: &Request) -> anyhow::Result<Answer> {
-        let deadline = Instant::now() + self.timeout;
-        loop {
-            let (answer, _) = self.ask_noting(request)?;
-            if !(self.change.expects_429 && answer.status == 429) || Instant::now() > deadline {
-                return Ok(answer);
-            }
-            std::thread::sleep(PAUSE);
-        }
-    }
-
-    /// The answer to a request that the gateway should let through.
-    fn let_through(&self, feature: Feature, request: &Request) -> Result<Answer, Failure> {
-        let answer = self.answer(request).map_err(|error| {
-            not_on(
-                feature,
-                &format!("it gave no answer where it should let a request through: {error:#}"),
-                &[],
-            )
-        })?;
-        if answer.status >= 400 {
-            let what = format!("status {} where it should let a request through", answer.status);
-            return Err(not_on(feature, &what, &[("it answered", &answer)]));
-        }
-        Ok(answer)
-    }
-
-    /// What the upstream saw of a request that the gateway should let through, and the answer.
-    fn echo(&self, feature: Feature, request: &Request) -> Result<(Echo, Answer), Failure> {
-        let answer = self.let_through(feature, request)?;
-        match parsed(&answer) {
-            Some(echo) => Ok((echo, answer)),
-            None => Err(not_on(
-                feature,
-                "the upstream's echo did not come back whole",
-                &[("it answered", &answer)],
-            )),
-        }
-    }
-
-    /// The gateway must answer `status` to a request; `how` says what is the matter with it.
-    fn turned_away(&self, feature: Feature, request: &Request, status: u16, how: &str) -> Proof {
-        let good = self.let_through(feature, &self.request("echo"))?;
-        let answer = self.answer(request).map_err(|error| {
-            not_on(feature, &format!("it gave no answer {how}, instead of {status}: {error:#}"), &[])
-        })?;
-        if answer.status == status {
-            return Ok(());
-        }
-        let what = format!("it answers {} {how}, instead of {status}", answer.status);
-        Err(not_on(feature, &what, &[("asked as it should be", &good), ("asked so", &answer)]))
-    }
-
-    /// Asks an upstream itself.
-    fn direct(&self, address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
-        let direct = &self.requests.direct;
-        let mut headers = vec![("host".to_owned(), address.to_string())];
-        headers.extend(direct.headers.iter().cloned());
-        let spec = TargetSpec::only("GET", &format!("{MARK}{path}"), headers, Vec::new());
-        let bytes = target::first_request(&spec, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-        Asker { address, tls: direct.tls.as_ref(), from: None, timeout: self.timeout }.ask(&bytes, false)
-    }
-
-    fn upstream_echoes(&self) -> bool {
-        let answer = self.upstreams.first().and_then(|address| self.direct(*address, "echo").ok());
-        answer.as_ref().and_then(parsed).is_some()
-    }
-}
-
-/// The echo in an answer, compressed or not.
-fn parsed(answer: &Answer) -> Option<Echo> {
-    let encoded = answer.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip");
-    let body = if encoded { super::tolerance::unpacked(&answer.body).ok()? } else { answer.body.clone() };
-    let echo: serde_json::Value = serde_json::from_slice(&body).ok()?;
-    (echo["hoptax"] == "echo").then_some(Echo(echo))
-}
-
-/// The failure that says which feature is not on, and shows answers.
-fn not_on(feature: Feature, what: &str, answers: &[(&str, &Answer)]) -> Failure {
-    let detail = answers.iter().map(|(name, answer)| format!("{name}:\n{}", show(answer))).collect();
-    Failure { stage: Stage::Verify, message: format!("feature `{feature}` is not on: {what}"), detail }
-}
-
-fn is(feature: Feature, holds: bool, what: &str, answers: &[(&str, &Answer)]) -> Proof {
-    if holds { Ok(()) } else { Err(not_on(feature, what, answers)) }
 }

@@ -1,6 +1,7 @@
 //! What is changed on the way: headers, paths, encodings, identifiers.
 
-use super::{Proof, Scene, is, not_on};
+use super::scene::{Proof, Scene, is, not_on};
+use crate::lab::ask::Answer;
 use crate::lab::features::{
     CORS_ORIGIN, REQUEST_ID_HEADER, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET,
     REWRITTEN_PREFIX, route_prefix,
@@ -57,7 +58,7 @@ pub(super) fn prove_path(scene: &Scene<'_>, feature: Feature) -> Proof {
 pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").with("origin", CORS_ORIGIN);
     let answer = scene.let_through(feature, &request)?;
-    let allowed = |answer: &super::Answer| answer.headers.get(ALLOWED).cloned();
+    let allowed = |answer: &Answer| answer.headers.get(ALLOWED).cloned();
     let what = format!("`{ALLOWED}` is {:?} for {CORS_ORIGIN}", allowed(&answer));
     is(feature, allowed(&answer).as_deref() == Some(CORS_ORIGIN), &what, &[("it answered", &answer)])?;
 

@@ -1,7 +1,7 @@
 //! Where requests go: routes and turns.
 
 use super::rewriting::unknown_prefix;
-use super::{Proof, Scene, not_on};
+use super::scene::{Proof, Request, Scene, not_on};
 use crate::lab::features::route_prefix;
 use crate::plan::Feature;
 use std::collections::BTreeSet;
@@ -17,13 +17,13 @@ pub(super) fn prove_routes(scene: &Scene<'_>, feature: Feature, count: u32) -> P
     let none = unknown_prefix(known, count);
     for index in [0, count / 2, count - 1] {
         let prefix = none.replace("/no-such-route", &route_prefix(index));
-        let request = super::Request { path: prefix + &rest, ..asked.clone() };
+        let request = Request { path: prefix + &rest, ..asked.clone() };
         scene.let_through(feature, &request).map_err(|mut failure| {
             failure.message += &format!(" (route {} of {count})", index + 1);
             failure
         })?;
     }
-    let request = super::Request { path: none + &rest, ..asked };
+    let request = Request { path: none + &rest, ..asked };
     scene.turned_away(feature, &request, 404, "on a path that no route leads to")
 }
 

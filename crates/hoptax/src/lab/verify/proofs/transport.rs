@@ -1,6 +1,6 @@
 //! TLS on either side of the gateway.
 
-use super::{Proof, Scene, is, not_on};
+use super::scene::{Proof, Request, Scene, is, not_on};
 use crate::lab::features::CIPHER_SUITE;
 use crate::plan::Feature;
 
@@ -25,7 +25,7 @@ pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     let what = format!("TLS agreed on {agreed:?} instead of {wanted:?}");
     is(feature, agreed == Some(wanted), &what, &[("it answered", &answer)])?;
 
-    let plain = super::Request { tls: None, ..request };
+    let plain = Request { tls: None, ..request };
     match scene.answer(&plain) {
         Ok(refusal) if refusal.status < 400 => {
             let what = format!("it answers {} to a request without TLS", refusal.status);

@@ -1,8 +1,8 @@
 //! The course of a run: what its flow tells, made into what is shown. Reads no clock and starts nothing.
 
 use super::cases::Tally;
-use super::{Failure, Finding, Role, SCHEMA, Second, Stage, State, Trial, TrialPhase};
 use crate::analysis::{self, Load};
+use crate::live::{Failure, Finding, Role, SCHEMA, Second, Stage, State, Trial, TrialPhase};
 use crate::plan::{LoadPoint, Plan, Trials};
 use crate::record::{Failure as Failed, SearchStep, StepPurpose, TrialRecord};
 use crate::run::{News, Used};

@@ -2,15 +2,6 @@
 //!
 //! It is a view and nothing else: no figure of a report is made of it.
 
-mod cases;
-mod course;
-mod doubts;
-mod watcher;
-
-pub use cases::figures;
-pub use course::Course;
-pub use watcher::{Clock, Watcher};
-
 use crate::analysis::Severity;
 use hoptax_load::record::Phase;
 use schemars::JsonSchema;

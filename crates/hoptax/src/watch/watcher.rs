@@ -1,7 +1,8 @@
 //! Who watches a run: writes what its flow tells onto the board.
 
+use super::course::Course;
 use super::doubts::Doubts;
-use super::{Board, Course, Finding};
+use crate::live::{Board, Finding};
 use crate::plan::Plan;
 use crate::record::{Failure, RunRecord, TrialRecord};
 use crate::run::{News, Progress};

@@ -1,7 +1,7 @@
 //! What the trials until now came to: medians for a glance, no estimates.
 
-use super::Case;
 use crate::analysis::stats::median;
+use crate::live::Case;
 use crate::record::{DIRECT, TrialRecord};
 use hoptax_load::clock::SECOND;
 

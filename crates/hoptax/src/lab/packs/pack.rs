@@ -1,0 +1,155 @@
+//! One pack, as it was read.
+
+use super::manifest::Manifest;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The file that makes a folder a pack.
+pub const MANIFEST: &str = "gateway.yaml";
+
+/// Something wrong with a pack, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct PackError {
+    /// The file.
+    pub file: String,
+    /// Line, from 1, where it is known.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub help: Option<String>,
+}
+
+impl std::fmt::Display for PackError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A message that already says where (the YAML parser's, with its caret) stands alone.
+        if !self.file.is_empty() {
+            write!(out, "{}", self.file)?;
+            if let Some(line) = self.line {
+                write!(out, ":{line}")?;
+            }
+            write!(out, ": ")?;
+        }
+        write!(out, "{}", self.message)?;
+        match &self.help {
+            Some(help) => write!(out, "\n  help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One pack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pack {
+    pub(super) manifest: Manifest,
+    /// Text of `gateway.yaml`.
+    pub(super) text: String,
+    /// The other files of its folder, by their path in it.
+    pub(super) files: BTreeMap<String, String>,
+    /// How its folder is called in errors.
+    pub(super) folder: String,
+    /// Which of the manifest's variants this is; absent where there are none.
+    pub(super) variant: Option<String>,
+}
+
+impl Pack {
+    /// Which of its variants this is: the first unless it was asked for by another's name; `None` where there are none.
+    pub fn variant(&self) -> Option<&str> {
+        self.variant.as_deref()
+    }
+
+    /// The same pack in each of its variants.
+    pub(super) fn variants(&self) -> impl Iterator<Item = Self> + '_ {
+        self.manifest.variants.iter().map(|variant| Self { variant: Some(variant.clone()), ..self.clone() })
+    }
+
+    /// Name in plans.
+    pub fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    /// What `gateway.yaml` says.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Text of a template.
+    ///
+    /// # Errors
+    /// If the pack has no such file.
+    pub fn template(&self, name: &str) -> Result<&str, PackError> {
+        self.files.get(name).map(String::as_str).ok_or_else(|| {
+            let there: Vec<_> = self.files.keys().map(String::as_str).collect();
+            self.refuse(
+                name,
+                format!("template `{name}` is not in the pack"),
+                Some(format!("the folder {} holds {}", self.folder, list(&there))),
+            )
+        })
+    }
+
+    /// Writes its folder below `directory`, and says where.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, directory: &Path) -> std::io::Result<PathBuf> {
+        let folder = directory.join(self.name());
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(MANIFEST), &self.text)?;
+        for (name, text) in &self.files {
+            std::fs::write(folder.join(name), text)?;
+        }
+        Ok(folder)
+    }
+
+    /// How one of its files is called in errors.
+    pub fn path_of(&self, file: &str) -> String {
+        format!("{}/{file}", self.folder)
+    }
+
+    /// Line of `gateway.yaml` on which `text` first stands; 1 where it was written in another way (escaped, folded).
+    pub(crate) fn line_of(&self, text: &str) -> usize {
+        self.find(text).unwrap_or(1)
+    }
+
+    /// Where a key of `gateway.yaml` stands, `gateways/nginx/gateway.yaml:18`: the file alone where it was written in another
+    /// way (in braces, quoted).
+    pub fn place_of(&self, key: &str) -> String {
+        let file = self.path_of(MANIFEST);
+        let begins =
+            |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
+        match self.text.lines().position(begins) {
+            Some(index) => format!("{file}:{}", index + 1),
+            None => file,
+        }
+    }
+
+    pub(super) fn find(&self, text: &str) -> Option<usize> {
+        let first = text.lines().next().filter(|line| !line.is_empty())?;
+        self.text.find(first).map(|at| self.text[..at].matches('\n').count() + 1)
+    }
+
+    /// An error on the line of `gateway.yaml` that holds `near`.
+    pub(super) fn refuse(&self, near: &str, message: String, help: Option<String>) -> PackError {
+        PackError { file: self.path_of(MANIFEST), line: self.find(near), message, help }
+    }
+
+    /// Where each file that it needs is; the first place that was thought of for one that is nowhere.
+    pub fn needed(&self) -> BTreeMap<String, String> {
+        let is_there = |place: &String| Path::new(place).exists();
+        let place = |(name, places): (&String, &Vec<String>)| {
+            let place = &places[places.iter().position(is_there).unwrap_or(0)];
+            (name.clone(), place.clone())
+        };
+        self.manifest.needs.iter().map(place).collect()
+    }
+}
+
+/// `a, b and c`; `nothing` for none.
+pub(super) fn list(names: &[&str]) -> String {
+    match names {
+        [] => "nothing".to_owned(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

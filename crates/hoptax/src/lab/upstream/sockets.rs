@@ -1,0 +1,15 @@
+//! Sockets of the upstream, plain or over TLS.
+
+use hoptax_load::event_loop::{Epoll, EventLoop, Token};
+
+/// An event loop that knows what its connections are protected by.
+pub(super) trait Sockets: EventLoop {
+    /// Version and cipher suite of TLS; none on plain connections.
+    fn tls(&self, token: Token) -> Option<(String, String)>;
+}
+
+impl Sockets for Epoll {
+    fn tls(&self, _: Token) -> Option<(String, String)> {
+        None
+    }
+}

@@ -1,0 +1,32 @@
+//! Digests that tell texts apart: rendered configurations, plans, bodies. They keep nobody from forging one.
+
+/// FNV-1a of 64 bits (offset basis and prime of draft-eastlake-fnv).
+#[derive(Debug, Clone, Copy)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    /// Takes more of the text.
+    pub fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    /// The digest of everything added so far: 16 hexadecimal digits.
+    pub fn text(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+/// The digest of a whole text.
+pub fn digest(text: &str) -> String {
+    let mut digest = Digest::default();
+    digest.add(text.as_bytes());
+    digest.text()
+}

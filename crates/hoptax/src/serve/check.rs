@@ -1,0 +1,55 @@
+//! What every request and every answer passes through.
+
+use super::app::App;
+use super::guard::admit;
+use super::problem::Problem;
+use super::refusal::refusal;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{self, HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an answer may take: a report of the largest runs, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What pages may do: ask this server, and nothing else. Charts set the style of single elements by attribute.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' \
+    data:; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Looks at every request before anything else does, and at every answer after.
+pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let answer = match admit(&app.guard, &request) {
+        Ok(None) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
+            Ok(answer) => answer,
+            Err(_) => refusal(
+                &path,
+                Problem::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "this took longer than a minute",
+                    "send the whole request at once; of a very large run make the report with `hoptax report`",
+                ),
+            ),
+        },
+        Ok(Some(answer)) => answer,
+        Err(problem) => refusal(&path, problem),
+    };
+    with_headers(answer)
+}
+
+fn with_headers(mut answer: Response) -> Response {
+    let headers = answer.headers_mut();
+    let mut default = |name: HeaderName, value: &'static str| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    default(header::CONTENT_SECURITY_POLICY, POLICY);
+    default(header::CACHE_CONTROL, "no-store");
+    default(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    default(header::REFERRER_POLICY, "same-origin");
+    default(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    default(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    answer
+}

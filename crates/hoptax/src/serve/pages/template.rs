@@ -1,0 +1,140 @@
+//! The pages' templates, and the pages that need nothing else: a problem, and a way onwards.
+
+use crate::serve::assets::ADDRESSES;
+use crate::serve::problem::Problem;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use minijinja::{Environment, Value, context};
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+use std::time::{Duration, UNIX_EPOCH};
+
+static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    for (name, text) in [
+        ("base.html", include_str!("../../../assets/serve/base.html")),
+        ("parts.html", include_str!("../../../assets/serve/parts.html")),
+        ("list.html", include_str!("../../../assets/serve/list.html")),
+        ("run.html", include_str!("../../../assets/serve/run.html")),
+        ("compare.html", include_str!("../../../assets/serve/compare.html")),
+        ("trends.html", include_str!("../../../assets/serve/trends.html")),
+        ("live.html", include_str!("../../../assets/serve/live.html")),
+        ("failed.html", include_str!("../../../assets/serve/failed.html")),
+        ("onwards.html", include_str!("../../../assets/serve/onwards.html")),
+    ] {
+        environment.add_template(name, text).expect("the tests draw every template");
+    }
+    environment.add_filter("when", when);
+    environment.add_filter("took", took);
+    environment.add_filter("escape_address", escape_address);
+    environment
+});
+
+/// A page, or the one that says why there is none.
+pub(in crate::serve) type Page = Result<Response, NoPage>;
+
+/// A problem that is told as a page.
+pub(in crate::serve) struct NoPage(Problem);
+
+impl From<Problem> for NoPage {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl IntoResponse for NoPage {
+    fn into_response(self) -> Response {
+        failed(self.0)
+    }
+}
+
+/// Fills a template.
+pub(super) fn draw(template: &str, with: Value) -> Result<String, Problem> {
+    let drawn = TEMPLATES.get_template(template).and_then(|template| template.render(with));
+    drawn.map_err(|error| Problem::fault(format!("the page's template is at fault: {error}")))
+}
+
+/// The page that says what is wrong.
+pub(in crate::serve) fn failed(problem: Problem) -> Response {
+    let Problem { status, error, help, .. } = &problem;
+    let with =
+        context! { error, help, assets => &*ADDRESSES, version => env!("CARGO_PKG_VERSION"), here => "" };
+    match draw("failed.html", with) {
+        Ok(page) => (*status, Html(page)).into_response(),
+        Err(fault) => (StatusCode::INTERNAL_SERVER_ERROR, fault.error).into_response(),
+    }
+}
+
+/// A page that leads to another one by itself.
+pub(in crate::serve) fn onwards(place: &str) -> Response {
+    match draw("onwards.html", context! { place }) {
+        Ok(page) => Html(page).into_response(),
+        Err(fault) => fault.into_response(),
+    }
+}
+
+/// Unix seconds as people read them.
+fn when(unix: i64) -> String {
+    let since =
+        u64::try_from(unix).ok().and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+    // Years of five digits are nothing that a clock tells.
+    match since.filter(|_| unix < 253_402_300_800) {
+        Some(time) => {
+            let told = humantime::format_rfc3339_seconds(time).to_string();
+            format!("{} UTC", told[..16].replace('T', " "))
+        }
+        None => "at an unknown time".into(),
+    }
+}
+
+/// Seconds as people read them: `47 s`, `3 min 20 s`, `2 h 5 min`.
+fn took(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+/// A text as a part of an address.
+fn escape_address(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut address, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            address.push(char::from(byte));
+        } else {
+            let _ = write!(address, "%{byte:02X}");
+        }
+        address
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_people_read_them() {
+        assert_eq!(when(1_700_000_000), "2023-11-14 22:13 UTC");
+        for unknown in [-1, i64::MAX, i64::MIN] {
+            assert_eq!(when(unknown), "at an unknown time");
+        }
+        for (seconds, told) in [
+            (0.2, "0 s"),
+            (59.6, "1 min 0 s"),
+            (200.0, "3 min 20 s"),
+            (7500.0, "2 h 5 min"),
+            (-1.0, "0 s"),
+            (f64::NAN, "0 s"),
+        ] {
+            assert_eq!(took(seconds), told);
+        }
+    }
+
+    #[test]
+    fn nothing_in_a_name_leads_astray() {
+        assert_eq!(escape_address("20261122T1-a b/../?&#ü"), "20261122T1-a%20b%2F..%2F%3F%26%23%C3%BC");
+    }
+}
