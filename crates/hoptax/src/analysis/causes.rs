@@ -3,7 +3,7 @@
 use hoptax_load::record::Cause;
 
 /// A cause, as it is told of requests: `3 were refused a connection`.
-pub(crate) fn words(cause: Cause) -> &'static str {
+pub fn words(cause: Cause) -> &'static str {
     match cause {
         Cause::ConnectRefused => "were refused a connection",
         Cause::ConnectTimeout => "got no connection in time",

@@ -3,7 +3,7 @@
 mod budget;
 pub mod capacity;
 mod case;
-pub(crate) mod causes;
+pub mod causes;
 pub mod checks;
 pub mod compare;
 mod events;

@@ -4,7 +4,7 @@
 ///
 /// # Errors
 /// How to mend it.
-pub(crate) fn check_image(image: &str) -> Result<(), String> {
+pub fn check_image(image: &str) -> Result<(), String> {
     let first = image.chars().next().is_some_and(|first| first.is_ascii_alphanumeric());
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@".contains(letter);
     if first && image.chars().all(allowed) && image.len() <= 255 {

@@ -4,15 +4,15 @@
 //! Nothing after this module knows YAML, units or defaults.
 
 mod budget;
-pub(crate) mod de;
-pub(crate) mod error;
+mod de;
+mod error;
 mod event;
 mod feature;
 mod hop_delay;
-pub(crate) mod image;
+mod image;
 mod load_point;
 mod meaning;
-pub(crate) mod node;
+mod node;
 mod objective;
 mod parse;
 mod raw;
@@ -27,11 +27,12 @@ pub use error::{PlanError, PlanErrors};
 pub use event::{Action, Event};
 pub use feature::{Ask, Feature, JwtAlgorithm, LIMIT_THAT_NEVER_BITES, MOST_CONSUMERS, MOST_ROUTES};
 pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
+pub use image::check_image;
 pub use load_point::{LoadPoint, Search};
 pub use objective::{Figure, Objective, REACHED, Term};
 pub use parse::{
     BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_budget,
-    parse_targets,
+    parse_targets, read_as,
 };
 pub use raw::schema;
 pub use running::{Access, CertificateFiles, Running, TlsAccess, ToldLedger};

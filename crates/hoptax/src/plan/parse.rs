@@ -3,6 +3,7 @@
 use super::error::{Fault, PlanErrors, Sources};
 use super::raw::{Placed, RawBudget};
 use super::{Budget, PackInfo, Plan, Targets, de, meaning, node};
+use serde::de::DeserializeOwned;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,18 @@ pub struct Context {
     pub known: Vec<PackInfo>,
     /// Where relative paths in the plan start.
     pub directory: PathBuf,
+}
+
+/// Reads a document of another kind as plans are read: every mistake with its line, column and a caret.
+///
+/// # Errors
+/// With everything that is wrong in it.
+pub fn read_as<T: DeserializeOwned>(file_name: &str, text: &str) -> Result<T, PlanErrors> {
+    let outcome = match node::read(text, 0, 0) {
+        Ok(root) => de::from_node(&root),
+        Err(fault) => Err(vec![fault]),
+    };
+    outcome.map_err(|faults| Sources { file: file_name, text, sets: &[] }.errors(faults))
 }
 
 /// Understands a plan.

@@ -77,7 +77,7 @@ fn sum(numbers: impl Iterator<Item = f64>) -> Option<f64> {
 ///
 /// # Errors
 /// If it is none.
-pub(crate) fn pattern(text: &str) -> Result<Regex, String> {
+pub fn pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| format!("no regular expression: {error}"))
 }
 

@@ -32,7 +32,7 @@ pub(super) fn figure(metric: Metric, estimate: &Estimate) -> String {
 }
 
 /// A figure with the interval that was kept of it, if any was.
-pub(crate) fn figure_in_words(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
+pub fn figure_in_words(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
     let (low, high) = interval.unzip();
     match interval {
         Some(_) => figure(metric, &Estimate { estimate, low, high, trials: 2 }),
@@ -107,7 +107,7 @@ pub(super) fn sentence(result: &BudgetResult) -> String {
 }
 
 /// Words in lines of at most `width` columns, all but the first indented by two; no number is parted from its unit.
-pub(crate) fn wrapped(text: &str, width: usize) -> String {
+pub fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;
     for word in super::terminal::words(text) {

@@ -28,7 +28,7 @@ mod terminal;
 
 pub use charts::{Chart, ChartError};
 pub use csv::csv;
-pub(crate) use figures::{figure_in_words, wrapped};
+pub use figures::{figure_in_words, wrapped};
 pub use host::HostLooks;
 pub use html::{HtmlError, html};
 pub use json::json;

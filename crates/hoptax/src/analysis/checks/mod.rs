@@ -42,7 +42,7 @@ mod upstream_saturated;
 mod workers_unequal;
 
 pub use rules::{Rule, page, rules};
-pub(crate) use workers_unequal::BEYOND;
+pub use workers_unequal::BEYOND;
 
 use super::case::Case;
 use super::noise::NoiseFloor;

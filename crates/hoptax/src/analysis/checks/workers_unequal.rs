@@ -14,7 +14,7 @@ const CODE: &str = "workers-unequal";
 
 /// CPU time per wall time above this, over the number of workers, is more at once than the workers. Threads beside them (timers,
 /// a collector of garbage, the kernel's part of a call that left the scheduler of a language) use less.
-pub(crate) const BEYOND: f64 = 1.25;
+pub const BEYOND: f64 = 1.25;
 
 /// In the stock profile one gateway uses more CPUs at once than another from this ratio on.
 const UNLIKE: f64 = 1.5;

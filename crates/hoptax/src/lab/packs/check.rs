@@ -7,12 +7,9 @@ use crate::host::logs::ACCESS_LOG;
 use crate::lab::conformance::{CASES, Case};
 use crate::lab::counters;
 use crate::lab::render::{self, Variables, stays_below};
-use crate::plan::de::from_node;
-use crate::plan::error::Sources;
-use crate::plan::image::check_image;
+use crate::plan::units;
 use crate::plan::units::nearest;
-use crate::plan::{Feature, Profile, variant_name};
-use crate::plan::{node, units};
+use crate::plan::{Feature, PlanErrors, Profile, check_image, read_as, variant_name};
 
 /// What makes a gateway of a pack's project: it is called with the directory that the gateway goes to.
 pub const BUILD_SCRIPT: &str = "build.sh";
@@ -22,18 +19,14 @@ const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
 
 /// Reads `gateway.yaml`, as plans are read: every mistake with its line, column and a caret.
 pub(super) fn parse(file: &str, text: &str) -> Result<Manifest, PackError> {
-    let sources = Sources { file, text, sets: &[] };
-    let outcome = match node::read(text, 0, 0) {
-        Ok(root) => from_node(&root),
-        Err(fault) => Err(vec![fault]),
-    };
-    outcome.map_err(|faults| PackError {
-        // The rendered mistakes say where themselves.
+    let named = |errors: PlanErrors| PackError {
+        // The errors say where themselves.
         file: String::new(),
         line: None,
-        message: sources.errors(faults).to_string(),
+        message: errors.to_string(),
         help: None,
-    })
+    };
+    read_as(file, text).map_err(named)
 }
 
 /// Looks at everything that the type alone does not hold, and renders the pack with sample values, so that a wrong
