@@ -4,6 +4,7 @@
 
 use super::case::Case;
 use super::merged;
+use super::metric::percentile;
 use super::side::{Side, counterpart, drift, measured};
 use super::stats::{Contrast, Estimate, change, change_of_figures};
 use crate::plan::{Budget, Metric};
@@ -164,7 +165,7 @@ impl Judge<'_> {
                     baseline.cases.iter().find(|one| one.gateway == case.gateway && one.load.index == there)
                 });
                 let reference = other.and_then(|other| measured(metric, other, baseline.side));
-                let changed = match merged::percentile(metric) {
+                let changed = match percentile(metric) {
                     Some(_) => reference
                         .zip(measured(metric, case, self.side))
                         .and_then(|(before, now)| change_of_figures(&before, &now)),
@@ -189,7 +190,7 @@ impl Judge<'_> {
     fn change_against(&self, label: &str, case: &Case, metric: Metric) -> Option<Contrast> {
         let load = case.load.index;
         let trials = |label| self.side.trials(label, load);
-        if merged::percentile(metric).is_some() {
+        if percentile(metric).is_some() {
             let (first, second, direct) = (trials(label), trials(&case.gateway), trials(DIRECT));
             return merged::Pair { first, second, direct }.change(metric);
         }

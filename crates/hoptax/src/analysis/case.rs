@@ -1,94 +1,21 @@
 //! One case: a contender at a load point, all its good trials together.
 
+use super::counts::{failures, sum_counts};
+use super::events::{self, EventFigures};
+use super::latency::{Latency, latency};
 use super::load::Load;
 use super::path::Path;
 use super::quiet::QuietFigures;
 use super::series::{self, Series};
-use super::stats::{Estimate, Rounds, Statistic, Sums, Units, of_merged, resampled, share};
+use super::stats::share;
 use super::targets::TargetFigures;
 use super::tax::Tax;
+use super::throughput::Throughput;
 use super::trial::Trial;
 use crate::record::{DIRECT, Failure};
-use hdrhistogram::Histogram;
 use hoptax_load::record::{Counts, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Throughput with its unit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Throughput {
-    /// Completed requests over measured time, all trials together.
-    #[serde(flatten)]
-    pub estimate: Estimate,
-    /// `requests/s`.
-    pub unit: &'static str,
-}
-
-/// A distribution of times, µs. Members are absent where nothing was recorded.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Latency {
-    /// Median.
-    pub p50: Option<Estimate>,
-    /// 90th percentile.
-    pub p90: Option<Estimate>,
-    /// 95th percentile.
-    pub p95: Option<Estimate>,
-    /// 99th percentile.
-    pub p99: Option<Estimate>,
-    /// 99.9th percentile.
-    #[serde(rename = "p99.9")]
-    pub p999: Option<Estimate>,
-    /// Largest.
-    pub max: Option<Estimate>,
-    /// Mean.
-    pub mean: Option<Estimate>,
-    /// Samples behind the percentiles.
-    pub samples: u64,
-    /// `us`.
-    pub unit: &'static str,
-}
-
-impl Latency {
-    /// The figures of merged histograms, each with its round, and their intervals over rounds. The maximum has none: see
-    /// [`Rounds::reader`].
-    pub(super) fn of(trials: &[(u32, &Histogram<u64>)]) -> Self {
-        let held: Vec<(u32, &Histogram<u64>)> =
-            trials.iter().copied().filter(|(_, histogram)| !histogram.is_empty()).collect();
-        let units = Units::new(held.iter().map(|(round, _)| *round));
-        let in_units = held.iter().filter_map(|(round, histogram)| Some((units.of(*round)?, *histogram)));
-        let rounds = Rounds::new(units.count(), in_units);
-        let trials = held.len() as u32;
-        let of = |statistic| {
-            let estimate = of_merged(&units, rounds.reader(statistic))?.at_least(0.0);
-            Some(Estimate { trials, ..estimate })
-        };
-        let largest = held.iter().filter_map(|(_, histogram)| Statistic::Max.of(histogram)).reduce(f64::max);
-        Self {
-            p50: of(Statistic::P50),
-            p90: of(Statistic::P90),
-            p95: of(Statistic::P95),
-            p99: of(Statistic::P99),
-            p999: of(Statistic::P999),
-            max: largest.map(|largest| Estimate::bare(largest, trials)),
-            mean: of(Statistic::Mean),
-            samples: held.iter().map(|(_, histogram)| histogram.len()).sum(),
-            unit: "us",
-        }
-    }
-
-    /// One of its figures.
-    pub fn get(&self, statistic: Statistic) -> Option<&Estimate> {
-        match statistic {
-            Statistic::P50 => self.p50.as_ref(),
-            Statistic::P90 => self.p90.as_ref(),
-            Statistic::P95 => self.p95.as_ref(),
-            Statistic::P99 => self.p99.as_ref(),
-            Statistic::P999 => self.p999.as_ref(),
-            Statistic::Max => self.max.as_ref(),
-            Statistic::Mean => self.mean.as_ref(),
-        }
-    }
-}
 
 /// What became of the connections, over all trials.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -248,7 +175,7 @@ pub struct Case {
     pub path: Option<Path>,
     /// What clients saw around each event of the plan; empty where there was none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<super::EventFigures>,
+    pub events: Vec<EventFigures>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
     /// Each trial in time, for charts.
@@ -301,7 +228,7 @@ impl Case {
         let counts = sum_counts(trials);
         Self {
             trials: trials.len() as u32,
-            throughput: throughput(trials).map(|estimate| Throughput { estimate, unit: "requests/s" }),
+            throughput: Throughput::of(trials),
             response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
             service_time: Some(latency(trials, |trial| Some(&trial.service_time))),
             send_lag: Some(latency(trials, |trial| Some(&trial.send_lag))),
@@ -314,7 +241,7 @@ impl Case {
             memory: Some(memory(trials)),
             ledger: ledger(trials),
             counts: Some(counts),
-            events: super::events::figures(trials),
+            events: events::figures(trials),
             series: trials.iter().map(Series::new).collect(),
             curve: series::curve(trials),
             ..Self::unmeasured(gateway, load)
@@ -331,57 +258,6 @@ impl Case {
         let counts = self.counts.as_ref()?;
         share(failures(counts) as f64, counts.scheduled as f64)
     }
-}
-
-/// The figures of one of the trials' histograms, where they have it.
-pub(super) fn latency<'a>(
-    trials: &[Trial<'a>],
-    of: for<'t> fn(&'t Trial<'a>) -> Option<&'t Histogram<u64>>,
-) -> Latency {
-    Latency::of(&trials.iter().filter_map(|trial| Some((trial.round(), of(trial)?))).collect::<Vec<_>>())
-}
-
-/// Requests completed over measured time, all trials together, with its interval over rounds.
-pub(super) fn throughput(trials: &[Trial<'_>]) -> Option<Estimate> {
-    let units = Units::new(trials.iter().map(Trial::round));
-    let of = |trial: &Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());
-    let sums = Sums::new(&units, trials.iter().map(of));
-    let estimate = resampled(&units, |drawn| sums.share(drawn))?;
-    Some(Estimate { trials: trials.len() as u32, ..estimate.at_least(0.0) })
-}
-
-/// Requests that ended in a timeout or an error.
-pub(super) fn failures(counts: &Counts) -> u64 {
-    counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses
-}
-
-pub(super) fn sum_counts(trials: &[Trial<'_>]) -> Counts {
-    let mut sum = Counts::default();
-    for counts in trials.iter().map(|trial| &trial.load.counts) {
-        sum.scheduled += counts.scheduled;
-        sum.sent += counts.sent;
-        sum.completed += counts.completed;
-        sum.ok += counts.ok;
-        sum.timeouts += counts.timeouts;
-        sum.connect_errors += counts.connect_errors;
-        sum.resets += counts.resets;
-        sum.bad_responses += counts.bad_responses;
-        sum.unsent += counts.unsent;
-        sum.in_flight += counts.in_flight;
-        for (status, count) in &counts.status {
-            *sum.status.entry(*status).or_default() += count;
-        }
-        for (check, count) in &counts.failed_checks {
-            *sum.failed_checks.entry(check.clone()).or_default() += count;
-        }
-        for (cause, count) in &counts.causes {
-            *sum.causes.entry(*cause).or_default() += count;
-        }
-        for (error, count) in &counts.errors {
-            *sum.errors.entry(error.clone()).or_default() += count;
-        }
-    }
-    sum
 }
 
 fn completed_in_time(trials: &[Trial<'_>]) -> f64 {

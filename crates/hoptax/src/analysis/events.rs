@@ -3,7 +3,7 @@
 //! A window belongs to the event that was begun last, until [`AFTER_NS`] after that was done; windows that belong to none are
 //! the trial's quiet stretch. All trials of a case are taken together; intervals are over rounds, as everywhere.
 
-use super::case::failures as failures_of;
+use super::counts::failures as failures_of;
 use super::stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};
 use super::trial::Trial;
 use crate::record::EventRecord;

@@ -5,11 +5,15 @@
 //! saturation response time only mirrors throughput; else over stages, whose percentiles are of all their rates together.
 //! Throughput is told in a closed loop with the most connections: in an open loop the rate decides it, and not the gateway.
 
+use super::analyse::Analysis;
+use super::case::Case;
+use super::difference::Difference;
+use super::load::Load;
 use super::noise::NoiseFloor;
-use super::stats::Estimate;
-use super::tax::{Difference, Tax, TaxMetric};
-use super::{Analysis, Case, Load, good_trials};
-use crate::plan::LoadPoint;
+use super::stats::Precision;
+use super::tax::Tax;
+use super::trial::good_trials;
+use crate::plan::{LoadPoint, Metric};
 use crate::record::{DIRECT, TrialRecord};
 
 /// One headline of a gateway.
@@ -18,7 +22,7 @@ pub struct Headline<'a> {
     /// Where it is told.
     pub case: &'a Case,
     /// What is told.
-    pub metric: TaxMetric,
+    pub metric: Metric,
     /// How large it is.
     pub tax: &'a Difference,
 }
@@ -27,13 +31,13 @@ impl Analysis {
     /// The headlines of a gateway: added latency at the median, and what is left of throughput where that says something.
     pub fn headlines(&self, gateway: &str) -> Vec<Headline<'_>> {
         let measured = || self.cases.iter().filter(move |case| case.gateway == gateway && case.trials > 0);
-        let at = |load: Option<&Load>, metric: TaxMetric| {
+        let at = |load: Option<&Load>, metric: Metric| {
             let case = measured().find(|case| Some(case.load.index) == load.map(|load| load.index))?;
             Some(Headline { case, metric, tax: case.tax.as_ref()?.get(metric)? })
         };
         let loads = || measured().map(|case| &case.load);
-        let latency = at(for_latency(&mut loads()), TaxMetric::AddedP50);
-        let throughput = at(for_throughput(&mut loads()), TaxMetric::ThroughputRatio);
+        let latency = at(for_latency(&mut loads()), Metric::AddedP50);
+        let throughput = at(for_throughput(&mut loads()), Metric::ThroughputRatio);
         latency.into_iter().chain(throughput).collect()
     }
 }
@@ -51,34 +55,13 @@ pub fn for_throughput<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&
     loads.filter(|load| !load.is_open()).max_by_key(|load| load.connections)
 }
 
-/// How exactly a headline is known, without the rest of the analysis: what `trials: auto` looks at after each round.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Precision {
-    /// The tax.
-    pub estimate: Estimate,
-    /// The value at which it would cost nothing.
-    pub neutral: f64,
-    /// Direct's own figure: its median response time, µs; 1 for a ratio.
-    pub direct: f64,
-}
-
-impl Precision {
-    /// Whether the half-width of the interval is at most this share of the tax, or of direct's own figure where that is
-    /// larger. A share of the tax alone could not be reached by a gateway that costs next to nothing, however long one
-    /// measured; and what is small beside the request itself decides nothing.
-    pub fn is_within(&self, share: f64) -> bool {
-        let tax = (self.estimate.estimate - self.neutral).abs();
-        self.estimate.half_width().is_some_and(|half| half <= share * tax.max(self.direct))
-    }
-}
-
 /// The headlines of every gateway among `records` that has any, by the load points that are measured in rounds.
 pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<Precision> {
     let loads: Vec<Load> =
         Load::all(points).into_iter().filter(|load| points[load.index].search.is_none()).collect();
     let told = [
-        (for_latency(&mut loads.iter()), TaxMetric::AddedP50),
-        (for_throughput(&mut loads.iter()), TaxMetric::ThroughputRatio),
+        (for_latency(&mut loads.iter()), Metric::AddedP50),
+        (for_throughput(&mut loads.iter()), Metric::ThroughputRatio),
     ];
     let mut gateways: Vec<&str> = records.iter().map(|record| &*record.contender).collect();
     gateways.sort_unstable();
@@ -89,7 +72,7 @@ pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<Precisio
         let floor = NoiseFloor::new(load.clone(), &direct);
         let case = Case::new(DIRECT, load, &direct);
         let figure = match metric {
-            TaxMetric::ThroughputRatio => Some(1.0),
+            Metric::ThroughputRatio => Some(1.0),
             _ => case.response_time.and_then(|times| Some(times.p50?.estimate)),
         };
         for gateway in gateways.iter().filter(|gateway| **gateway != DIRECT) {
@@ -110,7 +93,7 @@ mod tests {
     use super::*;
     use crate::analysis::fixture::{Run, closed_point, open_point, staged_point, via};
 
-    fn headlines(load: Vec<LoadPoint>) -> Vec<(usize, TaxMetric)> {
+    fn headlines(load: Vec<LoadPoint>) -> Vec<(usize, Metric)> {
         let mut run = Run::with_load(load);
         for load in 0..run.record.load.len() as u32 {
             run.push(via("direct", 0).first().at_load(load)).push(via("nginx", 0).at_load(load));
@@ -122,7 +105,7 @@ mod tests {
 
     #[test]
     fn latency_at_a_steady_rate_and_throughput_at_the_most_connections() {
-        let (p50, ratio) = (TaxMetric::AddedP50, TaxMetric::ThroughputRatio);
+        let (p50, ratio) = (Metric::AddedP50, Metric::ThroughputRatio);
         let (one, many) = (closed_point(1, 1), closed_point(64, 1));
         let stages = || staged_point("100/s for 1s, ramp to 300/s over 3s", 8);
         let all = vec![many.clone(), one.clone(), stages(), open_point(1000.0, 8, 1)];
@@ -130,23 +113,6 @@ mod tests {
         assert_eq!(headlines(vec![many, one, stages()]), [(1, p50), (0, ratio)]);
         assert_eq!(headlines(vec![stages()]), [(0, p50)]);
         assert_eq!(Run::closed(1).analyse().headlines("nginx"), []);
-    }
-
-    #[test]
-    fn is_narrow_beside_the_tax_or_beside_direct() {
-        let known = |estimate: f64, half: f64| Precision {
-            estimate: Estimate {
-                low: Some(estimate - half),
-                high: Some(estimate + half),
-                ..Estimate::bare(estimate, 5)
-            },
-            neutral: 0.0,
-            direct: 100.0,
-        };
-        assert!(known(400.0, 19.0).is_within(0.05) && !known(400.0, 21.0).is_within(0.05));
-        assert!(known(0.5, 4.9).is_within(0.05) && !known(0.5, 5.1).is_within(0.05));
-        let bare = Precision { estimate: Estimate::bare(400.0, 1), ..known(400.0, 0.0) };
-        assert!(!bare.is_within(0.5), "without an interval nothing is known");
     }
 
     #[test]

@@ -1,22 +1,10 @@
 //! Percentiles of two cases set against each other: always those of merged histograms. The mean of the rounds' own p99 is the p99
 //! of nothing, and where few rounds are bad it lies elsewhere.
 
+use super::metric::percentile;
 use super::stats::{Contrast, Estimate, Rounds, Statistic, Units, merge, resampled};
-use super::tax::TaxMetric;
 use super::trial::Trial;
 use crate::plan::Metric;
-
-/// The percentile of response time that a metric is made from; absent for what is none.
-pub(super) fn percentile(metric: Metric) -> Option<Statistic> {
-    match metric {
-        Metric::P50 | Metric::AddedP50 => Some(Statistic::P50),
-        Metric::P90 | Metric::AddedP90 => Some(Statistic::P90),
-        Metric::P95 | Metric::AddedP95 => Some(Statistic::P95),
-        Metric::P99 | Metric::AddedP99 => Some(Statistic::P99),
-        Metric::P999 => Some(Statistic::P999),
-        _ => None,
-    }
-}
 
 /// The percentile of all these trials together, µs.
 pub(super) fn of_all(trials: &[Trial<'_>], statistic: Statistic) -> Option<f64> {
@@ -52,7 +40,7 @@ impl Pair<'_, '_> {
     /// A figure of the merged percentiles of first, second and, for an added time, direct (else zero), over draws of rounds.
     fn drawn(&self, metric: Metric, figure: impl Fn(f64, f64, f64) -> Option<f64>) -> Option<Estimate> {
         let statistic = percentile(metric)?;
-        let direct: Option<&[Trial<'_>]> = TaxMetric::limited_by(metric).map(|_| self.direct);
+        let direct: Option<&[Trial<'_>]> = metric.is_tax().then_some(self.direct);
         let sides: Vec<&[Trial<'_>]> =
             [Some(self.first), Some(self.second), direct].into_iter().flatten().collect();
         let units = common(&sides);

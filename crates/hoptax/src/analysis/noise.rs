@@ -1,9 +1,11 @@
 //! The noise floor: how far direct lies from itself within a round.
 
 use super::load::Load;
+use super::metric::of_trial;
+use super::pairs::both_ends;
 use super::stats::root_mean_square;
-use super::tax::{TaxMetric, both_ends};
 use super::trial::Trial;
+use crate::plan::Metric;
 use serde::Serialize;
 
 /// The noise floor of one load point: for each metric of the tax, the root mean square over rounds of
@@ -34,35 +36,45 @@ impl NoiseFloor {
     /// The floor that `direct`, all direct trials of `load`, show.
     pub fn new(load: Load, direct: &[Trial<'_>]) -> Self {
         let pairs = both_ends(direct);
-        let of = |metric: TaxMetric| {
+        let of = |metric: Metric| {
             let drifts: Vec<f64> =
-                pairs.iter().filter_map(|(first, last)| metric.drift(first, last)).collect();
+                pairs.iter().filter_map(|(first, last)| drift(metric, first, last)).collect();
             root_mean_square(&drifts)
         };
         Self {
             load,
             rounds: pairs.len() as u32,
-            added_p50: of(TaxMetric::AddedP50),
-            added_p90: of(TaxMetric::AddedP90),
-            added_p95: of(TaxMetric::AddedP95),
-            added_p99: of(TaxMetric::AddedP99),
-            throughput_ratio: of(TaxMetric::ThroughputRatio),
+            added_p50: of(Metric::AddedP50),
+            added_p90: of(Metric::AddedP90),
+            added_p95: of(Metric::AddedP95),
+            added_p99: of(Metric::AddedP99),
+            throughput_ratio: of(Metric::ThroughputRatio),
             cpu_us_per_request: 0.0,
-            extra_upstream_requests: of(TaxMetric::ExtraUpstreamRequests),
+            extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
         }
     }
 
-    /// The floor of one metric.
-    pub fn get(&self, metric: TaxMetric) -> Option<f64> {
+    /// The floor of one metric; absent for a metric that is no tax.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
         match metric {
-            TaxMetric::AddedP50 => self.added_p50,
-            TaxMetric::AddedP90 => self.added_p90,
-            TaxMetric::AddedP95 => self.added_p95,
-            TaxMetric::AddedP99 => self.added_p99,
-            TaxMetric::ThroughputRatio => self.throughput_ratio,
-            TaxMetric::CpuUsPerRequest => Some(self.cpu_us_per_request),
-            TaxMetric::ExtraUpstreamRequests => self.extra_upstream_requests,
+            Metric::AddedP50 => self.added_p50,
+            Metric::AddedP90 => self.added_p90,
+            Metric::AddedP95 => self.added_p95,
+            Metric::AddedP99 => self.added_p99,
+            Metric::ThroughputRatio => self.throughput_ratio,
+            Metric::CpuUsPerRequest => Some(self.cpu_us_per_request),
+            Metric::ExtraUpstreamRequests => self.extra_upstream_requests,
+            _ => None,
         }
+    }
+}
+
+/// How far the direct trials `first` and `last` of one round differ in a metric of the tax; absent if either has no value.
+fn drift(metric: Metric, first: &Trial<'_>, last: &Trial<'_>) -> Option<f64> {
+    let (first, last) = (of_trial(metric, first)?, of_trial(metric, last)?);
+    match metric {
+        Metric::ThroughputRatio => (first > 0.0).then(|| last / first - 1.0),
+        _ => Some(last - first),
     }
 }
 

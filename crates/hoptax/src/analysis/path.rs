@@ -1,9 +1,10 @@
 //! The path split: with the upstream's stamps, how long requests take to reach the upstream, how long its answers take to come
 //! back, and what a gateway adds to each.
 
-use super::case::Latency;
+use super::difference::Difference;
+use super::latency::Latency;
+use super::pairs::{Added, Pairs, both_ends};
 use super::stats::{Estimate, Statistic, root_mean_square, share};
-use super::tax::{Added, Difference, Pairs, both_ends};
 use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_load::stamp::ClockId;

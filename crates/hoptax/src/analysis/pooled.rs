@@ -1,9 +1,9 @@
 //! A case's good trials taken together, for formats that hold a whole distribution and not its percentiles alone.
 
-use super::case::sum_counts;
+use super::counts::sum_counts;
 use super::load::Load;
 use super::stats::{Statistic, merge};
-use super::trial::Trial;
+use super::trial::{Trial, good_trials};
 use crate::record::{RunRecord, TrialRecord};
 use hdrhistogram::Histogram;
 use hoptax_load::record::Counts;
@@ -52,7 +52,7 @@ impl Pooled {
         let mut pooled = Vec::new();
         for load in Load::all(&run.load) {
             for contender in &run.contenders {
-                let trials = super::good_trials(records, &contender.label, load.index);
+                let trials = good_trials(records, &contender.label, load.index);
                 pooled.extend(Self::new(&contender.label, &load, &trials));
             }
         }

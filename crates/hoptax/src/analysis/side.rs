@@ -1,14 +1,13 @@
 //! A run as one side of a comparison: the value that each metric has in each round.
 
-use super::case::failures;
+use super::case::Case;
+use super::counts::failures;
 use super::load::Load;
 use super::merged;
+use super::metric::{of_trial, percentile};
 use super::noise::NoiseFloor;
-use super::stats::{Statistic, mean, share};
-use super::tax::TaxMetric;
-use super::trial::Trial;
-use super::{Case, good_trials, stats};
-use crate::analysis::stats::Estimate;
+use super::stats::{Estimate, mean, of_mean, of_share, share};
+use super::trial::{Trial, good_trials};
 use crate::plan::{LoadPoint, Metric};
 use crate::record::{DIRECT, RunRecord, TrialRecord};
 use std::collections::BTreeMap;
@@ -51,25 +50,28 @@ impl<'a> Side<'a> {
     /// The value of a metric in each round of a case that tells it. Direct's two trials of a round count as one, their
     /// mean; a tax is taken against them.
     pub fn by_round(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
-        if label == DIRECT && TaxMetric::limited_by(metric).is_some() {
+        if label == DIRECT && metric.is_tax() {
             return BTreeMap::new();
         }
-        match against_direct(metric) {
-            None => self.means(metric, label, load),
-            Some((plain, set_against)) => {
-                let direct = self.means(plain, DIRECT, load);
-                let via = self.means(plain, label, load).into_iter();
-                via.filter_map(|(round, via)| Some((round, set_against(via, *direct.get(&round)?)?)))
-                    .collect()
-            }
+        let own = self.means(metric, label, load);
+        if metric.plain().is_none() {
+            return own;
         }
+        let direct = self.means(metric, DIRECT, load);
+        let against_direct = |via: f64, direct: f64| match metric {
+            Metric::ThroughputRatio => share(via, direct),
+            _ => Some(via - direct),
+        };
+        own.into_iter()
+            .filter_map(|(round, via)| Some((round, against_direct(via, *direct.get(&round)?)?)))
+            .collect()
     }
 
     /// The mean over each round's trials of a figure that a trial tells by itself.
     fn means(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
         let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for trial in self.trials(label, load) {
-            rounds.entry(trial.round()).or_default().extend(own(metric, trial));
+            rounds.entry(trial.round()).or_default().extend(of_trial(metric, trial));
         }
         rounds.into_iter().filter_map(|(round, values)| Some((round, mean(&values)?))).collect()
     }
@@ -83,16 +85,13 @@ impl<'a> Side<'a> {
     /// show it.
     pub fn floor(&self, metric: Metric, label: &str, load: usize) -> f64 {
         let Some(floors) = self.floors.get(load) else { return 0.0 };
-        let of = |tax: TaxMetric| floors.get(tax).unwrap_or(0.0);
-        match metric {
-            Metric::P50 => of(TaxMetric::AddedP50),
-            Metric::P90 => of(TaxMetric::AddedP90),
-            Metric::P95 => of(TaxMetric::AddedP95),
-            Metric::P99 => of(TaxMetric::AddedP99),
-            Metric::Throughput => {
-                of(TaxMetric::ThroughputRatio) * mean(&self.values(metric, label, load)).unwrap_or(0.0)
+        let of = |tax| floors.get(tax).unwrap_or(0.0);
+        match Metric::TAXES.into_iter().find(|tax| tax.plain() == Some(metric)) {
+            Some(Metric::ThroughputRatio) => {
+                of(Metric::ThroughputRatio) * mean(&self.values(metric, label, load)).unwrap_or(0.0)
             }
-            _ => TaxMetric::limited_by(metric).map_or(0.0, of),
+            Some(tax) => of(tax),
+            None => of(metric),
         }
     }
 
@@ -107,59 +106,22 @@ impl<'a> Side<'a> {
     }
 }
 
-/// How a figure is set against direct's of the same round; absent where there is nothing to set it against.
-type SetAgainst = fn(f64, f64) -> Option<f64>;
-
-/// What a metric that is relative to direct is made from, and how.
-fn against_direct(metric: Metric) -> Option<(Metric, SetAgainst)> {
-    let difference: SetAgainst = |via, direct| Some(via - direct);
-    match metric {
-        Metric::AddedP50 => Some((Metric::P50, difference)),
-        Metric::AddedP90 => Some((Metric::P90, difference)),
-        Metric::AddedP95 => Some((Metric::P95, difference)),
-        Metric::AddedP99 => Some((Metric::P99, difference)),
-        Metric::ThroughputRatio => Some((Metric::Throughput, share)),
-        _ => None,
-    }
-}
-
-/// What a trial says by itself of a metric that is not relative to direct.
-fn own(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
-    match metric {
-        Metric::P50 => trial.response_time_us(Statistic::P50),
-        Metric::P90 => trial.response_time_us(Statistic::P90),
-        Metric::P95 => trial.response_time_us(Statistic::P95),
-        Metric::P99 => trial.response_time_us(Statistic::P99),
-        Metric::P999 => trial.response_time_us(Statistic::P999),
-        Metric::Throughput => Some(trial.throughput()),
-        Metric::CpuUsPerRequest => trial.gateway_us_per_request(),
-        Metric::ExtraUpstreamRequests => trial.extra_upstream_requests(),
-        Metric::ErrorShare => share(failures(&trial.load.counts) as f64, trial.load.counts.scheduled as f64),
-        Metric::MemoryRssBytes => Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64),
-        Metric::MemoryPssBytes => Some(trial.record.gateway.as_ref()?.pss_bytes_max? as f64),
-        _ => None,
-    }
-}
-
 /// What a report tells of a metric of a case, with its interval.
 pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
-    if let Some(tax) = TaxMetric::limited_by(metric) {
-        return Some(case.tax.as_ref()?.get(tax)?.estimate);
+    if metric.is_tax() {
+        return Some(case.tax.as_ref()?.get(metric)?.estimate);
     }
-    let times = || case.response_time.as_ref();
+    if let Some(statistic) = percentile(metric) {
+        return case.response_time.as_ref()?.get(statistic).copied();
+    }
     match metric {
-        Metric::P50 => times()?.p50,
-        Metric::P90 => times()?.p90,
-        Metric::P95 => times()?.p95,
-        Metric::P99 => times()?.p99,
-        Metric::P999 => times()?.p999,
         Metric::Throughput => Some(case.throughput.as_ref()?.estimate),
         Metric::ErrorShare => {
             let count = |trial: &Trial<'_>| (failures(&trial.load.counts), trial.load.counts.scheduled);
             let trials = side.trials(&case.gateway, case.load.index);
-            stats::of_share(&trials.iter().map(count).collect::<Vec<_>>())
+            of_share(&trials.iter().map(count).collect::<Vec<_>>())
         }
-        _ => stats::of_mean(&side.values(metric, &case.gateway, case.load.index))
+        _ => of_mean(&side.values(metric, &case.gateway, case.load.index))
             .map(|estimate| estimate.at_least(0.0)),
     }
 }
@@ -178,19 +140,9 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
 /// How much direct changed from one run to another in the figure that `metric` is made from, as a share: what the
 /// machine changed by, not the gateway. Zero for what does not hang on the machine's speed, and where it cannot be told.
 pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
-    let plain = match metric {
-        Metric::AddedP50 | Metric::P50 => Some(Metric::P50),
-        Metric::AddedP90 | Metric::P90 => Some(Metric::P90),
-        Metric::AddedP95 | Metric::P95 => Some(Metric::P95),
-        Metric::AddedP99 | Metric::P99 => Some(Metric::P99),
-        Metric::P999 | Metric::Throughput => Some(metric),
-        _ => None,
-    };
-    let of = |(side, load): (&Side<'_>, usize)| match (plain, metric) {
-        (Some(plain), _) => match merged::percentile(plain) {
-            Some(statistic) => merged::of_all(side.trials(DIRECT, load), statistic),
-            None => mean(&side.values(plain, DIRECT, load)),
-        },
+    let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
+        (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),
+        (None, Metric::Throughput) => mean(&side.values(metric, DIRECT, load)),
         (None, Metric::CpuUsPerRequest) => mean(&side.yardstick(load)),
         _ => None,
     };

@@ -1,8 +1,9 @@
 //! The targets of a mix, one by one.
 
-use super::case::Latency;
+use super::difference::Difference;
+use super::latency::Latency;
+use super::pairs::{Added, Pairs, both_ends};
 use super::stats::{Statistic, root_mean_square};
-use super::tax::{Added, Difference, Pairs, both_ends};
 use super::trial::{TargetTrial, Trial};
 use crate::plan::Target;
 use hdrhistogram::Histogram;

@@ -155,6 +155,22 @@ impl<'a> Trial<'a> {
     }
 }
 
+/// The records of a case, without those of searches.
+pub(super) fn of_case<'a>(
+    records: &'a [TrialRecord],
+    contender: &str,
+    load: usize,
+) -> impl Iterator<Item = &'a TrialRecord> {
+    records.iter().filter(move |record| {
+        record.contender == contender && record.load as usize == load && record.step.is_none()
+    })
+}
+
+/// The trials of a case that did not fail.
+pub(super) fn good_trials<'a>(records: &'a [TrialRecord], contender: &str, load: usize) -> Vec<Trial<'a>> {
+    of_case(records, contender, load).filter_map(|record| Trial::read(record).ok()).collect()
+}
+
 fn unreadable(message: &str, detail: &str) -> Failure {
     Failure { stage: Stage::Trial, message: message.to_string(), detail: detail.to_string() }
 }

@@ -1,6 +1,7 @@
 //! How a verb ends: the exit codes, and the error that is the user's.
 
 use crate::plan::{LoadError, PlanErrors};
+use crate::report::Verdict;
 use std::process::ExitCode;
 
 /// How a verb ended; the exit codes are part of the interface.
@@ -27,6 +28,17 @@ impl From<Exit> for ExitCode {
             Exit::OverBudget => 3,
             Exit::Void => 4,
         })
+    }
+}
+
+impl From<Verdict> for Exit {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Nothing => Self::Failed,
+            Verdict::Void => Self::Void,
+            Verdict::OverBudget => Self::OverBudget,
+            Verdict::Good => Self::Success,
+        }
     }
 }
 

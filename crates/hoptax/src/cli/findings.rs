@@ -31,7 +31,7 @@ impl Args {
             }
         }
         let text = if self.markdown {
-            page()
+            page(&rules)
         } else if self.json {
             serde_json::to_string_pretty(&rules)? + "\n"
         } else if self.code.is_some() {

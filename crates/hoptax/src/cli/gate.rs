@@ -64,11 +64,7 @@ impl Args {
             Format::Markdown => gate::markdown(&model),
             Format::Json => gate::json(&model),
         })?;
-        Ok(match report::verdict(&model) {
-            Exit::Void if self.accept_void && model.over_budget() => Exit::OverBudget,
-            Exit::Void if self.accept_void => Exit::Success,
-            exit => exit,
-        })
+        Ok(report::Verdict::of(&model, self.accept_void).into())
     }
 
     fn budgets(&self, measured: &Measured, baseline: bool) -> anyhow::Result<Vec<Budget>> {

@@ -136,11 +136,7 @@ impl Args {
             eprintln!("error: no gateway could be measured, only direct");
             return Ok(Exit::Failed);
         }
-        Ok(match report::verdict(&model) {
-            Exit::Void if self.accept_void && model.over_budget() => Exit::OverBudget,
-            Exit::Void if self.accept_void => Exit::Success,
-            exit => exit,
-        })
+        Ok(report::Verdict::of(&model, self.accept_void).into())
     }
 }
 

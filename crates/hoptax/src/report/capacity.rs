@@ -1,11 +1,10 @@
 //! What was searched for, in each format: the highest rate that each contender holds under each objective.
 
 use super::charts;
-use super::figures;
 use super::format::Scale;
-use super::markdown::inline;
-use super::model::{Model, Summary};
-use super::sentence::with_interval;
+use super::model::Model;
+use super::sentence::Summary;
+use super::text::{inline, with_interval, wrapped};
 use crate::analysis::{Analysis, Capacity, Limit, Load};
 use minijinja::{Value, context};
 
@@ -93,9 +92,9 @@ pub(super) fn terminal(model: &Model, width: usize) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {
         let heading = format!("Highest rate held: {}", load.label);
-        text.push_str(&format!("\n{}", figures::wrapped(&heading, width)));
+        text.push_str(&format!("\n{}", wrapped(&heading, width)));
         for slo in objectives(&found) {
-            text.push_str(&figures::wrapped(slo, width));
+            text.push_str(&wrapped(slo, width));
             let of_slo = found.iter().filter(|one| one.slo == slo);
             let rows: Vec<(&str, [String; 4])> =
                 of_slo.map(|one| (one.gateway.as_str(), cells(one))).collect();

@@ -1,7 +1,7 @@
 //! A comparison, drawn: the verdict first, then what carries it.
 
-use super::figures::{change, figure, value, wrapped};
-use super::markdown::inline;
+use super::figures::{change, figure, value};
+use super::text::{inline, wrapped};
 use crate::analysis::compare::{Comparison, Row, Verdict};
 use crate::analysis::stats::Estimate;
 use crate::plan::Metric;

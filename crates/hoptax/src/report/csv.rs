@@ -2,7 +2,8 @@
 
 use super::Model;
 use crate::analysis::stats::{Estimate, Statistic};
-use crate::analysis::{Capacity, Case, Difference, Load, Price, PriceMetric, TaxMetric};
+use crate::analysis::{Capacity, Case, Difference, Load, Price};
+use crate::plan::Metric;
 use serde::Serialize;
 
 /// The cases as CSV, with a line of headings. Cells of figures that were not measured are empty.
@@ -41,13 +42,13 @@ fn headings() -> Vec<String> {
     for statistic in Statistic::ALL {
         figure(&format!("response_time_{}_us", statistic.name()));
     }
-    for metric in TaxMetric::ALL {
+    for metric in Metric::TAXES {
         figure(metric.name());
     }
-    for metric in TaxMetric::ALL {
+    for metric in Metric::TAXES {
         names.push(format!("{}_verdict", metric.name()));
     }
-    for metric in TaxMetric::ALL {
+    for metric in Metric::TAXES {
         let name = format!("quiet_{}", metric.name());
         names.extend([
             name.clone(),
@@ -67,7 +68,7 @@ fn headings() -> Vec<String> {
         ]);
     }
     names.extend(["features", "bare"].map(String::from));
-    for metric in PriceMetric::ALL {
+    for metric in Metric::PRICES {
         let name = format!("price_{}", metric.name());
         names.extend([
             name.clone(),
@@ -147,14 +148,14 @@ fn cells(model: &Model, case: &Case) -> Vec<String> {
         figure(case.response_time.as_ref().and_then(|latency| latency.get(statistic)));
     }
     let tax = |metric| case.tax.as_ref().and_then(|tax| tax.get(metric));
-    for metric in TaxMetric::ALL {
+    for metric in Metric::TAXES {
         figure(tax(metric).map(|difference| &difference.estimate));
     }
-    for metric in TaxMetric::ALL {
+    for metric in Metric::TAXES {
         cells.push(verdict(tax(metric)));
     }
     let quiet = case.quiet.as_ref();
-    for metric in TaxMetric::ALL {
+    for metric in Metric::TAXES {
         cells.extend(four(quiet.and_then(|quiet| quiet.tax.as_ref()).and_then(|tax| tax.get(metric))));
     }
     cells.push(optional(quiet.map(|quiet| quiet.share_left_out)));
@@ -180,7 +181,7 @@ fn of_price(model: &Model, case: &Case) -> Vec<String> {
         price.map(|price| price.features.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
     let mut cells =
         vec![features.unwrap_or_default(), price.map(|price| price.bare.clone()).unwrap_or_default()];
-    for metric in PriceMetric::ALL {
+    for metric in Metric::PRICES {
         cells.extend(four(price.and_then(|price| price.prices.get(metric))));
     }
     cells

@@ -2,7 +2,7 @@
 
 use super::format::{Scale, grouped};
 use super::model::Model;
-use super::sentence::with_interval;
+use super::text::{inline, with_interval};
 use crate::analysis::stats::Estimate;
 use crate::analysis::{Case, EventFigures, Stretch, causes};
 use minijinja::HtmlEscape;
@@ -43,10 +43,10 @@ pub(super) fn terminal(model: &Model) -> Vec<String> {
 pub(super) fn markdown(model: &Model) -> String {
     let mut text = String::new();
     for case in eventful(model) {
-        let _ = writeln!(text, "\n#### {}\n", super::markdown::inline(&case.case));
+        let _ = writeln!(text, "\n#### {}\n", inline(&case.case));
         let _ = writeln!(text, "| {} |\n|{}", COLUMNS.join(" | "), " --- |".repeat(COLUMNS.len()));
         for event in &case.events {
-            let cells = row(event).map(|cell| super::markdown::inline(&cell));
+            let cells = row(event).map(|cell| inline(&cell));
             let _ = writeln!(text, "| {} |", cells.join(" | "));
         }
     }

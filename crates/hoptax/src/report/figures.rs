@@ -3,16 +3,16 @@
 use super::format::{Scale, bytes, number};
 use crate::analysis::stats::Estimate;
 use crate::analysis::{BudgetResult, ChangeResult};
-use crate::plan::Metric;
+use crate::plan::{Metric, Quantity};
 
 /// The unit in which a value of this metric and size is best read; absent for bytes, which have a way of their own.
 fn scale(metric: Metric, size: f64) -> Option<Scale> {
-    match metric {
-        _ if metric.is_time() => Some(Scale::of_us(size)),
-        Metric::MemoryRssBytes | Metric::MemoryPssBytes => None,
-        Metric::Throughput => Some(Scale::of_throughput(size)),
-        Metric::ErrorShare | Metric::ThroughputRatio => Some(Scale::percent()),
-        _ => Some(Scale::plain()),
+    match metric.quantity() {
+        Quantity::Time => Some(Scale::of_us(size)),
+        Quantity::Bytes => None,
+        Quantity::Rate => Some(Scale::of_throughput(size)),
+        Quantity::Share | Quantity::Ratio => Some(Scale::percent()),
+        Quantity::PerRequest => Some(Scale::plain()),
     }
 }
 
@@ -104,24 +104,4 @@ pub(super) fn sentence(result: &BudgetResult) -> String {
     };
     let told = told.trim_end_matches('.');
     format!("{}: {} must be {}; {told}.", result.case, result.metric.name(), limit(result))
-}
-
-/// Words in lines of at most `width` columns, all but the first indented by two; no number is parted from its unit.
-pub fn wrapped(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    for word in super::terminal::words(text) {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > width {
-            out.push_str("\n  ");
-            column = 2;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(&word);
-        column += length;
-    }
-    out.push('\n');
-    out
 }

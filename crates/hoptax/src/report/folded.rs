@@ -1,6 +1,8 @@
 //! A report that fits into a comment on GitHub: what one must know first, then parts that are opened by a click, of which
 //! those that matter least make way where there is not enough room.
 
+use super::text::inline;
+
 /// Characters that a comment, the text of a pull request or an issue may have on GitHub.
 pub(super) const MOST_CHARACTERS: usize = 65_536;
 /// Room for what a bot puts around the report, as a marker by which it finds its comment again.
@@ -48,8 +50,7 @@ fn about(left_out: &[String]) -> String {
     if left_out.is_empty() {
         return String::new();
     }
-    let named: Vec<String> =
-        left_out.iter().take(NAMED).map(|title| super::markdown::inline(title)).collect();
+    let named: Vec<String> = left_out.iter().take(NAMED).map(|title| inline(title)).collect();
     let more = left_out.len().saturating_sub(NAMED);
     let more = if more == 0 { String::new() } else { format!("; and {more} more") };
     format!(

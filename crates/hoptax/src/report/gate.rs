@@ -1,7 +1,7 @@
 //! The verdict of `hoptax gate`: every budget, and whether it was kept.
 
-use super::figures::{limit, measured, sentence, wrapped};
-use super::markdown::inline;
+use super::figures::{limit, measured, sentence};
+use super::text::{inline, wrapped};
 use super::{Belief, Model};
 use crate::analysis::{BudgetResult, Outcome};
 use serde::Serialize;

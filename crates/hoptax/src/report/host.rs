@@ -1,6 +1,5 @@
 //! How fit the host was: what a run saw when it looked before its first trial and after its last.
 
-use super::model::Model;
 use crate::record::{Fitness, FitnessStatus, HostLook};
 use serde::Serialize;
 
@@ -29,8 +28,8 @@ impl HostLooks {
 }
 
 /// One sentence for the terminal; empty where nothing is doubted.
-pub(super) fn sentence(model: &Model) -> String {
-    let doubts = model.host.doubts();
+pub(super) fn sentence(looks: &HostLooks) -> String {
+    let doubts = looks.doubts();
     if doubts.is_empty() {
         return String::new();
     }
@@ -39,7 +38,7 @@ pub(super) fn sentence(model: &Model) -> String {
 }
 
 /// For Markdown: a list, empty where nothing is doubted. `safe` keeps text from becoming markup.
-pub(super) fn markdown(model: &Model, safe: impl Fn(&str) -> String) -> String {
+pub(super) fn markdown(looks: &HostLooks, safe: impl Fn(&str) -> String) -> String {
     let line = |item: &&Fitness| {
         let advice = item.advice.as_deref().unwrap_or("");
         format!(
@@ -50,7 +49,7 @@ pub(super) fn markdown(model: &Model, safe: impl Fn(&str) -> String) -> String {
             safe(advice)
         )
     };
-    model.host.doubts().iter().map(line).collect()
+    looks.doubts().iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -87,7 +86,7 @@ mod tests {
     #[test]
     fn older_runs_say_nothing() {
         let model = sample().model();
-        assert_eq!(sentence(&model), "");
-        assert_eq!(markdown(&model, str::to_owned), "");
+        assert_eq!(sentence(&model.host), "");
+        assert_eq!(markdown(&model.host, str::to_owned), "");
     }
 }

@@ -11,7 +11,7 @@ use super::model::{Belief, Model};
 use super::page::Page;
 use super::quiet;
 use super::table::{self, Cell};
-use super::terminal::stage_name;
+use super::text::{capital, stage_name};
 use crate::analysis::causes;
 use crate::analysis::stats::{Estimate, Statistic};
 use crate::analysis::{
@@ -92,7 +92,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
-        prices => super::prices::html(model),
+        prices => super::prices::html(&model.prices),
         settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
             .collect::<Vec<_>>(),
         gateways => model.told_by_itself().map(|one| context! {
@@ -336,11 +336,6 @@ fn command_line(words: &[String]) -> String {
         false => format!("'{}'", word.replace('\'', r"'\''")),
     });
     quoted.collect::<Vec<_>>().join(" ")
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The page as it is where no script runs, without style, scripts and data: what tests of its words look at.

@@ -6,8 +6,8 @@ use super::folded::{Part, fitted};
 use super::format::bytes;
 use super::model::{Belief, Model};
 use super::quiet;
-use super::table::{self, Cell, HEADINGS};
-use super::terminal::{belief, stage_name};
+use super::table::{self, Cell, HEADINGS, in_one_line};
+use super::text::{capital, inline, stage_name};
 use crate::analysis::headline::for_latency;
 use crate::analysis::{BudgetResult, Case, Load, Outcome, Severity, TargetFigures};
 use std::fmt::Write;
@@ -70,7 +70,7 @@ fn verdict(model: &Model) -> String {
         Belief::Warnings => format!(" {}", graver(Severity::Warning)),
         Belief::Void => format!(" {}", graver(Severity::Void)),
     };
-    format!("\n**{}**{codes}\n", belief(model.belief()))
+    format!("\n**{}**{codes}\n", model.belief().words())
 }
 
 /// What is folded, in the order in which it stands.
@@ -84,7 +84,7 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     for load in model.loads().filter(|load| Some(load.index) != headline) {
         add(capital(&load.label), load_table(model, load), LOAD);
     }
-    add(super::prices::TITLE.into(), super::prices::markdown(model), SECTION);
+    add(super::prices::TITLE.into(), super::prices::markdown(&model.prices), SECTION);
     add(super::events::HEADING.into(), super::events::markdown(model), SECTION);
     add(super::path::HEADING.into(), super::path::markdown(model), SECTION);
     add("Budgets that were kept".into(), budget(model, "", |outcome| outcome == Outcome::Kept), SECTION);
@@ -106,11 +106,6 @@ fn counted_findings(model: &Model) -> String {
         counted(Severity::Note, "note", "notes"),
     ];
     format!("Findings: {}", each.into_iter().flatten().collect::<Vec<_>>().join(", "))
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn line(text: &mut String, line: &str) {
@@ -165,15 +160,6 @@ fn target_row(target: &TargetFigures) -> String {
     let (name, cells) = table::target_row(target);
     let cells: String = cells.iter().map(|cell| format!(" {} |", in_one_line(cell))).collect();
     format!("| {} |{cells} – |", inline(&name))
-}
-
-pub(super) fn in_one_line(cell: &Cell) -> String {
-    let interval = match cell.interval.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", cell.interval),
-    };
-    let doubt = if cell.distinguishable { "" } else { ", not distinguishable" };
-    format!("{}{interval}{doubt}", cell.value)
 }
 
 /// The budgets with such outcomes, below a heading if there is one; empty where there are none.
@@ -276,7 +262,7 @@ fn again(model: &Model) -> String {
             line(&mut text, &format!("  - {}: {}", inline(&one.setting), inline(&one.reason)));
         }
     }
-    text += &super::host::markdown(model, inline);
+    text += &super::host::markdown(&model.host, inline);
     // A fence longer than any in the plan, so that the plan cannot end it.
     let fence = "`".repeat(longest_run_of_ticks(&model.plan_text).max(2) + 1);
     let plan = model.plan_text.trim_end();
@@ -286,20 +272,6 @@ fn again(model: &Model) -> String {
 
 fn longest_run_of_ticks(text: &str) -> usize {
     text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0)
-}
-
-/// Text that may come from anywhere, so that it cannot become markup.
-pub(super) fn inline(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '<' => safe.push_str("&lt;"),
-            '\\' | '|' | '*' | '_' | '[' | ']' | '`' => safe.extend(['\\', letter]),
-            '\n' | '\r' => safe.push(' '),
-            letter => safe.push(letter),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
 
+mod assemble;
 mod capacity;
 pub mod charts;
 pub mod comparison;
@@ -25,10 +26,12 @@ mod quiet;
 mod sentence;
 mod table;
 mod terminal;
+mod text;
+mod verdict;
 
 pub use charts::{Chart, ChartError};
 pub use csv::csv;
-pub use figures::{figure_in_words, wrapped};
+pub use figures::figure_in_words;
 pub use host::HostLooks;
 pub use html::{HtmlError, html};
 pub use json::json;
@@ -38,18 +41,5 @@ pub use measured::{Measured, NotCompared, compared};
 pub use model::{Belief, Model};
 pub use prices::PriceList;
 pub use terminal::terminal;
-
-use crate::cli::Exit;
-
-/// The exit code that a measured run deserves.
-pub fn verdict(model: &Model) -> Exit {
-    if !model.measured_anything() {
-        Exit::Failed
-    } else if model.belief() == Belief::Void {
-        Exit::Void
-    } else if model.over_budget() {
-        Exit::OverBudget
-    } else {
-        Exit::Success
-    }
-}
+pub use text::wrapped;
+pub use verdict::Verdict;

@@ -1,22 +1,13 @@
 //! The one report model: what every format draws, and, serialised, the JSON report itself.
 
-use super::format::Scale;
 use super::host::HostLooks;
 use super::prices::PriceList;
-use super::{capacity, sentence};
-use crate::analysis::{
-    Analysis, BudgetResult, Capacity, Case, Finding, Load, NoiseFloor, Outcome, Severity, analyse,
-};
-use crate::plan::Running;
-use crate::plan::units::show_duration;
-use crate::plan::{Target, Trials, Upstream};
-use crate::record::dir::{RenderedFile, Run};
-use crate::record::{Contender, Environment, RunRecord, Stopped};
+use super::sentence::Summary;
+use crate::analysis::{BudgetResult, Capacity, Case, Finding, Load, NoiseFloor, Outcome, Severity};
+use crate::plan::Profile;
+use crate::record::dir::RenderedFile;
+use crate::record::{Contender, Environment, Failure, Stopped};
 use serde::Serialize;
-use std::time::{Duration, UNIX_EPOCH};
-
-/// Version of the JSON report.
-const SCHEMA: u32 = 1;
 
 /// What a report says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -46,7 +37,7 @@ pub struct Model {
     /// Method and path requested; of several targets each with its share.
     pub target: String,
     /// Settings of gateways: `equalised` or `stock`.
-    pub profile: crate::plan::Profile,
+    pub profile: Profile,
     /// Trials planned, direct ones included.
     pub trials_planned: u32,
     /// Trials recorded.
@@ -80,26 +71,6 @@ pub struct Model {
     pub rendered: Vec<RenderedFile>,
 }
 
-/// What is said of one gateway.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Summary {
-    /// Label.
-    pub gateway: String,
-    /// What it adds, in words.
-    pub sentence: String,
-    /// What else there is to say, each a sentence.
-    pub details: Vec<String>,
-}
-
-impl Summary {
-    /// The sentence and the details behind it.
-    pub fn in_full(&self) -> String {
-        let parts: Vec<&str> =
-            std::iter::once(&self.sentence).chain(&self.details).map(String::as_str).collect();
-        parts.join(" ")
-    }
-}
-
 /// The noise floor of each load point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NoiseFloors {
@@ -120,55 +91,18 @@ pub enum Belief {
     Void,
 }
 
-impl Model {
-    /// The model of a run. `unreadable` are lines of the records that were skipped, in words.
-    pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
-        let ended = run.ended.as_ref();
-        let answer = sentence::answer(run, &analysis);
-        let prices = PriceList::new(&analysis);
-        let summary = capacity::add_sentences(sentence::summaries(run, &analysis), &analysis);
-        Self {
-            schema: SCHEMA,
-            name: run.plan.name.clone(),
-            interrupted: ended.is_none_or(|ended| ended.interrupted),
-            hoptax: run.hoptax.clone(),
-            started: timestamp(run.started_unix_ns),
-            ended: ended.map(|ended| timestamp(ended.unix_ns)),
-            seed: run.seed,
-            command: run.command.clone(),
-            plan_text: run.plan_text.clone(),
-            rounds: rounds(run, &analysis),
-            stopped: run.stopped,
-            target: Target::describe_all(&run.plan.targets),
-            profile: run.plan.profile,
-            trials_planned: run.trials_planned,
-            trials_recorded,
-            environment: run.environment.clone(),
-            host: HostLooks { at_start: run.host_at_start.clone(), at_end: run.host_at_end.clone() },
-            contenders: run.contenders.clone(),
-            answer,
-            summary,
-            prices,
-            noise_floor: NoiseFloors {
-                definition: "root mean square over rounds of (direct last − direct first)",
-                by_load: analysis.noise_floor,
-            },
-            cases: analysis.cases,
-            capacity: analysis.capacity,
-            findings: analysis.findings,
-            budget: analysis.budget,
-            notes: notes(run, trials_recorded, unreadable),
-            rendered: Vec::new(),
+impl Belief {
+    /// The last line of a report.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Believable => "Believable: no finding is graver than a note.",
+            Self::Warnings => "To be read with its warnings.",
+            Self::Void => "Void: a finding says not to believe it.",
         }
     }
+}
 
-    /// Everything that a run directory tells.
-    pub fn of(run: &Run) -> Self {
-        let analysis = analyse(&run.record, &run.trials);
-        let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
-        Self { rendered: run.rendered(), ..model }
-    }
-
+impl Model {
     /// `15 of 15 trials in 3 rounds and 1 search`.
     pub fn trials_in_words(&self) -> String {
         let counted = |count: usize, one: &str, many: &str| {
@@ -254,13 +188,13 @@ impl Model {
     }
 
     /// What could not be measured, once per contender and reason.
-    pub fn failures(&self) -> Vec<(&str, &crate::record::Failure)> {
+    pub fn failures(&self) -> Vec<(&str, &Failure)> {
         let contenders = self.contenders.iter().filter_map(|one| Some((&*one.label, one.failed.as_ref()?)));
         let trials = self
             .cases
             .iter()
             .flat_map(|case| case.failed_trials.iter().map(|trial| (&*case.gateway, &trial.failure)));
-        let mut all: Vec<(&str, &crate::record::Failure)> = Vec::new();
+        let mut all: Vec<(&str, &Failure)> = Vec::new();
         for (label, failure) in contenders.chain(trials) {
             if !all.iter().any(|(known, other)| *known == label && other.message == failure.message) {
                 all.push((label, failure));
@@ -268,81 +202,6 @@ impl Model {
         }
         all
     }
-}
-
-/// Rounds: as many as were asked for, or as were begun where that was left open.
-fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
-    match run.plan.trials {
-        _ if analysis.cases.is_empty() => 0,
-        Trials::Fixed(rounds) => rounds,
-        Trials::Auto(_) => {
-            let of = |case: &Case| case.series.iter().map(|series| series.round + 1).max();
-            analysis.cases.iter().filter_map(of).max().unwrap_or(0)
-        }
-    }
-}
-
-/// Why rounds ended, in words.
-fn why_stopped(run: &RunRecord) -> Option<String> {
-    let Trials::Auto(auto) = run.plan.trials else { return None };
-    let within = Scale::percent().value(auto.within);
-    Some(match run.stopped? {
-        Stopped::Narrow => format!("Rounds went on until each headline tax was known within {within}."),
-        Stopped::Budget => format!(
-            "Rounds ended as another one would not have fit into {}: not every headline tax is known within {within}.",
-            show_duration(auto.at_most)
-        ),
-        Stopped::Rounds => format!(
-            "Rounds ended after the most there may be, {}: not every headline tax is known within {within}.",
-            auto.most
-        ),
-    })
-}
-
-fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<String> {
-    let mut notes = Vec::new();
-    match &run.ended {
-        None => notes.push("The run was killed, or is still going on: this is what it had measured.".into()),
-        Some(ended) if ended.interrupted => {
-            let planned = run.trials_planned;
-            notes.push(format!("The run was interrupted after {trials_recorded} of {planned} trials."));
-        }
-        Some(_) => {}
-    }
-    notes.extend(why_stopped(run));
-    if let Upstream::Running(upstream) = &run.plan.upstream {
-        notes.push(about_upstream(upstream));
-    }
-    notes.extend(unreadable.iter().map(|line| format!("Skipped what could not be read: {line}.")));
-    notes
-}
-
-/// What is not known of an upstream that already ran.
-fn about_upstream(upstream: &Running) -> String {
-    let url = &upstream.url;
-    let unwatched = upstream.pid.is_none();
-    match (&upstream.ledger, unwatched) {
-        (None, true) => format!(
-            "The upstream at {url} is not ours: it has no ledger and its CPU time was not watched, so extra upstream \
-             requests are unknown."
-        ),
-        (None, false) => format!(
-            "The upstream at {url} is not ours and has no ledger, so extra upstream requests are unknown."
-        ),
-        (Some(_), true) => format!(
-            "The upstream at {url} is not ours: its ledger holds requests alone, as it counts them itself, and its CPU \
-             time was not watched."
-        ),
-        (Some(_), false) => {
-            format!(
-                "The upstream at {url} is not ours: its ledger holds requests alone, as it counts them itself."
-            )
-        }
-    }
-}
-
-fn timestamp(unix_ns: u64) -> String {
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::format::Scale;
 use super::model::Model;
-use super::sentence::with_interval;
+use super::text::{inline, with_interval};
 use crate::analysis::stats::Estimate;
 use crate::analysis::{Case, Difference, Path};
 use minijinja::HtmlEscape;
@@ -31,7 +31,7 @@ pub(super) fn markdown(model: &Model) -> String {
     }
     let mut text = String::new();
     for line in lines {
-        let _ = writeln!(text, "- {}", super::markdown::inline(&line));
+        let _ = writeln!(text, "- {}", inline(&line));
     }
     let _ = writeln!(text, "\n{NOTE}");
     text

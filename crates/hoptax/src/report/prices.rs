@@ -1,12 +1,13 @@
 //! The price list: what each feature costs each gateway, as a table and as sentences.
 
 use super::format::Scale;
-use super::model::Model;
-use super::sentence::{place, with_interval};
-use super::table::{self, Cell, none};
+use super::sentence::Summary;
+use super::table::{self, Cell, in_one_line, none};
+use super::text::{capital, inline, place, with_interval};
 use crate::analysis::headline;
 use crate::analysis::stats::Estimate;
-use crate::analysis::{Analysis, Beyond, Difference, Load, Price, PriceMetric, Prices};
+use crate::analysis::{Analysis, Beyond, Difference, Load, Price, Prices};
+use crate::plan::Metric;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -34,7 +35,7 @@ pub struct PriceList {
     /// How many of them would be told by chance alone if no feature cost anything.
     pub expected_by_chance: f64,
     /// A sentence or two for each gateway with features.
-    pub sentences: Vec<super::model::Summary>,
+    pub sentences: Vec<Summary>,
     /// By load point, then in the plan's order.
     pub rows: Vec<Price>,
 }
@@ -48,7 +49,7 @@ impl PriceList {
             .map(|row| &row.prices)
             .chain(rows.iter().filter_map(|row| Some(&row.beyond.as_ref()?.prices)));
         let intervals = all
-            .flat_map(|prices| PriceMetric::ALL.map(|metric| prices.get(metric)))
+            .flat_map(|prices| Metric::PRICES.map(|metric| prices.get(metric)))
             .filter(|price| price.is_some_and(|price| price.estimate.interval().is_some()));
         Self {
             definition: DEFINITION,
@@ -142,7 +143,7 @@ fn less_one(ratio: &Estimate) -> Estimate {
 }
 
 /// One per gateway with features, in the plan's order.
-fn sentences(rows: &[Price]) -> Vec<super::model::Summary> {
+fn sentences(rows: &[Price]) -> Vec<Summary> {
     let mut gateways: Vec<&str> = Vec::new();
     for row in rows {
         if !gateways.contains(&row.gateway.as_str()) {
@@ -152,7 +153,7 @@ fn sentences(rows: &[Price]) -> Vec<super::model::Summary> {
     gateways.into_iter().filter_map(|gateway| sentence(gateway, rows)).collect()
 }
 
-fn sentence(gateway: &str, rows: &[Price]) -> Option<super::model::Summary> {
+fn sentence(gateway: &str, rows: &[Price]) -> Option<Summary> {
     let own = || rows.iter().filter(|row| row.gateway == gateway);
     let at = |load: Option<&Load>| own().find(|row| Some(row.load.index) == load.map(|load| load.index));
     let price = at(headline::for_latency(&mut own().map(|row| &row.load)))?;
@@ -192,7 +193,7 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<super::model::Summary> {
         let doubt = if ratio.distinguishable { "" } else { ", not distinguishable from the noise" };
         details.push(format!("{at} throughput changes by {change}{doubt}."));
     }
-    Some(super::model::Summary { gateway: gateway.to_owned(), sentence: told, details })
+    Some(Summary { gateway: gateway.to_owned(), sentence: told, details })
 }
 
 /// `+12 µs (7–17) at the median`.
@@ -222,19 +223,13 @@ fn listed(parts: &[String]) -> String {
     }
 }
 
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
 /// For the terminal: the headings (a line or more, made by `title`), the tables (drawn by `table`), then what is to be wrapped. Nothing without prices.
 pub(super) fn terminal(
-    model: &Model,
+    list: &PriceList,
     title: impl Fn(&str) -> String,
     table: impl Fn(&[(String, Vec<Cell>)]) -> Vec<String>,
     wrap: impl Fn(&str) -> String,
 ) -> String {
-    let list = &model.prices;
     if list.rows.is_empty() {
         return String::new();
     }
@@ -252,19 +247,17 @@ pub(super) fn terminal(
 }
 
 /// The tables and the note as Markdown; empty without prices.
-pub(super) fn markdown(model: &Model) -> String {
-    let list = &model.prices;
+pub(super) fn markdown(list: &PriceList) -> String {
     if list.rows.is_empty() {
         return String::new();
     }
-    let inline = super::markdown::inline;
     let mut text = format!("{}\n", list.note());
     for one in list.tables() {
         let _ = write!(text, "\n#### {}\n\n| feature |", inline(&one.title()));
         let _ = writeln!(text, "{}", HEADINGS.map(|heading| format!(" {heading} |")).concat());
         let _ = writeln!(text, "|---|{}", "---:|".repeat(HEADINGS.len()));
         for (name, cells) in one.rows() {
-            let cells = cells.iter().map(|cell| format!(" {} |", super::markdown::in_one_line(cell)));
+            let cells = cells.iter().map(|cell| format!(" {} |", in_one_line(cell)));
             let _ = writeln!(text, "| {} |{}", inline(&name), cells.collect::<String>());
         }
     }
@@ -272,9 +265,8 @@ pub(super) fn markdown(model: &Model) -> String {
 }
 
 /// What the page's template draws.
-pub(super) fn html(model: &Model) -> minijinja::Value {
+pub(super) fn html(list: &PriceList) -> minijinja::Value {
     use minijinja::context;
-    let list = &model.prices;
     let cell = |cell: &Cell| {
         context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
     };
@@ -289,7 +281,7 @@ pub(super) fn html(model: &Model) -> minijinja::Value {
             context! { title => table.title(), load => table.load.index, rows => table.rows().into_iter().map(row).collect::<Vec<_>>() }
         })
         .collect();
-    let sentences: Vec<String> = list.sentences.iter().map(super::model::Summary::in_full).collect();
+    let sentences: Vec<String> = list.sentences.iter().map(Summary::in_full).collect();
     context! { title => TITLE, note => list.note(), headings => HEADINGS.to_vec(), tables, sentences }
 }
 

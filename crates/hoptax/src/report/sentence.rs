@@ -1,12 +1,33 @@
 //! The plain sentence about each gateway, written from the numbers and never by hand.
 
 use super::format::Scale;
-use super::model::Summary;
+use super::text::{capital, place, with_interval};
 use crate::analysis::headline;
 use crate::analysis::stats::Estimate;
-use crate::analysis::{Analysis, Case, Difference, Load, Severity, TaxMetric};
+use crate::analysis::{Analysis, Case, Difference, Load, Severity};
+use crate::plan::Metric;
 use crate::record::{DIRECT, RunRecord};
-use hoptax_load::spec::HttpVersion;
+use serde::Serialize;
+
+/// What is said of one gateway.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Label.
+    pub gateway: String,
+    /// What it adds, in words.
+    pub sentence: String,
+    /// What else there is to say, each a sentence.
+    pub details: Vec<String>,
+}
+
+impl Summary {
+    /// The sentence and the details behind it.
+    pub fn in_full(&self) -> String {
+        let parts: Vec<&str> =
+            std::iter::once(&self.sentence).chain(&self.details).map(String::as_str).collect();
+        parts.join(" ")
+    }
+}
 
 /// One summary per gateway of the plan, the least tax first and those without one last.
 pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
@@ -52,7 +73,7 @@ fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
 /// The tax at the median, where latency says most.
 fn median<'a>(gateway: &str, analysis: &'a Analysis) -> Option<(&'a Load, &'a Difference)> {
     let headlines = analysis.headlines(gateway);
-    let median = headlines.iter().find(|headline| headline.metric == TaxMetric::AddedP50)?;
+    let median = headlines.iter().find(|headline| headline.metric == Metric::AddedP50)?;
     Some((&median.case.load, median.tax))
 }
 
@@ -122,9 +143,9 @@ fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
         return (none, Vec::new());
     };
     let floor = |metric| analysis.noise_floor.get(case.load.index)?.get(metric);
-    let mut parts = vec![("the median", median, floor(TaxMetric::AddedP50))];
+    let mut parts = vec![("the median", median, floor(Metric::AddedP50))];
     if let Some(tail) = tax.and_then(|tax| tax.added_p99.as_ref()) {
-        parts.push(("p99", tail, floor(TaxMetric::AddedP99)));
+        parts.push(("p99", tail, floor(Metric::AddedP99)));
     }
     if median.estimate.interval().is_none() {
         let told: Vec<String> =
@@ -234,45 +255,6 @@ fn gained(lost: &Estimate) -> Estimate {
         high: lost.low.map(|low| -low),
         trials: lost.trials,
     }
-}
-
-/// `41 µs (38–44)`: the interval is the 95 % one, as every report says once.
-pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
-    let value = scale.value(estimate.estimate);
-    match estimate.interval() {
-        Some((low, high)) => format!("{value} ({})", scale.interval(low, high)),
-        None if estimate.trials > 1 => format!("{value} (no interval)"),
-        None => format!("{value} (one trial: no interval)"),
-    }
-}
-
-pub(super) fn place(load: &Load) -> String {
-    let plural = if load.connections == 1 { "" } else { "s" };
-    let connections = format!("{} connection{plural}{}", load.connections, manner(load));
-    let rate = load.rate.map(|rate| format!("{}/s", super::format::number(rate)));
-    match (rate, &load.stages) {
-        (Some(rate), None) => format!("at {rate} over {connections}"),
-        (Some(rate), Some(stages)) => {
-            format!("over {} stages at {rate} on average over {connections}", stages.len())
-        }
-        (None, _) => format!("at {connections}"),
-    }
-}
-
-/// How connections are used, where that is not as usual: points may differ in nothing else.
-fn manner(load: &Load) -> String {
-    let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
-    let kept = match load.requests_per_connection {
-        None => String::new(),
-        Some(1) => " without keep-alive".to_owned(),
-        Some(most) => format!(" of {most} requests each"),
-    };
-    format!("{version}{kept}")
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn stop(message: &str) -> String {

@@ -15,6 +15,16 @@ pub(super) struct Cell {
     pub(super) distinguishable: bool,
 }
 
+/// The cell as one line of text.
+pub(super) fn in_one_line(cell: &Cell) -> String {
+    let interval = match cell.interval.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", cell.interval),
+    };
+    let doubt = if cell.distinguishable { "" } else { ", not distinguishable" };
+    format!("{}{interval}{doubt}", cell.value)
+}
+
 /// Headings of the main table, after the gateway's name.
 pub(super) const HEADINGS: [&str; 7] =
     ["requests/s", "p50", "p99", "added p50", "added p99", "CPU/req", "memory"];

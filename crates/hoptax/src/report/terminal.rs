@@ -3,9 +3,10 @@
 use super::capacity;
 use super::host;
 use super::layout::{self, MARK};
-use super::model::{Belief, Model};
+use super::model::Model;
 use super::quiet;
 use super::table;
+use super::text::{capital, stage_name, words};
 use crate::analysis::{Case, Finding, Load, Outcome, Severity};
 
 /// The report as text, wrapped to `width` columns; `colour` adds ANSI colours.
@@ -55,7 +56,7 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     }
     if model.measured_anything() {
         text.push('\n');
-        text.push_str(&page.wrap(belief(model.belief()), "", ""));
+        text.push_str(&page.wrap(model.belief().words(), "", ""));
     }
     text
 }
@@ -141,11 +142,16 @@ impl Page {
                 rows.iter().map(|(name, row)| (name.clone(), Ok(row.clone()))).collect();
             layout::table("feature", &super::prices::HEADINGS, &lines, usize::from(self.width))
         };
-        super::prices::terminal(model, |text| self.title(text), table, |text| self.wrap(text, "", "  "))
+        super::prices::terminal(
+            &model.prices,
+            |text| self.title(text),
+            table,
+            |text| self.wrap(text, "", "  "),
+        )
     }
 
     fn host(&self, model: &Model) -> String {
-        let sentence = host::sentence(model);
+        let sentence = host::sentence(&model.host);
         if sentence.is_empty() { sentence } else { self.wrap(&sentence, "", "  ") }
     }
 
@@ -216,32 +222,6 @@ impl Page {
     }
 }
 
-/// Words, each with the unit that belongs to it.
-pub(super) fn words(text: &str) -> Vec<String> {
-    const UNITS: [&str; 9] = ["%", "µs", "ms", "s", "k", "B", "KiB", "MiB", "GiB"];
-    let mut words: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        let bare = word.trim_end_matches([',', '.', ':', ';', ')']);
-        match words.last_mut() {
-            Some(number) if UNITS.contains(&bare) && number.ends_with(|c: char| c.is_ascii_digit()) => {
-                number.push(' ');
-                number.push_str(word);
-            }
-            _ => words.push(word.into()),
-        }
-    }
-    words
-}
-
-/// The last line: how far to believe the run.
-pub(super) fn belief(belief: Belief) -> &'static str {
-    match belief {
-        Belief::Believable => "Believable: no finding is graver than a note.",
-        Belief::Warnings => "To be read with its warnings.",
-        Belief::Void => "Void: a finding says not to believe it.",
-    }
-}
-
 /// Columns that a text takes, ANSI styles left out.
 fn visible(text: &str) -> usize {
     let mut inside = false;
@@ -254,21 +234,6 @@ fn visible(text: &str) -> usize {
         }
     }
     columns
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-/// A stage in words.
-pub(super) fn stage_name(stage: crate::record::Stage) -> &'static str {
-    match stage {
-        crate::record::Stage::Missing => "not installed",
-        crate::record::Stage::Start => "did not start",
-        crate::record::Stage::Verify => "answered otherwise than direct",
-        crate::record::Stage::Trial => "during a trial",
-    }
 }
 
 #[cfg(test)]
@@ -385,10 +350,5 @@ mod tests {
             text.contains("added_p50 must be at most 20 µs; nothing could be set against it: did not start."),
             "{text}"
         );
-    }
-
-    #[test]
-    fn a_unit_stays_with_its_number() {
-        assert_eq!(words("adds 41 µs (95 %: 38–44)."), ["adds", "41 µs", "(95 %:", "38–44)."]);
     }
 }

@@ -2,8 +2,9 @@
 
 use super::rounds::schedule;
 use super::slot::{Director, Slot};
-use crate::analysis::headline::{Precision, precisions};
+use crate::analysis::headline::precisions;
 use crate::analysis::quiet;
+use crate::analysis::stats::Precision;
 use crate::plan::{AutoTrials, LoadPoint, Plan};
 use crate::record::{Stopped, TrialRecord};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Whether a trial held an objective: one rule for the search while it runs and for the report afterwards.
 
-use crate::analysis::case::failures;
+use crate::analysis::counts::failures;
 use crate::analysis::stats::share;
 use crate::plan::{Figure, Objective, Term};
 use crate::record::TrialRecord;

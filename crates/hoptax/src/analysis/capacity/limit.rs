@@ -1,28 +1,10 @@
 //! What was the limit: the gateway, or something that direct runs into as well.
 
-use super::Capacity;
 use super::judge::Look;
+use super::{Capacity, Limit};
 use crate::analysis::stats::Estimate;
 use crate::plan::Search;
-use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// What kept a contender from holding a higher rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Limit {
-    /// The gateway: direct holds more.
-    Gateway,
-    /// The upstream, or the machine that all share: direct holds no more.
-    Upstream,
-    /// The generator had no CPU time left.
-    Generator,
-    /// Every connection was busy, while answers came no later than at rates that were held: a connection carries one request
-    /// at a time, so the rate cannot exceed connections ÷ service time (Little's law).
-    Connections,
-    /// The highest rate that the search may try was held.
-    Range,
-}
 
 /// As in the finding `generator-saturated`: beyond it a worker cannot send when it should.
 const BUSY: f64 = 0.85;

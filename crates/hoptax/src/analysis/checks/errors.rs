@@ -1,8 +1,8 @@
 //! `errors`: more than 0.1 % of the requests ended in an error or a timeout.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
-use crate::analysis::case::failures;
 use crate::analysis::causes;
+use crate::analysis::counts::failures;
 use crate::analysis::stats::share;
 use hoptax_load::record::Counts;
 use std::cmp::Reverse;

@@ -5,6 +5,7 @@
 //! jitter has shorter response times, or requests leave later than the next are due.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence};
+use crate::analysis::Case;
 use crate::analysis::Trial;
 use crate::analysis::stats::{Estimate, Statistic};
 use hoptax_load::clock::SECOND;
@@ -45,7 +46,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn p99(case: &super::Case) -> Option<&Estimate> {
+fn p99(case: &Case) -> Option<&Estimate> {
     case.response_time.as_ref()?.p99.as_ref()
 }
 
@@ -105,7 +106,7 @@ fn together((case, _): Measured<'_>) -> Option<Finding> {
     ))
 }
 
-fn finding(case: &super::Case, message: String, figures: [(&'static str, f64); 2]) -> Finding {
+fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> Finding {
     let [first, second] = figures.map(|(name, value)| (name, value.into()));
     Finding {
         code: CODE,

@@ -2,7 +2,8 @@
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::stats::Statistic;
-use crate::analysis::{Case, TaxMetric, Trial};
+use crate::analysis::{Case, Trial};
+use crate::plan::Metric;
 use hdrhistogram::Histogram;
 use hoptax_load::record::Counts;
 use serde_json::{Map, Value, json};
@@ -225,15 +226,15 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Seen> 
 /// The whole interval beyond direct and beyond the noise floor. Under a closed loop's saturation response times mirror
 /// throughput, in an open loop the rate decides the throughput: each has its own figure.
 fn better(subject: &Subject<'_>, case: &Case) -> Option<Seen> {
-    let metric = if case.load.is_open() { TaxMetric::AddedP50 } else { TaxMetric::ThroughputRatio };
+    let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
     let estimate = case.tax.as_ref()?.get(metric)?.estimate;
     let (low, high) = estimate.interval()?;
     let floor = subject.noise_floor.get(case.load.index)?.get(metric)?;
     let words = match metric {
-        TaxMetric::ThroughputRatio if low > 1.0 + floor => {
+        Metric::ThroughputRatio if low > 1.0 + floor => {
             format!("throughput via the gateway is {:.3} times direct's", estimate.estimate)
         }
-        TaxMetric::AddedP50 if high < -floor => {
+        Metric::AddedP50 if high < -floor => {
             format!("the median via the gateway is {:.1} µs shorter than direct's", -estimate.estimate)
         }
         _ => return None,

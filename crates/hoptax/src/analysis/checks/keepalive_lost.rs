@@ -4,7 +4,7 @@
 //! closed although it was not asked to.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
-use crate::analysis::case::failures;
+use crate::analysis::counts::failures;
 use crate::analysis::stats::share;
 
 const CODE: &str = "keepalive-lost";

@@ -1,6 +1,7 @@
 //! `memory-growing`: a gateway's memory was still growing when its last trial ended.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::analysis::Case;
 use crate::analysis::stats::{mann_kendall, median};
 
 const CODE: &str = "memory-growing";
@@ -77,7 +78,7 @@ fn over_rounds((case, trials): Measured<'_>) -> Option<Finding> {
         .then(|| finding(case, before, after, &format!("over the last {ROUNDS} rounds")))
 }
 
-fn finding(case: &super::Case, before: f64, after: f64, when: &str) -> Finding {
+fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
     Finding {
         code: CODE,
         severity: Severity::Warning,

@@ -14,6 +14,7 @@ mod event_failed;
 mod failed_checks;
 mod few_quiet_windows;
 mod few_samples;
+mod finding;
 mod generator_saturated;
 mod herd;
 mod hidden_limit;
@@ -26,12 +27,13 @@ mod listen_overflow;
 mod logging_unequal;
 mod memory_growing;
 mod not_distinguishable;
+mod page;
 mod ports_exhausted;
 mod quiet_differs;
 mod rate_missed;
 mod rejections_counted;
-mod rules;
 mod shared_cpus;
+mod subject;
 mod throttled;
 mod unasked;
 mod unpinned_version;
@@ -41,182 +43,86 @@ mod upstream_not_reused;
 mod upstream_saturated;
 mod workers_unequal;
 
-pub use rules::{Rule, page, rules};
+pub use finding::{Finding, Rule, Severity};
+use finding::{evidence, percent};
+pub use page::page;
+use subject::Measured;
+pub use subject::Subject;
 pub use workers_unequal::BEYOND;
 
-use super::case::Case;
-use super::noise::NoiseFloor;
-use super::trial::Trial;
-use crate::plan::Gateway;
-use crate::record::RunRecord;
-use serde::Serialize;
-use serde_json::Value;
-use std::collections::BTreeMap;
+/// Looks at a run and raises what it doubts.
+type Check = fn(&Subject<'_>) -> Vec<Finding>;
 
-/// How grave a finding is; the gravest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Do not believe this case.
-    Void,
-    /// Believe it with this in mind.
-    Warning,
-    /// Good to know.
-    Note,
+/// A finding that runs are examined for.
+#[derive(Debug, Clone, Copy)]
+struct Registered {
+    /// Its words.
+    rule: fn() -> Rule,
+    check: Check,
+    /// Its place in a report among findings of the same severity; rules are listed in the order of the table.
+    place: u32,
 }
 
-impl Severity {
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Void => "void",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
-    }
-}
+/// Every finding: one line each.
+const ALL: [Registered; 36] = [
+    Registered { rule: errors::rule, check: errors::check, place: 1 },
+    Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
+    Registered { rule: failed_checks::rule, check: failed_checks::check, place: 3 },
+    Registered { rule: rejections_counted::rule, check: rejections_counted::check, place: 4 },
+    Registered { rule: different_work::rule, check: different_work::check, place: 28 },
+    Registered { rule: connections_short::rule, check: connections_short::check, place: 5 },
+    Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
+    Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },
+    Registered { rule: upstream_http_version::rule, check: upstream_http_version::check, place: 26 },
+    Registered { rule: amplification::rule, check: amplification::check, place: 29 },
+    Registered { rule: balance::rule, check: balance::check, place: 30 },
+    Registered { rule: rate_missed::rule, check: rate_missed::check, place: 6 },
+    Registered { rule: generator_saturated::rule, check: generator_saturated::check, place: 7 },
+    Registered { rule: upstream_saturated::rule, check: upstream_saturated::check, place: 27 },
+    Registered { rule: host_noisy::rule, check: host_noisy::check, place: 8 },
+    Registered { rule: host_unfit::rule, check: host_unfit::check, place: 9 },
+    Registered { rule: host_changed::rule, check: host_changed::check, place: 10 },
+    Registered { rule: unsteady::rule, check: unsteady::check, place: 31 },
+    Registered { rule: impossible::rule, check: impossible::check, place: 32 },
+    Registered { rule: herd::rule, check: herd::check, place: 33 },
+    Registered { rule: memory_growing::rule, check: memory_growing::check, place: 34 },
+    Registered { rule: unasked::rule, check: unasked::check, place: 36 },
+    Registered { rule: unpinned_version::rule, check: unpinned_version::check, place: 35 },
+    Registered { rule: bandwidth_bound::rule, check: bandwidth_bound::check, place: 20 },
+    Registered { rule: hidden_limit::rule, check: hidden_limit::check, place: 17 },
+    Registered { rule: listen_overflow::rule, check: listen_overflow::check, place: 15 },
+    Registered { rule: logging_unequal::rule, check: logging_unequal::check, place: 19 },
+    Registered { rule: ports_exhausted::rule, check: ports_exhausted::check, place: 16 },
+    Registered { rule: shared_cpus::rule, check: shared_cpus::check, place: 13 },
+    Registered { rule: throttled::rule, check: throttled::check, place: 14 },
+    Registered { rule: workers_unequal::rule, check: workers_unequal::check, place: 18 },
+    Registered { rule: clock::rule, check: clock::check, place: 21 },
+    Registered { rule: few_quiet_windows::rule, check: few_quiet_windows::check, place: 11 },
+    Registered { rule: quiet_differs::rule, check: quiet_differs::check, place: 12 },
+    Registered { rule: few_samples::rule, check: few_samples::check, place: 22 },
+    Registered { rule: not_distinguishable::rule, check: not_distinguishable::check, place: 23 },
+];
 
-/// A doubt about a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// Names the rule.
-    pub code: &'static str,
-    /// How grave it is.
-    pub severity: Severity,
-    /// [`Case::case`] of the case in doubt; absent where it is about the whole run.
-    pub case: Option<String>,
-    /// The numbers that raised it.
-    pub evidence: BTreeMap<&'static str, Value>,
-    /// What was seen and why it matters.
-    pub message: String,
-    /// What to do.
-    pub advice: String,
-}
-
-/// What is examined.
-#[derive(Debug)]
-pub struct Subject<'a> {
-    /// The run.
-    pub run: &'a RunRecord,
-    /// Every case with its good trials.
-    pub cases: &'a [(Case, Vec<Trial<'a>>)],
-    /// One per load point.
-    pub noise_floor: &'a [NoiseFloor],
-}
-
-impl<'a> Subject<'a> {
-    /// After this long a request is given up, ns.
-    fn timeout_ns(&self) -> u64 {
-        u64::try_from(self.run.plan.timeout.total.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// Whether what a gateway answered without success is the doing of the plan's events alone, which are told by themselves.
-    fn rejects_by_events_only(&self, trials: &[Trial<'_>]) -> bool {
-        let timeout = self.timeout_ns();
-        !trials.is_empty() && trials.iter().all(|trial| trial.rejects_by_events_only(timeout))
-    }
-
-    /// The cases that were measured.
-    fn measured(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {
-        self.cases.iter().filter(|(case, _)| case.trials > 0).map(|(case, trials)| (case, trials.as_slice()))
-    }
-
-    /// Each gateway's case that was measured.
-    fn gateways(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {
-        self.measured().filter(|(case, _)| !case.is_direct())
-    }
-
-    /// The gateway of this label as the plan has it.
-    fn gateway(&self, label: &str) -> Option<&'a Gateway> {
-        self.run.plan.gateways.iter().find(|gateway| gateway.label == label)
-    }
-
-    /// Each gateway's case beside direct's of the same load point, where both were measured.
-    fn pairs(&self) -> impl Iterator<Item = (Measured<'a>, Measured<'a>)> {
-        self.gateways().filter_map(|via| Some((via, self.direct(via.0.load.index)?)))
-    }
-
-    /// Direct at a load point, if it was measured there.
-    fn direct(&self, load: usize) -> Option<Measured<'a>> {
-        self.measured().find(|(case, _)| case.is_direct() && case.load.index == load)
-    }
-}
-
-/// A case with its good trials.
-type Measured<'a> = (&'a Case, &'a [Trial<'a>]);
-
-/// A rule: looks at a run and raises what it doubts.
-pub type Check = fn(&Subject<'_>) -> Vec<Finding>;
-
-/// Every rule.
-pub fn all() -> Vec<Check> {
-    vec![
-        errors::check,
-        event_failed::check,
-        failed_checks::check,
-        rejections_counted::check,
-        connections_short::check,
-        rate_missed::check,
-        generator_saturated::check,
-        host_noisy::check,
-        host_unfit::check,
-        host_changed::check,
-        few_quiet_windows::check,
-        quiet_differs::check,
-        shared_cpus::check,
-        throttled::check,
-        listen_overflow::check,
-        ports_exhausted::check,
-        hidden_limit::check,
-        workers_unequal::check,
-        logging_unequal::check,
-        bandwidth_bound::check,
-        clock::check,
-        few_samples::check,
-        not_distinguishable::check,
-        keepalive_lost::check,
-        upstream_not_reused::check,
-        upstream_http_version::check,
-        upstream_saturated::check,
-        different_work::check,
-        amplification::check,
-        balance::check,
-        unsteady::check,
-        impossible::check,
-        herd::check,
-        memory_growing::check,
-        unpinned_version::check,
-        unasked::check,
-    ]
+/// The words of every finding, in the order of the table.
+pub fn rules() -> Vec<Rule> {
+    ALL.iter().map(|one| (one.rule)().with_round_thresholds()).collect()
 }
 
 /// Applies every rule; the gravest findings first.
 pub fn examine(subject: &Subject<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = all().iter().flat_map(|check| check(subject)).collect();
+    let mut all = ALL;
+    all.sort_by_key(|one| one.place);
+    let mut findings: Vec<Finding> = all.iter().flat_map(|one| (one.check)(subject)).collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
-}
-
-/// Numbers by name.
-fn evidence<const N: usize>(members: [(&'static str, Value); N]) -> BTreeMap<&'static str, Value> {
-    members.into_iter().collect()
-}
-
-/// A share in words, with as many digits as it needs to differ from zero and one.
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent {
-        _ if percent >= 99.95 && share < 1.0 => format!("{percent:.2} %"),
-        _ if percent >= 10.0 => format!("{percent:.0} %"),
-        _ if percent >= 0.1 => format!("{percent:.1} %"),
-        _ => format!("{percent:.2} %"),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::fixture::{Run, via};
+    use std::collections::BTreeSet;
+    use std::path::Path;
 
     /// The findings of one rule.
     pub(super) fn raised(run: &Run, code: &str) -> Vec<Finding> {
@@ -235,9 +141,43 @@ mod tests {
         assert!(!analysis.case("direct", 0).expect("measured").findings.contains(&"rejections-counted"));
     }
 
+    /// The codes that the files beside this one give their findings.
+    fn codes() -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/analysis/checks");
+        let files = std::fs::read_dir(folder).expect("the checks").flatten();
+        files
+            .filter_map(|file| {
+                let text = std::fs::read_to_string(file.path()).ok()?;
+                let (_, rest) = text.split_once("\nconst CODE: &str = \"")?;
+                Some(rest.split('"').next()?.to_owned())
+            })
+            .collect()
+    }
+
     #[test]
-    fn shares_in_words() {
-        let words = [0.0004, 0.0123, 0.345, 0.9999, 1.0].map(percent);
-        assert_eq!(words, ["0.04 %", "1.2 %", "34 %", "99.99 %", "100 %"]);
+    fn every_finding_has_its_words_once() {
+        let told: Vec<&str> = rules().iter().map(|rule| rule.code).collect();
+        let distinct: BTreeSet<String> = told.iter().map(|code| (*code).to_owned()).collect();
+        assert_eq!(distinct.len(), told.len());
+        assert_eq!(distinct, codes(), "rules() and the files of this folder");
+        assert!(distinct.len() >= 20);
+    }
+
+    #[test]
+    fn every_rule_is_whole() {
+        for rule in rules() {
+            for text in [rule.seen, rule.advice] {
+                assert!(text.len() > 20 && text.ends_with('.'), "{}: {text}", rule.code);
+            }
+            assert!(rule.when.len() > 20 && !rule.when.ends_with('.'), "{}: {}", rule.code, rule.when);
+            let severity = rule.severity.split([';', ',']).next().expect("a first part").trim();
+            assert!(["void", "warning", "note"].contains(&severity), "{}: {}", rule.code, rule.severity);
+        }
+    }
+
+    #[test]
+    fn places_in_a_report_are_distinct() {
+        let places: BTreeSet<u32> = ALL.iter().map(|one| one.place).collect();
+        assert_eq!(places, (1..=ALL.len() as u32).collect());
     }
 }

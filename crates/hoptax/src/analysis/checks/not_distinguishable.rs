@@ -1,7 +1,8 @@
 //! `not-distinguishable`: a tax whose interval covers "no tax", or that lies inside the noise floor.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
-use crate::analysis::{Case, TaxMetric};
+use crate::analysis::Case;
+use crate::plan::Metric;
 use serde_json::{Map, Value, json};
 
 const CODE: &str = "not-distinguishable";
@@ -27,10 +28,10 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// The metrics in which a conclusion is sought. In an open loop the rate decides the throughput, not the gateway.
-fn metrics(case: &Case) -> &'static [TaxMetric] {
+fn metrics(case: &Case) -> &'static [Metric] {
     match case.load.is_open() {
-        true => &[TaxMetric::AddedP50, TaxMetric::AddedP99],
-        false => &[TaxMetric::AddedP50, TaxMetric::AddedP99, TaxMetric::ThroughputRatio],
+        true => &[Metric::AddedP50, Metric::AddedP99],
+        false => &[Metric::AddedP50, Metric::AddedP99, Metric::ThroughputRatio],
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::quiet::{Disagreement, disagreements};
-use crate::analysis::{Case, Difference, TaxMetric};
+use crate::analysis::{Case, Difference};
+use crate::plan::Metric;
 use serde_json::{Map, Value, json};
 
 const CODE: &str = "quiet-differs";
@@ -71,7 +72,7 @@ fn of_case(case: &Case) -> Option<Finding> {
 /// `added_p50 is 40 µs in all windows, and not distinguishable in quiet ones (12 µs)`.
 fn in_words(one: &Disagreement<'_>) -> String {
     let value = |difference: &Difference| match one.metric {
-        TaxMetric::ThroughputRatio => format!("{:.1} %", difference.estimate.estimate * 100.0),
+        Metric::ThroughputRatio => format!("{:.1} %", difference.estimate.estimate * 100.0),
         _ => format!("{:.1} µs", difference.estimate.estimate),
     };
     let verdict = |difference: &Difference| match difference.distinguishable {

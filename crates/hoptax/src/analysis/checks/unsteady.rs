@@ -6,9 +6,10 @@
 //! in most trials in the same direction is the contender's doing, or that of a warm-up left in; a jump has to be large.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::analysis::pairs::both_ends;
 use crate::analysis::stats::{Statistic, mann_whitney, mean, median, pettitt};
-use crate::analysis::tax::both_ends;
-use crate::analysis::{Case, TaxMetric, Trial};
+use crate::analysis::{Case, Trial};
+use crate::plan::Metric;
 use hoptax_load::clock::{MILLISECOND, SECOND};
 use hoptax_load::record::WINDOW_NS;
 
@@ -220,9 +221,9 @@ fn figure(case: &Case) -> &'static str {
 /// Direct's rounds against each other. Via a gateway they are paired with it, so that only direct needs to be looked at.
 fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
     let (case, trials) = subject.direct(load)?;
-    let metric = if case.load.is_open() { TaxMetric::AddedP50 } else { TaxMetric::ThroughputRatio };
+    let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
     let figure_of = |trial: &Trial<'_>| match metric {
-        TaxMetric::AddedP50 => trial.response_time_us(Statistic::P50),
+        Metric::AddedP50 => trial.response_time_us(Statistic::P50),
         _ => Some(trial.throughput()),
     };
     let rounds: Vec<(u32, f64)> = both_ends(trials)
@@ -232,7 +233,7 @@ fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
     let middle =
         median(&rounds.iter().map(|(_, value)| *value).collect::<Vec<_>>()).filter(|middle| *middle > 0.0)?;
     let floor = subject.noise_floor.get(load)?.get(metric)?;
-    let floor = if metric == TaxMetric::AddedP50 { floor / middle } else { floor };
+    let floor = if metric == Metric::AddedP50 { floor / middle } else { floor };
     let off = |value: f64| value / middle - 1.0;
     let (round, value) =
         rounds.iter().copied().max_by(|(_, a), (_, b)| off(*a).abs().total_cmp(&off(*b).abs()))?;

@@ -1,6 +1,7 @@
 //! `upstream-saturated`: the upstream, not the gateway, was the limit.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::analysis::Case;
 use crate::analysis::Trial;
 use crate::plan::Upstream;
 
@@ -92,7 +93,7 @@ fn spent(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Finding>
 fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
     let ratio = case.tax.as_ref()?.throughput_ratio.as_ref()?.estimate.estimate;
     let (direct, _) = subject.direct(case.load.index)?;
-    let easy = |case: &super::Case| {
+    let easy = |case: &Case| {
         case.cpu.as_ref().and_then(|cpu| cpu.generator_utilisation).is_some_and(|share| share < EASY)
     };
     if case.load.is_open() || ratio < AS_SLOW || !easy(case) || !easy(direct) {

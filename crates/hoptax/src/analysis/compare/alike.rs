@@ -1,37 +1,34 @@
 //! What must be the same before two sets of figures may be compared, and what had better be.
 
-use super::Subject;
+use super::{Obstacle, Subject};
+use crate::analysis::Side;
+use crate::analysis::side::counterpart;
 use crate::plan::{GatewayKind, LoadPoint, PackDriver, Plan, Target, Upstream};
 use crate::record::{Contender, RunRecord};
-use schemars::JsonSchema;
 use serde::Serialize;
-
-/// A difference that makes figures answers to two different questions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Obstacle {
-    /// What differs.
-    pub what: String,
-    /// How it is in the first.
-    pub a: String,
-    /// How it is in the second.
-    pub b: String,
-    /// What to do about it.
-    pub advice: String,
-}
 
 /// Longest that a setting is quoted.
 const QUOTED: usize = 120;
 
 /// Everything for which the subjects cannot be compared; empty for contenders of one run.
-pub(super) fn obstacles(first: &Subject<'_>, second: &Subject<'_>) -> Vec<Obstacle> {
+pub(super) fn of_subjects(first: &Subject<'_>, second: &Subject<'_>) -> Vec<Obstacle> {
     match first.is_same_run(second) {
         true => Vec::new(),
-        false => of_runs(first.side.run, second.side.run, &super::pairs_of_labels(first, second)),
+        false => of_runs(first.side.run, second.side.run, &first.pairs_of_labels(second)),
     }
 }
 
+/// Everything for which figures of `second` cannot be taken relative to those of `first`, gateway by gateway.
+pub fn obstacles(first: &Side<'_>, second: &Side<'_>) -> Vec<Obstacle> {
+    let (a, b) = (first.run, second.run);
+    let both = |label: &&str| b.contenders.iter().any(|other| other.label == **label);
+    let labels: Vec<(&str, &str)> =
+        a.contenders.iter().map(|one| one.label.as_str()).filter(both).map(|label| (label, label)).collect();
+    of_runs(a, b, &labels)
+}
+
 /// Everything for which two runs cannot be compared, whose contenders are set against each other in these pairs.
-pub(super) fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacle> {
+fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacle> {
     let mut found = Vec::new();
     let mut check = |what: &str, a: String, b: String| {
         if a != b {
@@ -48,7 +45,7 @@ pub(super) fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> 
     check("isolate", a.plan.isolate.to_string(), b.plan.isolate.to_string());
     // Stamping costs the upstream time in each answer.
     check("path_split", words(&a.plan.path_split), words(&b.plan.path_split));
-    let common = a.load.iter().any(|point| super::super::side::counterpart(point, b).is_some());
+    let common = a.load.iter().any(|point| counterpart(point, b).is_some());
     if !common {
         check("load", loads(&a.load), loads(&b.load));
     }
@@ -78,12 +75,12 @@ pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String>
     if !first.is_same_run(second) {
         of_machines(a, b, &mut told);
         of_plans(a, b, &mut told);
-        for (one, other) in super::pairs_of_labels(first, second) {
+        for (one, other) in first.pairs_of_labels(second) {
             of_contenders(contender(a, one), contender(b, other), (a, b), &mut told);
         }
         for (subject, other) in [(first, second), (second, first)] {
             for point in &subject.side.run.load {
-                if super::super::side::counterpart(point, other.side.run).is_none() {
+                if counterpart(point, other.side.run).is_none() {
                     let load = point.describe();
                     told.push(match point.search {
                         Some(_) => format!("\"{load}\" is a search, and capacities are not compared."),
@@ -128,7 +125,7 @@ fn of_plans(a: &RunRecord, b: &RunRecord, told: &mut Vec<String>) {
     differs("Pause", &words(&one.pause), &words(&other.pause), told);
     differs("Source addresses", &words(&one.sources), &words(&other.sources), told);
     for point in &a.load {
-        if let Some(other) = super::super::side::counterpart(point, b).map(|at| &b.load[at])
+        if let Some(other) = counterpart(point, b).map(|at| &b.load[at])
             && point.duration != other.duration
         {
             let (one, other) = (point.duration.as_secs_f64(), other.duration.as_secs_f64());

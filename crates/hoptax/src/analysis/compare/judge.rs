@@ -2,13 +2,14 @@
 
 use super::{Row, Subject, Verdict};
 use crate::analysis::budget::{estimate, pairs};
-use crate::analysis::merged::{self, percentile};
+use crate::analysis::merged;
+use crate::analysis::metric::percentile;
 use crate::analysis::side::{drift, measured};
 use crate::analysis::stats::{
     Contrast, Estimate, change, change_of_figures, independent, independent_figures, mean, paired,
 };
 use crate::analysis::{Case, Load};
-use crate::plan::Metric;
+use crate::plan::{Metric, Quantity};
 use crate::record::DIRECT;
 
 /// What is compared of a gateway: first the tax, which holds its own against a machine that changed.
@@ -163,11 +164,9 @@ fn is_headline(metric: Metric, load: &Load) -> bool {
 }
 
 fn unit(metric: Metric) -> &'static str {
-    match metric {
-        _ if metric.is_time() => "us",
-        Metric::Throughput => "requests/s",
-        Metric::MemoryRssBytes | Metric::MemoryPssBytes => "bytes",
-        Metric::ErrorShare => "share",
-        _ => "ratio",
+    match metric.quantity() {
+        Quantity::Share => "share",
+        Quantity::Ratio | Quantity::PerRequest => "ratio",
+        Quantity::Time | Quantity::Rate | Quantity::Bytes => metric.unit(),
     }
 }

@@ -1,8 +1,9 @@
 //! The figures that prices are made from, of several cases in the rounds that they have in common.
 
-use super::PriceMetric;
+use crate::analysis::metric::{of_trial, percentile};
 use crate::analysis::stats::{Estimate, Reader, Rounds, Statistic, Sums, Units, resampled};
 use crate::analysis::trial::Trial;
+use crate::plan::Metric;
 
 /// Which of the cases: its place in the list that [`Figures`] were made of.
 #[derive(Debug, Clone, Copy)]
@@ -28,42 +29,37 @@ impl<'t, 'a> Figures<'t, 'a> {
     /// What `figure` makes of the cases' own figures, with its interval over rounds. `figure` is handed what reads them.
     pub(super) fn resampled(
         &self,
-        metric: PriceMetric,
+        metric: Metric,
         figure: impl Fn(&dyn Fn(usize) -> Option<f64>) -> Option<f64>,
     ) -> Option<Estimate> {
-        let sources: Vec<Source> = self.sides.iter().map(|side| self.source(metric, side)).collect();
+        let sources: Vec<Source> =
+            self.sides.iter().map(|side| self.source(metric, side)).collect::<Option<_>>()?;
         let ready: Vec<Ready<'_>> = sources.iter().map(Source::ready).collect::<Option<_>>()?;
         resampled(&self.units, |drawn| figure(&|side| ready[side].of(drawn)))
     }
 
     /// The figure of one case, all rounds together.
-    pub(super) fn of_all(&self, metric: PriceMetric, side: Side) -> Option<f64> {
+    pub(super) fn of_all(&self, metric: Metric, side: Side) -> Option<f64> {
         let once = vec![1; self.units.count()];
-        self.source(metric, self.sides[side.0]).ready()?.of(&once)
+        self.source(metric, self.sides[side.0])?.ready()?.of(&once)
     }
 
-    fn source(&self, metric: PriceMetric, trials: &[Trial<'_>]) -> Source {
-        let sums = |of: &dyn Fn(&Trial<'_>) -> Option<(f64, f64)>| {
-            let told =
-                trials.iter().filter_map(|trial| of(trial).map(|(part, whole)| (trial.round(), part, whole)));
-            Source::Sums(Sums::new(&self.units, told))
-        };
-        let percentile = |statistic| {
+    /// Absent for a metric that is no price.
+    fn source(&self, metric: Metric, trials: &[Trial<'_>]) -> Option<Source> {
+        if let Some(statistic) = percentile(metric) {
             let told =
                 trials.iter().filter_map(|trial| Some((self.units.of(trial.round())?, &trial.response_time)));
-            Source::Percentile(Rounds::new(self.units.count(), told), statistic)
-        };
-        match metric {
-            PriceMetric::AddedP50 => percentile(Statistic::P50),
-            PriceMetric::AddedP99 => percentile(Statistic::P99),
-            PriceMetric::CpuUsPerRequest => {
-                sums(&|trial| Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.completed as f64)))
-            }
-            PriceMetric::ThroughputRatio => sums(&|trial| Some((trial.completed as f64, trial.seconds()))),
-            PriceMetric::MemoryRssBytes => {
-                sums(&|trial| Some((trial.record.gateway.as_ref()?.rss_bytes_max as f64, 1.0)))
-            }
+            return Some(Source::Percentile(Rounds::new(self.units.count(), told), statistic));
         }
+        let part_and_whole = |trial: &Trial<'_>| match metric {
+            Metric::CpuUsPerRequest => Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.completed as f64)),
+            Metric::ThroughputRatio => Some((trial.completed as f64, trial.seconds())),
+            _ => Some((of_trial(metric, trial)?, 1.0)),
+        };
+        let of = |trial: &Trial<'_>| part_and_whole(trial).map(|(part, whole)| (trial.round(), part, whole));
+        Metric::PRICES
+            .contains(&metric)
+            .then(|| Source::Sums(Sums::new(&self.units, trials.iter().filter_map(of))))
     }
 }
 

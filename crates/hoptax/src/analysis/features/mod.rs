@@ -7,12 +7,11 @@
 mod family;
 mod figures;
 
-use super::compare::LEAST_CHANGE;
+use super::difference::{Difference, LEAST_CHANGE};
+use super::load::Load;
 use super::noise::NoiseFloor;
-use super::tax::{Difference, TaxMetric};
-use super::trial::Trial;
-use super::{Load, good_trials};
-use crate::plan::Feature;
+use super::trial::{Trial, good_trials};
+use crate::plan::{Feature, Metric};
 use crate::record::{RunRecord, TrialRecord};
 use family::Family;
 use figures::{Figures, Side};
@@ -20,52 +19,6 @@ use serde::Serialize;
 
 /// By how much more a difference of two differences scatters than one of them.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
-
-/// What a feature may cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PriceMetric {
-    /// Response time at the median, µs more.
-    AddedP50,
-    /// Response time at the 99th percentile, µs more.
-    AddedP99,
-    /// CPU time of the gateway per completed request, µs more.
-    CpuUsPerRequest,
-    /// Throughput with it over throughput without.
-    ThroughputRatio,
-    /// Largest resident set of the gateway's processes, bytes more: the mean of the rounds.
-    MemoryRssBytes,
-}
-
-impl PriceMetric {
-    /// Every one, in the order in which they are shown.
-    pub const ALL: [Self; 5] =
-        [Self::AddedP50, Self::AddedP99, Self::CpuUsPerRequest, Self::ThroughputRatio, Self::MemoryRssBytes];
-
-    /// As it is written in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AddedP50 => "added_p50",
-            Self::AddedP99 => "added_p99",
-            Self::CpuUsPerRequest => "cpu_us_per_request",
-            Self::ThroughputRatio => "throughput_ratio",
-            Self::MemoryRssBytes => "memory_rss_bytes",
-        }
-    }
-
-    fn neutral(self) -> f64 {
-        if self == Self::ThroughputRatio { 1.0 } else { 0.0 }
-    }
-
-    /// How far direct lies from itself in this; nothing where direct has none of it.
-    fn noise(self, floor: &NoiseFloor) -> Option<f64> {
-        match self {
-            Self::AddedP50 => floor.get(TaxMetric::AddedP50),
-            Self::AddedP99 => floor.get(TaxMetric::AddedP99),
-            Self::ThroughputRatio => floor.get(TaxMetric::ThroughputRatio),
-            Self::CpuUsPerRequest | Self::MemoryRssBytes => Some(0.0),
-        }
-    }
-}
 
 /// A figure of each kind; absent where it was not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -83,24 +36,25 @@ pub struct Prices {
 }
 
 impl Prices {
-    fn new(of: impl Fn(PriceMetric) -> Option<Difference>) -> Self {
+    fn new(of: impl Fn(Metric) -> Option<Difference>) -> Self {
         Self {
-            added_p50: of(PriceMetric::AddedP50),
-            added_p99: of(PriceMetric::AddedP99),
-            cpu_us_per_request: of(PriceMetric::CpuUsPerRequest),
-            throughput_ratio: of(PriceMetric::ThroughputRatio),
-            memory_rss_bytes: of(PriceMetric::MemoryRssBytes),
+            added_p50: of(Metric::AddedP50),
+            added_p99: of(Metric::AddedP99),
+            cpu_us_per_request: of(Metric::CpuUsPerRequest),
+            throughput_ratio: of(Metric::ThroughputRatio),
+            memory_rss_bytes: of(Metric::MemoryRssBytes),
         }
     }
 
-    /// One of them.
-    pub fn get(&self, metric: PriceMetric) -> Option<&Difference> {
+    /// One of them; absent for a metric that is no price.
+    pub fn get(&self, metric: Metric) -> Option<&Difference> {
         match metric {
-            PriceMetric::AddedP50 => self.added_p50.as_ref(),
-            PriceMetric::AddedP99 => self.added_p99.as_ref(),
-            PriceMetric::CpuUsPerRequest => self.cpu_us_per_request.as_ref(),
-            PriceMetric::ThroughputRatio => self.throughput_ratio.as_ref(),
-            PriceMetric::MemoryRssBytes => self.memory_rss_bytes.as_ref(),
+            Metric::AddedP50 => self.added_p50.as_ref(),
+            Metric::AddedP99 => self.added_p99.as_ref(),
+            Metric::CpuUsPerRequest => self.cpu_us_per_request.as_ref(),
+            Metric::ThroughputRatio => self.throughput_ratio.as_ref(),
+            Metric::MemoryRssBytes => self.memory_rss_bytes.as_ref(),
+            _ => None,
         }
     }
 }
@@ -161,9 +115,9 @@ fn price<'t, 'a: 't>(
 ) -> Option<Price> {
     let figures = Figures::new(&[of(family.bare), of(family.gateway)])?;
     let prices = Prices::new(|metric| {
-        let estimate = figures.resampled(metric, |read| metric.set_against(read(1)?, read(0)?))?;
-        let least = figures.of_all(metric, Side(0)).map_or(0.0, |bare| metric.least(bare));
-        let floor = metric.noise(floor).map(|noise| noise.max(least));
+        let estimate = figures.resampled(metric, |read| set_against(metric, read(1)?, read(0)?))?;
+        let least = figures.of_all(metric, Side(0)).map_or(0.0, |bare| least(metric, bare));
+        let floor = noise(metric, floor).map(|noise| noise.max(least));
         Some(Difference::new(estimate, metric.neutral(), floor))
     });
     Some(Price {
@@ -186,27 +140,33 @@ fn beyond<'t, 'a: 't>(
     let prices = Prices::new(|metric| {
         let estimate = figures.resampled(metric, |read| {
             let (bare, both, one, other) = (read(0)?, read(1)?, read(2)?, read(3)?);
-            metric.set_against(metric.set_against(both, one)?, metric.set_against(other, bare)?)
+            set_against(metric, set_against(metric, both, one)?, set_against(metric, other, bare)?)
         })?;
-        let least = figures.of_all(metric, Side(0)).map_or(0.0, |bare| metric.least(bare));
-        let floor = metric.noise(floor).map(|noise| (noise * OF_TWO_DIFFERENCES).max(least));
+        let least = figures.of_all(metric, Side(0)).map_or(0.0, |bare| least(metric, bare));
+        let floor = noise(metric, floor).map(|noise| (noise * OF_TWO_DIFFERENCES).max(least));
         Some(Difference::new(estimate, metric.neutral(), floor))
     });
     Some(Beyond { alone: parts.map(str::to_owned), prices })
 }
 
-impl PriceMetric {
-    /// One figure set against another: less it, or over it.
-    fn set_against(self, figure: f64, other: f64) -> Option<f64> {
-        match self {
-            Self::ThroughputRatio => (other > 0.0).then(|| figure / other),
-            _ => Some(figure - other),
-        }
+/// One figure set against another: less it, or over it.
+fn set_against(metric: Metric, figure: f64, other: f64) -> Option<f64> {
+    match metric {
+        Metric::ThroughputRatio => (other > 0.0).then(|| figure / other),
+        _ => Some(figure - other),
     }
+}
 
-    /// The least change worth telling, where this is the figure without the feature.
-    fn least(self, bare: f64) -> f64 {
-        if self == Self::ThroughputRatio { LEAST_CHANGE } else { LEAST_CHANGE * bare }
+/// The least change worth telling, where this is the figure without the feature.
+fn least(metric: Metric, bare: f64) -> f64 {
+    if metric == Metric::ThroughputRatio { LEAST_CHANGE } else { LEAST_CHANGE * bare }
+}
+
+/// How far direct lies from itself in a metric; nothing where direct has none of it.
+fn noise(metric: Metric, floor: &NoiseFloor) -> Option<f64> {
+    match metric {
+        Metric::MemoryRssBytes => Some(0.0),
+        _ => floor.get(metric),
     }
 }
 

@@ -25,14 +25,10 @@ fn a_feature_costs_what_its_gateway_takes_more_than_bare() {
     assert!(close(key.prices.throughput_ratio.as_ref(), 150.0 / 162.0, 0.001), "{key:#?}");
     assert!(close(key.prices.memory_rss_bytes.as_ref(), 0.0, 0.0), "{key:#?}");
     let told = |metric| key.prices.get(metric).expect("measured");
-    for metric in PriceMetric::ALL {
+    for metric in Metric::PRICES {
         assert_eq!(told(metric).estimate.trials, 5, "{metric:?}");
         assert!(told(metric).estimate.interval().is_some(), "{metric:?}");
-        assert_eq!(
-            told(metric).distinguishable,
-            metric != PriceMetric::MemoryRssBytes,
-            "{metric:?}: {key:#?}"
-        );
+        assert_eq!(told(metric).distinguishable, metric != Metric::MemoryRssBytes, "{metric:?}: {key:#?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! A trial as its quiet windows alone tell it.
 
-use super::Quiet;
 use super::unfold::unfold;
+use super::windows::Quiet;
 use crate::analysis::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{LOWEST, WINDOW_DIGITS, empty};

@@ -8,13 +8,14 @@
 //! alone.
 
 use super::restrict::restrict;
-use super::{Quiet, RULE, Rule};
+use super::windows::{Quiet, RULE, Rule};
 use crate::analysis::fixture::{MadeTrial, open_point, via};
 use crate::analysis::load::Load;
 use crate::analysis::noise::NoiseFloor;
 use crate::analysis::stats::{mean, standard_deviation};
-use crate::analysis::tax::{Tax, TaxMetric};
+use crate::analysis::tax::Tax;
 use crate::analysis::trial::Trial;
+use crate::plan::Metric;
 use crate::record::{DIRECT, Stolen};
 use hoptax_load::clock::MILLISECOND;
 use hoptax_load::random::Random;
@@ -210,7 +211,7 @@ fn by<'a>(rule: &Rule, trials: &[Trial<'a>]) -> Vec<Trial<'a>> {
 
 /// The rule without regard to what a burst leaves around it.
 const BURSTS_ALONE: Rule = Rule { before: 0, after: 0, in_proportion: false, ..RULE };
-const METRICS: [TaxMetric; 3] = [TaxMetric::AddedP50, TaxMetric::AddedP90, TaxMetric::AddedP99];
+const METRICS: [Metric; 3] = [Metric::AddedP50, Metric::AddedP90, Metric::AddedP99];
 /// How windows are looked at: all; without those that show steal; quiet ones.
 const LOOKS: [Option<&Rule>; 3] = [None, Some(&BURSTS_ALONE), Some(&RULE)];
 const ALL: usize = 0;

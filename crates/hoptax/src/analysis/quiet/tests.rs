@@ -1,8 +1,9 @@
 //! The rule, window by window, and figures by hand.
 
-use super::*;
+use super::{Quiet, needs_repeating};
 use crate::analysis::fixture::{MadeTrial, Run, via};
 use crate::record::Stolen;
+use hoptax_load::clock::MILLISECOND;
 use std::collections::BTreeMap;
 
 /// The windows of a trial, `.` quiet, `x` left out, when this was taken of each CPU, ms, with so many windows in front and

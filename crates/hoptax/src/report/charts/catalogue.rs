@@ -1,10 +1,13 @@
 //! Which charts can be had as files of their own, and what each shows of a report.
 
+use super::colour::colour;
 use super::lines::{Axis, Line, Panel};
+use super::over_time;
 use super::ranked::{Ranked, Row};
-use super::{Unit, colour, over_time};
+use super::unit::Unit;
 use crate::analysis::stats::Estimate;
-use crate::analysis::{Case, Difference, Load, PriceMetric, TaxMetric};
+use crate::analysis::{Case, Difference, Load};
+use crate::plan::Metric;
 use crate::report::model::Model;
 use crate::report::page::sweeps::{Sweep, sweeps};
 use crate::report::prices::named;
@@ -173,9 +176,9 @@ impl Chart {
     pub(super) fn of(self, model: &Model, load: &Load) -> Option<Drawing> {
         let with_intervals = format!("{}; with 95 % intervals", load.label);
         let (subtitle, body) = match self {
-            Self::Tax => (with_intervals, Body::Ranked(tax(model, load, TaxMetric::AddedP50)?)),
-            Self::TaxP99 => (with_intervals, Body::Ranked(tax(model, load, TaxMetric::AddedP99)?)),
-            Self::Cpu => (with_intervals, Body::Ranked(tax(model, load, TaxMetric::CpuUsPerRequest)?)),
+            Self::Tax => (with_intervals, Body::Ranked(tax(model, load, Metric::AddedP50)?)),
+            Self::TaxP99 => (with_intervals, Body::Ranked(tax(model, load, Metric::AddedP99)?)),
+            Self::Cpu => (with_intervals, Body::Ranked(tax(model, load, Metric::CpuUsPerRequest)?)),
             Self::Memory => (load.label.clone(), Body::Ranked(memory(model, load)?)),
             Self::Prices => (with_intervals, Body::Ranked(prices(model, load)?)),
             Self::Capacity => (with_intervals, Body::Ranked(capacity(model, load)?)),
@@ -263,7 +266,7 @@ fn row(model: &Model, label: &str, difference: &Difference) -> Row {
 }
 
 /// A tax in time, with the noise floor.
-pub(super) fn tax(model: &Model, load: &Load, metric: TaxMetric) -> Option<Ranked> {
+pub(super) fn tax(model: &Model, load: &Load, metric: Metric) -> Option<Ranked> {
     let rows = model
         .at(load)
         .filter_map(|case| Some(row(model, &case.gateway, case.tax.as_ref()?.get(metric)?)))
@@ -289,7 +292,7 @@ fn memory(model: &Model, load: &Load) -> Option<Ranked> {
 fn prices(model: &Model, load: &Load) -> Option<Ranked> {
     let at = model.prices.rows.iter().filter(|price| price.load.index == load.index);
     let rows = at.filter_map(|price| {
-        let difference = price.prices.get(PriceMetric::AddedP50)?;
+        let difference = price.prices.get(Metric::AddedP50)?;
         Some(Row {
             name: format!("{}: {}", price.bare, named(price)),
             ..row(model, &price.gateway, difference)

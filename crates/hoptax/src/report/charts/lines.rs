@@ -1,7 +1,7 @@
 //! Lines over something: percentiles, connections, rates, time.
 
-use super::sheet::Sheet;
-use super::{ChartError, Unit};
+use super::sheet::{ChartError, Sheet};
+use super::unit::Unit;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

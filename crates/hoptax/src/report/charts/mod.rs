@@ -4,40 +4,25 @@
 //! [`catalogue`] says what is shown, [`ranked`] and [`lines`] draw it on a [`sheet`], [`standalone`] makes a file of it.
 
 mod catalogue;
+mod colour;
 mod lines;
 mod over_time;
 mod ranked;
 mod sheet;
 mod standalone;
+mod unit;
 
 pub use catalogue::Chart;
+pub(super) use colour::{colour, css};
+pub use sheet::ChartError;
+pub use standalone::Theme;
 
-use super::format::{Scale, number};
 use super::model::Model;
-use crate::analysis::{Load, TaxMetric, headline};
+use crate::analysis::{Load, headline};
+use crate::plan::Metric;
 use plotters::prelude::{BLACK, RGBColor, SVGBackend};
 use ranked::Room;
-use sheet::{Ink, Sheet, steps};
-
-/// A chart that could not be drawn.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot draw a chart: {0}")]
-pub struct ChartError(String);
-
-impl ChartError {
-    fn new(error: impl std::fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
-
-/// Behind a chart that stands alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Theme {
-    /// White.
-    Light,
-    /// Nearly black.
-    Dark,
-}
+use sheet::{Ink, Sheet};
 
 /// A chart of this report at this load point as SVG; `None` where the report has nothing for it to show.
 ///
@@ -65,56 +50,6 @@ pub fn shown_first(model: &Model) -> Option<&Load> {
     headline::for_latency(&mut model.loads())
 }
 
-/// What is drawn along an axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    /// µs.
-    Time,
-    /// Requests/s, or connections.
-    Rate,
-    /// Bytes.
-    Bytes,
-}
-
-impl Unit {
-    fn scale(self, size: f64) -> Scale {
-        match self {
-            Self::Time => Scale::of_us(size),
-            Self::Rate => Scale::plain(),
-            Self::Bytes => Scale::of_bytes(size),
-        }
-    }
-
-    /// A value with the unit in which it is best read.
-    fn told(self, value: f64) -> String {
-        self.scale(value).value(value)
-    }
-
-    /// Round values from at or below `low` to at or above `high`, about `count` of them.
-    fn steps(self, low: f64, high: f64, count: u32) -> Vec<f64> {
-        let one = self.scale(high.max(-low)).one();
-        steps(low / one, high / one, count).into_iter().map(|step| step * one).collect()
-    }
-
-    /// A value on an axis that goes to `largest`.
-    fn told_beside(self, value: f64, largest: f64) -> String {
-        if value == 0.0 { number(0.0) } else { self.scale(largest).value(value) }
-    }
-}
-
-/// Okabe and Ito's palette, which people with any colour vision tell apart ("Color Universal Design", 2008); its
-/// yellow comes last, as it is faint on white. Its black is direct's, drawn in grey.
-const PALETTE: [RGBColor; 7] = [
-    RGBColor(0x00, 0x72, 0xb2),
-    RGBColor(0xd5, 0x5e, 0x00),
-    RGBColor(0x00, 0x9e, 0x73),
-    RGBColor(0xcc, 0x79, 0xa7),
-    RGBColor(0xe6, 0x9f, 0x00),
-    RGBColor(0x56, 0xb4, 0xe9),
-    RGBColor(0xf0, 0xe4, 0x42),
-];
-const DIRECT: RGBColor = RGBColor(0x80, 0x80, 0x80);
-
 /// Colours that the page replaces by its own, so that one drawing serves light and dark.
 const OF_PAGE: Ink = Ink { paper: None, text: BLACK, quiet: BLACK, grid: RGBColor(0xcc, 0xcc, 0xcc) };
 
@@ -134,32 +69,9 @@ impl Width {
     }
 }
 
-/// A contender's colour: the same in every chart.
-pub(super) fn colour(model: &Model, label: &str) -> RGBColor {
-    let gateways = model.contenders.iter().filter(|one| one.label != crate::record::DIRECT);
-    let position = gateways.enumerate().find(|(_, one)| one.label == label).map(|(index, _)| index);
-    position.map_or(DIRECT, shade)
-}
-
-/// A colour of the palette; for those beyond it the same ones again, first darker, then lighter, so that 21 differ.
-fn shade(index: usize) -> RGBColor {
-    let colour = PALETTE[index % PALETTE.len()];
-    let to = |part: u8| match index / PALETTE.len() % 3 {
-        0 => part,
-        1 => (f64::from(part) * 0.6) as u8,
-        _ => (f64::from(part) * 0.5 + 127.0) as u8,
-    };
-    RGBColor(to(colour.0), to(colour.1), to(colour.2))
-}
-
-/// A colour as CSS has it.
-pub(super) fn css(colour: RGBColor) -> String {
-    format!("#{:02x}{:02x}{:02x}", colour.0, colour.1, colour.2)
-}
-
 /// The added time at the median for a page, least first, with intervals and the noise floor; absent where there is no tax.
 pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
-    let Some(ranked) = catalogue::tax(model, load, TaxMetric::AddedP50) else { return Ok(None) };
+    let Some(ranked) = catalogue::tax(model, load, Metric::AddedP50) else { return Ok(None) };
     let mut svg = String::new();
     let (across, height) = (width.pixels(), ranked.height());
     let backend = SVGBackend::with_string(&mut svg, (across as u32, height as u32));
@@ -179,6 +91,8 @@ pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<Str
 
 #[cfg(test)]
 mod tests {
+    use super::colour::{DIRECT, shade};
+    use super::unit::Unit;
     use super::*;
     use crate::analysis::fixture::features::matrix;
     use crate::analysis::fixture::{Run, open_point, sample, searched_point, via};

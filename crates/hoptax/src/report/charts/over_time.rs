@@ -1,7 +1,8 @@
 //! Throughput and response time while trials went on: rounds side by side, as the gaps between trials say nothing.
 
+use super::colour::colour;
 use super::lines::{Axis, Line, Panel};
-use super::{Unit, colour};
+use super::unit::Unit;
 use crate::analysis::{Case, Load, Series};
 use crate::record::DirectTrial;
 use crate::report::format::number;

@@ -1,7 +1,7 @@
 //! Figures with their intervals, one line each, the least first.
 
-use super::sheet::{Sheet, shortened};
-use super::{ChartError, Unit};
+use super::sheet::{ChartError, Sheet, shortened};
+use super::unit::Unit;
 use crate::analysis::stats::Estimate;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

@@ -1,10 +1,20 @@
 //! What is drawn upon: sizes in pixels of the finished chart, whatever it is drawn as.
 
-use super::ChartError;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::sync::Once;
+
+/// A chart that could not be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot draw a chart: {0}")]
+pub struct ChartError(String);
+
+impl ChartError {
+    pub(super) fn new(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
 
 /// DejaVu Sans, cut by `scripts/chart-font.sh`: so that a PNG has the same letters on every machine.
 const FONT: &[u8] = include_bytes!("../../../assets/vendor/dejavu-sans.ttf");

@@ -2,10 +2,18 @@
 
 use super::catalogue::{Body, Drawing};
 use super::ranked::Room;
-use super::sheet::{Ink, Sheet};
-use super::{ChartError, Theme};
+use super::sheet::{ChartError, Ink, Sheet};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
+
+/// Behind a chart that stands alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// White.
+    Light,
+    /// Nearly black.
+    Dark,
+}
 
 /// Pixels across.
 const WIDTH: i32 = 960;

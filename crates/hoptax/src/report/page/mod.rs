@@ -11,9 +11,9 @@ use super::charts;
 use super::model::Model;
 use super::prices::named;
 use crate::analysis::{
-    Case, Cpu, Latency, LedgerFigures, Load, Memory, NoiseFloor, Path, Prices, Tax, TaxMetric, Throughput,
-    headline,
+    Case, Cpu, Latency, LedgerFigures, Load, Memory, NoiseFloor, Path, Prices, Tax, Throughput, headline,
 };
+use crate::plan::Metric;
 use crate::record::DIRECT;
 use searches::Search;
 use serde::Serialize;
@@ -138,8 +138,8 @@ fn contender<'m>(model: &Model, label: &'m str) -> Contender<'m> {
 
 fn of_load<'m>(model: &Model, load: &'m Load) -> PageLoad<'m> {
     let floor: Option<&NoiseFloor> = model.noise_floor.by_load.get(load.index);
-    let known = |metric: TaxMetric| Some((metric.name(), floor?.get(metric)?));
-    PageLoad { load, noise_floor: TaxMetric::ALL.into_iter().filter_map(known).collect() }
+    let known = |metric: Metric| Some((metric.name(), floor?.get(metric)?));
+    PageLoad { load, noise_floor: Metric::TAXES.into_iter().filter_map(known).collect() }
 }
 
 fn of_case(gateway: usize, case: &Case) -> PageCase<'_> {

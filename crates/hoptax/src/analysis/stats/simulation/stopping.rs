@@ -1,9 +1,8 @@
 //! What it does to intervals that `trials: auto` stops when they are narrow: it stops sooner where the scatter seems small by
 //! luck, so they cover the truth less often than they say. METHODOLOGY.md states by how much.
 
-use super::super::of_mean;
+use super::super::{Precision, of_mean};
 use super::world::normal;
-use crate::analysis::headline::Precision;
 use hoptax_load::random::Random;
 
 /// The tax in truth, and direct's own figure, µs: half-widths are to be below 5 % of the latter.

@@ -1,0 +1,46 @@
+//! How exactly a cost is known: when a run may stop measuring it.
+
+use super::Estimate;
+
+/// How exactly a cost is known, beside the figure that it is added to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Precision {
+    /// The cost.
+    pub estimate: Estimate,
+    /// The value at which it would cost nothing.
+    pub neutral: f64,
+    /// Direct's own figure: its median response time, µs; 1 for a ratio.
+    pub direct: f64,
+}
+
+impl Precision {
+    /// Whether the half-width of the interval is at most this share of the tax, or of direct's own figure where that is
+    /// larger. A share of the tax alone could not be reached by a gateway that costs next to nothing, however long one
+    /// measured; and what is small beside the request itself decides nothing.
+    pub fn is_within(&self, share: f64) -> bool {
+        let tax = (self.estimate.estimate - self.neutral).abs();
+        self.estimate.half_width().is_some_and(|half| half <= share * tax.max(self.direct))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_narrow_beside_the_tax_or_beside_direct() {
+        let known = |estimate: f64, half: f64| Precision {
+            estimate: Estimate {
+                low: Some(estimate - half),
+                high: Some(estimate + half),
+                ..Estimate::bare(estimate, 5)
+            },
+            neutral: 0.0,
+            direct: 100.0,
+        };
+        assert!(known(400.0, 19.0).is_within(0.05) && !known(400.0, 21.0).is_within(0.05));
+        assert!(known(0.5, 4.9).is_within(0.05) && !known(0.5, 5.1).is_within(0.05));
+        let bare = Precision { estimate: Estimate::bare(400.0, 1), ..known(400.0, 0.0) };
+        assert!(!bare.is_within(0.5), "without an interval nothing is known");
+    }
+}

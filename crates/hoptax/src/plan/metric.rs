@@ -1,0 +1,232 @@
+//! What is limited, compared, taxed and priced: every metric with its properties.
+
+use serde::{Deserialize, Serialize};
+
+/// What a budget can limit and a comparison compares. Times are in microseconds, ratios are 1 for no loss, shares are
+/// 0 to 1.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Added response time at the median, µs.
+    AddedP50,
+    /// Added response time at the 90th percentile, µs.
+    AddedP90,
+    /// Added response time at the 95th percentile, µs.
+    AddedP95,
+    /// Added response time at the 99th percentile, µs.
+    AddedP99,
+    /// Throughput via the gateway over direct throughput.
+    ThroughputRatio,
+    /// Gateway CPU per request, µs.
+    CpuUsPerRequest,
+    /// Upstream requests per client request, minus 1.
+    ExtraUpstreamRequests,
+    /// Errors and timeouts over scheduled requests.
+    ErrorShare,
+    /// Largest resident set of the gateway's processes, bytes; of several trials their mean.
+    MemoryRssBytes,
+    /// Largest proportional set of the gateway's processes, bytes; of several trials their mean.
+    MemoryPssBytes,
+    /// Response time at the median, µs.
+    P50,
+    /// Response time at the 90th percentile, µs.
+    P90,
+    /// Response time at the 95th percentile, µs.
+    P95,
+    /// Response time at the 99th percentile, µs.
+    P99,
+    /// Response time at the 99.9th percentile, µs.
+    #[serde(rename = "p99.9")]
+    P999,
+    /// Throughput, requests/s.
+    Throughput,
+}
+
+/// The kind of quantity that a metric measures: it decides the unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// µs.
+    Time,
+    /// Requests per second.
+    Rate,
+    /// Bytes.
+    Bytes,
+    /// A throughput over another: 1 for no loss.
+    Ratio,
+    /// A part of a whole, 0 to 1.
+    Share,
+    /// A count per request.
+    PerRequest,
+}
+
+/// One line of the table of metrics.
+#[derive(Debug, Clone, Copy)]
+struct Properties {
+    name: &'static str,
+    quantity: Quantity,
+    /// The percentile of response time that it is computed from, 0 to 1.
+    quantile: Option<f64>,
+    /// The figure of one contender that it sets against direct's.
+    plain: Option<Metric>,
+}
+
+impl Properties {
+    const fn of(name: &'static str, quantity: Quantity) -> Self {
+        Self { name, quantity, quantile: None, plain: None }
+    }
+
+    const fn percentile(name: &'static str, quantile: f64) -> Self {
+        Self { quantile: Some(quantile), ..Self::of(name, Quantity::Time) }
+    }
+
+    const fn against_direct(self, plain: Metric) -> Self {
+        Self { plain: Some(plain), ..self }
+    }
+}
+
+impl Metric {
+    /// Every metric, as reports order them.
+    pub const ALL: [Self; 16] = [
+        Self::AddedP50,
+        Self::AddedP90,
+        Self::AddedP95,
+        Self::AddedP99,
+        Self::ThroughputRatio,
+        Self::CpuUsPerRequest,
+        Self::ExtraUpstreamRequests,
+        Self::ErrorShare,
+        Self::MemoryRssBytes,
+        Self::MemoryPssBytes,
+        Self::P50,
+        Self::P90,
+        Self::P95,
+        Self::P99,
+        Self::P999,
+        Self::Throughput,
+    ];
+
+    /// What a hop can cost: the members of a tax, in the order in which they are shown.
+    pub const TAXES: [Self; 7] = [
+        Self::AddedP50,
+        Self::AddedP90,
+        Self::AddedP95,
+        Self::AddedP99,
+        Self::ThroughputRatio,
+        Self::CpuUsPerRequest,
+        Self::ExtraUpstreamRequests,
+    ];
+
+    /// What a feature can cost its gateway: the members of a price, in the order in which they are shown.
+    pub const PRICES: [Self; 5] =
+        [Self::AddedP50, Self::AddedP99, Self::CpuUsPerRequest, Self::ThroughputRatio, Self::MemoryRssBytes];
+
+    /// The table: one line per metric.
+    const fn properties(self) -> Properties {
+        use Properties as Of;
+        match self {
+            Self::AddedP50 => Of::percentile("added_p50", 0.5).against_direct(Self::P50),
+            Self::AddedP90 => Of::percentile("added_p90", 0.9).against_direct(Self::P90),
+            Self::AddedP95 => Of::percentile("added_p95", 0.95).against_direct(Self::P95),
+            Self::AddedP99 => Of::percentile("added_p99", 0.99).against_direct(Self::P99),
+            Self::ThroughputRatio => {
+                Of::of("throughput_ratio", Quantity::Ratio).against_direct(Self::Throughput)
+            }
+            Self::CpuUsPerRequest => Of::of("cpu_us_per_request", Quantity::Time),
+            Self::ExtraUpstreamRequests => Of::of("extra_upstream_requests", Quantity::PerRequest),
+            Self::ErrorShare => Of::of("error_share", Quantity::Share),
+            Self::MemoryRssBytes => Of::of("memory_rss_bytes", Quantity::Bytes),
+            Self::MemoryPssBytes => Of::of("memory_pss_bytes", Quantity::Bytes),
+            Self::P50 => Of::percentile("p50", 0.5),
+            Self::P90 => Of::percentile("p90", 0.9),
+            Self::P95 => Of::percentile("p95", 0.95),
+            Self::P99 => Of::percentile("p99", 0.99),
+            Self::P999 => Of::percentile("p99.9", 0.999),
+            Self::Throughput => Of::of("throughput", Quantity::Rate),
+        }
+    }
+
+    /// As it is written in plans and JSON.
+    pub fn name(self) -> &'static str {
+        self.properties().name
+    }
+
+    /// The kind of quantity that it measures.
+    pub fn quantity(self) -> Quantity {
+        self.properties().quantity
+    }
+
+    /// The percentile of response time that it is computed from, 0 to 1; absent for any other figure.
+    pub fn quantile(self) -> Option<f64> {
+        self.properties().quantile
+    }
+
+    /// The figure of one contender that it sets against direct's; absent for one that needs no direct.
+    pub fn plain(self) -> Option<Self> {
+        self.properties().plain
+    }
+
+    /// Whether it is a member of a tax.
+    pub fn is_tax(self) -> bool {
+        Self::TAXES.contains(&self)
+    }
+
+    /// The value at which a tax or a price costs nothing.
+    pub fn neutral(self) -> f64 {
+        if self.quantity() == Quantity::Ratio { 1.0 } else { 0.0 }
+    }
+
+    /// Whether it is worse when it is larger.
+    pub fn grows_worse(self) -> bool {
+        !matches!(self.quantity(), Quantity::Ratio | Quantity::Rate)
+    }
+
+    /// Whether it is a time, µs.
+    pub fn is_time(self) -> bool {
+        self.quantity() == Quantity::Time
+    }
+
+    /// The unit of its values in JSON; `1` for a ratio, a share and a count per request.
+    pub fn unit(self) -> &'static str {
+        match self.quantity() {
+            Quantity::Time => "us",
+            Quantity::Bytes => "bytes",
+            Quantity::Rate => "requests/s",
+            Quantity::Ratio | Quantity::Share | Quantity::PerRequest => "1",
+        }
+    }
+
+    /// Whether it is zero for most gateways, so that nothing can be told as a share of it.
+    pub fn is_mostly_zero(self) -> bool {
+        matches!(self.quantity(), Quantity::Share | Quantity::PerRequest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_plans() {
+        for name in ["added_p50", "p99.9", "throughput", "memory_pss_bytes", "cpu_us_per_request"] {
+            let metric: Metric = serde_json::from_value(name.into()).expect("a metric");
+            assert_eq!(metric.name(), name);
+        }
+        let mut distinct: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), Metric::ALL.len());
+        for metric in Metric::ALL {
+            assert_eq!(serde_json::from_value::<Metric>(metric.name().into()).expect("a metric"), metric);
+        }
+    }
+
+    #[test]
+    fn what_is_set_against_direct_is_a_tax() {
+        for metric in Metric::ALL {
+            assert!(metric.plain().is_none() || metric.is_tax(), "{metric:?}");
+            assert!(metric.plain().is_none_or(|plain| plain.quantile() == metric.quantile()), "{metric:?}");
+        }
+    }
+}

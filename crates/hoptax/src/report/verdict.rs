@@ -1,0 +1,31 @@
+//! The verdict on a run: what decides its exit code.
+
+use super::model::{Belief, Model};
+
+/// The verdict on a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing was measured.
+    Nothing,
+    /// A `void` finding says not to believe it.
+    Void,
+    /// A budget was not kept.
+    OverBudget,
+    /// It was measured, and every budget was kept.
+    Good,
+}
+
+impl Verdict {
+    /// The verdict on a report; `accept_void` passes over `void` findings.
+    pub fn of(model: &Model, accept_void: bool) -> Self {
+        if !model.measured_anything() {
+            Self::Nothing
+        } else if model.belief() == Belief::Void && !accept_void {
+            Self::Void
+        } else if model.over_budget() {
+            Self::OverBudget
+        } else {
+            Self::Good
+        }
+    }
+}
