@@ -7,8 +7,10 @@ use super::exit::{BadInput, Exit};
 use super::load::paint;
 use super::output::{columns, print, write_file};
 use crate::record::dir;
+use crate::report::formats::{Draw, FORMATS, Format, Screen};
 use crate::report::{self, Model};
 use anyhow::Context;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::io;
 use std::path::PathBuf;
 
@@ -20,8 +22,8 @@ pub(super) struct Args {
     dir: PathBuf,
 
     /// What to make; without it terminal, or with --chart what the file's name ends with.
-    #[arg(long, value_enum)]
-    format: Option<Format>,
+    #[arg(long, value_parser = formats())]
+    format: Option<&'static Format>,
 
     #[command(flatten)]
     chart: chart::ChartArgs,
@@ -40,30 +42,6 @@ pub(super) struct Args {
     color: Color,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Tables and sentences for a terminal.
-    Terminal,
-    /// For a pull request.
-    Markdown,
-    /// One self-contained page with charts.
-    Html,
-    /// The stable interface for programs.
-    Json,
-    /// One line per case and per capacity, for spreadsheets.
-    Csv,
-    /// What `fortio report` shows: one file per case.
-    Fortio,
-    /// Percentiles of the response time for HdrHistogram's plotters: one file per case.
-    Hgrm,
-    /// The `.data.json` that the charts of Kong's performance test framework are drawn from.
-    Kong,
-    /// With --chart: a chart that stays sharp at every size.
-    Svg,
-    /// With --chart: a chart for where SVG is not taken.
-    Png,
-}
-
 /// When a report has colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Color {
@@ -75,10 +53,16 @@ pub(super) enum Color {
     Never,
 }
 
+/// Reads the name of a format.
+fn formats() -> impl TypedValueParser<Value = &'static Format> {
+    let names = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
+    PossibleValuesParser::new(names).map(|name| Format::named(&name).expect("a name of the table"))
+}
+
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let format = self.format.unwrap_or(Format::Terminal);
-        if self.case.is_some() && !matches!(format, Format::Fortio | Format::Hgrm) {
+        let format = self.format.unwrap_or(&FORMATS[0]);
+        if self.case.is_some() && !matches!(format.draw, Draw::EachCase(..)) {
             let told = "--case goes with --format fortio and --format hgrm, which have a file for each case; leave it out";
             return Err(BadInput(told.into()).into());
         }
@@ -89,22 +73,17 @@ impl Args {
         if let Some(name) = &self.chart.chart {
             return self.chart.run(name, self.format, &Model::of(&run), self.output.as_deref());
         }
-        let text = match format {
-            Format::Terminal => for_terminal(&Model::of(&run), self.colour()),
-            Format::Markdown => report::markdown(&Model::of(&run)),
-            Format::Html => report::html(&Model::of(&run)).context("cannot draw the HTML report")?,
-            Format::Json => report::json(&Model::of(&run)),
-            Format::Csv => report::csv(&Model::of(&run)),
-            Format::Kong => foreign::kong(&run)?,
-            Format::Svg | Format::Png => {
+        let text = match format.draw {
+            Draw::Report(draw) => draw(&Model::of(&run), Screen { width: columns(), colour: self.colour() })
+                .with_context(|| format!("cannot draw the {} report", format.name.to_uppercase()))?,
+            Draw::Cases(draw) => draw(&foreign::measured(&run)?)?,
+            Draw::EachCase(ending, draw) => {
+                let document = foreign::Document { format: format.name, ending, draw };
+                return foreign::each(&run, &document, self.case.as_deref(), self.output.as_deref());
+            }
+            Draw::Chart(_) => {
                 let told = "a whole report is no picture: say which chart with --chart NAME; `--chart list` tells which there are";
                 return Err(BadInput(told.into()).into());
-            }
-            Format::Fortio => {
-                return foreign::each(&run, &foreign::FORTIO, self.case.as_deref(), self.output.as_deref());
-            }
-            Format::Hgrm => {
-                return foreign::each(&run, &foreign::HGRM, self.case.as_deref(), self.output.as_deref());
             }
         };
         match &self.output {

@@ -10,6 +10,7 @@ mod figures;
 mod folded;
 pub mod foreign;
 mod format;
+pub mod formats;
 pub mod gate;
 mod host;
 mod html;

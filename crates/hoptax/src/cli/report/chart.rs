@@ -1,11 +1,11 @@
 //! `hoptax report --chart`: one chart as a file.
 
-use super::Format;
 use crate::analysis::Load;
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::output::{print, write_file};
 use crate::plan::units;
 use crate::report::charts::{self, Theme};
+use crate::report::formats::{Draw, DrawChart, Format};
 use crate::report::{Chart, Model};
 use anyhow::Context;
 use std::fmt::Write as _;
@@ -44,11 +44,11 @@ impl ChartArgs {
     pub(super) fn run(
         &self,
         name: &str,
-        format: Option<Format>,
+        format: Option<&'static Format>,
         model: &Model,
         output: Option<&Path>,
     ) -> anyhow::Result<Exit> {
-        let format = wanted(format, output)?;
+        let (format, draw) = wanted(format, output)?;
         if name == LIST {
             print(&list(model))?;
             return Ok(Exit::Success);
@@ -59,10 +59,7 @@ impl ChartArgs {
             ThemeName::Light => Theme::Light,
             ThemeName::Dark => Theme::Dark,
         };
-        let file = match format {
-            Format::Png => charts::png(chart, model, load, theme)?,
-            _ => charts::svg(chart, model, load, theme)?.map(String::into_bytes),
-        };
+        let file = draw(chart, model, load, theme)?;
         let file = file.ok_or_else(|| nothing(chart, model, load))?;
         match output {
             Some(path) => write_file(path, &file)?,
@@ -100,18 +97,20 @@ impl ChartArgs {
 }
 
 /// The format of the chart: what was typed, or else what the file's name ends with.
-fn wanted(format: Option<Format>, output: Option<&Path>) -> Result<Format, BadInput> {
+fn wanted(
+    format: Option<&'static Format>,
+    output: Option<&Path>,
+) -> Result<(&'static Format, DrawChart), BadInput> {
     let ending =
         output.and_then(Path::extension).and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
-    match (format, ending.as_deref()) {
-        (Some(format @ (Format::Svg | Format::Png)), _) => Ok(format),
-        (Some(_), _) => {
+    let name = format.map(|format| format.name).or(ending.as_deref()).unwrap_or("svg");
+    match (Format::named(name), format) {
+        (Some(format @ Format { draw: Draw::Chart(draw), .. }), _) => Ok((format, *draw)),
+        (_, Some(_)) => {
             Err(BadInput("a chart is drawn as svg or png: add --format svg or --format png".into()))
         }
-        (None, Some("png")) => Ok(Format::Png),
-        (None, Some("svg") | None) => Ok(Format::Svg),
-        (None, Some(other)) => Err(BadInput(format!(
-            "a chart is drawn as svg or png, and not as {other}: name a file that ends so, or add --format"
+        (_, None) => Err(BadInput(format!(
+            "a chart is drawn as svg or png, and not as {name}: name a file that ends so, or add --format"
         ))),
     }
 }
@@ -158,8 +157,8 @@ fn list(model: &Model) -> String {
     text
 }
 
-fn to_standard_output(file: &[u8], format: Format) -> anyhow::Result<()> {
-    if format == Format::Png && io::stdout().is_terminal() {
+fn to_standard_output(file: &[u8], format: &Format) -> anyhow::Result<()> {
+    if format.name == "png" && io::stdout().is_terminal() {
         return Err(BadInput("a PNG is nothing for a terminal: name a file with --output".into()).into());
     }
     match io::stdout().lock().write_all(file) {

@@ -1,12 +1,12 @@
-//! `--format fortio`, `hgrm` and `kong`: which case is meant, and where its file goes.
+//! Formats with the whole distribution of each case: which case is meant, and where its file goes.
 
 use crate::analysis::Pooled;
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::output::{print, write_file};
 use crate::plan::units::nearest;
-use crate::record::RunRecord;
 use crate::record::dir::Run;
 use crate::report::foreign;
+use crate::report::formats::DrawCase;
 use anyhow::Context as _;
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,35 +14,29 @@ use std::path::Path;
 
 /// A format with a document for each case.
 #[derive(Debug)]
-pub(super) struct Format {
-    name: &'static str,
-    ending: &'static str,
-    draw: fn(&RunRecord, &Pooled) -> serde_json::Result<String>,
+pub(super) struct Document {
+    pub(super) format: &'static str,
+    pub(super) ending: &'static str,
+    pub(super) draw: DrawCase,
 }
-
-/// fortio's results.
-pub(super) const FORTIO: Format = Format { name: "fortio", ending: "json", draw: foreign::fortio_of_case };
-/// HdrHistogram's distributions.
-pub(super) const HGRM: Format =
-    Format { name: "hgrm", ending: "hgrm", draw: |_, case| Ok(foreign::hgrm(&case.response_time)) };
 
 /// The document of one case, to a file or to standard output, or those of all into a directory.
 pub(super) fn each(
     run: &Run,
-    format: &Format,
+    document: &Document,
     case: Option<&str>,
     output: Option<&Path>,
 ) -> anyhow::Result<Exit> {
     let cases = measured(run)?;
     let typed = case.map(|typed| chosen(&cases, typed)).transpose()?;
     match (typed, &cases[..], output) {
-        (Some(case), _, output) => one(run, format, case, output)?,
-        (None, [only], None) => one(run, format, only, None)?,
-        (None, several, Some(folder)) => all(run, format, several, folder)?,
+        (Some(case), _, output) => one(run, document, case, output)?,
+        (None, [only], None) => one(run, document, only, None)?,
+        (None, several, Some(folder)) => all(run, document, several, folder)?,
         (None, several, None) => {
             return Err(BadInput(format!(
                 "--format {} is one file for each of {} cases: name a directory with --output, or one case with --case: {}",
-                format.name,
+                document.format,
                 several.len(),
                 names(several)
             ))
@@ -52,13 +46,8 @@ pub(super) fn each(
     Ok(Exit::Success)
 }
 
-/// The data of all cases for the charts of Kong's framework.
-pub(super) fn kong(run: &Run) -> anyhow::Result<String> {
-    Ok(foreign::kong(&measured(run)?)?)
-}
-
 /// The cases that have a figure.
-fn measured(run: &Run) -> Result<Vec<Pooled>, BadInput> {
+pub(super) fn measured(run: &Run) -> Result<Vec<Pooled>, BadInput> {
     let cases = Pooled::all(&run.record, &run.trials);
     if cases.is_empty() {
         return Err(BadInput(format!(
@@ -102,8 +91,8 @@ fn names(cases: &[Pooled]) -> String {
     if more == 0 { names.join(", ") } else { format!("{} and {more} more", names.join(", ")) }
 }
 
-fn one(run: &Run, format: &Format, case: &Pooled, output: Option<&Path>) -> anyhow::Result<()> {
-    let text = (format.draw)(&run.record, case)?;
+fn one(run: &Run, document: &Document, case: &Pooled, output: Option<&Path>) -> anyhow::Result<()> {
+    let text = (document.draw)(&run.record, case)?;
     match output {
         Some(path) if path.is_dir() => {
             let told =
@@ -115,13 +104,13 @@ fn one(run: &Run, format: &Format, case: &Pooled, output: Option<&Path>) -> anyh
     }
 }
 
-fn all(run: &Run, format: &Format, cases: &[Pooled], folder: &Path) -> anyhow::Result<()> {
+fn all(run: &Run, document: &Document, cases: &[Pooled], folder: &Path) -> anyhow::Result<()> {
     if folder.is_file() {
         return Err(BadInput(format!(
             "--output {}: --format {} writes a file for each case into a directory, and this is a file; name another, or one \
              case with --case",
             folder.display(),
-            format.name
+            document.format
         ))
         .into());
     }
@@ -131,8 +120,8 @@ fn all(run: &Run, format: &Format, cases: &[Pooled], folder: &Path) -> anyhow::R
     let mut taken = BTreeSet::new();
     for case in cases {
         let name = free(&mut taken, &foreign::file_name(&case.case));
-        let text = (format.draw)(&run.record, case)?;
-        write_file(&folder.join(format!("{name}.{}", format.ending)), &text)?;
+        let text = (document.draw)(&run.record, case)?;
+        write_file(&folder.join(format!("{name}.{}", document.ending)), &text)?;
     }
     eprintln!("{} files in {}", cases.len(), folder.display());
     Ok(())

@@ -32,6 +32,19 @@ pub fn svg(chart: Chart, model: &Model, load: &Load, theme: Theme) -> Result<Opt
     chart.of(model, load).map(|drawing| standalone::svg(&drawing, theme)).transpose()
 }
 
+/// The same as a file.
+///
+/// # Errors
+/// Only by a fault of hoptax itself.
+pub fn svg_file(
+    chart: Chart,
+    model: &Model,
+    load: &Load,
+    theme: Theme,
+) -> Result<Option<Vec<u8>>, ChartError> {
+    Ok(svg(chart, model, load, theme)?.map(String::into_bytes))
+}
+
 /// The same as PNG, with two dots for each pixel.
 ///
 /// # Errors
