@@ -3,6 +3,7 @@
 //! Sentences, the verdict and every table stand in the page itself; the script only draws charts and adds controls. Without
 //! one there is still the chart of the tax. The page may ask for nothing: its policy forbids every request, and every script but ours.
 
+use super::assets::{CHARTS, STYLE};
 use super::capacity;
 use super::charts::{self, ChartError, Width};
 use super::figures;
@@ -43,9 +44,6 @@ fn code(text: &str) -> Value {
 }
 
 const TEMPLATE: &str = include_str!("../../assets/report/report.html");
-const STYLE: &str = include_str!("../../assets/report/report.css");
-/// The chart library, built by `scripts/chart-library.sh`.
-const LIBRARY: &str = include_str!("../../assets/vendor/echarts.min.js");
 /// Says that scripts run, before anything is drawn: what only they can fill is hidden otherwise.
 const BEGIN: &str = "document.documentElement.classList.add(\"js\");";
 /// Our script, in files that share one scope.
@@ -79,9 +77,9 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     let page = environment.get_template("report.html")?.render(context! {
         style => STYLE,
         model,
-        policy => policy(&[BEGIN, LIBRARY, SCRIPT]),
+        policy => policy(&[BEGIN, CHARTS, SCRIPT]),
         begin => BEGIN,
-        library => LIBRARY,
+        library => CHARTS,
         script => SCRIPT,
         data => data.json(),
         sweeps => data.has_sweeps(),
@@ -392,7 +390,7 @@ mod tests {
             let digest = base64::engine::general_purpose::STANDARD.encode(digest);
             assert!(policy.contains(&digest), "script {scripts} would not run");
         }
-        for script in [LIBRARY, SCRIPT, BEGIN] {
+        for script in [CHARTS, SCRIPT, BEGIN] {
             assert!(!script.contains("</script") && !script.contains("<!--"));
         }
     }

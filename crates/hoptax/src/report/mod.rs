@@ -1,6 +1,7 @@
 //! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
 
 mod assemble;
+pub mod assets;
 mod capacity;
 pub mod charts;
 pub mod comparison;

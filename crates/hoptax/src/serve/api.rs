@@ -4,8 +4,10 @@ use super::app::App;
 use super::ask::{Asked, Id, Told};
 use super::problem::Problem;
 use super::runs::{self, CompareQuery};
+use crate::analysis::compare::Comparison;
 use crate::history::{Entry, Listing, Query, Trend, TrendChoice, TrendQuery};
-use crate::{analysis, live, report};
+use crate::live;
+use crate::report;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -85,10 +87,7 @@ pub(super) async fn delete(State(app): Asking, Id(id): Id) -> Answer<Deleted> {
     Ok(Json(deleted))
 }
 
-pub(super) async fn compare(
-    State(app): Asking,
-    Asked(asked): Asked<CompareQuery>,
-) -> Answer<analysis::compare::Comparison> {
+pub(super) async fn compare(State(app): Asking, Asked(asked): Asked<CompareQuery>) -> Answer<Comparison> {
     Ok(Json(runs::comparison(&app, asked).await?))
 }
 

@@ -1,27 +1,26 @@
 //! What pages are made of beside their text: style, scripts, the chart library. Their addresses hold a digest, so that browsers
 //! keep them for as long as they are right.
 
+use crate::report::assets as report;
 use ring::digest::{SHA256, digest};
 use std::sync::LazyLock;
 
-const STYLE: &str =
-    concat!(include_str!("../../assets/report/report.css"), include_str!("../../assets/serve/serve.css"));
-const LIBRARY: &str = include_str!("../../assets/vendor/echarts.min.js");
-/// Numbers are told, and charts look, as in the report; the rest is ours.
-const SCRIPT: &str = concat!(
-    "\"use strict\";\n(() => {\n",
-    include_str!("../../assets/report/numbers.js"),
-    include_str!("../../assets/report/looks.js"),
-    include_str!("../../assets/serve/common.js"),
-    include_str!("../../assets/serve/chart.js"),
-    include_str!("../../assets/serve/list.js"),
-    include_str!("../../assets/serve/run.js"),
-    include_str!("../../assets/serve/compare.js"),
-    include_str!("../../assets/serve/changes.js"),
-    include_str!("../../assets/serve/trends.js"),
-    include_str!("../../assets/serve/live.js"),
-    "})();\n",
-);
+static STYLE: LazyLock<String> =
+    LazyLock::new(|| [report::STYLE, include_str!("../../assets/serve/serve.css")].concat());
+/// Numbers are written, and charts look, as in the report; the rest is ours.
+static SCRIPT: LazyLock<String> = LazyLock::new(|| {
+    let own = concat!(
+        include_str!("../../assets/serve/common.js"),
+        include_str!("../../assets/serve/chart.js"),
+        include_str!("../../assets/serve/list.js"),
+        include_str!("../../assets/serve/run.js"),
+        include_str!("../../assets/serve/compare.js"),
+        include_str!("../../assets/serve/changes.js"),
+        include_str!("../../assets/serve/trends.js"),
+        include_str!("../../assets/serve/live.js"),
+    );
+    ["\"use strict\";\n(() => {\n", report::NUMBERS, report::LOOKS, own, "})();\n"].concat()
+});
 const ICON: &str = include_str!("../../assets/serve/icon.svg");
 
 /// Addresses of everything, as templates use them.
@@ -34,9 +33,9 @@ pub(super) struct Addresses {
 }
 
 pub(super) static ADDRESSES: LazyLock<Addresses> = LazyLock::new(|| Addresses {
-    style: address("serve.css", STYLE),
-    script: address("serve.js", SCRIPT),
-    charts: address("echarts.min.js", LIBRARY),
+    style: address("serve.css", &STYLE),
+    script: address("serve.js", &SCRIPT),
+    charts: address("echarts.min.js", report::CHARTS),
     icon: address("icon.svg", ICON),
 });
 
@@ -49,9 +48,9 @@ fn address(name: &str, content: &str) -> String {
 /// Media type and content of an asset.
 pub(super) fn content(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
-        "serve.css" => ("text/css; charset=utf-8", STYLE),
-        "serve.js" => ("text/javascript; charset=utf-8", SCRIPT),
-        "echarts.min.js" => ("text/javascript; charset=utf-8", LIBRARY),
+        "serve.css" => ("text/css; charset=utf-8", &STYLE),
+        "serve.js" => ("text/javascript; charset=utf-8", &SCRIPT),
+        "echarts.min.js" => ("text/javascript; charset=utf-8", report::CHARTS),
         "icon.svg" => ("image/svg+xml", ICON),
         _ => return None,
     })
