@@ -171,6 +171,17 @@ pub struct Finding {
     pub message: String,
 }
 
+impl From<&crate::analysis::Finding> for Finding {
+    fn from(finding: &crate::analysis::Finding) -> Self {
+        Self {
+            severity: finding.severity,
+            code: finding.code.to_owned(),
+            case: finding.case.clone(),
+            message: finding.message.clone(),
+        }
+    }
+}
+
 /// Something that could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Failure {

@@ -266,17 +266,6 @@ fn roles(used: &Used) -> Vec<Role> {
     roles.into_iter().filter_map(told).collect()
 }
 
-impl From<&analysis::Finding> for Finding {
-    fn from(finding: &analysis::Finding) -> Self {
-        Self {
-            severity: finding.severity,
-            code: finding.code.to_owned(),
-            case: finding.case.clone(),
-            message: finding.message.clone(),
-        }
-    }
-}
-
 #[cfg(test)]
 #[path = "course_tests.rs"]
 mod tests;
