@@ -3,7 +3,7 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test check docs site bench bench-quick fuzz miri sanitize clean gateways-extra kubernetes-lab setup-demo setup-test setup-bench build
+.PHONY: demo test check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab setup-demo setup-test setup-bench build
 
 demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and show it
 	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
@@ -45,10 +45,6 @@ fuzz-%:
 miri: ## Codecs, pacer, recorder, timeouts, histograms under Miri; needs a nightly compiler
 	$(CARGO) +nightly miri test --locked -p hoptax-wire
 	$(CARGO) +nightly miri test --locked -p hoptax-load --lib -- pacer recorder timeouts histogram:: random checks template
-
-sanitize: ## The event loops' tests with AddressSanitizer; needs a nightly compiler
-	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly test --locked -p hoptax-load --lib \
-	    --target x86_64-unknown-linux-gnu -- event_loop
 
 build:
 	$(CARGO) build --release --locked

@@ -9,9 +9,9 @@ import statistics
 import sys
 from pathlib import Path
 
-from common import OTHERS, spread, summary
+from common import OTHERS, spread
 
-LOOPS = ("hoptax epoll", "hoptax io_uring")
+OURS = "hoptax"
 # As the goals were set: ratios, %, µs, MiB, KiB.
 PLAIN, LARGE, TLS = 1.3, 1.0, 1.2
 RATE_PERCENT, LAG_P50, LAG_P99, ERROR = 0.1, 20, 200, 50
@@ -40,29 +40,11 @@ def missing(goal, wanted):
 def cpu(points):
     """Requests per client CPU second."""
     at = {(point["scheme"], point["body"], point["connections"]): point for point in points}
-    for scheme, wanted, bodies in (("http", PLAIN, ("64B", "1KiB")), ("https", TLS, ("64B", "1KiB", "64KiB"))):
+    for scheme, wanted, bodies in (("http", PLAIN, ("64B", "1KiB")), ("http", LARGE, ("64KiB",)), ("https", TLS, ("64B", "1KiB", "64KiB"))):
         for body in bodies:
             goal = f"requests per client CPU second, {'TLS' if scheme == 'https' else 'plain'}, 100 connections, {body}, over wrk"
-            ratios = at.get((scheme, body, 100), {"ratios": {}})["ratios"]
-            found = {loop: ratios[loop]["wrk"] for loop in LOOPS if ratios.get(loop, {}).get("wrk")}
-            if not found:
-                yield missing(goal, f"≥ {wanted}")
-                continue
-            yield row(goal, f"≥ {wanted}", "; ".join(f"{loop} {median(value)}" for loop, value in found.items()),
-                      max(value["median"] for value in found.values()) >= wanted)
-    yield large(at.get(("http", "64KiB", 100)))
-
-
-def large(point):
-    """io_uring over the better of wrk and epoll, in each round."""
-    goal, wanted = "the same at 64 KiB, plain: io_uring over the better of wrk and epoll", f"≥ {LARGE}"
-    names = ("hoptax io_uring", "wrk", "hoptax epoll")
-    figures = [[turns[name]["per_cpu_second"] for name in names] for turns in (point or {"rounds": []})["rounds"]
-               if all(name in turns for name in names)]
-    if not figures:
-        return missing(goal, wanted)
-    over = summary([ours / max(others) for ours, *others in figures])
-    return row(goal, wanted, median(over), over["median"] >= LARGE)
+            found = at.get((scheme, body, 100), {"ratios": {}})["ratios"].get(OURS, {}).get("wrk")
+            yield row(goal, f"≥ {wanted}", median(found), found["median"] >= wanted) if found else missing(goal, f"≥ {wanted}")
 
 
 def rate(points):
@@ -126,17 +108,15 @@ def stall(point):
 def memory(points):
     goals = (("own memory at 15,000 connections, peak", f"≤ {MEMORY_MIB} MiB"),
              ("memory per further idle connection", f"≤ {SLOPE_KIB} KiB"))
-    for loop in LOOPS:
-        point = next((point for point in points if point["what"] == "tools" and point["connections"] == 15_000
-                      and point["turns"].get(loop)), None)
-        if not point:
-            yield from (missing(f"{what}, {loop}", wanted) for what, wanted in goals)
-            continue
-        peaks = [turn["peak_kib"] / 1024 for turn in point["turns"][loop]]
-        yield row(f"{goals[0][0]}, {loop}", goals[0][1], f"{spread(peaks, 1)} MiB", max(peaks) <= MEMORY_MIB)
-        slope = point["slope_kib"].get(loop)
-        yield row(f"{goals[1][0]}, {loop}", goals[1][1], f"{median(slope)} KiB", slope["median"] <= SLOPE_KIB) if slope \
-            else missing(f"{goals[1][0]}, {loop}", goals[1][1])
+    point = next((point for point in points if point["what"] == "tools" and point["connections"] == 15_000
+                  and point["turns"].get(OURS)), None)
+    if point:
+        peaks = [turn["peak_kib"] / 1024 for turn in point["turns"][OURS]]
+        yield row(*goals[0], f"{spread(peaks, 1)} MiB", max(peaks) <= MEMORY_MIB)
+        slope = point["slope_kib"].get(OURS)
+        yield row(*goals[1], f"{median(slope)} KiB", slope["median"] <= SLOPE_KIB) if slope else missing(*goals[1])
+    else:
+        yield from (missing(*goal) for goal in goals)
     for point in points:
         if point["what"] == "many":
             total, turns = point["processes"] * point["each"], point["turns"]
@@ -155,16 +135,15 @@ def allocations(points):
 
 def against_all(points):
     """Requests per client CPU second of hoptax over every peer, as a table of medians."""
-    ours = next((loop for loop in LOOPS for point in points if loop in point["ratios"]), None)
-    if not ours:
+    peers = list(dict.fromkeys(name for point in points for name in point["ratios"].get(OURS, {})))
+    if not peers:
         return
-    peers = list(dict.fromkeys(name for point in points for name in point["ratios"].get(ours, {}) if name not in LOOPS))
     cells = lambda texts: "| " + " | ".join(texts) + " |"
     yield "\n## Requests per client CPU second over each peer's, medians\n"
-    yield cells(["", *(f"{loop.removeprefix('hoptax ')} over {peer}" for peer in peers for loop in LOOPS)])
-    yield cells(["---"] * (1 + len(peers) * len(LOOPS)))
+    yield cells(["", *(f"over {peer}" for peer in peers)])
+    yield cells(["---"] * (1 + len(peers)))
     for point in points:
-        figures = [point["ratios"].get(loop, {}).get(peer) for peer in peers for loop in LOOPS]
+        figures = [point["ratios"].get(OURS, {}).get(peer) for peer in peers]
         kind = "TLS" if point["scheme"] == "https" else "plain"
         yield cells([f"{kind}, {point['body']}, {point['connections']:,} connections",
                      *(f"{figure['median']:.2f}" if figure else "-" for figure in figures)])

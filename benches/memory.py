@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 
 from common import CLIENT_CPU, Disturbance, Failed, Record, client, options, pinned, spread, stop, summary, table
-from peers import CLOSED, HOPTAXES, Fortio, present
+from peers import CLOSED, HOPTAX_TOOL, Fortio, present
 from servers import upstream
 
 CONNECTIONS = (1, 1_000, 15_000)
@@ -191,14 +191,14 @@ def main():
     arguments = parser.parse_args()
     record = Record("memory", "Resident memory by connections: hoptax load and its peers", arguments,
                     [tool for tool in CLOSED if tool.path])
-    tools = present((*HOPTAXES, *CLOSED), arguments.tools, record.say)
+    tools = present((HOPTAX_TOOL, *CLOSED), arguments.tools, record.say)
     found = {}
     if arguments.connections != "none":
         for connections in map(int, arguments.connections.split(",")):
             point(record, tools, arguments, connections, found)
     if arguments.many != "none":
         processes, each = map(int, arguments.many.split("x"))
-        many(record, arguments, HOPTAXES[0], processes, each)
+        many(record, arguments, HOPTAX_TOOL, processes, each)
 
 
 if __name__ == "__main__":

@@ -49,10 +49,10 @@ class Tool:
 
 
 class Hoptax(Tool):
-    program, get = str(HOPTAX), "make build"
+    get = "make build"
 
-    def __init__(self, loop="auto"):
-        self.loop, self.name = loop, "hoptax" if loop == "auto" else f"hoptax {loop}"
+    def __init__(self, name="hoptax", program=HOPTAX):
+        self.name, self.program = name, str(program)
 
     @property
     def path(self):
@@ -67,13 +67,12 @@ class Hoptax(Tool):
 
     def closed(self, url, connections, seconds):
         insecure = ["-k"] if url.startswith("https") else []
-        return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "--json", "--event-loop", self.loop,
-                *insecure], {}
+        return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "--json", *insecure], {}
 
     def open(self, url, rate, connections, seconds):
         # Its CPU is its own, as every contender's is, and it is told so.
         return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "-r", f"{rate}/s", "--json",
-                "--cpus", CLIENT_CPU, "--event-loop", self.loop], {}
+                "--cpus", CLIENT_CPU], {}
 
     def claimed(self, ran):
         return json.loads(ran.text)["counts"]["completed"]
@@ -241,7 +240,7 @@ export function handleSummary(data) { return { stdout: JSON.stringify(data.metri
                 "max": values["max"] * 1e3, **{name: values[f"p({name[1:]})"] * 1e3 for name in PERCENTILES}}
 
 
-HOPTAXES = (Hoptax("epoll"), Hoptax("io_uring"))
+HOPTAX_TOOL = Hoptax()
 CLOSED = (Wrk(), H2load(), Ab(), Hey(), Fortio(), Oha(), K6())
 OPEN = (Fortio(), Oha(), K6())
 

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 
 from common import Disturbance, Failed, Record, client, options, spread, summary, table
-from peers import OPEN, Fortio, Hoptax, Tool, present, understood
+from peers import OPEN, Fortio, HOPTAX_TOOL, Tool, present, understood
 from servers import upstream
 
 RATES = (1_000, 5_000, 20_000)
@@ -143,7 +143,7 @@ def tell(record, failures):
 def long_run(record, arguments, bare):
     """The achieved rate, all of it from beginning to end, and the send lag at 5,000/s over 30 s."""
     rate, seconds = 5_000, arguments.long
-    rounds, failures = rounds_of(record, arguments, (Hoptax(),), bare, rate, seconds)
+    rounds, failures = rounds_of(record, arguments, (HOPTAX_TOOL,), bare, rate, seconds)
     said = [turns["hoptax"] for turns in rounds if "hoptax" in turns]
     off = [rate_error({"rate": turn_["claimed_rate"]}, rate) for turn_ in said]
     lag = {at: [turn_["send_lag"][at] for turn_ in said] for at in ("p50", "p99", "max")}
@@ -233,7 +233,7 @@ def main():
     numbers = lambda text: [] if text == "none" else [int(number) for number in text.split(",")]
     record = Record("rate-accuracy", "Rate accuracy and lateness against a known delay: hoptax load and its peers, one CPU each",
                     arguments, [tool for tool in OPEN if tool.path])
-    tools = present((Hoptax(), *OPEN), arguments.tools, record.say)
+    tools = present((HOPTAX_TOOL, *OPEN), arguments.tools, record.say)
     with upstream() as bare:
         for rate in numbers(arguments.rates):
             for delay in arguments.delays.split(","):

@@ -1,12 +1,13 @@
 //! The generator: starts the workers, agrees on the times with them, and makes one record of their books.
 
 use crate::clock::{self, MILLISECOND};
-use crate::event_loop::{Chosen, Epoll, EventLoop, Uring};
+use crate::event_loop::Epoll;
 use crate::histogram::Encoded;
 use crate::limits;
 use crate::pacer::{self, LARGEST_JITTER};
 use crate::record::{
-    GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA, StampTally, Window,
+    EVENT_LOOP, GeneratorCpu, Histograms, LoadRecord, Phase, PhaseLine, Progress, RECORD_SCHEMA, StampTally,
+    Window,
 };
 use crate::recorder::{Handshakes, Recorder, Tally};
 use crate::spec::{Arrivals, LoadSpec, SPEC_SCHEMA, Shape};
@@ -67,9 +68,6 @@ pub enum LoadError {
     /// A thread could not be started.
     #[error("cannot start a worker thread: {0}")]
     Thread(io::Error),
-    /// The event loop that was asked for cannot be had.
-    #[error("{0}")]
-    NoEventLoop(String),
     /// The event loop could not be made, or broke.
     #[error("the event loop broke: {0}")]
     EventLoop(io::Error),
@@ -93,21 +91,6 @@ pub enum Watch {
 /// # Errors
 /// If the spec is wrong, the machine does not provide what it needs, or nobody answers at the addresses.
 pub fn run(
-    spec: &LoadSpec,
-    interrupt: &AtomicBool,
-    watch: Watch,
-    observe: impl FnMut(Progress),
-) -> Result<LoadRecord, LoadError> {
-    let chosen = spec.event_loop.choose().map_err(LoadError::NoEventLoop)?;
-    match chosen {
-        Chosen::Epoll => run_on(Epoll::new, chosen.name(), spec, interrupt, watch, observe),
-        Chosen::IoUring => run_on(Uring::new, chosen.name(), spec, interrupt, watch, observe),
-    }
-}
-
-fn run_on<L: EventLoop>(
-    make_loop: fn() -> io::Result<L>,
-    event_loop: &str,
     spec: &LoadSpec,
     interrupt: &AtomicBool,
     watch: Watch,
@@ -139,7 +122,7 @@ fn run_on<L: EventLoop>(
         let mut handles = Vec::new();
         for index in 0..workers {
             let (shared, setup, reports) = (&shared, &setup, reports.clone());
-            let body = move || work(make_loop, index, setup, shared, &reports);
+            let body = move || work(index, setup, shared, &reports);
             match thread::Builder::new().name(format!("worker-{index}")).spawn_scoped(scope, body) {
                 Ok(handle) => handles.push(handle),
                 Err(error) => {
@@ -155,20 +138,14 @@ fn run_on<L: EventLoop>(
         for handle in handles {
             outcomes.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
-        Ok(record(spec, &mix, event_loop, conducted?, outcomes))
+        Ok(record(spec, &mix, conducted?, outcomes))
     })
 }
 
 /// A worker's thread from beginning to end.
-fn work<L: EventLoop>(
-    make_loop: fn() -> io::Result<L>,
-    index: u32,
-    setup: &Setup<'_>,
-    shared: &Shared<'_>,
-    reports: &Reports,
-) -> Result<Outcome, LoadError> {
+fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -> Result<Outcome, LoadError> {
     let outcome = prepare(index, shared.spec).and_then(|()| {
-        let mut io = make_loop().map_err(LoadError::EventLoop)?;
+        let mut io = Epoll::new().map_err(LoadError::EventLoop)?;
         let slots = shared.share(u64::from(shared.spec.connections), index) as u32;
         let windows = shared.spec.windows || reports.windows.is_some();
         let recorder = Recorder::new(windows, setup.mix.len()).with_stamps(setup.stamps);
@@ -351,13 +328,7 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn record(
-    spec: &LoadSpec,
-    mix: &Mix<'_>,
-    event_loop: &str,
-    conducted: Conducted,
-    outcomes: Vec<Outcome>,
-) -> LoadRecord {
+fn record(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Outcome>) -> LoadRecord {
     let workers = outcomes.len() as u32;
     let start = conducted.times.start;
     let ended = outcomes.iter().map(|outcome| outcome.ended).max().unwrap_or(start);
@@ -378,7 +349,7 @@ fn record(
     let stamps = paths.map(|paths| StampTally { clock: ClockId::here(), ..paths.tally.clone() });
     LoadRecord {
         schema: RECORD_SCHEMA,
-        event_loop: event_loop.to_owned(),
+        event_loop: EVENT_LOOP.to_owned(),
         workers,
         started_unix_ns: conducted.started_unix,
         started_ns: start,

@@ -1,5 +1,5 @@
-//! The load engine: what is asked of it ([`spec`]), what it answers ([`record`]), and the event loops on which the
-//! generator, the built-in upstream and the hops all stand ([`event_loop`]).
+//! The load engine: what is asked of it ([`spec`]), what it answers ([`record`]), and the event loop that the generator, the
+//! built-in upstream and the hops all run on ([`event_loop`]).
 //!
 //! Depends on `hoptax-wire` alone. Knows no gateways, plans or reports.
 

@@ -14,12 +14,15 @@ pub const RECORD_SCHEMA: u32 = 1;
 /// Length of a window: 100 ms.
 pub const WINDOW_NS: u64 = 100 * crate::clock::MILLISECOND;
 
+/// The event loop, as records and summaries name it.
+pub const EVENT_LOOP: &str = "epoll";
+
 /// What one generator saw during one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadRecord {
     /// [`RECORD_SCHEMA`].
     pub schema: u32,
-    /// Event loop used: `epoll` or `io_uring`.
+    /// Event loop used: [`EVENT_LOOP`]; older versions also wrote `io_uring`.
     pub event_loop: String,
     /// Threads used.
     pub workers: u32,

@@ -4,7 +4,6 @@
 //! certificates, bodies) is in it.
 
 use crate::address::Address;
-use crate::event_loop::Choice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -61,9 +60,19 @@ pub struct LoadSpec {
     /// way back.
     #[serde(default)]
     pub stamps: bool,
-    /// Which event loop to use; specs that do not say leave it to the generator.
+    /// Says nothing, as there is one event loop. It is still read because specs could once choose between two.
     #[serde(default)]
-    pub event_loop: Choice,
+    pub event_loop: EventLoopName,
+}
+
+/// The event loop, as a spec names it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventLoopName {
+    /// epoll; `auto` in older specs.
+    #[default]
+    #[serde(alias = "auto")]
+    Epoll,
 }
 
 /// When to give up, nanoseconds; each at least 1.

@@ -6,11 +6,10 @@
 // An allocator is an unsafe trait; this one hands everything on to the system's.
 #![allow(unsafe_code)]
 
-use hoptax_load::event_loop::Choice;
 use hoptax_load::record::{LoadRecord, Phase, Progress};
 use hoptax_load::spec::{
-    Arrivals, Check, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts, TlsSpec,
-    TlsVersion, Verify,
+    Arrivals, Check, EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
+    TlsSpec, TlsVersion, Verify,
 };
 use hoptax_load::stamp::{self, Stamp};
 use hoptax_load::{Watch, clock};
@@ -87,7 +86,6 @@ const STAMPED: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nhoptax-stamp: 00000000000000000
 /// What is loaded and how.
 struct Case {
     name: &'static str,
-    event_loop: Choice,
     shape: Shape,
     windows: bool,
     watch: Watch,
@@ -110,8 +108,7 @@ const LARGE: usize = 4 << 20;
 /// What of a large request has to wait is not always equally much: each time that it is more than ever before, its room grows.
 const LARGEST_YET: u64 = 40;
 const CONNECTIONS: u32 = 8;
-/// Once in a trial, and not always in the shorter one: the starting thread's first sleep on its channel, and on io_uring the
-/// first response that lies across the end of a receive buffer, which makes room for its piece.
+/// Once in a trial, and not always in the shorter one: the starting thread's first sleep on its channel.
 const BY_CHANCE: u64 = 4;
 /// Room for pieces is made when for the first time so many responses are in pieces at once.
 const PIECES: u64 = BY_CHANCE + 3 * CONNECTIONS as u64;
@@ -122,14 +119,8 @@ const WINDOWS_TOGETHER: u64 = 16;
 
 #[test]
 fn a_request_in_steady_state_allocates_nothing() {
-    for event_loop in [Choice::Epoll, Choice::IoUring] {
-        if event_loop.choose().is_err() {
-            eprintln!("{event_loop:?} left out, as it cannot be had");
-            continue;
-        }
-        for case in cases(event_loop) {
-            examine(&case);
-        }
+    for case in cases() {
+        examine(&case);
     }
 }
 
@@ -141,10 +132,9 @@ fn large() -> &'static [&'static [u8]] {
     vec![&*response.leak()].leak()
 }
 
-fn cases(event_loop: Choice) -> Vec<Case> {
+fn cases() -> Vec<Case> {
     let case = |name, shape, response| Case {
         name,
-        event_loop,
         shape,
         windows: false,
         watch: Watch::Phases,
@@ -240,10 +230,9 @@ fn examine(case: &Case) {
     let (more, allowed) = (many.saturating_sub(few), case.once + of_windows);
     assert!(
         more <= allowed,
-        "{}, {:?}: {} more requests in {windows} more windows allocated {more} times more ({few} and {many}); \
+        "{}: {} more requests in {windows} more windows allocated {more} times more ({few} and {many}); \
          {allowed} are allowed",
         case.name,
-        case.event_loop,
         case.requests.1 - case.requests.0,
     );
 }
@@ -278,7 +267,7 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
         seed: 1,
         windows: case.windows,
         stamps: case.stamps,
-        event_loop: case.event_loop,
+        event_loop: EventLoopName::Epoll,
     };
     let interrupt = AtomicBool::new(false);
     let mut before = 0;

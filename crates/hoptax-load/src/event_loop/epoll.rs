@@ -1,7 +1,8 @@
 //! Readiness by epoll: edge triggered, and registered once for both directions, so that a request in steady state costs
 //! one `recv`, one `send` and its share of an `epoll_wait`.
 
-use super::{AfterEnd, EventLoop, Handler, KEPT_OF_UNSENT, Token, client};
+use super::client;
+use super::interface::{AfterEnd, EventLoop, Handler, Token};
 use crate::address::Address;
 use crate::clock;
 use crate::spares::Spares;
@@ -20,6 +21,9 @@ const RECEIVE_BUFFER: usize = 64 * 1024;
 const READS_IN_A_ROW: usize = 16;
 /// Events taken from the kernel at once.
 const EVENTS: usize = 512;
+/// Most bytes that a loop keeps of the memory of what had to wait to be sent: a request whose body is more than the kernel
+/// takes at once then allocates nothing. It is taken by use, and by nothing else.
+const KEPT_OF_UNSENT: usize = 16 << 20;
 /// How long a listener rests after the process ran out of descriptors.
 const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
 

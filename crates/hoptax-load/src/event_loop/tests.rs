@@ -1,80 +1,38 @@
-//! What every event loop must do, on real sockets of loopback; each test runs on both. Steps are bounded by a deadline, and
-//! wait for events rather than for time.
+//! What the event loop must do, on real sockets of loopback. Steps are bounded by a deadline, and wait for events rather than
+//! for time.
 
 use super::*;
+use crate::address::Address;
 use crate::clock;
 use rustix::net::sockopt;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
-
-/// Runs each of these on each loop.
-macro_rules! on_both {
-    ($($name:ident)*) => {
-        mod epoll {
-            $(#[test]
-            fn $name() {
-                super::$name(super::Epoll::new().expect("epoll"));
-            })*
-        }
-
-        mod io_uring {
-            $(#[test]
-            fn $name() {
-                match super::Uring::new() {
-                    Ok(io) => super::$name(io),
-                    Err(error) => eprintln!("left out, as io_uring cannot be had: {error}"),
-                }
-            })*
-        }
-    };
-}
-
-on_both! {
-    connects_sends_and_receives
-    tells_a_refused_connect_and_frees_the_token
-    accepts_and_echoes_more_than_the_kernel_buffers
-    a_paused_connection_is_silent_until_resumed
-    a_handler_may_close_while_it_receives
-    finish_ends_our_side_after_what_is_pending
-    a_deadline_that_has_passed_polls
-    a_paused_connection_learns_of_the_end_when_resumed
-    a_half_open_connection_still_sends
-    a_connection_that_breaks_after_its_peer_ended_is_told
-    what_is_closed_is_heard_of_no_more
-    large_bodies_go_both_ways_at_once
-    a_server_that_speaks_first_is_heard
-    a_listener_that_is_closed_accepts_no_more
-    free_tokens_are_left_alone
-    binds_to_the_address_asked_for
-    a_unix_socket_is_a_connection_like_any_other
-    a_unix_socket_without_room_says_so_at_once
-}
 
 /// Remembers what it was told; echoes when asked to.
 #[derive(Default)]
-pub(super) struct Witness {
-    pub(super) connected: Vec<(Token, bool)>,
-    pub(super) accepted: u32,
-    pub(super) received: Vec<u8>,
-    pub(super) closed: Vec<(Token, bool)>,
-    pub(super) drained: u32,
-    pub(super) echo: bool,
-    pub(super) close_on_receive: bool,
-    pub(super) keep_sending: bool,
+struct Witness {
+    connected: Vec<(Token, bool)>,
+    accepted: u32,
+    received: Vec<u8>,
+    closed: Vec<(Token, bool)>,
+    drained: u32,
+    echo: bool,
+    close_on_receive: bool,
+    keep_sending: bool,
 }
 
-impl<L: EventLoop> Handler<L> for Witness {
-    fn connected(&mut self, _: &mut L, token: Token, result: io::Result<()>) {
+impl Handler<Epoll> for Witness {
+    fn connected(&mut self, _: &mut Epoll, token: Token, result: io::Result<()>) {
         self.connected.push((token, result.is_ok()));
     }
 
-    fn accepted(&mut self, _: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+    fn accepted(&mut self, _: &mut Epoll, _: Token, _: SocketAddr) -> Option<Token> {
         self.accepted += 1;
         Some(Token(100 + self.accepted))
     }
 
-    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
+    fn received(&mut self, io: &mut Epoll, token: Token, bytes: &[u8]) {
         self.received.extend_from_slice(bytes);
         if self.echo {
             io.send(token, bytes).expect("the peer is there");
@@ -84,18 +42,18 @@ impl<L: EventLoop> Handler<L> for Witness {
         }
     }
 
-    fn closed(&mut self, _: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+    fn closed(&mut self, _: &mut Epoll, token: Token, result: io::Result<()>) -> AfterEnd {
         self.closed.push((token, result.is_ok()));
         if self.keep_sending { AfterEnd::KeepSending } else { AfterEnd::Close }
     }
 
-    fn drained(&mut self, _: &mut L, _: Token) {
+    fn drained(&mut self, _: &mut Epoll, _: Token) {
         self.drained += 1;
     }
 }
 
 /// Turns until `done`; a minute at most, which only a test that fails waits for.
-pub(super) fn turn_until<L: EventLoop>(io: &mut L, witness: &mut Witness, done: impl Fn(&Witness) -> bool) {
+fn turn_until(io: &mut Epoll, witness: &mut Witness, done: impl Fn(&Witness) -> bool) {
     let deadline = clock::now() + 60 * clock::SECOND;
     while !done(witness) {
         assert!(clock::now() < deadline, "it did not happen");
@@ -103,13 +61,13 @@ pub(super) fn turn_until<L: EventLoop>(io: &mut L, witness: &mut Witness, done: 
     }
 }
 
-pub(super) fn listener() -> (TcpListener, SocketAddr) {
+fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     (listener, address)
 }
 
-pub(super) fn connected_pair<L: EventLoop>(io: &mut L, witness: &mut Witness) -> TcpStream {
+fn connected_pair(io: &mut Epoll, witness: &mut Witness) -> TcpStream {
     let (listener, address) = listener();
     io.connect(Token(0), &address.into(), None).expect("connect starts");
     let peer = listener.accept().expect("accepts").0;
@@ -117,7 +75,9 @@ pub(super) fn connected_pair<L: EventLoop>(io: &mut L, witness: &mut Witness) ->
     peer
 }
 
-fn connects_sends_and_receives<L: EventLoop>(mut io: L) {
+#[test]
+fn connects_sends_and_receives() {
+    let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness::default();
     let mut peer = connected_pair(&mut io, &mut witness);
     io.send(Token(0), b"question").expect("sends");
@@ -130,7 +90,9 @@ fn connects_sends_and_receives<L: EventLoop>(mut io: L) {
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
 }
 
-fn tells_a_refused_connect_and_frees_the_token<L: EventLoop>(mut io: L) {
+#[test]
+fn tells_a_refused_connect_and_frees_the_token() {
+    let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
     drop(listener);
     let mut witness = Witness::default();
@@ -142,7 +104,9 @@ fn tells_a_refused_connect_and_frees_the_token<L: EventLoop>(mut io: L) {
     }
 }
 
-fn accepts_and_echoes_more_than_the_kernel_buffers<L: EventLoop>(mut io: L) {
+#[test]
+fn accepts_and_echoes_more_than_the_kernel_buffers() {
+    let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
     // Inherited by what it accepts.
     sockopt::set_socket_send_buffer_size(&listener, 64 * 1024).expect("a small buffer");
@@ -174,7 +138,9 @@ fn accepts_and_echoes_more_than_the_kernel_buffers<L: EventLoop>(mut io: L) {
     assert_eq!(witness.drained, before + 1, "once, when the last of it has left");
 }
 
-fn a_paused_connection_is_silent_until_resumed<L: EventLoop>(mut io: L) {
+#[test]
+fn a_paused_connection_is_silent_until_resumed() {
+    let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness::default();
     let mut peer = connected_pair(&mut io, &mut witness);
     io.pause(Token(0));
@@ -187,7 +153,9 @@ fn a_paused_connection_is_silent_until_resumed<L: EventLoop>(mut io: L) {
     turn_until(&mut io, &mut witness, |witness| witness.received == b"early");
 }
 
-fn a_handler_may_close_while_it_receives<L: EventLoop>(mut io: L) {
+#[test]
+fn a_handler_may_close_while_it_receives() {
+    let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness { close_on_receive: true, ..Witness::default() };
     let mut peer = connected_pair(&mut io, &mut witness);
     peer.write_all(b"last words").expect("writes");
@@ -199,7 +167,9 @@ fn a_handler_may_close_while_it_receives<L: EventLoop>(mut io: L) {
     drop(listener);
 }
 
-fn finish_ends_our_side_after_what_is_pending<L: EventLoop>(mut io: L) {
+#[test]
+fn finish_ends_our_side_after_what_is_pending() {
+    let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness::default();
     let mut peer = connected_pair(&mut io, &mut witness);
     let sent = vec![7; 12_000_000];
@@ -214,18 +184,22 @@ fn finish_ends_our_side_after_what_is_pending<L: EventLoop>(mut io: L) {
     assert_eq!(reader.join().expect("no panic").expect("reads"), sent);
 }
 
-fn a_deadline_that_has_passed_polls<L: EventLoop>(mut io: L) {
+#[test]
+fn a_deadline_that_has_passed_polls() {
+    let mut io = Epoll::new().expect("epoll");
     io.turn(&mut Witness::default(), Some(0)).expect("returns at once");
 }
 
 /// Turns as often as it takes to bring everything that has happened by now.
-fn settle<L: EventLoop>(io: &mut L, witness: &mut Witness) {
+fn settle(io: &mut Epoll, witness: &mut Witness) {
     for _ in 0..5 {
         io.turn(witness, Some(clock::now() + clock::MILLISECOND)).expect("turns");
     }
 }
 
-fn a_paused_connection_learns_of_the_end_when_resumed<L: EventLoop>(mut io: L) {
+#[test]
+fn a_paused_connection_learns_of_the_end_when_resumed() {
+    let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness::default();
     let mut peer = connected_pair(&mut io, &mut witness);
     io.pause(Token(0));
@@ -239,7 +213,9 @@ fn a_paused_connection_learns_of_the_end_when_resumed<L: EventLoop>(mut io: L) {
     assert_eq!(witness.received, b"last words");
 }
 
-fn a_half_open_connection_still_sends<L: EventLoop>(mut io: L) {
+#[test]
+fn a_half_open_connection_still_sends() {
+    let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness { keep_sending: true, ..Witness::default() };
     let mut peer = connected_pair(&mut io, &mut witness);
     peer.shutdown(std::net::Shutdown::Write).expect("ends its side");
@@ -257,7 +233,9 @@ fn a_half_open_connection_still_sends<L: EventLoop>(mut io: L) {
     assert_eq!(witness.closed.len(), 1, "the end is told once");
 }
 
-fn what_is_closed_is_heard_of_no_more<L: EventLoop>(mut io: L) {
+#[test]
+fn what_is_closed_is_heard_of_no_more() {
+    let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness::default();
     let mut former = connected_pair(&mut io, &mut witness);
     former.write_all(b"too late").expect("writes");
@@ -282,7 +260,9 @@ fn what_is_closed_is_heard_of_no_more<L: EventLoop>(mut io: L) {
     assert!(rest.len() < 12_000_000);
 }
 
-fn large_bodies_go_both_ways_at_once<L: EventLoop>(mut io: L) {
+#[test]
+fn large_bodies_go_both_ways_at_once() {
+    let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness::default();
     let mut peer = connected_pair(&mut io, &mut witness);
     let ours: Vec<u8> = (0..4_000_000u32).map(|i| (i % 241) as u8).collect();
@@ -307,7 +287,9 @@ fn large_bodies_go_both_ways_at_once<L: EventLoop>(mut io: L) {
     assert!(witness.received == theirs, "what was received differs");
 }
 
-fn a_server_that_speaks_first_is_heard<L: EventLoop>(mut io: L) {
+#[test]
+fn a_server_that_speaks_first_is_heard() {
+    let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
     let mut witness = Witness::default();
     io.connect(Token(0), &address.into(), None).expect("connect starts");
@@ -319,7 +301,9 @@ fn a_server_that_speaks_first_is_heard<L: EventLoop>(mut io: L) {
     assert_eq!(witness.connected, [(Token(0), true)]);
 }
 
-fn a_listener_that_is_closed_accepts_no_more<L: EventLoop>(mut io: L) {
+#[test]
+fn a_listener_that_is_closed_accepts_no_more() {
+    let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
     let mut witness = Witness::default();
     io.listen(Token(0), listener).expect("listens");
@@ -332,7 +316,9 @@ fn a_listener_that_is_closed_accepts_no_more<L: EventLoop>(mut io: L) {
     assert_eq!(witness.accepted, 1);
 }
 
-fn free_tokens_are_left_alone<L: EventLoop>(mut io: L) {
+#[test]
+fn free_tokens_are_left_alone() {
+    let mut io = Epoll::new().expect("epoll");
     for token in [Token(0), Token(7)] {
         io.close(token);
         io.pause(token);
@@ -342,7 +328,9 @@ fn free_tokens_are_left_alone<L: EventLoop>(mut io: L) {
     }
 }
 
-fn binds_to_the_address_asked_for<L: EventLoop>(mut io: L) {
+#[test]
+fn binds_to_the_address_asked_for() {
+    let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
     let from = IpAddr::from([127, 0, 0, 9]);
     let mut witness = Witness::default();
@@ -351,7 +339,9 @@ fn binds_to_the_address_asked_for<L: EventLoop>(mut io: L) {
     assert_eq!(listener.accept().expect("accepts").1.ip(), from);
 }
 
-fn a_unix_socket_is_a_connection_like_any_other<L: EventLoop>(mut io: L) {
+#[test]
+fn a_unix_socket_is_a_connection_like_any_other() {
+    let mut io = Epoll::new().expect("epoll");
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
     let address = Address::Unix(path.clone());
@@ -379,7 +369,9 @@ fn a_unix_socket_is_a_connection_like_any_other<L: EventLoop>(mut io: L) {
     assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
 }
 
-fn a_unix_socket_without_room_says_so_at_once<L: EventLoop>(mut io: L) {
+#[test]
+fn a_unix_socket_without_room_says_so_at_once() {
+    let mut io = Epoll::new().expect("epoll");
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
     let listener = UnixListener::bind(&path).expect("binds");
@@ -395,7 +387,9 @@ fn a_unix_socket_without_room_says_so_at_once<L: EventLoop>(mut io: L) {
     turn_until(&mut io, &mut witness, |witness| witness.connected.last() == Some(&(Token(full), true)));
 }
 
-fn a_connection_that_breaks_after_its_peer_ended_is_told<L: EventLoop>(mut io: L) {
+#[test]
+fn a_connection_that_breaks_after_its_peer_ended_is_told() {
+    let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness { keep_sending: true, ..Witness::default() };
     let peer = connected_pair(&mut io, &mut witness);
     peer.shutdown(std::net::Shutdown::Write).expect("ends its side");

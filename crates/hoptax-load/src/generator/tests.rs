@@ -3,10 +3,9 @@
 use super::*;
 use crate::address::Address;
 use crate::clock::SECOND;
-use crate::event_loop::Choice;
 use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
-use crate::spec::{HttpVersion, Rate, Stage, TargetSpec, Timeouts};
+use crate::spec::{EventLoopName, HttpVersion, Rate, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -142,7 +141,7 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
         seed: 1,
         windows: true,
         stamps: false,
-        event_loop: Choice::Auto,
+        event_loop: EventLoopName::Epoll,
     }
 }
 
@@ -576,26 +575,16 @@ fn what_cannot_be_carried_out_is_refused() {
 }
 
 #[test]
-fn each_event_loop_carries_out_the_same_load() {
-    for choice in [Choice::Auto, Choice::Epoll, Choice::IoUring] {
-        let Ok(chosen) = choice.choose() else {
-            eprintln!("{choice:?} left out, as it cannot be had");
-            continue;
-        };
-        let server = Server::new(answer(OK, Duration::ZERO));
-        let spec =
-            LoadSpec { event_loop: choice, requests: Some(200), workers: 2, ..spec(&[server.address]) };
-        let record = load(&LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec });
-        assert_eq!(record.event_loop, chosen.name());
-        assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
-    }
-}
-
-#[test]
-fn a_spec_from_before_there_was_a_choice_still_reads() {
+fn a_spec_that_names_the_event_loop_still_reads() {
     let spec = spec(&["127.0.0.1:1".parse().expect("an address")]);
     let mut json = serde_json::to_value(&spec).expect("a spec is JSON");
-    let chosen = json.as_object_mut().expect("an object").remove("event_loop");
-    assert_eq!(chosen, Some("auto".into()));
-    assert_eq!(serde_json::from_value::<LoadSpec>(json).expect("reads"), spec);
+    assert_eq!(json["event_loop"], "epoll");
+    let read = |json: &serde_json::Value| serde_json::from_value::<LoadSpec>(json.clone());
+    json["event_loop"] = "auto".into();
+    assert_eq!(read(&json).expect("reads"), spec);
+    json["event_loop"] = "io_uring".into();
+    let refused = read(&json).expect_err("there is none").to_string();
+    assert!(refused.contains("`io_uring`") && refused.contains("`epoll`"), "{refused}");
+    json.as_object_mut().expect("an object").remove("event_loop");
+    assert_eq!(read(&json).expect("reads"), spec);
 }

@@ -145,14 +145,12 @@ fn resets_what_it_has_just_accepted() {
         [("closes at once", (|_| {}) as fn(&mut super::Peer)), ("resets at once", super::Peer::reset)]
     {
         let case = case(name, FailsBy(BEFORE), end);
-        for event_loop in super::event_loops() {
-            for shape in super::shapes() {
-                let server = super::Server::start(&case.behaviour);
-                match super::load(case.spec(server.address, event_loop, shape), name) {
-                    Ok(record) => case.check(&record),
-                    Err(error) => {
-                        assert!(matches!(error, super::LoadError::NoConnection { .. }), "{error}");
-                    }
+        for shape in super::shapes() {
+            let server = super::Server::start(&case.behaviour);
+            match super::load(case.spec(server.address, shape), name) {
+                Ok(record) => case.check(&record),
+                Err(error) => {
+                    assert!(matches!(error, super::LoadError::NoConnection { .. }), "{error}");
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! Servers that do what servers must not, one behaviour each, against the whole engine as its users call it: on both event
-//! loops, in a closed and in an open loop.
+//! Servers that do what servers must not, one behaviour each, against the whole engine as its users call it: in a closed and in
+//! an open loop.
 //!
 //! Whatever a server does, the engine ends within its own timeouts, does not panic, counts each request once, takes nothing
 //! for a success that is none, names the cause of each failure, and keeps its memory bounded.
@@ -12,9 +12,10 @@ mod memory;
 mod oddities;
 mod server;
 
-use hoptax_load::event_loop::Choice;
 use hoptax_load::record::{Cause, LoadRecord};
-use hoptax_load::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts};
+use hoptax_load::spec::{
+    Arrivals, EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
+};
 use hoptax_load::{LoadError, Watch, run};
 use server::{Behaviour, Peer, Server};
 use std::collections::BTreeMap;
@@ -92,7 +93,7 @@ impl Case {
         Self { method, body, ..self }
     }
 
-    fn spec(&self, address: SocketAddr, event_loop: Choice, shape: Shape) -> LoadSpec {
+    fn spec(&self, address: SocketAddr, shape: Shape) -> LoadSpec {
         let headers = vec![("host".to_owned(), "test".to_owned())];
         LoadSpec {
             schema: SPEC_SCHEMA,
@@ -114,7 +115,7 @@ impl Case {
             seed: 1,
             windows: true,
             stamps: false,
-            event_loop,
+            event_loop: EventLoopName::Epoll,
         }
     }
 
@@ -154,36 +155,29 @@ fn shapes() -> [Shape; 2] {
     [Shape::Closed, Shape::Open { rate: Rate::Fixed(200.0), arrivals: Arrivals::Constant }]
 }
 
-/// The event loops that this kernel has.
-fn event_loops() -> Vec<Choice> {
-    [Choice::Epoll, Choice::IoUring].into_iter().filter(|choice| choice.choose().is_ok()).collect()
-}
-
-/// Meets each server on each event loop in each shape, all at once, and checks what the record says.
+/// Meets each server in each shape, both at once, and checks what the record says.
 fn meet(cases: &[Case]) {
     for case in cases {
         thread::scope(|scope| {
-            for event_loop in event_loops() {
-                for shape in shapes() {
-                    scope.spawn(move || {
-                        let server = Server::start(&case.behaviour);
-                        let mut spec = case.spec(server.address, event_loop, shape);
-                        let told = format!("{}, {event_loop:?}, {:?}", case.name, spec.shape);
-                        println!("{told}");
-                        let carry_out = |spec: &LoadSpec| {
-                            load(spec.clone(), &told).unwrap_or_else(|error| panic!("{told}: {error}"))
-                        };
-                        let mut record = carry_out(&spec);
-                        for _ in 0..AGAIN {
-                            if case.came_too_late(&record) {
-                                spec.timeouts = Timeouts::all(spec.timeouts.total_ns * MORE);
-                                record = carry_out(&spec);
-                            }
+            for shape in shapes() {
+                scope.spawn(move || {
+                    let server = Server::start(&case.behaviour);
+                    let mut spec = case.spec(server.address, shape);
+                    let told = format!("{}, {:?}", case.name, spec.shape);
+                    println!("{told}");
+                    let carry_out = |spec: &LoadSpec| {
+                        load(spec.clone(), &told).unwrap_or_else(|error| panic!("{told}: {error}"))
+                    };
+                    let mut record = carry_out(&spec);
+                    for _ in 0..AGAIN {
+                        if case.came_too_late(&record) {
+                            spec.timeouts = Timeouts::all(spec.timeouts.total_ns * MORE);
+                            record = carry_out(&spec);
                         }
-                        println!("{told}: {:?}", record.counts.errors);
-                        case.check(&record);
-                    });
-                }
+                    }
+                    println!("{told}: {:?}", record.counts.errors);
+                    case.check(&record);
+                });
             }
         });
     }

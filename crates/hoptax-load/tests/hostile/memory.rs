@@ -4,7 +4,6 @@ use super::floods::floods;
 use super::server::Server;
 use super::{Case, answers, shapes};
 use crate::Outcome::Answered;
-use hoptax_load::event_loop::Choice;
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::LoadSpec;
 use std::io::Write as _;
@@ -31,10 +30,10 @@ fn child() {
     println!("{MARK}{}", serde_json::to_string(&record).expect("a record is JSON"));
 }
 
-fn in_a_child(case: &Case, event_loop: Choice) -> LoadRecord {
+fn in_a_child(case: &Case) -> LoadRecord {
     let server = Server::start(&case.behaviour);
     let [closed, _] = shapes();
-    let spec = case.spec(server.address, event_loop, closed);
+    let spec = case.spec(server.address, closed);
     let spec = LoadSpec { connections: CONNECTIONS, requests: Some(2 * u64::from(CONNECTIONS)), ..spec };
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(&serde_json::to_vec(&spec).expect("a spec is JSON")).expect("room");
@@ -55,17 +54,15 @@ fn in_a_child(case: &Case, event_loop: Choice) -> LoadRecord {
 #[test]
 fn a_flood_leaves_memory_bounded() {
     let good = answers("behaves", Answered(200), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    for event_loop in super::event_loops() {
-        let record = in_a_child(&good, event_loop);
-        let (usual, all) = (record.rss_bytes_max, record.counts.scheduled);
-        assert_eq!(record.counts.ok, all);
-        for case in floods() {
-            let record = in_a_child(&case, event_loop);
-            assert_eq!((record.counts.scheduled, record.counts.ok), (all, 0), "{}", case.name);
-            let more = record.rss_bytes_max.saturating_sub(usual);
-            let most = NOISE + u64::from(CONNECTIONS) * MOST_PER_CONNECTION;
-            println!("{event_loop:?}, {}: {} KiB more than {} KiB", case.name, more / 1024, usual / 1024);
-            assert!(more <= most, "{event_loop:?}, {}: {more} bytes more", case.name);
-        }
+    let record = in_a_child(&good);
+    let (usual, all) = (record.rss_bytes_max, record.counts.scheduled);
+    assert_eq!(record.counts.ok, all);
+    for case in floods() {
+        let record = in_a_child(&case);
+        assert_eq!((record.counts.scheduled, record.counts.ok), (all, 0), "{}", case.name);
+        let more = record.rss_bytes_max.saturating_sub(usual);
+        let most = NOISE + u64::from(CONNECTIONS) * MOST_PER_CONNECTION;
+        println!("{}: {} KiB more than {} KiB", case.name, more / 1024, usual / 1024);
+        assert!(more <= most, "{}: {more} bytes more", case.name);
     }
 }

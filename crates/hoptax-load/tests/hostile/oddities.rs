@@ -1,7 +1,7 @@
 //! Responses too many, responses unasked for, and servers that do not accept.
 
 use super::Outcome::{Answered, Fails};
-use super::{REQUESTS, Server, answers, case, event_loops, load, meet, shapes};
+use super::{REQUESTS, Server, answers, case, load, meet, shapes};
 use hoptax_load::LoadError;
 use hoptax_load::record::Cause;
 use rustix::net::{AddressFamily, SocketType};
@@ -29,26 +29,24 @@ fn what_comes_unasked_is_not_taken_for_a_response() {
             peer.until_gone();
         }
     });
-    for event_loop in event_loops() {
-        let server = Server::start(&case.behaviour);
-        let [_, open] = shapes();
-        let mut spec = case.spec(server.address, event_loop, open);
-        spec.shape = hoptax_load::spec::Shape::Open {
-            rate: hoptax_load::spec::Rate::Fixed(2.0),
-            arrivals: hoptax_load::spec::Arrivals::Constant,
-        };
-        spec.connections = 1;
-        spec.timeouts = hoptax_load::spec::Timeouts::all(5 * super::IMPATIENT);
-        // A server that is held up for half a second answers the next request with it, and then no more: that is seen by
-        // what was reused, and looked at again.
-        let records = (0..5).map(|_| load(spec.clone(), case.name).expect("a load"));
-        let record = records
-            .inspect(super::adds_up)
-            .find(|record| record.connections.reused + record.counts.timeouts == 0);
-        let record = record.expect("what comes unasked ends its connection");
-        case.check(&record);
-        assert!(record.connections.unasked >= REQUESTS - 1, "{:?}", record.connections);
-    }
+    let server = Server::start(&case.behaviour);
+    let [_, open] = shapes();
+    let mut spec = case.spec(server.address, open);
+    spec.shape = hoptax_load::spec::Shape::Open {
+        rate: hoptax_load::spec::Rate::Fixed(2.0),
+        arrivals: hoptax_load::spec::Arrivals::Constant,
+    };
+    spec.connections = 1;
+    spec.timeouts = hoptax_load::spec::Timeouts::all(5 * super::IMPATIENT);
+    // A server that is held up for half a second answers the next request with it, and then no more: that is seen by
+    // what was reused, and looked at again.
+    let records = (0..5).map(|_| load(spec.clone(), case.name).expect("a load"));
+    let record = records
+        .inspect(super::adds_up)
+        .find(|record| record.connections.reused + record.counts.timeouts == 0);
+    let record = record.expect("what comes unasked ends its connection");
+    case.check(&record);
+    assert!(record.connections.unasked >= REQUESTS - 1, "{:?}", record.connections);
 }
 
 #[test]
@@ -59,19 +57,17 @@ fn a_server_that_answers_before_it_is_asked_is_told() {
     });
     // It answers once, and never again.
     case.timeout = super::IMPATIENT;
-    for event_loop in event_loops() {
-        for shape in shapes() {
-            let server = Server::start(&case.behaviour);
-            // On a connection made for a request, it is a race whether the response is there before it; that the server
-            // speaks unasked shows on those that were made beforehand.
-            match load(case.spec(server.address, event_loop, shape), case.name) {
-                Ok(record) => {
-                    super::adds_up(&record);
-                    assert!(record.connections.unasked > 0, "{:?}", record.connections);
-                }
-                Err(LoadError::NoConnection { cause, .. }) => assert!(cause.contains("unasked"), "{cause}"),
-                Err(error) => panic!("{error}"),
+    for shape in shapes() {
+        let server = Server::start(&case.behaviour);
+        // On a connection made for a request, it is a race whether the response is there before it; that the server
+        // speaks unasked shows on those that were made beforehand.
+        match load(case.spec(server.address, shape), case.name) {
+            Ok(record) => {
+                super::adds_up(&record);
+                assert!(record.connections.unasked > 0, "{:?}", record.connections);
             }
+            Err(LoadError::NoConnection { cause, .. }) => assert!(cause.contains("unasked"), "{cause}"),
+            Err(error) => panic!("{error}"),
         }
     }
 }
@@ -88,46 +84,42 @@ fn listener() -> (TcpListener, SocketAddr) {
 
 #[test]
 fn a_backlog_that_is_full() {
-    for event_loop in event_loops() {
-        for shape in shapes() {
-            let (listener, address) = listener();
-            let case = case("accepts nothing", Fails(Cause::ConnectTimeout), |_| {});
-            let mut spec = case.spec(address, event_loop, shape);
-            (spec.connections, spec.requests) = (8, Some(16));
-            // The kernel completes the first connections by itself; the others wait for a place in the backlog.
-            let record = load(spec, case.name).expect("some connections stand");
-            super::adds_up(&record);
-            let causes: Vec<Cause> = record.counts.causes.keys().copied().collect();
-            assert_eq!(causes, [Cause::ConnectTimeout, Cause::ResponseTimeout], "{:?}", record.counts);
-            assert_eq!((record.counts.ok, record.counts.timeouts), (0, 16));
-            assert!(record.connections.established < 8);
-            drop(listener);
-        }
+    for shape in shapes() {
+        let (listener, address) = listener();
+        let case = case("accepts nothing", Fails(Cause::ConnectTimeout), |_| {});
+        let mut spec = case.spec(address, shape);
+        (spec.connections, spec.requests) = (8, Some(16));
+        // The kernel completes the first connections by itself; the others wait for a place in the backlog.
+        let record = load(spec, case.name).expect("some connections stand");
+        super::adds_up(&record);
+        let causes: Vec<Cause> = record.counts.causes.keys().copied().collect();
+        assert_eq!(causes, [Cause::ConnectTimeout, Cause::ResponseTimeout], "{:?}", record.counts);
+        assert_eq!((record.counts.ok, record.counts.timeouts), (0, 16));
+        assert!(record.connections.established < 8);
+        drop(listener);
     }
 }
 
 #[test]
 fn a_server_that_accepts_late() {
-    for event_loop in event_loops() {
-        let (listener, address) = listener();
-        let server = std::thread::spawn(move || {
-            let mut served = 0;
-            while served < REQUESTS {
-                std::thread::sleep(std::time::Duration::from_millis(50));
-                let (mut connection, _) = listener.accept().expect("a client");
-                use std::io::{Read as _, Write as _};
-                let mut buffer = [0; 1024];
-                while served < REQUESTS && matches!(connection.read(&mut buffer), Ok(1..)) {
-                    served += u64::from(connection.write_all(OK.as_bytes()).is_ok());
-                }
+    let (listener, address) = listener();
+    let server = std::thread::spawn(move || {
+        let mut served = 0;
+        while served < REQUESTS {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let (mut connection, _) = listener.accept().expect("a client");
+            use std::io::{Read as _, Write as _};
+            let mut buffer = [0; 1024];
+            while served < REQUESTS && matches!(connection.read(&mut buffer), Ok(1..)) {
+                served += u64::from(connection.write_all(OK.as_bytes()).is_ok());
             }
-        });
-        let case = case("accepts late", Answered(200), |_| {});
-        let [closed, _] = shapes();
-        let mut spec = case.spec(address, event_loop, closed);
-        spec.connections = 1;
-        let record = load(spec, case.name).expect("a load");
-        case.check(&record);
-        server.join().expect("served all");
-    }
+        }
+    });
+    let case = case("accepts late", Answered(200), |_| {});
+    let [closed, _] = shapes();
+    let mut spec = case.spec(address, closed);
+    spec.connections = 1;
+    let record = load(spec, case.name).expect("a load");
+    case.check(&record);
+    server.join().expect("served all");
 }

@@ -10,8 +10,7 @@ use crate::plan::{Context, Plan, parse};
 use crate::record::{Failure, LedgerDelta, Stage};
 use crate::run::{Contents, Loaded, LocalTraffic, Traffic as _, WatchedRoles};
 use hoptax_load::Address;
-use hoptax_load::event_loop::Choice;
-use hoptax_load::spec::{HttpVersion, LoadSpec, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, SPEC_SCHEMA, Shape, Timeouts};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -261,7 +260,7 @@ impl<'a> Asked<'a> {
             seed: 1,
             windows: true,
             stamps: false,
-            event_loop: Choice::Auto,
+            event_loop: EventLoopName::Epoll,
         };
         self.gateway.0.facts().change.apply(&mut spec);
         let watched = WatchedRoles { upstream: self.upstream.0.process(), gateway: self.gateway.0.process() };

@@ -8,9 +8,8 @@ use crate::plan::{LoadPoint, PathSplit};
 use crate::record::{Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use crate::schedule::{Contender, Slot};
 use hoptax_load::Address;
-use hoptax_load::event_loop::Choice;
 use hoptax_load::random::Random;
-use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -55,7 +54,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
         windows: true,
         stamps: plan.path_split == PathSplit::On,
-        event_loop: Choice::Auto,
+        event_loop: EventLoopName::Epoll,
     }
 }
 

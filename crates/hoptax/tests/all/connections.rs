@@ -155,23 +155,17 @@ fn time_wait(port: u16) -> (usize, usize) {
 }
 
 #[test]
-fn nginx_on_a_unix_socket_is_loaded_by_each_event_loop() {
+fn nginx_on_a_unix_socket_is_loaded() {
     if is_missing("nginx") {
         return;
     }
     let nginx = Nginx::start();
-    for event_loop in ["epoll", "io_uring"] {
-        if event_loop == "io_uring" && hoptax_load::event_loop::Uring::new().is_err() {
-            eprintln!("io_uring left out, as it cannot be had");
-            continue;
-        }
-        for (limit, opened) in [(Value::Null, 4..=4), (json!(1), REQUESTS..=REQUESTS + 4)] {
-            let more = json!({"event_loop": event_loop, "requests_per_connection": limit});
-            let record = carried_out(&spec(&format!("unix:{}", nginx.socket()), more));
-            assert!(opened.contains(&record["lifetime"]["opened"].as_u64().expect("a count")), "{record}");
-            let seen = nginx.seen(REQUESTS);
-            assert!(seen.iter().all(|line| line[0] == "unix:" && line[1] == "HTTP/1.1"), "{:?}", seen[0]);
-        }
+    for (limit, opened) in [(Value::Null, 4..=4), (json!(1), REQUESTS..=REQUESTS + 4)] {
+        let more = json!({"requests_per_connection": limit});
+        let record = carried_out(&spec(&format!("unix:{}", nginx.socket()), more));
+        assert!(opened.contains(&record["lifetime"]["opened"].as_u64().expect("a count")), "{record}");
+        let seen = nginx.seen(REQUESTS);
+        assert!(seen.iter().all(|line| line[0] == "unix:" && line[1] == "HTTP/1.1"), "{:?}", seen[0]);
     }
 }
 

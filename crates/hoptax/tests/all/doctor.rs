@@ -18,10 +18,7 @@ fn says_of_each_item_how_it_stands_and_ends_accordingly() {
     let output = hoptax().args(["doctor", "--json"]).arg(&plan).output().expect("it runs");
     let said: Json = serde_json::from_slice(&output.stdout).expect("JSON");
     for (items, names) in [
-        (
-            &said["items"],
-            &["cpus", "steal", "foreign-load", "timer", "io-uring", "perf", "gateways", "disk"][..],
-        ),
+        (&said["items"], &["cpus", "steal", "foreign-load", "timer", "perf", "gateways", "disk"][..]),
         (&said["plan"]["items"], &["connections", "source-ports", "roles", "packs", "results"][..]),
     ] {
         names.iter().for_each(|name| assert!(item(items, name)["status"].is_string()));

@@ -202,19 +202,11 @@ fn json_has_the_members_of_a_case() {
 }
 
 #[test]
-fn the_event_loop_is_chosen_and_told() {
+fn the_event_loop_is_named_in_json_and_summary() {
     let upstream = Upstream::start(&[]);
-    let case = |choice| case(&[&upstream.url(), "-n", "20", "--event-loop", choice]);
-    for (choice, used) in [("auto", "epoll"), ("epoll", "epoll")] {
-        assert_eq!(case(choice)["load"]["event_loop"], used);
-    }
-    let forced = load(&[&upstream.url(), "-n", "20", "--event-loop", "io_uring"]);
-    if forced.status.success() {
-        assert!(String::from_utf8_lossy(&forced.stdout).contains("on io_uring"));
-    } else {
-        let said = String::from_utf8_lossy(&forced.stderr).into_owned();
-        assert!(said.contains("io_uring cannot be used") && said.contains("--event-loop epoll"), "{said}");
-    }
+    assert_eq!(case(&[&upstream.url(), "-n", "20"])["load"]["event_loop"], "epoll");
+    let summary = load(&[&upstream.url(), "-n", "20"]);
+    assert!(String::from_utf8_lossy(&summary.stdout).contains("on epoll"));
 }
 
 #[test]

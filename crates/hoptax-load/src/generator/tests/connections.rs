@@ -161,24 +161,17 @@ fn a_unix_socket_carries_load_like_any_other() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
     unix_server(UnixListener::bind(&path).expect("binds"));
-    for choice in [Choice::Epoll, Choice::IoUring] {
-        if choice.choose().is_err() {
-            eprintln!("{choice:?} left out, as it cannot be had");
-            continue;
-        }
-        for limit in [None, Some(1), Some(5)] {
-            let spec = LoadSpec {
-                addresses: vec![Address::Unix(path.clone())],
-                requests_per_connection: limit,
-                event_loop: choice,
-                ..spec(&[])
-            };
-            let record = load(&until_done(200, spec));
-            assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
-            assert_eq!(record.connections.established, 4);
-            let carried = limit.map_or(200, u64::from).min(200);
-            assert!((200 / carried..=200 / carried + 8).contains(&record.lifetime.opened), "{limit:?}");
-        }
+    for limit in [None, Some(1), Some(5)] {
+        let spec = LoadSpec {
+            addresses: vec![Address::Unix(path.clone())],
+            requests_per_connection: limit,
+            ..spec(&[])
+        };
+        let record = load(&until_done(200, spec));
+        assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
+        assert_eq!(record.connections.established, 4);
+        let carried = limit.map_or(200, u64::from).min(200);
+        assert!((200 / carried..=200 / carried + 8).contains(&record.lifetime.opened), "{limit:?}");
     }
 }
 

@@ -44,18 +44,12 @@ impl Staller {
 }
 
 /// The record of a load in which the server stalled, unless the machine stood still so long that it never came to that.
-fn stalled(
-    choice: Choice,
-    at: usize,
-    stall: Duration,
-    duration_ns: u64,
-) -> Result<(LoadRecord, Books), String> {
+fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, Books), String> {
     let (server, staller) = Staller::serve(at, stall);
     let spec = LoadSpec {
         shape: open(RATE as f64, Arrivals::Constant),
         connections: 16,
         duration_ns,
-        event_loop: choice,
         ..spec(&[server.address])
     };
     let record = load(&spec);
@@ -121,18 +115,12 @@ fn is_right(record: &LoadRecord, books: &Books) -> Result<(), String> {
 
 #[test]
 fn a_stall_makes_everything_late_that_was_due_in_it() {
-    for choice in [Choice::Epoll, Choice::IoUring] {
-        if choice.choose().is_err() {
-            eprintln!("{choice:?} left out, as it cannot be had");
-            continue;
-        }
-        // A machine that does much else adds to a stall now and then.
-        at_last(|| {
-            let (record, books) = stalled(choice, 20, Duration::from_secs(1), 1300 * MILLISECOND)?;
-            hides_nothing(&record, &books);
-            is_right(&record, &books)
-        });
-    }
+    // A machine that does much else adds to a stall now and then.
+    at_last(|| {
+        let (record, books) = stalled(20, Duration::from_secs(1), 1300 * MILLISECOND)?;
+        hides_nothing(&record, &books);
+        is_right(&record, &books)
+    });
 }
 
 #[test]
@@ -142,7 +130,7 @@ fn the_wait_in_line_is_send_lag_and_response_time_but_not_service_time() {
         histogram.count_between(milliseconds * MILLISECOND, u64::MAX)
     };
     at_last(|| {
-        let (record, books) = stalled(Choice::Auto, 20, Duration::from_millis(400), 600 * MILLISECOND)?;
+        let (record, books) = stalled(20, Duration::from_millis(400), 600 * MILLISECOND)?;
         let (began, ended) = books.stall.expect("it stalled");
         let Histograms { response_time, send_lag, service_time, .. } = &record.histograms;
         let late = over(response_time, 50);
@@ -158,7 +146,7 @@ fn the_wait_in_line_is_send_lag_and_response_time_but_not_service_time() {
 fn what_never_left_is_unsent() {
     // The stall outlasts the measured time: what the connections carry is waited for, and no more.
     at_last(|| {
-        let (record, books) = stalled(Choice::Auto, 100, Duration::from_millis(600), 400 * MILLISECOND)?;
+        let (record, books) = stalled(100, Duration::from_millis(600), 400 * MILLISECOND)?;
         let (began, ended) = books.stall.expect("it stalled");
         assert!(ended > record.started_ns + record.measured_ns);
         assert_eq!(record.counts.scheduled, 400);

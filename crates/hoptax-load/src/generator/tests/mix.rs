@@ -149,47 +149,40 @@ fn the_same_seed_asks_the_same() {
 
 #[test]
 fn templates_reach_the_server_each_number_once_and_every_byte_is_counted() {
-    for event_loop in [Choice::Epoll, Choice::IoUring] {
-        if event_loop.choose().is_err() {
-            eprintln!("{event_loop:?} left out, as it cannot be had");
-            continue;
-        }
-        let (server, kept) = keeping(|_| OK.to_vec());
-        let mut made = target("made", 1, "/{{seq}}?t={{line tokens}}", &[]);
-        made.method = "POST".into();
-        made.headers.push(("authorization".into(), "Basic {{base64 user-{{seq}}:x}}".into()));
-        made.body = b"{\"token\":\"{{line tokens}}\",\"pad\":\"{{random 1 100000}}\"}".to_vec();
-        made.body_is_template = true;
-        let tokens: String = (0..50).map(|index| format!("token-{index}\n")).collect();
-        let record = load(&LoadSpec {
-            targets: vec![made, target("plain", 1, "/plain", &[])],
-            files: [("tokens".to_owned(), tokens)].into(),
-            requests: Some(600),
-            duration_ns: 60 * SECOND,
-            workers: 3,
-            event_loop,
-            ..spec(&[server.address])
-        });
-        assert_eq!(record.counts.ok, 600);
-        let kept = kept.lock().expect("no thread panics with it");
-        let bytes: usize = kept.iter().map(|(head, body)| head.len() + body.len()).sum();
-        assert_eq!(record.bytes.sent, bytes as u64);
-        let made: Vec<&Asked> = kept.iter().filter(|(head, _)| head.starts_with("POST")).collect();
-        assert_eq!(made.len() as u64, record.targets[0].completed);
-        let (mut numbers, mut lines) = (BTreeSet::new(), BTreeMap::<&str, u32>::new());
-        for (head, body) in &made {
-            let path = head.split(' ').nth(1).expect("a path");
-            let (number, token) = path[1..].split_once("?t=").expect("both");
-            assert!(numbers.insert(number), "{number} twice");
-            *lines.entry(token).or_default() += 1;
-            use base64::Engine as _;
-            let user = base64::engine::general_purpose::STANDARD.encode(format!("user-{number}:x"));
-            assert!(head.contains(&format!("authorization: Basic {user}\r\n")), "{head}");
-            let body = String::from_utf8_lossy(body);
-            assert!(body.starts_with(&format!("{{\"token\":\"{token}\",\"pad\":\"")), "{body}");
-        }
-        assert_eq!(lines.len(), 50, "each line was taken");
+    let (server, kept) = keeping(|_| OK.to_vec());
+    let mut made = target("made", 1, "/{{seq}}?t={{line tokens}}", &[]);
+    made.method = "POST".into();
+    made.headers.push(("authorization".into(), "Basic {{base64 user-{{seq}}:x}}".into()));
+    made.body = b"{\"token\":\"{{line tokens}}\",\"pad\":\"{{random 1 100000}}\"}".to_vec();
+    made.body_is_template = true;
+    let tokens: String = (0..50).map(|index| format!("token-{index}\n")).collect();
+    let record = load(&LoadSpec {
+        targets: vec![made, target("plain", 1, "/plain", &[])],
+        files: [("tokens".to_owned(), tokens)].into(),
+        requests: Some(600),
+        duration_ns: 60 * SECOND,
+        workers: 3,
+        ..spec(&[server.address])
+    });
+    assert_eq!(record.counts.ok, 600);
+    let kept = kept.lock().expect("no thread panics with it");
+    let bytes: usize = kept.iter().map(|(head, body)| head.len() + body.len()).sum();
+    assert_eq!(record.bytes.sent, bytes as u64);
+    let made: Vec<&Asked> = kept.iter().filter(|(head, _)| head.starts_with("POST")).collect();
+    assert_eq!(made.len() as u64, record.targets[0].completed);
+    let (mut numbers, mut lines) = (BTreeSet::new(), BTreeMap::<&str, u32>::new());
+    for (head, body) in &made {
+        let path = head.split(' ').nth(1).expect("a path");
+        let (number, token) = path[1..].split_once("?t=").expect("both");
+        assert!(numbers.insert(number), "{number} twice");
+        *lines.entry(token).or_default() += 1;
+        use base64::Engine as _;
+        let user = base64::engine::general_purpose::STANDARD.encode(format!("user-{number}:x"));
+        assert!(head.contains(&format!("authorization: Basic {user}\r\n")), "{head}");
+        let body = String::from_utf8_lossy(body);
+        assert!(body.starts_with(&format!("{{\"token\":\"{token}\",\"pad\":\"")), "{body}");
     }
+    assert_eq!(lines.len(), 50, "each line was taken");
 }
 
 #[test]

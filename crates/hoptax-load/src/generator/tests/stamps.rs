@@ -35,23 +35,21 @@ fn total(encoded: &Encoded) -> f64 {
 
 #[test]
 fn the_two_ways_and_the_servers_own_time_are_the_service_time() {
-    for event_loop in [Choice::Epoll, Choice::IoUring].into_iter().filter(|it| it.choose().is_ok()) {
-        for workers in [1, 2] {
-            let server = Server::new(stamping(u64::MAX));
-            let spec = LoadSpec { stamps: true, workers, event_loop, ..spec(&[server.address]) };
-            let record = load(&until_done(400, spec));
-            let stamps = record.stamps.expect("asked for");
-            assert_eq!((stamps.used, stamps.missing, stamps.impossible), (400, 0, 0));
-            assert_eq!(stamps.clock, crate::stamp::ClockId::here());
-            let histograms = &record.histograms;
-            let there = histograms.request_path.as_ref().expect("asked for");
-            let back = histograms.response_path.as_ref().expect("asked for");
-            let own = server.requests.load(Ordering::Relaxed) as f64;
-            let (parts, whole) = (total(there) + own + total(back), total(&histograms.service_time));
-            // Each histogram tells its values to within 0.1 %, and nothing below 100 ns.
-            let error = 0.002 * whole + 400.0 * 200.0;
-            assert!((parts - whole).abs() <= error, "{parts} of {whole}, {workers} workers, {event_loop:?}");
-        }
+    for workers in [1, 2] {
+        let server = Server::new(stamping(u64::MAX));
+        let spec = LoadSpec { stamps: true, workers, ..spec(&[server.address]) };
+        let record = load(&until_done(400, spec));
+        let stamps = record.stamps.expect("asked for");
+        assert_eq!((stamps.used, stamps.missing, stamps.impossible), (400, 0, 0));
+        assert_eq!(stamps.clock, crate::stamp::ClockId::here());
+        let histograms = &record.histograms;
+        let there = histograms.request_path.as_ref().expect("asked for");
+        let back = histograms.response_path.as_ref().expect("asked for");
+        let own = server.requests.load(Ordering::Relaxed) as f64;
+        let (parts, whole) = (total(there) + own + total(back), total(&histograms.service_time));
+        // Each histogram tells its values to within 0.1 %, and nothing below 100 ns.
+        let error = 0.002 * whole + 400.0 * 200.0;
+        assert!((parts - whole).abs() <= error, "{parts} of {whole}, {workers} workers");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Trials with TLS, against rustls's server on threads, on each event loop.
+//! Trials with TLS, against rustls's server on threads.
 
 use super::*;
 use crate::record::Cause;
@@ -34,10 +34,9 @@ fn tls_spec(addresses: &[SocketAddr], tls: TlsSpec) -> LoadSpec {
     LoadSpec { tls: Some(tls), ..spec(addresses) }
 }
 
-/// Carries out `spec` on one event loop, and checks what must hold of every record with TLS.
-fn load_on(choice: Choice, spec: &LoadSpec) -> Option<LoadRecord> {
-    choice.choose().ok()?;
-    let record = load(&LoadSpec { event_loop: choice, ..spec.clone() });
+/// Carries out `spec`, and checks what must hold of every record with TLS.
+fn load_tls(spec: &LoadSpec) -> LoadRecord {
+    let record = load(spec);
     let tally = record.tls.as_ref().expect("there is TLS");
     let took = record.histograms.tls_handshake.as_ref().expect("there is TLS");
     assert_eq!(took.decode().expect("our own").len(), tally.handshakes);
@@ -46,16 +45,7 @@ fn load_on(choice: Choice, spec: &LoadSpec) -> Option<LoadRecord> {
         assert_eq!(counts.values().sum::<u64>(), tally.handshakes, "{tally:?}");
     }
     assert_eq!(record.counts.causes.values().sum::<u64>(), record.counts.errors.values().sum::<u64>());
-    Some(record)
-}
-
-fn on_each_loop(spec: &LoadSpec, mut look: impl FnMut(&LoadRecord)) {
-    for choice in [Choice::Epoll, Choice::IoUring] {
-        match load_on(choice, spec) {
-            Some(record) => look(&record),
-            None => eprintln!("{choice:?} left out, as it cannot be had"),
-        }
-    }
+    record
 }
 
 /// What a load is told that meets with nobody else.
@@ -76,17 +66,16 @@ fn costs(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
     }
     at_last(|| {
         let mut enough = Ok(());
-        on_each_loop(&spec, |record| {
-            let counts = &record.counts;
-            let causes: Vec<_> = counts.causes.keys().copied().collect();
-            assert!(causes.is_empty() || causes == [cause], "{:?}", counts.errors);
-            // Two slots that rest between attempts: a few, and never a storm.
-            let times = counts.causes.get(&cause).copied().unwrap_or(0);
-            assert!(times <= 40, "{counts:?}");
-            if counts.completed == 0 || times < 2 {
-                enough = Err(format!("{counts:?}"));
-            }
-        });
+        let record = load_tls(&spec);
+        let counts = &record.counts;
+        let causes: Vec<_> = counts.causes.keys().copied().collect();
+        assert!(causes.is_empty() || causes == [cause], "{:?}", counts.errors);
+        // Two slots that rest between attempts: a few, and never a storm.
+        let times = counts.causes.get(&cause).copied().unwrap_or(0);
+        assert!(times <= 40, "{counts:?}");
+        if counts.completed == 0 || times < 2 {
+            enough = Err(format!("{counts:?}"));
+        }
         enough
     });
 }
@@ -106,15 +95,14 @@ fn a_load_with_tls_completes_what_it_sends() {
                 duration_ns: 60_000 * MILLISECOND,
                 ..spec
             };
-            on_each_loop(&spec, |record| {
-                assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
-                assert_eq!((record.connections.established, record.connections.reused), (4, 196));
-                assert_eq!(record.bytes.received, 200 * OK.len() as u64, "what is counted is HTTP");
-                assert_eq!(record.bytes.body, 200 * 5);
-                let tally = record.tls.as_ref().expect("there is TLS");
-                let name = if version == TlsVersion::Tls12 { "TLSv1.2" } else { "TLSv1.3" };
-                assert_eq!((tally.handshakes, tally.versions[name], tally.alpn["none"]), (4, 4, 4));
-            });
+            let record = load_tls(&spec);
+            assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
+            assert_eq!((record.connections.established, record.connections.reused), (4, 196));
+            assert_eq!(record.bytes.received, 200 * OK.len() as u64, "what is counted is HTTP");
+            assert_eq!(record.bytes.body, 200 * 5);
+            let tally = record.tls.as_ref().expect("there is TLS");
+            let name = if version == TlsVersion::Tls12 { "TLSv1.2" } else { "TLSv1.3" };
+            assert_eq!((tally.handshakes, tally.versions[name], tally.alpn["none"]), (4, 4, 4));
         }
     }
 }
@@ -134,13 +122,12 @@ fn a_connection_per_request_resumes_where_it_may() {
         for resumption in [true, false] {
             let tls = TlsSpec { resumption, ..testing::client(&authority) };
             let spec = LoadSpec { requests: Some(60), connections: 1, ..tls_spec(&[server.address], tls) };
-            on_each_loop(&LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec }, |record| {
-                assert_eq!(record.counts.completed, 60, "{:?}", record.counts);
-                let tally = record.tls.as_ref().expect("there is TLS");
-                assert!(tally.handshakes >= 60);
-                let expected = if resumption { tally.handshakes - 1 } else { 0 };
-                assert_eq!(tally.resumed, expected, "{version:?}: {tally:?}");
-            });
+            let record = load_tls(&LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec });
+            assert_eq!(record.counts.completed, 60, "{:?}", record.counts);
+            let tally = record.tls.as_ref().expect("there is TLS");
+            assert!(tally.handshakes >= 60);
+            let expected = if resumption { tally.handshakes - 1 } else { 0 };
+            assert_eq!(tally.resumed, expected, "{version:?}: {tally:?}");
         }
     }
 }
@@ -174,14 +161,8 @@ fn what_is_large_passes_whole_both_ways() {
     let spec = tls_spec(&[server.address], testing::client(&authority));
     let spec = LoadSpec { requests: Some(6), connections: 2, targets: vec![target], ..spec };
     let spec = LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec };
-    on_each_loop(&spec, |record| {
-        assert_eq!(
-            (record.counts.completed, record.bytes.body),
-            (6, 6 * LARGE as u64),
-            "{:?}",
-            record.counts
-        );
-    });
+    let record = load_tls(&spec);
+    assert_eq!((record.counts.completed, record.bytes.body), (6, 6 * LARGE as u64), "{:?}", record.counts);
 }
 
 #[test]
@@ -200,16 +181,15 @@ fn only_a_close_notify_ends_a_response_that_lasts_until_the_end() {
                 }
             });
             let spec = tls_spec(&[server.address], testing::client(&authority));
-            on_each_loop(&until_done(12, spec), |record| {
-                let counts = &record.counts;
-                if notifies {
-                    assert_eq!(counts.completed, 12, "{counts:?}");
-                    assert_eq!(record.bytes.body, 13 * record.completed_in_time);
-                } else {
-                    assert_eq!(counts.completed, 0, "{counts:?}");
-                    assert!(counts.causes[&Cause::ClosedInResponse] >= 4, "{counts:?}");
-                }
-            });
+            let record = load_tls(&until_done(12, spec));
+            let counts = &record.counts;
+            if notifies {
+                assert_eq!(counts.completed, 12, "{counts:?}");
+                assert_eq!(record.bytes.body, 13 * record.completed_in_time);
+            } else {
+                assert_eq!(counts.completed, 0, "{counts:?}");
+                assert!(counts.causes[&Cause::ClosedInResponse] >= 4, "{counts:?}");
+            }
         }
     }
 }
@@ -230,9 +210,8 @@ fn certificates_that_are_not_acceptable_are_refused_and_named() {
         assert!(told.contains(reason) && told.contains("--insecure"), "{told}");
         costs(server.address, &tls, &authority, Cause::TlsCertificate);
         let anybody = TlsSpec { verify: Verify::Nothing, ..tls.clone() };
-        on_each_loop(&until_done(50, tls_spec(&[server.address], anybody)), |record| {
-            assert_eq!(record.counts.completed, 50, "{:?}", record.counts);
-        });
+        let record = load_tls(&until_done(50, tls_spec(&[server.address], anybody)));
+        assert_eq!(record.counts.completed, 50, "{:?}", record.counts);
     }
 }
 
@@ -256,9 +235,8 @@ fn a_client_s_certificate_is_shown_where_it_is_wanted_and_missed_where_it_is_not
         let tls = testing::client(&authority);
         let client_certificate = Some(clients.sign("client.test").as_client());
         let shows = TlsSpec { client_certificate, ..tls.clone() };
-        on_each_loop(&until_done(50, tls_spec(&[server.address], shows)), |record| {
-            assert_eq!(record.counts.completed, 50, "{:?}", record.counts);
-        });
+        let record = load_tls(&until_done(50, tls_spec(&[server.address], shows)));
+        assert_eq!(record.counts.completed, 50, "{:?}", record.counts);
         costs(server.address, &tls, &authority, Cause::TlsRefused);
     }
 }
@@ -327,11 +305,10 @@ fn an_idle_connection_is_closed_by_close_notify_without_an_error() {
     });
     let spec = tls_spec(&[server.address], testing::client(&authority));
     let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec };
-    on_each_loop(&until_done(6, spec), |record| {
-        let counts = &record.counts;
-        assert_eq!(counts.completed + counts.resets, 6, "{counts:?}");
-        assert!(counts.completed >= 2 && record.lifetime.opened >= counts.completed, "{counts:?}");
-    });
+    let record = load_tls(&until_done(6, spec));
+    let counts = &record.counts;
+    assert_eq!(counts.completed + counts.resets, 6, "{counts:?}");
+    assert!(counts.completed >= 2 && record.lifetime.opened >= counts.completed, "{counts:?}");
 }
 
 #[test]

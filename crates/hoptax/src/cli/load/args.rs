@@ -1,7 +1,6 @@
 //! The flags of `hoptax load`, by family; what they mean is `ask`'s to say.
 
 use crate::plan::units;
-use hoptax_load::event_loop::Choice;
 use hoptax_load::spec::{Arrivals, Check, HttpVersion, Rate, TlsVersion};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -179,9 +178,6 @@ pub(super) struct GeneratorArgs {
     /// Seed of everything random: arrivals, the mix of targets, templates
     #[arg(long, default_value_t = 0, value_parser = values::seed, value_name = "N")]
     pub(super) seed: u64,
-    /// How the workers wait for their sockets
-    #[arg(long, value_enum, default_value_t, value_name = "NAME")]
-    pub(super) event_loop: EventLoop,
 }
 
 /// What is shown and kept.
@@ -206,27 +202,4 @@ pub(super) struct OutputArgs {
     /// No live view while it runs (there is none where output is not a terminal)
     #[arg(long)]
     pub(super) no_live: bool,
-}
-
-/// [`Choice`], as it is typed.
-#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(super) enum EventLoop {
-    /// The one that costs less: epoll, so far
-    #[default]
-    Auto,
-    /// Readiness by epoll
-    Epoll,
-    /// Completions by io_uring; needs Linux 6.1 or newer, and a kernel that allows it
-    IoUring,
-}
-
-impl From<EventLoop> for Choice {
-    fn from(typed: EventLoop) -> Self {
-        match typed {
-            EventLoop::Auto => Self::Auto,
-            EventLoop::Epoll => Self::Epoll,
-            EventLoop::IoUring => Self::IoUring,
-        }
-    }
 }

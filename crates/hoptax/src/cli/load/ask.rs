@@ -6,7 +6,7 @@ use crate::cli::exit::BadInput;
 use crate::plan::stages;
 use crate::plan::units::{show_duration, show_pace};
 use anyhow::Context as _;
-use hoptax_load::spec::{Arrivals, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_load::spec::{Arrivals, EventLoopName, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         seed: args.generator.seed,
         windows: args.output.csv,
         stamps: false,
-        event_loop: args.generator.event_loop.into(),
+        event_loop: EventLoopName::Epoll,
     })
 }
 

@@ -18,8 +18,6 @@ pub struct Host {
     pub release: String,
     /// Whether this user may do everything.
     pub is_root: bool,
-    /// Why io_uring cannot be had; absent where it can.
-    pub no_io_uring: Option<String>,
     /// Bytes free where results are written.
     pub disk_free: Option<u64>,
     /// How late short sleeps came, nanoseconds, in any order.

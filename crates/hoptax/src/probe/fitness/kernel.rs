@@ -45,17 +45,6 @@ fn count(descriptors: u64) -> String {
     if descriptors == u64::MAX { "unlimited".into() } else { descriptors.to_string() }
 }
 
-/// Never a doubt: epoll is used unless io_uring is asked for.
-pub(super) fn io_uring(host: &Host) -> Fitness {
-    let Some(why) = &host.no_io_uring else { return good("io-uring", "can be used") };
-    let disabled = host.number("proc/sys/kernel/io_uring_disabled").filter(|&disabled| disabled > 0);
-    let seen = match disabled {
-        Some(disabled) => format!("cannot be used (kernel.io_uring_disabled {disabled}); epoll is"),
-        None => "cannot be used; epoll is".into(),
-    };
-    Fitness { message: why.clone(), ..good("io-uring", seen) }
-}
-
 /// Values of `kernel.perf_event_paranoid` up to this let everybody profile their own processes, kernel included.
 const OPEN_TO_ALL: i64 = 1;
 

@@ -20,7 +20,6 @@ pub use noise::Snapshot;
 
 use crate::record::{Fitness, HostLook};
 use hoptax_load::clock as time;
-use hoptax_load::event_loop::Choice;
 use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,7 +39,6 @@ pub fn here(results: &Path) -> Host {
         descriptors: (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX)),
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
         is_root: rustix::process::geteuid().is_root(),
-        no_io_uring: Choice::IoUring.choose().err(),
         disk_free: memory::free_below(results),
         late_ns: clock::lateness(),
         clock_ns: clock::cost(),
@@ -71,7 +69,7 @@ pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
     let mut items = lasting(host);
     items.extend(noise::between(between));
     items.extend(passing(host));
-    items.extend([kernel::io_uring(host), kernel::perf(host)]);
+    items.push(kernel::perf(host));
     HostLook { at_unix_ns: time::unix(), items }
 }
 

@@ -11,7 +11,7 @@ struct Laid {
     _directory: tempfile::TempDir,
 }
 
-const IN_ORDER: [(&str, &str); 18] = [
+const IN_ORDER: [(&str, &str); 17] = [
     ("sys/devices/system/cpu/online", "0-7\n"),
     ("proc/self/cgroup", "0::/user/me\n"),
     ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
@@ -31,7 +31,6 @@ const IN_ORDER: [(&str, &str); 18] = [
         "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\nSwapTotal: 1048576 kB\nSwapFree: 1048576 kB\n",
     ),
     ("proc/sys/kernel/perf_event_paranoid", "1\n"),
-    ("proc/sys/kernel/io_uring_disabled", "0\n"),
     ("proc/stat", "cpu  100 0 50 800 10 5 5 30 0 0\ncpu0 1 1 1 1\n"),
 ];
 
@@ -46,7 +45,6 @@ impl Laid {
                 descriptors: (1024, 1 << 20),
                 release: "6.8.0-45-generic".into(),
                 is_root: false,
-                no_io_uring: None,
                 disk_free: Some(20 << 30),
                 late_ns: (1..=40).map(|index| index * 2_000).collect(),
                 clock_ns: 30,
@@ -251,10 +249,6 @@ fn kernel_and_descriptors() {
     laid.host.descriptors = (1_024, u64::MAX);
     laid.write("proc/sys/fs/nr_open", "8192");
     laid.is("descriptors", Warning, "8192");
-    laid.host.no_io_uring = Some("io_uring cannot be used: forbidden".into());
-    laid.is("io-uring", Good, "cannot be used; epoll is");
-    laid.write("proc/sys/kernel/io_uring_disabled", "2");
-    laid.is("io-uring", Good, "kernel.io_uring_disabled 2");
     laid.write("proc/sys/kernel/perf_event_paranoid", "4");
     laid.is("perf", Warning, "perf_event_paranoid 4");
     laid.host.is_root = true;

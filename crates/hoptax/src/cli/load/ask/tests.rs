@@ -1,6 +1,5 @@
 use super::*;
 use clap::Parser;
-use hoptax_load::event_loop::Choice;
 use hoptax_load::spec::{Check, HttpVersion, Stage, TlsVersion, Verify};
 use std::path::PathBuf;
 
@@ -57,7 +56,7 @@ fn pem_files() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
 #[test]
 fn what_is_left_out_has_a_meaning() {
     let spec = typed("load http://127.0.0.1:99/x").expect("a URL is enough");
-    assert_eq!((&spec.shape, spec.event_loop), (&Shape::Closed, Choice::Auto));
+    assert_eq!(spec.shape, Shape::Closed);
     assert_eq!((spec.connections, spec.workers, spec.requests), (10, 1, None));
     assert_eq!((spec.duration_ns, spec.warmup_ns), (10_000_000_000, 0));
     assert_eq!(spec.timeouts, Timeouts::all(10_000_000_000));
@@ -73,12 +72,11 @@ fn what_is_left_out_has_a_meaning() {
 fn what_is_typed_arrives() {
     let spec = typed(
         "load http://127.0.0.1:99/ -c 7 -d 500ms -n 4k -r 60/m --arrivals jitter(20%) -H Host:a -H b:c=d -b hi \
-         --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5 --event-loop io_uring",
+         --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5",
     )
     .expect("all of it is right");
     assert_eq!(spec.shape, Shape::Open { rate: Rate::Fixed(1.0), arrivals: Arrivals::Jitter(0.2) });
     assert_eq!((spec.connections, spec.workers, spec.requests, spec.seed), (7, 2, Some(4000), 5));
-    assert_eq!(spec.event_loop, Choice::IoUring);
     assert_eq!((spec.duration_ns, spec.warmup_ns), (500_000_000, 2_000_000_000));
     assert_eq!(spec.timeouts, Timeouts::all(1_000_000_000));
     let target = &spec.targets[0];

@@ -1,8 +1,7 @@
 use super::*;
-use hoptax_load::event_loop::Choice;
 use hoptax_load::histogram::Encoded;
 use hoptax_load::record::PhaseLine;
-use hoptax_load::spec::{Arrivals, HttpVersion, SPEC_SCHEMA, Stage, TargetSpec, Timeouts};
+use hoptax_load::spec::{Arrivals, EventLoopName, HttpVersion, SPEC_SCHEMA, Stage, TargetSpec, Timeouts};
 
 const S: u64 = 1_000_000_000;
 /// When the measured time begins in these tests.
@@ -35,7 +34,7 @@ pub(in super::super::super) fn spec(
         seed: 0,
         windows: true,
         stamps: false,
-        event_loop: Choice::Auto,
+        event_loop: EventLoopName::Epoll,
     }
 }
 
