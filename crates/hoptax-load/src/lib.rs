@@ -2,12 +2,14 @@
 //! built-in upstream and the hops all run on ([`event_loop`]).
 //!
 //! Depends on `hoptax-wire` alone. Knows no gateways, plans or reports.
+#![forbid(unsafe_code)]
 
 mod address;
 mod cause;
 pub mod checks;
 pub mod clock;
 mod connection;
+mod error;
 pub mod event_loop;
 mod generator;
 pub mod histogram;
@@ -30,4 +32,5 @@ mod trial;
 mod worker;
 
 pub use address::Address;
-pub use generator::{LoadError, Watch, check, run};
+pub use error::LoadError;
+pub use generator::{Watch, check, run};

@@ -1,6 +1,6 @@
 //! What a worker asks of the machine: descriptors, a CPU of its own, prompt waking.
 
-use crate::generator::LoadError;
+use crate::error::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::io;

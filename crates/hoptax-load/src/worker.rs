@@ -20,6 +20,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::net::IpAddr;
+use tls_shared::TlsShared;
 
 /// Rest after a slot's first failure; doubled by each further one.
 const SHORTEST_REST: u64 = 10 * MILLISECOND;
@@ -92,7 +93,7 @@ pub(crate) struct Worker<'a> {
     /// What it requests.
     requests: Requests<'a>,
     scratch: Scratch,
-    tls: Option<Box<tls::Side>>,
+    tls: Option<Box<TlsShared>>,
     /// Why the last connect failed.
     pub(crate) connect_error: Option<String>,
 }
@@ -123,7 +124,7 @@ impl<'a> Worker<'a> {
             under_way: 0,
             requests: Requests::new(setup.mix, (index, workers)),
             scratch: Scratch::new(setup.mix.len(), setup.stamps),
-            tls: setup.tls.map(|client| tls::Side::new(client, slots as usize)),
+            tls: setup.tls.map(|client| TlsShared::new(client, slots as usize)),
             connect_error: None,
         }
     }
@@ -536,6 +537,7 @@ impl Worker<'_> {
 mod connects;
 mod parting;
 mod tls;
+mod tls_shared;
 
 #[cfg(test)]
 mod tests;

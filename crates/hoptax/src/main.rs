@@ -1,4 +1,5 @@
 //! The `hoptax` binary: what was typed goes to its verb, and what the verb says becomes the exit code.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
 use crate::spec::{EventLoopName, HttpVersion, Rate, Stage, TargetSpec, Timeouts};
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

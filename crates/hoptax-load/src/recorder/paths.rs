@@ -1,6 +1,6 @@
 //! What the upstream's stamps say: how long requests took to reach it, and its answers to come back.
 
-use super::Times;
+use super::times::Times;
 use crate::histogram::{self, TRIAL_DIGITS};
 use crate::record::StampTally;
 use crate::stamp::Stamped;

@@ -1,6 +1,6 @@
 //! What is written down for each target of several.
 
-use super::Times;
+use super::times::Times;
 use crate::histogram::{self, Encoded, TRIAL_DIGITS};
 use crate::record::TargetRecord;
 use hdrhistogram::Histogram;

@@ -1,7 +1,9 @@
 //! The books, fed by hand.
 
+use super::tally::{ERROR_TEXTS, OTHER_ERRORS};
 use super::*;
 use crate::clock::MILLISECOND;
+use crate::record::Bytes;
 use crate::stamp::Stamp;
 
 const START: u64 = 1_000 * MILLISECOND;

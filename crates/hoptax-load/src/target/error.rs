@@ -1,9 +1,7 @@
 //! What can be wrong with a target, and where.
 
-use super::{Mix, Protocol};
 use crate::spec::TargetSpec;
 use crate::template::TemplateError;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// A target that cannot be requested as it is.
@@ -69,13 +67,4 @@ impl TargetError {
         let TemplateError { at, message, help } = error;
         Self { at: Some(at), ..Self::new(target, part, message, help) }
     }
-}
-
-/// Checks all targets of a spec: what [`crate::run`] would refuse of them, without starting anything. `files` are those of
-/// the spec.
-///
-/// # Errors
-/// At the first thing that is wrong.
-pub fn check(targets: &[TargetSpec], files: &BTreeMap<String, String>) -> Result<(), TargetError> {
-    Mix::new(targets, files, 0, Protocol::default()).map(drop)
 }

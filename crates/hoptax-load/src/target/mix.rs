@@ -1,6 +1,8 @@
 //! The targets together: which is requested next, and its bytes.
 
-use super::{Part, Protocol, Target, TargetError};
+use super::Target;
+use super::encoding::Protocol;
+use super::error::{Part, TargetError};
 use crate::random::Random;
 use crate::spec::TargetSpec;
 use crate::template::{Files, Values, names_in};
@@ -83,6 +85,15 @@ impl<'a> Mix<'a> {
     pub(crate) fn room_for_checks(&self) -> usize {
         self.targets.iter().map(|target| target.checks.room).max().unwrap_or(0)
     }
+}
+
+/// Checks all targets of a spec: what [`crate::run`] would refuse of them, without starting anything. `files` are those of
+/// the spec.
+///
+/// # Errors
+/// At the first thing that is wrong.
+pub fn check(targets: &[TargetSpec], files: &BTreeMap<String, String>) -> Result<(), TargetError> {
+    Mix::new(targets, files, 0, Protocol::default()).map(drop)
 }
 
 /// What one worker requests, one after the other.

@@ -10,8 +10,8 @@ mod mix;
 mod tests;
 
 pub(crate) use encoding::Protocol;
-pub use error::{Part, TargetError, check};
-pub use mix::MOST_TARGETS;
+pub use error::{Part, TargetError};
+pub use mix::{MOST_TARGETS, check};
 pub(crate) use mix::{Mix, Requests};
 
 use crate::checks::{self, Checks};

@@ -1,11 +1,11 @@
 //! From pieces to bytes, once per request and without allocating.
 
+use super::error::TemplateError;
+use super::files::Files;
 use super::parse::{self, Part, Piece};
 use super::place::{self, Place};
-use super::{TemplateError, parse::collect_files};
 use crate::random::Random;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Tells this stream of randomness apart from the others that hang on the same seed.
 const TEMPLATES: u64 = 0x7465_6d70_6c61_7465;
@@ -14,46 +14,6 @@ const TEMPLATES: u64 = 0x7465_6d70_6c61_7465;
 const LONGEST_NUMBER: usize = 20;
 /// Length of a UUID.
 const UUID: usize = 36;
-
-/// The lines of the files that templates name, in alphabetical order of the names.
-#[derive(Debug, Default)]
-pub(crate) struct Files<'a> {
-    named: Vec<(&'a str, Vec<&'a str>)>,
-    /// What else there is: for errors.
-    known: Vec<&'a str>,
-}
-
-impl<'a> Files<'a> {
-    /// Those of `files` that are in `names`.
-    pub(crate) fn new(files: &'a BTreeMap<String, String>, names: &BTreeSet<&str>) -> Self {
-        let named = files.iter().filter(|(name, _)| names.contains(name.as_str()));
-        Self {
-            named: named.map(|(name, content)| (name.as_str(), lines(content))).collect(),
-            known: files.keys().map(String::as_str).collect(),
-        }
-    }
-
-    fn index(&self, name: &str) -> Option<usize> {
-        self.named.binary_search_by_key(&name, |(name, _)| name).ok()
-    }
-
-    pub(super) fn lines(&self, name: &str) -> Option<&[&'a str]> {
-        self.index(name).map(|index| self.named[index].1.as_slice())
-    }
-
-    pub(super) fn known(&self) -> impl Iterator<Item = &str> {
-        self.known.iter().copied()
-    }
-}
-
-/// Lines end with LF or CRLF; blank ones at the end of the file are none.
-fn lines(content: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = content.lines().collect();
-    while lines.last().is_some_and(|line| line.trim().is_empty()) {
-        lines.pop();
-    }
-    lines
-}
 
 /// What is to be written, one after the other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -234,15 +194,6 @@ impl<'a> Values<'a> {
             self.next_line[file] = ((self.next_line[file] as u64 + self.step) % lines) as usize;
         }
     }
-}
-
-/// Names of the files that `text` takes lines from; none if it cannot be read.
-pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
-    let mut names = BTreeSet::new();
-    if let Ok(pieces) = parse::pieces(text) {
-        collect_files(&pieces, &mut names);
-    }
-    names
 }
 
 /// Length of so many bytes in base64, with padding.

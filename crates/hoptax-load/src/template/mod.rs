@@ -20,55 +20,18 @@
 //! Whatever a template stands for cannot break out of its place: every line of a file is looked at beforehand, and the
 //! other templates have no character that any place would not take.
 
+mod check;
+mod error;
 mod expand;
+mod files;
 mod parse;
 mod place;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use expand::{Files, Program, Takes, Values, names_in, push_decimal};
+pub use check::{check, files_named};
+pub use error::TemplateError;
+pub(crate) use expand::{Program, Takes, Values, push_decimal};
+pub(crate) use files::Files;
+pub(crate) use parse::names_in;
 pub use place::Place;
-
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Something wrong with a template, or with what it would put in its place.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}; {help}")]
-pub struct TemplateError {
-    /// Where in the text, in bytes from its beginning; always on a character's boundary.
-    pub at: usize,
-    /// What is wrong.
-    pub message: String,
-    /// How to mend it.
-    pub help: String,
-}
-
-impl TemplateError {
-    fn new(at: usize, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { at, message: message.into(), help: help.into() }
-    }
-}
-
-/// Checks that `text`, with templates, can stand in `place` whatever its templates stand for; `files` are the contents of
-/// those that `{{line FILE}}` may name.
-///
-/// # Errors
-/// At the first thing that is wrong: a template that is not closed, unknown or without what it needs; a file that is not
-/// there or empty; a character that cannot stand in that place, in the text or in a line of a file.
-pub fn check(text: &str, place: Place, files: &BTreeMap<String, String>) -> Result<(), TemplateError> {
-    let pieces = parse::pieces(text)?;
-    let mut names = BTreeSet::new();
-    parse::collect_files(&pieces, &mut names);
-    place::check(&pieces, place, &Files::new(files, &names))
-}
-
-/// The files that the templates of `text` take lines from, each once, in alphabetical order.
-///
-/// # Errors
-/// If a template is not closed, unknown or without what it needs.
-pub fn files_named(text: &str) -> Result<BTreeSet<String>, TemplateError> {
-    let pieces = parse::pieces(text)?;
-    let mut names = BTreeSet::new();
-    parse::collect_files(&pieces, &mut names);
-    Ok(names.into_iter().map(str::to_owned).collect())
-}

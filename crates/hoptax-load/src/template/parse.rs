@@ -1,6 +1,6 @@
 //! From a text to its pieces.
 
-use super::TemplateError;
+use super::error::TemplateError;
 use std::collections::BTreeSet;
 
 /// What can be asked for.
@@ -51,6 +51,15 @@ pub(super) fn collect_files<'t>(pieces: &[Piece<'t>], names: &mut BTreeSet<&'t s
             Part::Text(_) | Part::Seq | Part::Uuid | Part::Random(..) => {}
         }
     }
+}
+
+/// Names of the files that `text` takes lines from; none if it cannot be read.
+pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
+    let mut names = BTreeSet::new();
+    if let Ok(pieces) = pieces(text) {
+        collect_files(&pieces, &mut names);
+    }
+    names
 }
 
 /// Reads on at `at`, which lies on a character's boundary whenever something is cut there: all that it looks for is

@@ -1,7 +1,7 @@
 //! What may stand where in a request.
 
-use super::TemplateError;
-use super::expand::Files;
+use super::error::TemplateError;
+use super::files::Files;
 use super::parse::{Part, Piece};
 
 /// Where in a request a text with templates stands.

@@ -1,6 +1,7 @@
 //! Templates on whole texts: what they stand for, what is refused and where, and that nothing breaks out.
 
 use super::*;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn files() -> BTreeMap<String, String> {
     [

@@ -1,7 +1,7 @@
 //! From what a spec says of TLS to what rustls needs; whatever cannot be is refused here, before anything starts.
 
 use super::sessions::Sessions;
-use crate::generator::LoadError;
+use crate::error::LoadError;
 use crate::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection};

@@ -1,39 +1,11 @@
-//! A worker's part in TLS: what its connections share, and what a session's news mean to a slot.
+//! A worker's part in TLS: what a session's news mean to a slot.
 
 use super::Worker;
 use crate::connection::{Event, State};
-use crate::event_loop::{EventLoop, Token};
+use crate::event_loop::EventLoop;
 use crate::record::Cause;
-use crate::tls::{Buffers, Client, Failure, Received, Session};
+use crate::tls::{Failure, Received, Session};
 use std::io;
-
-/// What a worker's connections share.
-#[derive(Debug)]
-pub(super) struct Side {
-    client: Client,
-    buffers: Buffers,
-}
-
-impl Side {
-    /// For a worker with so many connections.
-    pub(super) fn new(client: &Client, connections: usize) -> Box<Self> {
-        Box::new(Self { client: client.for_one_worker(connections), buffers: Buffers::default() })
-    }
-
-    /// Sends `bytes`, encrypted. What the kernel does not take at once waits encrypted.
-    pub(super) fn send<L: EventLoop>(
-        &mut self,
-        io: &mut L,
-        token: Token,
-        session: Option<&mut Session>,
-        bytes: &[u8],
-    ) -> io::Result<()> {
-        let session = session.expect("where there is TLS, each connection has its own");
-        let encrypted = session.send(bytes, &mut self.buffers);
-        encrypted.map_err(|failure| io::Error::other(failure.text().to_owned()))?;
-        io.send(token, &self.buffers.out)
-    }
-}
 
 impl Worker<'_> {
     /// The server was reached: TLS is next. It has the connect timeout anew.

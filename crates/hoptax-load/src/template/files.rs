@@ -1,0 +1,43 @@
+//! The files that `{{line FILE}}` takes its lines from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The lines of the files that templates name, in alphabetical order of the names.
+#[derive(Debug, Default)]
+pub(crate) struct Files<'a> {
+    pub(super) named: Vec<(&'a str, Vec<&'a str>)>,
+    /// What else there is: for errors.
+    known: Vec<&'a str>,
+}
+
+impl<'a> Files<'a> {
+    /// Those of `files` that are in `names`.
+    pub(crate) fn new(files: &'a BTreeMap<String, String>, names: &BTreeSet<&str>) -> Self {
+        let named = files.iter().filter(|(name, _)| names.contains(name.as_str()));
+        Self {
+            named: named.map(|(name, content)| (name.as_str(), lines(content))).collect(),
+            known: files.keys().map(String::as_str).collect(),
+        }
+    }
+
+    pub(super) fn index(&self, name: &str) -> Option<usize> {
+        self.named.binary_search_by_key(&name, |(name, _)| name).ok()
+    }
+
+    pub(super) fn lines(&self, name: &str) -> Option<&[&'a str]> {
+        self.index(name).map(|index| self.named[index].1.as_slice())
+    }
+
+    pub(super) fn known(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().copied()
+    }
+}
+
+/// Lines end with LF or CRLF; blank ones at the end of the file are none.
+fn lines(content: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = content.lines().collect();
+    while lines.last().is_some_and(|line| line.trim().is_empty()) {
+        lines.pop();
+    }
+    lines
+}
