@@ -5,6 +5,9 @@
 #![forbid(unsafe_code)]
 
 mod address;
+#[cfg(test)]
+#[path = "../tests/support/awake.rs"]
+mod awake;
 mod cause;
 pub mod checks;
 pub mod clock;

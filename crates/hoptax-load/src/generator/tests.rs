@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::address::Address;
+use crate::awake::{retry_if_disturbed, unless_it_hangs};
 use crate::clock::SECOND;
 use crate::record::{Cause, Connections, FailureKind};
 use crate::recorder::outcomes;
@@ -22,6 +23,8 @@ mod tls;
 mod trouble;
 mod windows;
 
+/// No load here takes nearly as long.
+const HANGS: Duration = Duration::from_secs(120);
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
 /// A server with a thread per connection, each doing what `behave` says until it returns.
@@ -161,22 +164,7 @@ fn until_done(requests: u64, spec: LoadSpec) -> LoadSpec {
     LoadSpec { requests: Some(requests), duration_ns: 60_000 * MILLISECOND, ..spec }
 }
 
-/// How often that is looked at which a machine that stands still, or does much else, may spoil.
-const LOOKS: u32 = 8;
-
-/// Looks until what is looked for is seen. What is spoilt is so now and then; an engine that is wrong is wrong each time.
-fn at_last(look: impl Fn() -> Result<(), String>) {
-    let mut complaints = Vec::new();
-    for _ in 0..LOOKS {
-        match look() {
-            Ok(()) => return,
-            Err(complaint) => complaints.push(complaint),
-        }
-    }
-    panic!("{complaints:#?}");
-}
-
-/// What a look makes of something that a noisy machine may spoil.
+/// Result of one look at something that a noisy machine can spoil.
 fn seen(holds: bool, told: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(told()) }
 }
@@ -188,7 +176,9 @@ fn staged(stages: &[(f64, f64, u64)]) -> Shape {
 
 /// Carries out `spec` and checks what must hold of every record.
 fn load(spec: &LoadSpec) -> LoadRecord {
-    let record = run(spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect("a load that can be made");
+    let spec = spec.clone();
+    let load = move || run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {});
+    let record = unless_it_hangs(HANGS, load).expect("a load that can be made");
     adds_up(&record);
     assert!(!record.interrupted);
     record
@@ -232,7 +222,7 @@ fn a_closed_loop_completes_what_it_sends() {
     let server = Server::new(answer(OK, Duration::ZERO));
     for workers in [1, 3] {
         let spec = LoadSpec { workers, warmup_ns: 50 * MILLISECOND, ..spec(&[server.address]) };
-        at_last(|| {
+        retry_if_disturbed(|| {
             let before = server.requests.load(Ordering::Relaxed);
             let record = load(&spec);
             assert_eq!(record.counts.completed, record.counts.scheduled);
@@ -335,7 +325,7 @@ fn an_overloaded_open_loop_leaves_requests_in_line() {
     let server = Server::new(answer(OK, Duration::from_millis(20)));
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(1.0)] {
         let spec = LoadSpec { shape: open(1000.0, arrivals), connections: 1, ..spec(&[server.address]) };
-        at_last(|| {
+        retry_if_disturbed(|| {
             let record = load(&spec);
             assert_eq!(record.counts.scheduled, 300);
             assert!(record.counts.unsent > 200, "{:?}", record.counts);
@@ -416,7 +406,7 @@ fn a_refused_connect_is_the_outcome_of_the_request_that_wanted_it() {
     let server = Server::new(answer(OK, Duration::ZERO));
     for shape in [Shape::Closed, open(400.0, Arrivals::Constant)] {
         let spec = LoadSpec { shape, ..spec(&[server.address, refused]) };
-        at_last(|| {
+        retry_if_disturbed(|| {
             let record = load(&spec);
             assert_eq!(record.connections.established, 2);
             // Two slots rest 10, 20, 40, … ms between attempts: a few, and never a storm.

@@ -147,7 +147,7 @@ fn resets_what_it_has_just_accepted() {
         let case = case(name, FailsBy(BEFORE), end);
         for shape in super::shapes() {
             let server = super::Server::start(&case.behaviour);
-            match super::load(case.spec(server.address, shape), name) {
+            match super::load(case.spec(server.address, shape)) {
                 Ok(record) => case.check(&record),
                 Err(error) => {
                     assert!(matches!(error, super::LoadError::NoConnection { .. }), "{error}");

@@ -4,6 +4,8 @@
 //! Whatever a server does, the engine ends within its own timeouts, does not panic, counts each request once, takes nothing
 //! for a success that is none, names the cause of each failure, and keeps its memory bounded.
 
+#[path = "../support/awake.rs"]
+mod awake;
 mod bodies;
 mod endings;
 mod floods;
@@ -12,6 +14,7 @@ mod memory;
 mod oddities;
 mod server;
 
+use awake::{note_retry, unless_it_hangs};
 use hoptax_load::record::{Cause, LoadRecord};
 use hoptax_load::spec::{
     Arrivals, EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, TargetSpec, Timeouts,
@@ -22,7 +25,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -166,11 +168,12 @@ fn meet(cases: &[Case]) {
                     let told = format!("{}, {:?}", case.name, spec.shape);
                     println!("{told}");
                     let carry_out = |spec: &LoadSpec| {
-                        load(spec.clone(), &told).unwrap_or_else(|error| panic!("{told}: {error}"))
+                        load(spec.clone()).unwrap_or_else(|error| panic!("{told}: {error}"))
                     };
                     let mut record = carry_out(&spec);
                     for _ in 0..AGAIN {
                         if case.came_too_late(&record) {
+                            note_retry(&format!("{told}: the server had no time to begin its answer"));
                             spec.timeouts = Timeouts::all(spec.timeouts.total_ns * MORE);
                             record = carry_out(&spec);
                         }
@@ -184,18 +187,8 @@ fn meet(cases: &[Case]) {
 }
 
 /// Carries out `spec`, and panics if it hangs.
-fn load(spec: LoadSpec, told: &str) -> Result<LoadRecord, LoadError> {
-    let (send, receive) = mpsc::channel();
-    let loading = thread::spawn(move || {
-        let _ = send.send(run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}));
-    });
-    match receive.recv_timeout(HANGS) {
-        Ok(result) => result,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{told}: hangs"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(loading.join().expect_err("it sends unless it panics"))
-        }
-    }
+fn load(spec: LoadSpec) -> Result<LoadRecord, LoadError> {
+    unless_it_hangs(HANGS, move || run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}))
 }
 
 /// What holds of every record.

@@ -26,7 +26,7 @@ const NOISE: u64 = 2 << 20;
 fn child() {
     let path = std::env::var(ASKED).expect("started by the other test");
     let spec: LoadSpec = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("a spec");
-    let record = super::load(spec, "the child").expect("a load");
+    let record = super::load(spec).expect("a load");
     println!("{MARK}{}", serde_json::to_string(&record).expect("a record is JSON"));
 }
 

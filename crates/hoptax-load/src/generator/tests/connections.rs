@@ -283,7 +283,7 @@ fn each_part_has_its_own_timeout() {
             let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
             let spec = until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) });
             // After a stall that is longer than both, either may be what is told; and it keeps the server from beginning.
-            at_last(|| {
+            retry_if_disturbed(|| {
                 let record = load(&spec);
                 seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;
                 let given_up = quantile(&record.histograms.service_time, 0.0);

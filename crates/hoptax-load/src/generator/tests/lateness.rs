@@ -116,7 +116,7 @@ fn is_right(record: &LoadRecord, books: &Books) -> Result<(), String> {
 #[test]
 fn a_stall_makes_everything_late_that_was_due_in_it() {
     // A machine that does much else adds to a stall now and then.
-    at_last(|| {
+    retry_if_disturbed(|| {
         let (record, books) = stalled(20, Duration::from_secs(1), 1300 * MILLISECOND)?;
         hides_nothing(&record, &books);
         is_right(&record, &books)
@@ -129,7 +129,7 @@ fn the_wait_in_line_is_send_lag_and_response_time_but_not_service_time() {
         let histogram = encoded.decode().expect("our own");
         histogram.count_between(milliseconds * MILLISECOND, u64::MAX)
     };
-    at_last(|| {
+    retry_if_disturbed(|| {
         let (record, books) = stalled(20, Duration::from_millis(400), 600 * MILLISECOND)?;
         let (began, ended) = books.stall.expect("it stalled");
         let Histograms { response_time, send_lag, service_time, .. } = &record.histograms;
@@ -145,7 +145,7 @@ fn the_wait_in_line_is_send_lag_and_response_time_but_not_service_time() {
 #[test]
 fn what_never_left_is_unsent() {
     // The stall outlasts the measured time: what the connections carry is waited for, and no more.
-    at_last(|| {
+    retry_if_disturbed(|| {
         let (record, books) = stalled(100, Duration::from_millis(600), 400 * MILLISECOND)?;
         let (began, ended) = books.stall.expect("it stalled");
         assert!(ended > record.started_ns + record.measured_ns);

@@ -17,7 +17,7 @@ fn stages_are_carried_out_one_after_the_other() {
             duration_ns: 4 * part,
             ..spec(&[server.address])
         };
-        at_last(|| {
+        retry_if_disturbed(|| {
             let record = load(&spec);
             assert_eq!(record.counts.scheduled, 250);
             assert_eq!(record.counts.completed + record.counts.unsent, 250, "{:?}", record.counts);

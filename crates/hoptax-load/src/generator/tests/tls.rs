@@ -64,7 +64,7 @@ fn costs(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
     if cause == Cause::TlsTimeout {
         spec.timeouts.connect_ns = 1000 * MILLISECOND;
     }
-    at_last(|| {
+    retry_if_disturbed(|| {
         let mut enough = Ok(());
         let record = load_tls(&spec);
         let counts = &record.counts;

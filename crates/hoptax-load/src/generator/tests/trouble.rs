@@ -106,7 +106,7 @@ fn a_server_in_trouble_is_not_stormed() {
 
 #[test]
 fn a_server_that_is_gone_is_looked_for_in_moderation_and_found_again() {
-    at_last(gone_and_back);
+    retry_if_disturbed(gone_and_back);
 }
 
 /// One server that goes and comes back. What takes too long may have been held up by the machine.
@@ -160,7 +160,7 @@ fn nobody_there_is_told_at_once_for_many_connections_too() {
     let address =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let spec = LoadSpec { connections: 5000, workers: 2, ..spec(&[address]) };
-    at_last(|| {
+    retry_if_disturbed(|| {
         let started = Instant::now();
         let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("nobody listens");
         assert!(matches!(error, LoadError::NoConnection { asked: 5000, .. }), "{error}");

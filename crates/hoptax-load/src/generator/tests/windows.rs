@@ -86,7 +86,7 @@ fn windows_come_soon_even_where_nothing_happens() {
     let server = Server::new(answer(OK, Duration::ZERO));
     let spec = LoadSpec { shape: open(2.0, Arrivals::Constant), workers: 2, ..spec(&[server.address]) };
     let spec = LoadSpec { duration_ns: 1000 * MILLISECOND, ..spec };
-    at_last(|| {
+    retry_if_disturbed(|| {
         let (record, told) = watched(&spec, None);
         let mut late: Vec<u64> =
             told.iter().map(|(index, _, at)| at - (record.started_ns + (index + 1) * WINDOW_NS)).collect();
