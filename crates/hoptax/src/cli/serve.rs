@@ -2,6 +2,7 @@
 
 use super::exit::{BadInput, Exit};
 use crate::host::threads::StopSignals;
+use crate::record::bounded;
 use crate::serve::{Options, Server};
 use anyhow::Context;
 use base64::Engine as _;
@@ -78,7 +79,7 @@ pub(super) fn token(file: Option<&Path>, listen: SocketAddr) -> anyhow::Result<O
 
 fn read_token(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = bounded::read_text(path, bounded::TOKEN).map_err(|error| {
         BadInput(format!("cannot read the token in {shown}: {error}; choose another with --token-file"))
     })?;
     let token = text.trim();

@@ -6,7 +6,7 @@ use super::{Contender, Entry, State};
 use crate::analysis::Load;
 use crate::plan::{GatewayKind, Plan};
 use crate::record::dir::{DirError, RUN, TRIALS, read_run};
-use crate::record::{RunRecord, digest};
+use crate::record::{RunRecord, bounded, digest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -154,7 +154,8 @@ fn claims_to_be_ours(path: &Path) -> bool {
         #[serde(rename = "hoptax")]
         _hoptax: String,
     }
-    std::fs::read(path.join(RUN)).is_ok_and(|text| serde_json::from_slice::<Claim>(&text).is_ok())
+    bounded::read(&path.join(RUN), bounded::RUN)
+        .is_ok_and(|text| serde_json::from_slice::<Claim>(&text).is_ok())
 }
 
 fn recorded(found: &Found, record: &RunRecord, now_ns: i64) -> Row {

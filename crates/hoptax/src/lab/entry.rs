@@ -1,6 +1,7 @@
 //! What a plan's files hold that one needs to be let in by what already runs: read once, before anything starts.
 
 use crate::plan::{Access, TlsAccess};
+use crate::record::bounded;
 use anyhow::Context as _;
 use hoptax_load::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use std::path::Path;
@@ -70,10 +71,13 @@ impl Entry {
 fn tls(access: &TlsAccess) -> anyhow::Result<TlsSpec> {
     let verify = match &access.authority {
         None => Verify::System,
-        Some(file) => Verify::Authorities(text(file)?),
+        Some(file) => Verify::Authorities(text(file, bounded::PEM)?),
     };
     let client_certificate = access.client_certificate.as_ref().map(|files| {
-        anyhow::Ok(ClientCertificate { chain: text(&files.certificate)?, key: text(&files.key)? })
+        anyhow::Ok(ClientCertificate {
+            chain: text(&files.certificate, bounded::PEM)?,
+            key: text(&files.key, bounded::PEM)?,
+        })
     });
     Ok(TlsSpec {
         server_name: access.server_name.clone(),
@@ -93,12 +97,12 @@ fn file_names(access: &TlsAccess) -> String {
     names.join(", ")
 }
 
-fn text(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+fn text(path: &Path, most: u64) -> anyhow::Result<String> {
+    bounded::read_text(path, most).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn token(path: &Path) -> anyhow::Result<String> {
-    let token = text(path)?.trim().to_owned();
+    let token = text(path, bounded::TOKEN)?.trim().to_owned();
     anyhow::ensure!(!token.is_empty(), "{} is empty, and should hold a bearer token", path.display());
     // RFC 6750, 2.1: letters that need no quoting, neither in a header nor in JSON.
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);

@@ -3,8 +3,8 @@
 use super::error::{Fault, PlanErrors, Sources};
 use super::raw::{Placed, RawBudget};
 use super::{Budget, PackInfo, Plan, Targets, de, meaning, node};
+use crate::record::bounded;
 use serde::de::DeserializeOwned;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a plan is checked against.
@@ -153,8 +153,11 @@ const BUDGET: &str = "budget";
 
 /// The text of the file at `path`, which is to hold `what`, and where relative paths in it start.
 fn read(path: &Path, what: &'static str) -> Result<(String, PathBuf), LoadError> {
-    let bytes =
-        fs::read(path).map_err(|source| LoadError::Unreadable { what, path: path.to_owned(), source })?;
+    let bytes = bounded::read(path, bounded::PLAN).map_err(|source| LoadError::Unreadable {
+        what,
+        path: path.to_owned(),
+        source,
+    })?;
     let text = String::from_utf8(bytes).map_err(|error| LoadError::NotText {
         what,
         path: path.to_owned(),

@@ -1,6 +1,6 @@
 //! The run directory: where records are written, one trial at a time, and read back.
 
-use super::{RunRecord, SCHEMA, TrialRecord};
+use super::{RunRecord, SCHEMA, TrialRecord, bounded};
 use serde::de::DeserializeOwned;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -165,7 +165,7 @@ impl Run {
     /// If there is no `run.json`, or it is not ours, or of a later version.
     pub fn read(path: &Path) -> Result<Self, DirError> {
         let record = read_record(&path.join(RUN))?;
-        let (trials, unreadable) = match read_file(&path.join(TRIALS)) {
+        let (trials, unreadable) = match read_file(&path.join(TRIALS), bounded::TRIALS) {
             Ok(bytes) => read_trials(&bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
             Err(source) => return Err(DirError::Read { path: path.join(TRIALS), source }),
@@ -215,15 +215,16 @@ impl Run {
         if !inside(&below) || fs::symlink_metadata(&path).ok()?.is_symlink() {
             return None;
         }
-        let bytes = fs::read(path).ok()?;
-        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_RENDERED)]).into_owned();
-        let left_out = bytes.len().saturating_sub(MOST_RENDERED);
-        Some(RenderedFile { gateway: gateway.into(), name: name.into(), text: shown, left_out })
+        let (bytes, length) = bounded::read_beginning(&path, MOST_RENDERED as u64).ok()?;
+        let left_out = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(bytes.len());
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Some(RenderedFile { gateway: gateway.into(), name: name.into(), text, left_out })
     }
 }
 
 fn read_record(path: &Path) -> Result<RunRecord, DirError> {
-    let text = read_file(path).map_err(|source| DirError::Read { path: path.to_path_buf(), source })?;
+    let text = read_file(path, bounded::RUN)
+        .map_err(|source| DirError::Read { path: path.to_path_buf(), source })?;
     let foreign = |source| DirError::Foreign { path: path.to_path_buf(), source };
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(foreign)?;
     match value.get("schema").and_then(serde_json::Value::as_u64) {
@@ -233,11 +234,11 @@ fn read_record(path: &Path) -> Result<RunRecord, DirError> {
 }
 
 /// Reads a file, and nothing that would never end: a pipe is no record.
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
-    fs::read(path)
+    bounded::read(path, most)
 }
 
 fn parse<T: DeserializeOwned>(value: serde_json::Value) -> serde_json::Result<T> {

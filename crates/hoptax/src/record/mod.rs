@@ -3,6 +3,7 @@
 //! `analysis` and `report` work from these alone, so that a report can be made again without measuring again. A change
 //! that an older reader would misread raises [`SCHEMA`].
 
+pub mod bounded;
 mod digest;
 pub mod dir;
 

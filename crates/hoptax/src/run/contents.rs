@@ -2,6 +2,7 @@
 
 use crate::lab::upstream::bytes;
 use crate::plan::{Plan, Target};
+use crate::record::bounded;
 use anyhow::Context as _;
 use hoptax_load::spec::TargetSpec;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ impl Contents {
             None => Ok(Vec::new()),
         };
         let file = |(name, path): (&String, &PathBuf)| {
-            let text = std::fs::read_to_string(path)
+            let text = bounded::read_text(path, bounded::LINES)
                 .with_context(|| format!("cannot read the lines of {}", path.display()))?;
             Ok((name.clone(), text))
         };

@@ -4,7 +4,8 @@ use crate::kubernetes_lab;
 use crate::support::hoptax;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } =
@@ -94,6 +95,54 @@ fn a_plan_that_is_not_there_or_not_text_ends_with_two() {
     assert_eq!(code, 2, "no plan was named");
 }
 
+/// What never ends, and what is far too long, is refused before it is read: as a plan, and as everything else that is named.
+#[test]
+fn no_file_is_read_without_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let below = |name: &str| directory.path().join(name).display().to_string();
+    assert!(Command::new("mkfifo").arg(below("fifo")).status().unwrap().success());
+    fs::File::create(below("large")).unwrap().set_len(10 << 30).unwrap();
+    let refused = |arguments: &[&str], stdin: Stdio, part: &str| {
+        let begun = Instant::now();
+        let output = hoptax().args(arguments).current_dir(directory.path()).stdin(stdin).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains(part), "{arguments:?}: {told}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{arguments:?} took {:?}", begun.elapsed());
+    };
+    let load = ["load", "http://127.0.0.1:9"];
+    for (file, part) in [
+        ("/dev/urandom", "it is a device"),
+        ("/dev/zero", "it is a device"),
+        ("fifo", "it is a named pipe"),
+        ("large", "it holds more than"),
+        (".", "irectory"),
+    ] {
+        for named in [
+            &["check", file][..],
+            &["load", "--spec", file],
+            &[&load[..], &["--targets", file]].concat(),
+            &[&load[..], &["--body", &format!("@{file}")]].concat(),
+            &[&load[..], &["--expect-body-equals", &format!("@{file}")]].concat(),
+            &[&load[..], &["--path", &format!("/{{{{line {file}}}}}")]].concat(),
+            &["load", "https://127.0.0.1:9", "--cacert", file],
+            &["serve", "--token-file", file],
+        ] {
+            refused(
+                named,
+                Stdio::null(),
+                if named.contains(&"--spec") && file == "large" { "" } else { part },
+            );
+        }
+    }
+    let urandom = || Stdio::from(fs::File::open("/dev/urandom").unwrap());
+    refused(&["load", "--spec", "-"], urandom(), "it is a device");
+    refused(&["check", "/dev/stdin"], urandom(), "it is a device");
+    let smallest = "printf 'gateways: [hop-l4]\nload: [{ loop: closed, connections: 1, duration: 1s }]\n'";
+    let script = format!("\"$0\" check <({smallest}) && {smallest} | \"$0\" check /dev/stdin");
+    let output = Command::new("bash").args(["-c", &script]).arg(hoptax().get_program()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn a_body_file_is_found_beside_the_plan() {
     let directory = tempfile::tempdir().unwrap();
@@ -180,7 +229,7 @@ fn what_does_not_fit_is_refused_and_check_warns_of_what_a_gateway_cannot_hold() 
     let verb = |verb: &str, connections: u32| {
         fs::write(directory.path().join("plan.yaml"), plan(connections)).unwrap();
         let limited = "ulimit -n 500; exec \"$0\" \"$1\" plan.yaml";
-        let mut command = std::process::Command::new("sh");
+        let mut command = Command::new("sh");
         command.args(["-c", limited]).arg(hoptax().get_program()).arg(verb).current_dir(directory.path());
         let output = command.output().expect("sh starts");
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

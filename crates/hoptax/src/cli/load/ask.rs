@@ -5,9 +5,9 @@ use super::url::Url;
 use crate::cli::exit::BadInput;
 use crate::plan::stages;
 use crate::plan::units::{show_duration, show_pace};
+use crate::record::bounded;
 use anyhow::Context as _;
 use hoptax_load::spec::{Arrivals, EventLoopName, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
-use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -121,29 +121,28 @@ fn timeouts(args: &LoadArgs) -> Result<Timeouts, BadInput> {
 /// # Errors
 /// [`BadInput`] if it is not a load spec; otherwise if it cannot be read.
 pub(super) fn read_spec(file: &Path) -> anyhow::Result<LoadSpec> {
-    let mut text = String::new();
-    if file == Path::new("-") {
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .context("cannot read the load spec from standard input")?;
+    let text = if file == Path::new("-") {
+        bounded::read_stdin_text(bounded::SPEC).context("cannot read the load spec from standard input")?
     } else {
-        text = std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read the load spec {}", file.display()))?;
-    }
+        bounded::read_text(file, bounded::SPEC)
+            .with_context(|| format!("cannot read the load spec {}", file.display()))?
+    };
     serde_json::from_str(&text)
         .map_err(|error| BadInput(format!("{} is not a load spec: {error}", file.display())).into())
 }
 
 /// The content of a file that a flag names.
-fn read(flag: &str, file: &Path) -> Result<Vec<u8>, BadInput> {
-    std::fs::read(file).map_err(|error| {
-        BadInput(format!("{flag}: cannot read {}: {error}; is the path right?", file.display()))
+fn read(flag: &str, file: &Path, most: u64) -> Result<Vec<u8>, BadInput> {
+    bounded::read(file, most).map_err(|error| {
+        // What is refused for its kind or length says itself what to do.
+        let help = if error.raw_os_error().is_some() { "; is the path right?" } else { "" };
+        BadInput(format!("{flag}: cannot read {}: {error}{help}", file.display()))
     })
 }
 
 /// The content of a text file that a flag names.
-fn read_text(flag: &str, file: &Path) -> Result<String, BadInput> {
-    String::from_utf8(read(flag, file)?)
+fn read_text(flag: &str, file: &Path, most: u64) -> Result<String, BadInput> {
+    String::from_utf8(read(flag, file, most)?)
         .map_err(|_| BadInput(format!("{flag}: {} is not text in UTF-8; name a text file", file.display())))
 }
 

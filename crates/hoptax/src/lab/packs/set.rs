@@ -3,12 +3,17 @@
 use super::check;
 use super::pack::{MANIFEST, Pack, PackError};
 use crate::plan::{PackInfo, variant_name};
+use crate::record::bounded;
 use include_dir::{Dir, include_dir};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Folders of a pack that hold what was made of it, and not what it is.
 const MADE: [&str; 2] = ["node_modules", "target"];
+
+/// Most files of a pack; a folder that holds more was named by mistake.
+const MOST_FILES: usize = 10_000;
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../gateways");
 
@@ -147,6 +152,7 @@ fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
 /// Texts of the files of a folder and of those in it, by their path; what is not text cannot be a template.
 fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
+    let mut count = 0;
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(&next)? {
@@ -163,16 +169,35 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
                 continue;
             }
             let name = path.strip_prefix(folder).expect("below it").to_string_lossy().into_owned();
-            match std::fs::read_to_string(&path) {
+            count += 1;
+            if count > MOST_FILES {
+                return Err(std::io::Error::other(format!(
+                    "it holds more than {MOST_FILES} files; is it a pack?"
+                )));
+            }
+            match bounded::read_text(&path, bounded::PACK_FILE) {
                 Ok(text) => {
                     files.insert(name, text);
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {}
+                // What was built, or an archive.
+                Err(error) if error.kind() == ErrorKind::InvalidData => {}
+                Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                    if begins_as_text(&path)? {
+                        return Err(std::io::Error::new(error.kind(), format!("{name}: {error}")));
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
     }
     Ok(files)
+}
+
+fn begins_as_text(path: &Path) -> std::io::Result<bool> {
+    let (bytes, _) = bounded::read_beginning(path, 1024)?;
+    // A letter that is cut in two at the end is no fault.
+    Ok(std::str::from_utf8(&bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
+        && !bytes.contains(&0))
 }
 
 fn assemble(

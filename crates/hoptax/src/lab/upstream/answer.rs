@@ -2,6 +2,7 @@
 //! formatted or copied.
 
 use crate::plan::{Body, BuiltInUpstream};
+use crate::record::bounded;
 use anyhow::Context as _;
 use hoptax_load::stamp::{self, Stamp};
 use hoptax_wire::http1::{Version, response_head};
@@ -165,9 +166,8 @@ pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
     Ok(match body {
         Body::Size(size) => pattern(usize::try_from(*size).context("the body does not fit into memory")?),
         Body::Text(text) => text.clone().into_bytes(),
-        Body::File(path) => {
-            std::fs::read(path).with_context(|| format!("cannot read the body from {}", path.display()))?
-        }
+        Body::File(path) => bounded::read(path, bounded::BODY)
+            .with_context(|| format!("cannot read the body from {}", path.display()))?,
     })
 }
 

@@ -6,11 +6,12 @@ use crate::plan::Body;
 use crate::plan::error::Place;
 use crate::plan::raw::{Bytes, Placed, RawBody, RawRequestBody, Short, Text};
 use crate::plan::units;
+use crate::record::bounded;
 use hoptax_load::template::Place as Part;
 use std::path::PathBuf;
 
 /// Larger bodies measure the memory, not the hop; and both ends hold one in memory.
-const LARGEST_BODY: u64 = 1 << 30;
+const LARGEST_BODY: u64 = bounded::BODY;
 
 /// The body of an answer.
 pub(super) fn of_answer(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
@@ -56,7 +57,7 @@ fn holds_template(reader: &mut Reader<'_>, body: &Body, place: Place) -> bool {
             text.contains("{{")
         }
         // That it cannot be read is told already.
-        Body::File(path) => match std::fs::read(path).map(String::from_utf8) {
+        Body::File(path) => match bounded::read(path, bounded::BODY).map(String::from_utf8) {
             Err(_) => false,
             Ok(Ok(text)) => {
                 reader.template(Template { place, text: &text, part: Part::Body, file: Some(path) });
@@ -85,7 +86,7 @@ fn body(
     match (size, text, file) {
         (Some(size), None, None) => sized(reader, &size),
         (None, Some(text), None) => Body::Text(text.value.0),
-        (None, None, Some(file)) => Body::File(existing(reader, file.place, &file.value)),
+        (None, None, Some(file)) => Body::File(existing(reader, file.place, &file.value, LARGEST_BODY)),
         _ => {
             reader.fault(place, "a body is one of `size`, `text` and `file`", "give exactly one of them");
             Body::Size(0)
@@ -93,11 +94,15 @@ fn body(
     }
 }
 
-/// The path of a file that is named in the plan, and must be there.
-pub(super) fn existing(reader: &mut Reader<'_>, place: Place, name: &str) -> PathBuf {
+/// The path of a file that is named in the plan, and must be there and hold at most `most` bytes.
+pub(super) fn existing(reader: &mut Reader<'_>, place: Place, name: &str, most: u64) -> PathBuf {
     let path = reader.context.directory.join(name);
     match std::fs::metadata(&path) {
-        Ok(found) if found.is_file() => {}
+        Ok(found) if found.is_file() && found.len() <= most => {}
+        Ok(found) if found.is_file() => {
+            let message = format!("{} holds more than {}", path.display(), bounded::shown(most));
+            reader.fault(place, message, "is it the right file?");
+        }
         Ok(_) => reader.fault(place, format!("{} is not a file", path.display()), "name a file"),
         Err(error) => reader.fault(
             place,

@@ -6,6 +6,7 @@ use crate::plan::raw::{Placed, RawCertificate, RawLedger, RawUpstream};
 use crate::plan::selector::Selector;
 use crate::plan::units::{self, Origin};
 use crate::plan::{Access, CertificateFiles, Running, TlsAccess, ToldLedger};
+use crate::record::bounded;
 
 /// Keys that say how one is let in.
 pub(super) struct Typed<'a> {
@@ -39,7 +40,8 @@ pub(super) fn upstream(reader: &mut Reader<'_>, url: &Placed<String>, typed: &Ra
             "add authority: ca.pem, a file of the certificates of those who may have",
         );
     }
-    let token_file = typed.token_file.as_ref().map(|file| body::existing(reader, file.place, &file.value));
+    let token_file =
+        typed.token_file.as_ref().map(|file| body::existing(reader, file.place, &file.value, bounded::TOKEN));
     let pid = pid(reader, typed.pid.as_ref());
     let ledger = typed.ledger.as_ref().map(|typed| ledger(reader, &typed.value));
     Running { url: origin, access: Access { tls, token_file }, pid, ledger }
@@ -103,9 +105,9 @@ fn is_host_name(name: &str) -> bool {
 
 /// The path of a PEM file that is there and holds what is wanted of it.
 fn pem(reader: &mut Reader<'_>, file: &Placed<String>, holds: &str) -> std::path::PathBuf {
-    let path = body::existing(reader, file.place, &file.value);
+    let path = body::existing(reader, file.place, &file.value, bounded::PEM);
     // That it is not there is told already.
-    let Ok(text) = std::fs::read(&path) else { return path };
+    let Ok(text) = bounded::read(&path, bounded::PEM) else { return path };
     let begins =
         |line: &str| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{holds}-----"));
     if !String::from_utf8_lossy(&text).lines().any(begins) {

@@ -2,6 +2,7 @@
 
 use super::{Reader, body};
 use crate::plan::error::{Place, Sources};
+use crate::record::bounded;
 use hoptax_load::template::{self, TemplateError};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -45,11 +46,11 @@ impl Reader<'_> {
     /// What a file holds that lines are taken from; notes where it lies.
     fn lines(&mut self, name: &str, place: Place) -> Option<String> {
         let faults_before = self.faults.len();
-        let path = body::existing(self, place, name);
+        let path = body::existing(self, place, name, bounded::LINES);
         if self.faults.len() > faults_before {
             return None;
         }
-        match std::fs::read(&path).map(String::from_utf8) {
+        match bounded::read(&path, bounded::LINES).map(String::from_utf8) {
             Ok(Ok(text)) => {
                 self.files.insert(name.to_owned(), path);
                 Some(text)

@@ -5,12 +5,12 @@ use super::super::url::Url;
 use super::{read, read_text};
 use crate::cli::exit::BadInput;
 use crate::plan::Body;
+use crate::record::bounded;
 use anyhow::Context as _;
 use hoptax_load::spec::{Check, TargetSpec};
 use hoptax_load::template::{self, Place, TemplateError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::io::Read as _;
 use std::path::Path;
 
 /// The target, and the files that its templates take lines from.
@@ -69,7 +69,8 @@ pub(super) fn template(
     let wrong = |error: TemplateError| BadInput(format!("{what}: {error}"));
     for name in template::files_named(text).map_err(wrong)? {
         if let Entry::Vacant(unread) = files.entry(name) {
-            let lines = read_text(&format!("{{{{line {}}}}}", unread.key()), Path::new(unread.key()))?;
+            let flag = format!("{{{{line {}}}}}", unread.key());
+            let lines = read_text(&flag, Path::new(unread.key()), bounded::LINES)?;
             unread.insert(lines);
         }
     }
@@ -94,11 +95,9 @@ fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {
             );
         }
         Some("-") => {
-            let mut bytes = Vec::new();
-            std::io::stdin().read_to_end(&mut bytes).context("cannot read the body from standard input")?;
-            bytes
+            bounded::read_stdin(bounded::BODY).context("cannot read the body from standard input")?
         }
-        Some(file) => read("--body", Path::new(file))?,
+        Some(file) => read("--body", Path::new(file), bounded::BODY)?,
     }))
 }
 
@@ -108,7 +107,7 @@ fn checks(args: &RequestArgs) -> Result<Vec<Check>, BadInput> {
     checks.extend(args.expect_length.clone());
     if let Some(typed) = &args.expect_body_equals {
         checks.push(Check::BodyEquals(match typed.strip_prefix('@') {
-            Some(file) => read_text("--expect-body-equals", Path::new(file))?,
+            Some(file) => read_text("--expect-body-equals", Path::new(file), bounded::BODY)?,
             None => typed.clone(),
         }));
     }

@@ -4,6 +4,7 @@ use super::super::args::{ConnectionArgs, TlsArgs};
 use super::super::url::Url;
 use crate::cli::exit::BadInput;
 use crate::cli::load::values::Alpn;
+use crate::record::bounded;
 use hoptax_load::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, Verify};
 use std::path::Path;
 
@@ -122,7 +123,7 @@ fn pem(flag: &str, file: &Path) -> Result<String, BadInput> {
             file.display()
         ))
     };
-    let bytes = super::read(flag, file)?;
+    let bytes = super::read(flag, file, bounded::PEM)?;
     let text = String::from_utf8(bytes).map_err(|_| refuse())?;
     if text.contains("-----BEGIN ") { Ok(text) } else { Err(refuse()) }
 }
