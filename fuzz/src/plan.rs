@@ -1,6 +1,7 @@
 //! Plans: no text makes the parser panic, and a mistake always points into what was typed.
 
-use hoptax::plan::{Context, PackInfo, PlanError, parse};
+use hoptax::plan::{Context, PackInfo, Plan, PlanError, parse};
+use hoptax::record::plan as kept;
 use std::path::PathBuf;
 
 /// Text of a plan; what follows each NUL is a `--set`.
@@ -26,8 +27,9 @@ pub fn holds(input: &[u8]) {
     match parse("plan.yaml", text, &sets, &context) {
         Ok(plan) => {
             assert!(!plan.load.is_empty() && plan.trials.at_least() > 0);
-            let json = serde_json::to_string(&plan).expect("a plan is JSON");
-            serde_json::from_str::<hoptax::plan::Plan>(&json).expect("a plan that was written is read");
+            let json = serde_json::to_string(&kept::Plan::from(&plan)).expect("a plan is JSON");
+            let read: kept::Plan = serde_json::from_str(&json).expect("a plan that was written is read");
+            Plan::try_from(read).expect("words that are known");
         }
         Err(errors) => {
             assert!(!errors.0.is_empty());

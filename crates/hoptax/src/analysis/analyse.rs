@@ -12,7 +12,8 @@ use super::side::Side;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
 use super::{quiet, targets};
-use crate::record::{DIRECT, RunRecord, TrialRecord};
+use crate::plan::recorded::RunRecord;
+use crate::record::{DIRECT, TrialRecord};
 
 /// Everything that a run's records say.
 #[derive(Debug, Clone, PartialEq)]

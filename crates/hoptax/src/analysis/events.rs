@@ -6,6 +6,7 @@
 use super::counts::failures as failures_of;
 use super::stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};
 use super::trial::Trial;
+use crate::plan::Action;
 use crate::record::EventRecord;
 use hdrhistogram::Histogram;
 use hoptax_load::clock::SECOND;
@@ -81,7 +82,7 @@ fn of_event(trials: &[Trial<'_>], index: usize) -> Option<EventFigures> {
         records.iter().filter_map(|record| Some(us(record.new_route?.after_ns))).collect();
     let least = |estimate: Estimate| estimate.at_least(0.0);
     Some(EventFigures {
-        event: first.event.action.to_string(),
+        event: Action::from(first.event.action).to_string(),
         at_s: first.event.at.as_secs_f64(),
         trials: records.iter().filter(|record| record.failed.is_none()).count() as u32,
         failed,
@@ -195,13 +196,13 @@ impl Trial<'_> {
 mod tests {
     use super::*;
     use crate::analysis::fixture::{Run, closed_point, via};
-    use crate::plan::{Action, Event};
     use crate::record::NewRoute;
+    use crate::record::plan::Event;
     use std::time::Duration;
 
     fn event(at_ms: u64, took_ms: u64, action: Action) -> EventRecord {
         EventRecord {
-            event: Event { at: Duration::from_millis(at_ms), action, gateway: None },
+            event: Event { at: Duration::from_millis(at_ms), action: action.into(), gateway: None },
             at_ns: Some(at_ms * 1_000_000),
             done_ns: Some((at_ms + took_ms) * 1_000_000),
             failed: None,

@@ -8,13 +8,14 @@ pub(crate) mod features;
 mod planted;
 
 use hoptax::analysis::{Analysis, analyse};
+use hoptax::plan::recorded::RunRecord;
 use hoptax::plan::{
     AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, LoadPoint, PathSplit, Plan, Profile, Target, Timeouts,
     Trials, Upstream,
 };
 use hoptax::record::{
-    Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage,
-    RunRecord, SCHEMA, Stage, Stolen, TrialRecord,
+    Contender, DIRECT, DirectTrial, Ended, Environment, Failure, HostUsage, LedgerDelta, RoleUsage, SCHEMA,
+    Stage, Stolen, TrialRecord,
 };
 use hoptax::report::Model;
 use hoptax_load::clock::{MILLISECOND, SECOND};

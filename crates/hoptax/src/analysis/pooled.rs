@@ -4,7 +4,8 @@ use super::counts::sum_counts;
 use super::load::Load;
 use super::stats::{Statistic, merge};
 use super::trial::{Trial, good_trials};
-use crate::record::{RunRecord, TrialRecord};
+use crate::plan::recorded::RunRecord;
+use crate::record::TrialRecord;
 use hdrhistogram::Histogram;
 use hoptax_load::record::Counts;
 

@@ -8,8 +8,9 @@ use super::metric::{of_trial, percentile};
 use super::noise::NoiseFloor;
 use super::stats::{Estimate, mean, of_mean, of_share, share};
 use super::trial::{Trial, good_trials};
+use crate::plan::recorded::RunRecord;
 use crate::plan::{LoadPoint, Metric};
-use crate::record::{DIRECT, RunRecord, TrialRecord};
+use crate::record::{DIRECT, TrialRecord};
 use std::collections::BTreeMap;
 
 /// The good trials of a run by contender and load point.

@@ -6,7 +6,7 @@ mod foreign;
 use super::exit::{BadInput, Exit};
 use super::load::paint;
 use super::output::{columns, print, write_file};
-use crate::record::dir;
+use crate::plan::recorded;
 use crate::report::formats::{Draw, FORMATS, Format, Screen};
 use crate::report::{self, Model};
 use anyhow::Context;
@@ -66,7 +66,7 @@ impl Args {
             let told = "--case goes with --format fortio and --format hgrm, which have a file for each case; leave it out";
             return Err(BadInput(told.into()).into());
         }
-        let run = dir::Run::read(&self.dir)?;
+        let run = recorded::read(&self.dir)?;
         for line in &run.unreadable {
             eprintln!("note: skipped {line}");
         }

@@ -11,9 +11,10 @@ use super::report::{for_terminal, is_coloured};
 use super::terminal;
 use crate::lab::packs::{PackSet, binary};
 use crate::lab::process::ProcessDriver;
+use crate::plan::recorded::{self, Run as ReadRun};
 use crate::plan::{GatewayKind, Plan};
 use crate::probe;
-use crate::record::dir::{Run as ReadRun, RunDir};
+use crate::record::dir::RunDir;
 use crate::record::{DIRECT, TrialRecord};
 use crate::report::{self, Model};
 use crate::run::{Contents, LocalTraffic, Outcome, Run};
@@ -110,7 +111,7 @@ impl Args {
 
     /// Analyses what is on disk, writes the reports beside it, and prints the table.
     fn report(&self, dir: &RunDir, outcome: &Outcome) -> anyhow::Result<Exit> {
-        let run = ReadRun::read(dir.path())?;
+        let run = recorded::read(dir.path())?;
         if run.trials.is_empty() {
             let path = dir.path().display();
             eprintln!("error: nothing was measured; logs and rendered configurations are in {path}");

@@ -3,7 +3,8 @@
 use crate::analysis::stats::Estimate;
 use crate::analysis::{Side, analyse, measured};
 use crate::plan::Metric;
-use crate::record::dir::{DirError, Run};
+use crate::plan::recorded::{self, Run};
+use crate::record::dir::DirError;
 use crate::report::{Belief, Model};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -50,7 +51,7 @@ impl Analysed {
     /// # Errors
     /// If it cannot be read.
     pub(super) fn read(path: &Path) -> Result<Self, DirError> {
-        Ok(Self::of(&Run::read(path)?))
+        Ok(Self::of(&recorded::read(path)?))
     }
 
     fn of(run: &Run) -> Self {

@@ -4,9 +4,10 @@ use super::notes::Notes;
 use super::scan::{Found, Mark, started_by_name};
 use super::{Contender, Entry, State};
 use crate::analysis::Load;
+use crate::plan::recorded::{RunRecord, read_run};
 use crate::plan::{GatewayKind, Plan};
-use crate::record::dir::{DirError, RUN, TRIALS, read_run};
-use crate::record::{RunRecord, bounded, digest};
+use crate::record::dir::{DirError, RUN, TRIALS};
+use crate::record::{bounded, digest, plan as kept};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -302,7 +303,7 @@ impl Basis {
 
 /// What a plan asks of every case alike. Its gateways and load points are those of single cases, and processes are others every time.
 fn asked(plan: &Plan) -> String {
-    let mut plan = serde_json::to_value(plan).unwrap_or_default();
+    let mut plan = serde_json::to_value(kept::Plan::from(plan)).unwrap_or_default();
     if let Some(members) = plan.as_object_mut() {
         members
             .retain(|name, _| !["name", "seed", "trials", "budget", "gateways", "load"].contains(&&**name));
@@ -318,7 +319,7 @@ fn configured(record: &RunRecord, one: &crate::record::Contender) -> String {
     let planned = record.plan.gateways.iter().find(|gateway| gateway.label == one.label);
     let kind = planned.map(|gateway| match &gateway.kind {
         GatewayKind::External { .. } => "external".to_owned(),
-        kind => serde_json::to_string(kind).unwrap_or_default(),
+        kind => serde_json::to_string(&kept::GatewayKind::from(kind)).unwrap_or_default(),
     });
     digest(&format!("{kind:?} {:?} {:?}", one.workers, one.rendered))
 }

@@ -29,8 +29,11 @@ impl Root {
         fs::create_dir_all(&dir).expect("made");
         let lines = run.trials.iter().map(|trial| serde_json::to_string(trial).expect("JSON") + "\n");
         fs::write(dir.join("trials.jsonl"), lines.collect::<String>()).expect("written");
-        fs::write(dir.join("run.json"), serde_json::to_string_pretty(&run.record).expect("JSON"))
-            .expect("written");
+        fs::write(
+            dir.join("run.json"),
+            serde_json::to_string_pretty(&crate::plan::recorded::to_disk(&run.record)).expect("JSON"),
+        )
+        .expect("written");
         age(&dir);
         dir
     }

@@ -2,31 +2,26 @@
 
 use super::{LoadPoint, Metric};
 use hoptax_load::spec::Shape;
-use serde::{Deserialize, Serialize};
 
 /// A limit on one metric of one gateway, or of every gateway; at every load point, or at those selected.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Budget {
     /// A label; every gateway when absent.
     pub gateway: Option<String>,
     /// What is limited.
     pub metric: Metric,
     /// At which load points; at all of them when it selects nothing.
-    #[serde(default)]
     pub load: LoadSelector,
     /// The contender of the same run that changes are relative to; the baseline run's gateway of the same label when
     /// absent.
-    #[serde(default)]
     pub against: Option<String>,
     /// A breach is above this, in the metric's own unit.
     pub max: Option<f64>,
     /// A breach is below this.
     pub min: Option<f64>,
     /// A breach has grown by more than this share of the reference: 0.1 for `+10%`.
-    #[serde(default)]
     pub max_change: Option<f64>,
     /// A breach has grown by less than this share of the reference: −0.05 for `-5%`.
-    #[serde(default)]
     pub min_change: Option<f64>,
 }
 
@@ -52,7 +47,7 @@ impl Budget {
 }
 
 /// Selects load points: what is given must be so. Nothing given selects all.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadSelector {
     /// Open loops (`true`) or closed ones.
     pub open: Option<bool>,

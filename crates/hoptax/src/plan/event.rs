@@ -2,7 +2,6 @@
 
 use super::Ask;
 use super::units::show_duration;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
@@ -10,20 +9,18 @@ use std::time::Duration;
 pub(super) const USUAL_DOWN: Duration = Duration::from_millis(200);
 
 /// Something that happens in each trial of the gateways it is meant for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// When, from the beginning of the measured time.
     pub at: Duration,
     /// What.
     pub action: Action,
     /// Label of the only gateway that it is meant for; every one when absent.
-    #[serde(default)]
     pub gateway: Option<String>,
 }
 
 /// What happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// The gateway reads its configuration again, which has not changed.
     Reload,

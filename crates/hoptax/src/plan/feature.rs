@@ -3,7 +3,6 @@
 //! A feature is written as one word in records, sentences and labels (`key-auth`, `routes=1000:last`); a pack names those that
 //! it can render by their [`Feature::name`], and how each is rendered and proved is told in `docs/reference/features.md`.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -85,8 +84,7 @@ pub enum JwtAlgorithm {
 }
 
 /// Which of the routes is asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ask {
     /// The first that is configured.
     First,
@@ -259,18 +257,6 @@ impl FromStr for Feature {
             }
             _ => return Err(wrong()),
         })
-    }
-}
-
-impl Serialize for Feature {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Feature {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Delays planted in the built-in hop: what users prove with that hoptax finds a tax whose size they know.
 
 use super::units::{show_duration, show_share};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const LONGEST_HOP_DELAY: Duration = Duration::from_secs(60);
 
 /// What `hop-l7` adds on purpose to the requests that it delays.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HopDelay {
     /// How long a request is held back before it goes upstream.
     pub inbound: Duration,
@@ -22,9 +22,7 @@ pub struct HopDelay {
 }
 
 /// How a planted delay is spent.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, clap::ValueEnum,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
 #[schemars(rename = "hop-delay-how")]
 #[serde(rename_all = "lowercase")]
 pub enum HopDelayHow {

@@ -4,11 +4,10 @@ use super::Objective;
 use super::stages::show_pace;
 use super::units;
 use hoptax_load::spec::{HttpVersion, Shape};
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// One way of loading: one case per contender.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LoadPoint {
     /// When requests are due.
     pub shape: Shape,
@@ -19,18 +18,15 @@ pub struct LoadPoint {
     /// Stop after this many requests, if that comes before the duration.
     pub requests: Option<u64>,
     /// Requests that a connection carries before it is replaced; 1 is keep-alive off, absent is no limit.
-    #[serde(default)]
     pub requests_per_connection: Option<u32>,
     /// Version of HTTP spoken.
-    #[serde(default)]
     pub http: HttpVersion,
     /// The highest rate that holds an objective is searched for; the shape's rate is then where the search begins.
-    #[serde(default)]
     pub search: Option<Search>,
 }
 
 /// A search for the highest rates that a contender holds under one or several objectives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     /// What must hold; at least one, no two alike.
     pub objectives: Vec<Objective>,

@@ -17,7 +17,7 @@ mod node;
 mod objective;
 mod parse;
 mod raw;
-mod running;
+pub mod recorded;
 pub mod selector;
 pub mod stages;
 mod target;
@@ -37,10 +37,14 @@ pub use parse::{
     parse_targets, read_as,
 };
 pub use raw::schema;
-pub use running::{Access, CertificateFiles, Running, TlsAccess, ToldLedger};
-pub use target::{Target, Targets, Timeouts};
+pub use target::{Target, Targets};
 
-use serde::{Deserialize, Serialize};
+// What has no meaning beyond its form on disk has no second type here.
+pub use crate::record::plan::{
+    Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuSets, HopKind, PackDriver, PathSplit,
+    Profile, Running, Timeouts, TlsAccess, ToldLedger,
+};
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -72,7 +76,7 @@ pub fn variant_name(pack: &str, variant: &str) -> String {
 }
 
 /// A whole plan, with every default filled in and every sweep expanded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Names the run directory.
     pub name: String,
@@ -81,10 +85,8 @@ pub struct Plan {
     /// The systems under test, with distinct labels. Direct is not among them: it is always measured.
     pub gateways: Vec<Gateway>,
     /// What is requested: at least one target, with distinct names.
-    #[serde(alias = "target", deserialize_with = "target::one_or_more")]
     pub targets: Vec<Target>,
     /// Where the files lie that templates take lines from, by the name that templates give them.
-    #[serde(default)]
     pub files: BTreeMap<String, PathBuf>,
     /// How it is requested: every load point, sweeps expanded, in the order typed.
     pub load: Vec<LoadPoint>,
@@ -97,14 +99,12 @@ pub struct Plan {
     /// Given to each connect and each request.
     pub timeout: Timeouts,
     /// Local addresses that the generator connects from, in turn; empty: the kernel chooses.
-    #[serde(default)]
     pub sources: Vec<IpAddr>,
     /// Which settings gateways get.
     pub profile: Profile,
     /// Whether gateways write access logs.
     pub access_log: AccessLog,
     /// Whether the upstream stamps its answers.
-    #[serde(default)]
     pub path_split: PathSplit,
     /// Which CPUs each role gets.
     pub cpus: CpuPlan,
@@ -113,33 +113,18 @@ pub struct Plan {
     /// Seed of the order and the arrivals; drawn and recorded when absent.
     pub seed: Option<u64>,
     /// What happens while trials are measured, in the order of their times.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
     /// Limits whose breach makes `hoptax run` exit 3.
     pub budget: Vec<Budget>,
 }
 
 /// How many rounds a run has.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Trials {
     /// This many.
     Fixed(u32),
     /// As many as it takes.
     Auto(AutoTrials),
-}
-
-/// Rounds go on until the interval of every headline tax is narrow enough, or time or number run out.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct AutoTrials {
-    /// Narrow enough: the half-width of the interval over the estimate.
-    pub within: f64,
-    /// Longest time for all rounds.
-    pub at_most: Duration,
-    /// Fewest rounds.
-    pub least: u32,
-    /// Most rounds.
-    pub most: u32,
 }
 
 impl Trials {
@@ -168,8 +153,7 @@ impl Trials {
 }
 
 /// The service behind the gateways.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Upstream {
     /// `hoptax upstream`, started and stopped by the run.
     BuiltIn(BuiltInUpstream),
@@ -178,7 +162,7 @@ pub enum Upstream {
 }
 
 /// Settings of the built-in upstream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BuiltInUpstream {
     /// Listeners, each with its own port and thread.
     pub instances: u32,
@@ -196,21 +180,8 @@ pub struct BuiltInUpstream {
     pub port: Option<u16>,
 }
 
-/// Bytes of a request or an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Body {
-    /// This many bytes of a fixed printable pattern.
-    Size(u64),
-    /// This text.
-    Text(String),
-    /// The content of a file, read once before anything starts.
-    File(PathBuf),
-}
-
 /// How long an answer is held back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Delay {
     /// Always the same; zero answers at once.
     Fixed(Duration),
@@ -258,7 +229,7 @@ impl Delay {
 }
 
 /// One system under test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Gateway {
     /// Distinct name in this plan: the pack's name unless given.
     pub label: String,
@@ -277,8 +248,7 @@ impl Gateway {
 }
 
 /// How a gateway comes to run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum GatewayKind {
     /// Started from a pack.
     Pack {
@@ -287,13 +257,10 @@ pub enum GatewayKind {
         /// Worker threads or processes.
         workers: u32,
         /// Features switched on, each once.
-        #[serde(default)]
         features: Vec<Feature>,
         /// Instances of the upstream that it passes requests on to; all when absent.
-        #[serde(default)]
         instances: Option<u32>,
         /// What it runs in.
-        #[serde(default)]
         driver: PackDriver,
     },
     /// A built-in reference proxy.
@@ -307,86 +274,8 @@ pub enum GatewayKind {
         /// A process whose CPU and memory (with its descendants') are watched.
         pid: Option<u32>,
         /// How one is let in.
-        #[serde(default)]
         access: Access,
     },
-}
-
-/// What a gateway of a pack runs in.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PackDriver {
-    /// Processes of this machine.
-    #[default]
-    Process,
-    /// A container on this machine's network.
-    Docker {
-        /// Another image than the pack's.
-        image: Option<String>,
-    },
-}
-
-/// The two built-in reference proxies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HopKind {
-    /// Forwards bytes without reading them.
-    #[serde(rename = "hop-l4")]
-    L4,
-    /// Parses HTTP/1.1, pools upstream connections, forwards.
-    #[serde(rename = "hop-l7")]
-    L7,
-}
-
-/// Which settings gateways get.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// What the gateway ships, plus only what the route needs.
-    Stock,
-    /// The same worker count, pooled keep-alive HTTP/1.1 to the upstream, limits out of the way, logs alike.
-    Equalised,
-}
-
-/// Whether gateways write access logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum AccessLog {
-    /// None.
-    Off,
-    /// To a file in the run directory, in the gateway's stock format.
-    File,
-}
-
-/// Whether the upstream stamps its answers, so that response times can be split into the way there and the way back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum PathSplit {
-    /// It does not.
-    #[default]
-    Off,
-    /// It does, and the generator reads the stamps.
-    On,
-}
-
-/// Which CPUs each role gets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CpuPlan {
-    /// Split the CPUs between the roles where there are at least four; pin nothing otherwise.
-    Auto,
-    /// As said.
-    Pinned(CpuSets),
-}
-
-/// CPUs by role; an empty set is not pinned.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuSets {
-    /// The generator's.
-    pub generator: Vec<u32>,
-    /// The gateways'; all share one set, as only one is under load at a time.
-    pub gateway: Vec<u32>,
-    /// The upstream's.
-    pub upstream: Vec<u32>,
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Objectives: what a contender must keep to while it is loaded, as people type it: `p99 < 10ms and errors < 0.1%`.
 
 use super::units::{UnitError, duration, nearest, share, show_duration, show_share};
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Part of the requests due that must be answered with success for a rate to count as reached, unless an objective says
@@ -9,7 +8,7 @@ use std::time::Duration;
 pub const REACHED: f64 = 0.99;
 
 /// What must hold of a trial, all of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
     /// As it is shown, and can be typed again.
     pub text: String,
@@ -18,8 +17,7 @@ pub struct Objective {
 }
 
 /// One thing that must hold.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Term {
     /// A figure of the response times lies below a bound.
     Time {
@@ -41,8 +39,7 @@ pub enum Term {
 }
 
 /// A figure of the response times.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
     /// The time below which this share of all requests due were answered, 0 to 1.
     Percentile(f64),

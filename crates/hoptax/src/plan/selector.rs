@@ -1,23 +1,7 @@
 //! Where a number stands in what something tells of itself: text for Prometheus, CSV, JSON, any text.
 
+pub use crate::record::plan::SelectorKind;
 use regex_lite::Regex;
-use serde::{Deserialize, Serialize};
-
-/// What a number is read in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[schemars(rename = "selector-kind")]
-#[serde(rename_all = "lowercase")]
-pub enum SelectorKind {
-    /// Text for Prometheus.
-    #[default]
-    Prometheus,
-    /// A table with a line of names.
-    Csv,
-    /// A JSON document.
-    Json,
-    /// Any text.
-    Regex,
-}
 
 /// Finds a number in an answer.
 #[derive(Debug)]

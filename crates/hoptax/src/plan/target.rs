@@ -2,19 +2,15 @@
 
 use super::Body;
 use hoptax_load::spec::Check;
-use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// One of the things that are requested.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Distinct among the targets: method and path unless given.
-    #[serde(default)]
     pub name: String,
     /// Share of the requests: weight over the sum of weights; at least 1.
-    #[serde(default = "one")]
     pub weight: u32,
     /// Method.
     pub method: String,
@@ -25,18 +21,11 @@ pub struct Target {
     /// Request body; none for most.
     pub body: Option<Body>,
     /// Whether templates in the body are expanded.
-    #[serde(default)]
     pub body_is_template: bool,
     /// What an answer must be like; without one that is about the status, 200 to 399 are successes.
-    #[serde(default)]
     pub checks: Vec<Check>,
     /// Whether bodies differ from one answer to the next, so that a gateway's is not held against direct's.
-    #[serde(default)]
     pub varies: bool,
-}
-
-fn one() -> u32 {
-    1
 }
 
 impl Target {
@@ -93,97 +82,9 @@ pub struct Targets {
     pub files: BTreeMap<String, PathBuf>,
 }
 
-/// Reads the list of targets, or the single one of runs from before there were lists.
-pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Target>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        More(Vec<Target>),
-        One(Target),
-    }
-    let mut targets = match Either::deserialize(deserializer)? {
-        Either::More(targets) => targets,
-        Either::One(target) => vec![target],
-    };
-    for target in targets.iter_mut().filter(|target| target.name.is_empty()) {
-        target.name = format!("{} {}", target.method, target.path);
-    }
-    Ok(targets)
-}
-
-/// When to give up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Timeouts {
-    /// Given to each connect, and after it to each TLS handshake.
-    pub connect: Duration,
-    /// From the moment a request was sent to the first byte of its answer.
-    pub first_byte: Duration,
-    /// From the moment a request was sent to the end of its answer.
-    pub total: Duration,
-}
-
-impl Timeouts {
-    /// The same for all three.
-    pub fn all(timeout: Duration) -> Self {
-        Self { connect: timeout, first_byte: timeout, total: timeout }
-    }
-}
-
-impl<'de> Deserialize<'de> for Timeouts {
-    /// Reads the three, or the single one of runs from before there were three.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Either {
-            Each { connect: Duration, first_byte: Duration, total: Duration },
-            All(Duration),
-        }
-        Ok(match Either::deserialize(deserializer)? {
-            Either::Each { connect, first_byte, total } => Self { connect, first_byte, total },
-            Either::All(timeout) => Self::all(timeout),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Debug, PartialEq, Serialize, Deserialize)]
-    struct Held {
-        #[serde(alias = "target", deserialize_with = "one_or_more")]
-        targets: Vec<Target>,
-        timeout: Timeouts,
-    }
-
-    #[test]
-    fn a_run_from_before_there_were_lists_still_reads() {
-        let old = r#"{"target":{"method":"PUT","path":"/a","headers":[["host","x"]],"body":{"size":5}},
-            "timeout":{"secs":3,"nanos":0}}"#;
-        let held: Held = serde_json::from_str(old).expect("an older form");
-        let expected = Target {
-            name: "PUT /a".into(),
-            method: "PUT".into(),
-            headers: vec![("host".into(), "x".into())],
-            body: Some(Body::Size(5)),
-            ..Target::get("/a")
-        };
-        assert_eq!(held.targets, [expected]);
-        assert_eq!(held.timeout, Timeouts::all(Duration::from_secs(3)));
-    }
-
-    #[test]
-    fn what_is_written_reads_back() {
-        let held = Held {
-            targets: vec![
-                Target { checks: vec![Check::BodyContains("x".into())], weight: 7, ..Target::get("/a") },
-                Target::get("/b"),
-            ],
-            timeout: Timeouts { connect: Duration::from_millis(5), ..Timeouts::all(Duration::from_secs(1)) },
-        };
-        let json = serde_json::to_string(&held).expect("plain data");
-        assert_eq!(serde_json::from_str::<Held>(&json).expect("its own form"), held);
-    }
 
     #[test]
     fn a_mix_is_told_with_its_shares() {

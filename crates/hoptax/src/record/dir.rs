@@ -1,5 +1,6 @@
 //! The run directory: where records are written, one trial at a time, and read back.
 
+use super::plan::{LoadPoint, Plan};
 use super::{RunRecord, SCHEMA, TrialRecord, bounded};
 use serde::de::DeserializeOwned;
 use std::fs::{self, File, OpenOptions};
@@ -21,11 +22,11 @@ pub struct RunDir {
 
 /// A run directory as it was read.
 #[derive(Debug)]
-pub struct Run {
+pub struct Run<P = Plan, L = LoadPoint> {
     /// Where it lies.
     pub path: PathBuf,
     /// `run.json`.
-    pub record: RunRecord,
+    pub record: RunRecord<P, L>,
     /// `trials.jsonl`, in the order of measuring.
     pub trials: Vec<TrialRecord>,
     /// Lines that could not be read, in words: the last one of a killed run may be cut short.
@@ -75,6 +76,13 @@ pub enum DirError {
         /// Its schema.
         found: u64,
     },
+}
+
+impl DirError {
+    /// `run.json` holds what nobody here knows.
+    pub fn foreign(path: &Path, why: &impl std::fmt::Display) -> Self {
+        Self::Foreign { path: path.to_path_buf(), source: serde::de::Error::custom(why) }
+    }
 }
 
 impl RunDir {
@@ -198,7 +206,7 @@ pub struct RenderedFile {
     pub left_out: usize,
 }
 
-impl Run {
+impl<P, L> Run<P, L> {
     /// The rendered files that the record names, as far as they still lie in the run directory.
     pub fn rendered(&self) -> Vec<RenderedFile> {
         let named = self.record.contenders.iter();

@@ -6,12 +6,13 @@
 pub mod bounded;
 mod digest;
 pub mod dir;
+pub mod plan;
 
 pub use digest::{Digest, digest};
 
-use crate::plan::{Event, LoadPoint, Plan};
 use hoptax_load::record::LoadRecord;
 use hoptax_load::stamp::ClockId;
+use plan::{Event, LoadPoint, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,14 +24,16 @@ pub const SCHEMA: u32 = 3;
 pub const DIRECT: &str = "direct";
 
 /// `run.json`: written before the first trial, and again with `ended` when the run is over.
+///
+/// On disk the plan has the types of [`plan`]; who reads it puts what it means in their place, by [`RunRecord::with_plan`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunRecord {
+pub struct RunRecord<P = Plan, L = LoadPoint> {
     /// [`SCHEMA`].
     pub schema: u32,
     /// Version of hoptax.
     pub hoptax: String,
     /// The plan as it was understood.
-    pub plan: Plan,
+    pub plan: P,
     /// The plan as it was typed.
     pub plan_text: String,
     /// The command line.
@@ -40,7 +43,7 @@ pub struct RunRecord {
     /// Every contender in the plan's order, direct first.
     pub contenders: Vec<Contender>,
     /// The load points that trials index.
-    pub load: Vec<LoadPoint>,
+    pub load: Vec<L>,
     /// Trials planned, direct ones included.
     pub trials_planned: u32,
     /// Why there was no further round, where their number was found while measuring.
@@ -61,6 +64,30 @@ pub struct RunRecord {
     pub started_unix_ns: u64,
     /// How the run ended; absent while it runs, and for ever if it was killed.
     pub ended: Option<Ended>,
+}
+
+impl<P, L> RunRecord<P, L> {
+    /// The same record with its plan in another form.
+    pub fn with_plan<Q, M>(self, plan: Q, load: Vec<M>) -> RunRecord<Q, M> {
+        RunRecord {
+            plan,
+            load,
+            schema: self.schema,
+            hoptax: self.hoptax,
+            plan_text: self.plan_text,
+            command: self.command,
+            seed: self.seed,
+            contenders: self.contenders,
+            trials_planned: self.trials_planned,
+            stopped: self.stopped,
+            environment: self.environment,
+            host_at_start: self.host_at_start,
+            host_at_end: self.host_at_end,
+            link: self.link,
+            started_unix_ns: self.started_unix_ns,
+            ended: self.ended,
+        }
+    }
 }
 
 /// Why `trials: auto` began no further round.

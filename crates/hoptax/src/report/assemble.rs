@@ -6,10 +6,10 @@ use super::model::{Model, NoiseFloors};
 use super::prices::PriceList;
 use super::{capacity, sentence};
 use crate::analysis::{Analysis, Case, analyse};
+use crate::plan::recorded::{Run, RunRecord};
 use crate::plan::units::show_duration;
 use crate::plan::{Running, Target, Trials, Upstream};
-use crate::record::dir::Run;
-use crate::record::{RunRecord, Stopped};
+use crate::record::Stopped;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Version of the JSON report.

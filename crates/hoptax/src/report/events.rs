@@ -160,7 +160,7 @@ fn row(event: &EventFigures) -> [String; 8] {
 #[cfg(test)]
 mod tests {
     use crate::analysis::fixture::{Run, closed_point, via};
-    use crate::plan::{Action, Ask, Event};
+    use crate::record::plan::{Action, Event, Route};
     use crate::record::{EventRecord, NewRoute};
     use crate::report::{Model, html, json, markdown, terminal};
     use hoptax_load::record::Cause;
@@ -181,7 +181,7 @@ mod tests {
             made.0.events.push(EventRecord {
                 event: Event {
                     at: Duration::from_secs(2),
-                    action: Action::ChangeRoute { route: Ask::Last },
+                    action: Action::ChangeRoute { route: Route::Last },
                     gateway: None,
                 },
                 at_ns: Some(2_000_000_000),

@@ -5,7 +5,7 @@ use super::html::{HtmlError, html};
 use super::model::Model;
 use super::{csv::csv, foreign, json::json, markdown::markdown, terminal::terminal};
 use crate::analysis::{Load, Pooled};
-use crate::record::RunRecord;
+use crate::plan::recorded::RunRecord;
 
 /// A format of `hoptax report`.
 #[derive(Debug, Clone, Copy)]

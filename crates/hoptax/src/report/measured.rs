@@ -3,8 +3,9 @@
 use super::Model;
 use crate::analysis::compare::{Comparison, Obstacle, Refusal, Subject, compare};
 use crate::analysis::{Analysis, Side, analyse};
+use crate::plan::recorded::{self, Run};
 use crate::plan::units;
-use crate::record::dir::{DirError, Run};
+use crate::record::dir::DirError;
 use std::path::Path;
 
 /// A run that was read.
@@ -54,7 +55,7 @@ impl Measured {
     /// # Errors
     /// If it is none, or was written by a later version.
     pub fn read(path: &Path) -> Result<Self, DirError> {
-        let run = Run::read(path)?;
+        let run = recorded::read(path)?;
         let place = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let name = place
             .file_name()

@@ -6,7 +6,8 @@ use crate::analysis::headline;
 use crate::analysis::stats::Estimate;
 use crate::analysis::{Analysis, Case, Difference, Load, Severity};
 use crate::plan::Metric;
-use crate::record::{DIRECT, RunRecord};
+use crate::plan::recorded::RunRecord;
+use crate::record::DIRECT;
 use serde::Serialize;
 
 /// What is said of one gateway.

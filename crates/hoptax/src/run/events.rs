@@ -130,7 +130,7 @@ impl RouteAsker {
 pub(super) fn records(happened: Vec<Happened>, load: Option<&LoadRecord>) -> Vec<EventRecord> {
     let since = |at: u64| at.saturating_sub(load.map_or(at, |load| load.started_ns));
     let record = |one: Happened| EventRecord {
-        event: one.event,
+        event: (&one.event).into(),
         at_ns: one.begun_ns.map(since),
         done_ns: one.done_ns.map(since),
         failed: one.outcome.as_ref().err().cloned(),

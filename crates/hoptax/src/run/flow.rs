@@ -9,12 +9,11 @@ use crate::host::Watched;
 use crate::lab::features::{self, Change};
 use crate::lab::verify::Requests;
 use crate::lab::{Driver, Facts, Service};
+use crate::plan::recorded::{RunRecord, to_disk};
 use crate::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Upstream};
 use crate::probe::fitness::Moment;
 use crate::record::dir::{DirError, RunDir};
-use crate::record::{
-    Contender as ContenderRecord, DIRECT, Ended, Failure, RunRecord, SCHEMA, Stage, TrialRecord,
-};
+use crate::record::{Contender as ContenderRecord, DIRECT, Ended, Failure, SCHEMA, Stage, TrialRecord};
 use crate::schedule::{self, Contender, Director, Slot};
 use hoptax_load::clock;
 use hoptax_load::record::Phase;
@@ -51,7 +50,7 @@ impl Run<'_> {
         let mut director = schedule::director(self.plan, self.seed);
         progress.begun(director.planned(), schedule::estimate(self.plan));
         let mut record = self.record(director.planned());
-        dir.write_run(&record)?;
+        dir.write_run(&to_disk(&record))?;
 
         progress.preparing("upstream");
         let mut flow = match driver.start_upstream() {
@@ -64,7 +63,7 @@ impl Run<'_> {
         record.contenders[0].version = flow.upstream.facts().version.clone();
         record.link = self.heaviest_body().and_then(|bytes| flow.traffic.link(bytes));
         flow.start_gateways(&mut record);
-        dir.write_run(&record)?;
+        dir.write_run(&to_disk(&record))?;
         flow.progress.prepared(&record);
 
         let measured = flow.measure(&mut *director, dir);
@@ -160,7 +159,7 @@ fn end(
 ) -> Result<Outcome, DirError> {
     let ended = Ended { unix_ns: clock::unix(), interrupted, failed };
     record.ended = Some(ended.clone());
-    dir.write_run(record)?;
+    dir.write_run(&to_disk(record))?;
     Ok(Outcome { measured, ended })
 }
 

@@ -1,7 +1,8 @@
 //! What a run reports while it goes on.
 
 use super::traffic::News;
-use crate::record::{Failure, RunRecord, TrialRecord};
+use crate::plan::recorded::RunRecord;
+use crate::record::{Failure, TrialRecord};
 use crate::schedule::Slot;
 use std::time::Duration;
 

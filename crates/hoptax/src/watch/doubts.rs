@@ -6,7 +6,8 @@
 //! up to date after each trial.
 
 use crate::analysis::{Finding, analyse};
-use crate::record::{RunRecord, TrialRecord};
+use crate::plan::recorded::RunRecord;
+use crate::record::TrialRecord;
 
 /// Findings that there is too little of something yet: while a run goes on, more is to come.
 const TOO_FEW: [&str; 2] = ["few-samples", "not-distinguishable"];

@@ -4,8 +4,9 @@ use super::judge::Look;
 use super::{Capacity, Confirmed, Step, limit};
 use crate::analysis::load::Load;
 use crate::analysis::stats::{Estimate, Threshold};
+use crate::plan::recorded::RunRecord;
 use crate::plan::{Figure, Objective, Search};
-use crate::record::{RunRecord, StepPurpose, TrialRecord};
+use crate::record::{StepPurpose, TrialRecord};
 
 /// A threshold that lies outside of the rates tried with this probability is told as lying there.
 const CERTAIN: f64 = 0.975;

@@ -9,7 +9,7 @@
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::analysis::Trial;
 use crate::analysis::stats::chi_square_above;
-use crate::plan::{Gateway, GatewayKind};
+use crate::plan::{Action, Gateway, GatewayKind};
 use serde_json::json;
 
 const CODE: &str = "balance";
@@ -38,7 +38,10 @@ pub(super) fn rule() -> Rule {
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     // Who takes an instance away on purpose has it take less.
     let away = |trials: &[Trial<'_>]| {
-        trials.iter().flat_map(|trial| &trial.record.events).any(|event| event.event.action.is_upstream())
+        trials
+            .iter()
+            .flat_map(|trial| &trial.record.events)
+            .any(|event| Action::from(event.event.action).is_upstream())
     };
     subject
         .gateways()

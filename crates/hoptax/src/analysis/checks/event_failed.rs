@@ -53,8 +53,8 @@ mod tests {
     use super::super::tests::raised;
     use super::*;
     use crate::analysis::fixture::{Run, via};
-    use crate::plan::{Action, Event};
     use crate::record::EventRecord;
+    use crate::record::plan::{Action, Event};
     use std::time::Duration;
 
     fn run(failed: Option<&str>) -> Run {

@@ -4,7 +4,7 @@ use crate::analysis::case::Case;
 use crate::analysis::noise::NoiseFloor;
 use crate::analysis::trial::Trial;
 use crate::plan::Gateway;
-use crate::record::RunRecord;
+use crate::plan::recorded::RunRecord;
 
 /// What is examined.
 #[derive(Debug)]

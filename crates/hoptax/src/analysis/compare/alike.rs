@@ -3,8 +3,10 @@
 use super::{Obstacle, Subject};
 use crate::analysis::Side;
 use crate::analysis::side::counterpart;
+use crate::plan::recorded::RunRecord;
 use crate::plan::{GatewayKind, LoadPoint, PackDriver, Plan, Target, Upstream};
-use crate::record::{Contender, RunRecord};
+use crate::record::Contender;
+use crate::record::plan as kept;
 use serde::Serialize;
 
 /// Longest that a setting is quoted.
@@ -193,7 +195,7 @@ fn driver(run: &RunRecord, label: &str) -> String {
 }
 
 fn targets(plan: &Plan) -> String {
-    let one = |target: &Target| words(target);
+    let one = |target: &Target| words(&kept::Target::from(target));
     format!("{}: {}", Target::describe_all(&plan.targets), plan.targets.iter().map(one).collect::<String>())
 }
 
@@ -203,9 +205,9 @@ fn upstream(upstream: &Upstream) -> String {
         Upstream::BuiltIn(built_in) => {
             let mut built_in = built_in.clone();
             built_in.port = None;
-            words(&Upstream::BuiltIn(built_in))
+            words(&kept::Upstream::from(&Upstream::BuiltIn(built_in)))
         }
-        running @ Upstream::Running(_) => words(running),
+        running @ Upstream::Running(_) => words(&kept::Upstream::from(running)),
     }
 }
 

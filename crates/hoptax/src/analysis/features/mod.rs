@@ -11,11 +11,12 @@ use super::difference::{Difference, LEAST_CHANGE};
 use super::load::Load;
 use super::noise::NoiseFloor;
 use super::trial::{Trial, good_trials};
+use crate::plan::recorded::RunRecord;
 use crate::plan::{Feature, Metric};
-use crate::record::{RunRecord, TrialRecord};
+use crate::record::TrialRecord;
 use family::Family;
 use figures::{Figures, Side};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// By how much more a difference of two differences scatters than one of them.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
@@ -67,6 +68,7 @@ pub struct Price {
     /// Label of the same gateway without.
     pub bare: String,
     /// What is switched on.
+    #[serde(serialize_with = "words")]
     pub features: Vec<Feature>,
     /// The load point.
     pub load: Load,
@@ -75,6 +77,10 @@ pub struct Price {
     pub prices: Prices,
     /// Of several features whose parts were measured as well: what they cost together beyond that.
     pub beyond: Option<Beyond>,
+}
+
+fn words<S: Serializer>(features: &[Feature], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(features.iter().map(Feature::to_string))
 }
 
 /// What features cost together, less what the parts cost alone.

@@ -3,8 +3,8 @@
 use crate::analysis::Pooled;
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::output::{print, write_file};
+use crate::plan::recorded::Run;
 use crate::plan::units::nearest;
-use crate::record::dir::Run;
 use crate::report::foreign;
 use crate::report::formats::DrawCase;
 use anyhow::Context as _;

@@ -10,7 +10,7 @@ pub use kong::kong;
 
 use crate::analysis::Pooled;
 use crate::plan::Target;
-use crate::record::RunRecord;
+use crate::plan::recorded::RunRecord;
 use hoptax_load::spec::HttpVersion;
 
 /// A case of a run as a result of fortio. Its trials are taken together: the time asked for is that of all of them. As a run does

@@ -5,7 +5,7 @@ use crate::lab::Observed;
 use crate::lab::fake::{self, FakeDriver, Script};
 use crate::lab::ledger::{InstanceCounts, Ledger};
 use crate::plan::Plan;
-use crate::record::dir::Run as ReadRun;
+use crate::plan::recorded::{self, Run as ReadRun};
 use crate::record::{Environment, Link};
 use crate::run::Contents;
 use crate::run::traffic::Loaded;
@@ -180,7 +180,7 @@ impl Scene {
         let mut dir = RunDir::create(self.out.path(), "scene").expect("a run directory");
         let outcome =
             run.run(&mut dir, &mut self.driver, &mut self.traffic, &mut Silent).expect("the disk works");
-        let read = ReadRun::read(dir.path()).expect("readable");
+        let read = recorded::read(dir.path()).expect("readable");
         // How often services are looked at is not the story.
         let log = self.driver.log();
         let told = |line: &&String| !line.starts_with("check") && !line.starts_with("ledger");

@@ -1,8 +1,71 @@
-//! Upstreams and gateways that already run: where they are, how one is let in, and where they tell their counts.
+//! The service behind the gateways, and how to reach what already runs.
 
-use super::selector::SelectorKind;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// The service behind the gateways.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Upstream {
+    /// `hoptax upstream`, started and stopped by the run.
+    BuiltIn(BuiltInUpstream),
+    /// One that already runs.
+    Running(Running),
+}
+
+/// Settings of the built-in upstream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BuiltInUpstream {
+    /// Listeners.
+    pub instances: u32,
+    /// Status answered.
+    pub status: u16,
+    /// Headers added to every answer.
+    pub headers: Vec<(String, String)>,
+    /// Body answered.
+    pub body: Body,
+    /// How long each answer is held back.
+    pub delay: Delay,
+    /// Share of requests, 0 to 1, answered with 500 instead.
+    pub failures: f64,
+    /// First instance's port; absent where the kernel chose.
+    pub port: Option<u16>,
+}
+
+/// Bytes of a request or an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Body {
+    /// This many bytes of a fixed printable pattern.
+    Size(u64),
+    /// This text.
+    Text(String),
+    /// The content of a file, read once before anything starts.
+    File(PathBuf),
+}
+
+/// How long an answer is held back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delay {
+    /// Always the same.
+    Fixed(Duration),
+    /// Uniform between two bounds.
+    Uniform {
+        /// Least.
+        from: Duration,
+        /// Most.
+        to: Duration,
+    },
+    /// Exponential.
+    Exponential {
+        /// Mean.
+        mean: Duration,
+    },
+    /// One of several, each with its share; shares add up to 1.
+    Choice(Vec<(f64, Duration)>),
+}
 
 /// An upstream that already runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,4 +128,20 @@ pub struct ToldLedger {
 impl ToldLedger {
     /// Path that is asked unless said otherwise: where Prometheus looks.
     pub const USUAL_PATH: &str = "/metrics";
+}
+
+/// What a number is read in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "selector-kind")]
+#[serde(rename_all = "lowercase")]
+pub enum SelectorKind {
+    /// Text for Prometheus.
+    #[default]
+    Prometheus,
+    /// A table with a line of names.
+    Csv,
+    /// A JSON document.
+    Json,
+    /// Any text.
+    Regex,
 }

@@ -1,0 +1,136 @@
+//! What is requested, what an answer must be like, and when to give up.
+
+use super::Body;
+use hoptax_load::spec::Check;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::time::Duration;
+
+/// One of the things that are requested.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Distinct among the targets.
+    #[serde(default)]
+    pub name: String,
+    /// Share of the requests: weight over the sum of weights; at least 1.
+    #[serde(default = "one")]
+    pub weight: u32,
+    /// Method.
+    pub method: String,
+    /// Path and query; a template.
+    pub path: String,
+    /// Headers in order, their values templates.
+    pub headers: Vec<(String, String)>,
+    /// Request body; none for most.
+    pub body: Option<Body>,
+    /// Whether templates in the body are expanded.
+    #[serde(default)]
+    pub body_is_template: bool,
+    /// What an answer must be like.
+    #[serde(default)]
+    pub checks: Vec<Check>,
+    /// Whether bodies differ from one answer to the next.
+    #[serde(default)]
+    pub varies: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Reads the list of targets, or the single one of runs of version 1.
+pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Target>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        More(Vec<Target>),
+        One(Target),
+    }
+    let mut targets = match Either::deserialize(deserializer)? {
+        Either::More(targets) => targets,
+        Either::One(target) => vec![target],
+    };
+    for target in targets.iter_mut().filter(|target| target.name.is_empty()) {
+        target.name = format!("{} {}", target.method, target.path);
+    }
+    Ok(targets)
+}
+
+/// When to give up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Timeouts {
+    /// Given to each connect, and after it to each TLS handshake.
+    pub connect: Duration,
+    /// From the moment a request was sent to the first byte of its answer.
+    pub first_byte: Duration,
+    /// From the moment a request was sent to the end of its answer.
+    pub total: Duration,
+}
+
+impl Timeouts {
+    /// The same for all three.
+    pub fn all(timeout: Duration) -> Self {
+        Self { connect: timeout, first_byte: timeout, total: timeout }
+    }
+}
+
+impl<'de> Deserialize<'de> for Timeouts {
+    /// Reads the three, or the single one of runs of version 1.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Each { connect: Duration, first_byte: Duration, total: Duration },
+            All(Duration),
+        }
+        Ok(match Either::deserialize(deserializer)? {
+            Either::Each { connect, first_byte, total } => Self { connect, first_byte, total },
+            Either::All(timeout) => Self::all(timeout),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Held {
+        #[serde(alias = "target", deserialize_with = "one_or_more")]
+        targets: Vec<Target>,
+        timeout: Timeouts,
+    }
+
+    fn target(name: &str) -> Target {
+        Target {
+            name: name.into(),
+            weight: 1,
+            method: "PUT".into(),
+            path: "/a".into(),
+            headers: vec![("host".into(), "x".into())],
+            body: Some(Body::Size(5)),
+            body_is_template: false,
+            checks: Vec::new(),
+            varies: false,
+        }
+    }
+
+    #[test]
+    fn a_run_of_version_1_still_reads() {
+        let old = r#"{"target":{"method":"PUT","path":"/a","headers":[["host","x"]],"body":{"size":5}},
+            "timeout":{"secs":3,"nanos":0}}"#;
+        let held: Held = serde_json::from_str(old).expect("an older form");
+        assert_eq!(held.targets, [target("PUT /a")]);
+        assert_eq!(held.timeout, Timeouts::all(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let checked = Target { checks: vec![Check::BodyContains("x".into())], weight: 7, ..target("a") };
+        let held = Held {
+            targets: vec![checked, target("b")],
+            timeout: Timeouts { connect: Duration::from_millis(5), ..Timeouts::all(Duration::from_secs(1)) },
+        };
+        let json = serde_json::to_string(&held).expect("plain data");
+        assert_eq!(serde_json::from_str::<Held>(&json).expect("its own form"), held);
+    }
+}
