@@ -2,7 +2,7 @@
 
 use super::budget::{BudgetResult, judge};
 use super::capacity::{self, Capacity};
-use super::case::{Case, FailedTrial};
+use super::case::Case;
 use super::checks::{self, Finding};
 use super::features::{self, Price};
 use super::load::Load;
@@ -13,6 +13,7 @@ use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
 use super::{quiet, targets};
 use crate::plan::recorded::RunRecord;
+use crate::record::report::FailedTrial;
 use crate::record::{DIRECT, TrialRecord};
 
 /// Everything that a run's records say.

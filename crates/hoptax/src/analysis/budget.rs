@@ -9,22 +9,10 @@ use super::side::{Side, counterpart, drift, measured};
 use super::stats::{Contrast, Estimate, change, change_of_figures};
 use crate::plan::{Budget, Metric};
 use crate::record::DIRECT;
-use serde::Serialize;
-
-/// How a budget fared at one case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    /// Inside the limit, or not beyond it with confidence.
-    Kept,
-    /// Beyond the limit: the whole interval where there is one, the value where there is none.
-    Breached,
-    /// There was nothing to set against the limit.
-    Unmeasured,
-}
+use crate::record::report::Outcome;
 
 /// One budget against one case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BudgetResult {
     /// The case.
     pub case: String,
@@ -47,7 +35,7 @@ pub struct BudgetResult {
 }
 
 /// A change set against its limits. All are shares of the reference: 0.1 is a tenth more.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ChangeResult {
     /// What it is relative to, in words.
     pub against: String,

@@ -12,44 +12,15 @@ use super::targets::TargetFigures;
 use super::tax::Tax;
 use super::throughput::Throughput;
 use super::trial::Trial;
+use crate::record::report::{Bytes, Connections, Cpu, FailedTrial, Ledger, Memory};
 use crate::record::{DIRECT, Failure};
 use hoptax_load::record::{Counts, TlsTally};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What became of the connections, over all trials.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Connections {
-    /// Asked for in each trial.
-    pub asked: u64,
-    /// Fewest that stood when the traffic of a trial began.
-    pub established: u64,
-    /// Opened inside the measured times.
-    pub opened: u64,
-    /// Requests sent on a connection that had already carried one.
-    pub reused: u64,
-    /// Closed by the other side inside the measured times.
-    pub closed_by_peer: u64,
-    /// Opened per request sent.
-    pub per_request: Option<f64>,
-}
-
-/// Bytes on the wire, over all trials.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Bytes {
-    /// Of requests.
-    pub sent: u64,
-    /// Of responses.
-    pub received: u64,
-    /// Of a response, head included.
-    pub per_response: Option<f64>,
-}
-
 /// TLS handshakes, over the generator's whole life and all trials.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Tls {
     /// How often which kind.
-    #[serde(flatten)]
     pub tally: TlsTally,
     /// Connection established − handshake done.
     pub handshake: Latency,
@@ -75,57 +46,8 @@ impl Tls {
     }
 }
 
-/// What a request costs each role, over all trials. Absent for a role that was not watched.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Cpu {
-    /// CPU time of the gateway per completed request, µs.
-    pub gateway_us_per_request: Option<f64>,
-    /// CPU time of the generator per completed request, µs.
-    pub generator_us_per_request: Option<f64>,
-    /// CPU time of the upstream per completed request, µs.
-    pub upstream_us_per_request: Option<f64>,
-    /// Largest share of a trial for which the generator's busiest worker was on a CPU.
-    pub generator_utilisation: Option<f64>,
-}
-
-/// Largest memory of the gateway's processes in any trial, bytes.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Memory {
-    /// Sum of resident sets.
-    pub gateway_rss_bytes_max: Option<u64>,
-    /// Sum of proportional sets.
-    pub gateway_pss_bytes_max: Option<u64>,
-}
-
-/// What the upstream counted, set against what the generator sent in its whole life.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LedgerFigures {
-    /// Upstream requests per request sent.
-    pub requests_per_request: Option<f64>,
-    /// Upstream connections per request sent; absent where the ledger counts none.
-    pub connections_per_request: Option<f64>,
-    /// Upstream requests by HTTP version.
-    pub http_version: BTreeMap<String, u64>,
-    /// Upstream requests by instance.
-    pub by_instance: Vec<u64>,
-    /// Upstream requests.
-    pub requests: u64,
-    /// Requests that the generator sent.
-    pub sent: u64,
-}
-
-/// A trial of a case that could not be measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FailedTrial {
-    /// Round, from 0.
-    pub round: u32,
-    /// Why.
-    #[serde(flatten)]
-    pub failure: Failure,
-}
-
 /// One case, measured from its good trials. Members are absent where they could not be measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// Names the case in findings.
     pub case: String,
@@ -166,7 +88,7 @@ pub struct Case {
     /// Memory.
     pub memory: Option<Memory>,
     /// The upstream's count; absent where it keeps none.
-    pub ledger: Option<LedgerFigures>,
+    pub ledger: Option<Ledger>,
     /// What the hop costs; absent for direct.
     pub tax: Option<Tax>,
     /// The same figures from quiet windows alone; absent where it is not known what the hypervisor took.
@@ -174,15 +96,12 @@ pub struct Case {
     /// The way there and the way back; absent where the upstream does not stamp its answers, or its stamps cannot be used.
     pub path: Option<Path>,
     /// What clients saw around each event of the plan; empty where there was none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventFigures>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
     /// Each trial in time, for charts.
-    #[serde(skip)]
     pub series: Vec<Series>,
     /// Response time by rarity, for charts: 1 ÷ the share of samples beyond, and µs.
-    #[serde(skip)]
     pub curve: Vec<(f64, f64)>,
 }
 
@@ -308,7 +227,7 @@ fn memory(trials: &[Trial<'_>]) -> Memory {
     }
 }
 
-fn ledger(trials: &[Trial<'_>]) -> Option<LedgerFigures> {
+fn ledger(trials: &[Trial<'_>]) -> Option<Ledger> {
     let (mut requests, mut connections, mut sent) = (0, Some(0), 0);
     let mut http_version = BTreeMap::new();
     let mut by_instance = Vec::new();
@@ -325,7 +244,7 @@ fn ledger(trials: &[Trial<'_>]) -> Option<LedgerFigures> {
             *sum += count;
         }
     }
-    Some(LedgerFigures {
+    Some(Ledger {
         requests_per_request: share(requests as f64, sent as f64),
         connections_per_request: connections.and_then(|sum: u64| share(sum as f64, sent as f64)),
         http_version,

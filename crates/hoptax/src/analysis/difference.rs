@@ -1,7 +1,6 @@
 //! An estimate of a difference, and whether it stands out of the noise.
 
 use super::stats::Estimate;
-use serde::Serialize;
 
 /// A change below this share of the first's figure is too small to call, whatever its interval: where a process happens
 /// to lie in memory moves it as much (T. Mytkowicz and others, "Producing wrong data without doing anything obviously
@@ -9,10 +8,9 @@ use serde::Serialize;
 pub const LEAST_CHANGE: f64 = 0.01;
 
 /// A tax, and whether it stands out of the noise.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
     /// The value with its interval over rounds.
-    #[serde(flatten)]
     pub estimate: Estimate,
     /// Whether the interval leaves out "no tax" and the estimate is larger than the noise floor.
     pub distinguishable: bool,

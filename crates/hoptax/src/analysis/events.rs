@@ -11,7 +11,6 @@ use crate::record::EventRecord;
 use hdrhistogram::Histogram;
 use hoptax_load::clock::SECOND;
 use hoptax_load::record::{Cause, WINDOW_NS, Window};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// How long after it was done an event is still looked at: old workers end, pools fill, routes settle.
@@ -21,7 +20,7 @@ const AFTER_NS: u64 = SECOND;
 const FEW: f64 = 0.001;
 
 /// One event of a case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EventFigures {
     /// What was asked for, with its settings.
     pub event: String,
@@ -42,7 +41,7 @@ pub struct EventFigures {
 }
 
 /// What clients saw in some windows.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stretch {
     /// Time, s, of all trials together.
     pub seconds: f64,

@@ -3,10 +3,9 @@
 use super::stats::{Estimate, Rounds, Statistic, Units, of_merged};
 use super::trial::Trial;
 use hdrhistogram::Histogram;
-use serde::Serialize;
 
 /// A distribution of times, µs. Members are absent where nothing was recorded.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Latency {
     /// Median.
     pub p50: Option<Estimate>,
@@ -17,7 +16,6 @@ pub struct Latency {
     /// 99th percentile.
     pub p99: Option<Estimate>,
     /// 99.9th percentile.
-    #[serde(rename = "p99.9")]
     pub p999: Option<Estimate>,
     /// Largest.
     pub max: Option<Estimate>,
@@ -25,8 +23,6 @@ pub struct Latency {
     pub mean: Option<Estimate>,
     /// Samples behind the percentiles.
     pub samples: u64,
-    /// `us`.
-    pub unit: &'static str,
 }
 
 impl Latency {
@@ -53,7 +49,6 @@ impl Latency {
             max: largest.map(|largest| Estimate::bare(largest, trials)),
             mean: of(Statistic::Mean),
             samples: held.iter().map(|(_, histogram)| histogram.len()).sum(),
-            unit: "us",
         }
     }
 

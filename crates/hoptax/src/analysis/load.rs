@@ -2,19 +2,18 @@
 
 use crate::plan::LoadPoint;
 use crate::plan::stages::show_pace;
+use crate::record::report::{LoadSearch, LoadStage};
 use hoptax_load::clock::SECOND;
 use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape, Stage};
-use serde::Serialize;
 
 /// A load point, as reports tell it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Load {
     /// Index in the plan's expanded list.
     pub index: usize,
     /// In words; distinct within a run.
     pub label: String,
     /// `closed` or `open`.
-    #[serde(rename = "loop")]
     pub kind: &'static str,
     /// Connections.
     pub connections: u32,
@@ -34,30 +33,6 @@ pub struct Load {
     pub http: HttpVersion,
     /// The search for capacity that the load point is; absent for one at which cases are measured.
     pub search: Option<LoadSearch>,
-}
-
-/// What a search tries; its objectives stand with what was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LoadSearch {
-    /// Lowest rate, requests/s.
-    pub from: f64,
-    /// Highest rate, requests/s.
-    pub to: f64,
-    /// Half-width of the interval, as a part of the rate, at which it ends.
-    pub precision: f64,
-    /// Measured time of a confirming trial, s.
-    pub confirm_s: f64,
-}
-
-/// A stage of a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct LoadStage {
-    /// Requests per second at its beginning.
-    pub from: f64,
-    /// Requests per second at its end.
-    pub to: f64,
-    /// How long it takes, s.
-    pub duration_s: f64,
 }
 
 impl Load {

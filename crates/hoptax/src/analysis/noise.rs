@@ -6,11 +6,10 @@ use super::pairs::both_ends;
 use super::stats::root_mean_square;
 use super::trial::Trial;
 use crate::plan::Metric;
-use serde::Serialize;
 
 /// The noise floor of one load point: for each metric of the tax, the root mean square over rounds of
 /// (direct last − direct first). Absent where no round has both.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NoiseFloor {
     /// The load point.
     pub load: Load,

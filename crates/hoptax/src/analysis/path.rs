@@ -8,7 +8,6 @@ use super::stats::{Estimate, Statistic, root_mean_square, share};
 use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_load::stamp::ClockId;
-use serde::Serialize;
 
 /// Stamps that contradict the generator's clock, over all stamps, above which the two clocks are not one. On one clock there
 /// are none at all, as nothing arrives before it is sent; the allowance is for CPUs whose counters are not quite in step.
@@ -17,7 +16,7 @@ pub(super) const IMPOSSIBLE: f64 = 0.001;
 pub(super) const MISSING: f64 = 0.01;
 
 /// The way there and the way back, µs. The upstream's own time belongs to neither.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     /// Received by the upstream − sent, at the median.
     pub request_us_p50: Option<Estimate>,

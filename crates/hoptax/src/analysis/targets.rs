@@ -7,10 +7,9 @@ use super::stats::{Statistic, root_mean_square};
 use super::trial::{TargetTrial, Trial};
 use crate::plan::Target;
 use hdrhistogram::Histogram;
-use serde::Serialize;
 
 /// What one target of several saw, over all good trials of a case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TargetFigures {
     /// Its name.
     pub name: String,

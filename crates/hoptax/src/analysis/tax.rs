@@ -10,10 +10,9 @@ use super::noise::NoiseFloor;
 use super::pairs::{Added, Pairs};
 use super::trial::Trial;
 use crate::plan::Metric;
-use serde::Serialize;
 
 /// The tax of one gateway at one load point. Members are absent where they were not measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Tax {
     /// Added response time at the median, µs.
     pub added_p50: Option<Difference>,

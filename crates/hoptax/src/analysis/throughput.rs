@@ -2,16 +2,12 @@
 
 use super::stats::{Estimate, Sums, Units, resampled};
 use super::trial::Trial;
-use serde::Serialize;
 
-/// Throughput with its unit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Throughput, requests/s.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Throughput {
     /// Completed requests over measured time, all trials together.
-    #[serde(flatten)]
     pub estimate: Estimate,
-    /// `requests/s`.
-    pub unit: &'static str,
 }
 
 impl Throughput {
@@ -21,6 +17,6 @@ impl Throughput {
         let of = |trial: &Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());
         let sums = Sums::new(&units, trials.iter().map(of));
         let estimate = resampled(&units, |drawn| sums.share(drawn))?.at_least(0.0);
-        Some(Self { estimate: Estimate { trials: trials.len() as u32, ..estimate }, unit: "requests/s" })
+        Some(Self { estimate: Estimate { trials: trials.len() as u32, ..estimate } })
     }
 }

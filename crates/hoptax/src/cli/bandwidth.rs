@@ -5,6 +5,7 @@ use super::hop::resolve;
 use crate::analysis::stats::{Estimate, of_mean};
 use crate::plan::units;
 use crate::probe::bandwidth::{Asked, LARGEST, Measured, measure, measure_loopback, receive};
+use crate::report::document;
 use anyhow::Context as _;
 use serde_json::json;
 use std::io::Write as _;
@@ -59,7 +60,7 @@ impl Args {
         let all = (0..self.repeats).map(|_| once()).collect::<anyhow::Result<Vec<Measured>>>()?;
         let where_to = address.map_or_else(|| "loopback".to_owned(), |address| address.to_string());
         let text = match self.json {
-            true => document(&where_to, &asked, &all).to_string(),
+            true => printed(&where_to, &asked, &all).to_string(),
             false => summary(&where_to, &asked, &all),
         };
         writeln!(std::io::stdout(), "{text}")?;
@@ -100,14 +101,14 @@ fn estimate(all: &[Measured], of: fn(&Measured) -> f64) -> Option<Estimate> {
     of_mean(&all.iter().map(of).collect::<Vec<f64>>()).map(|rate| rate.at_least(0.0))
 }
 
-fn document(where_to: &str, asked: &Asked, all: &[Measured]) -> serde_json::Value {
+fn printed(where_to: &str, asked: &Asked, all: &[Measured]) -> serde_json::Value {
     json!({
         "to": where_to,
         "message_bytes": asked.message_bytes,
         "echo": asked.echo,
         "duration_s": asked.duration.as_secs_f64(),
-        "bytes_per_second": estimate(all, |once| once.bytes_per_second),
-        "messages_per_second": estimate(all, |once| once.messages_per_second),
+        "bytes_per_second": estimate(all, |once| once.bytes_per_second).map(document::estimate),
+        "messages_per_second": estimate(all, |once| once.messages_per_second).map(document::estimate),
         "repeats": all,
     })
 }

@@ -12,7 +12,6 @@ mod hop_delay;
 mod image;
 mod load_point;
 mod meaning;
-mod metric;
 mod node;
 mod objective;
 mod parse;
@@ -23,6 +22,7 @@ pub mod stages;
 mod target;
 pub mod units;
 
+pub use crate::record::{Metric, Quantity};
 pub use budget::{Budget, LoadSelector};
 pub use error::{PlanError, PlanErrors};
 pub use event::{Action, Event};
@@ -30,7 +30,6 @@ pub use feature::{Ask, Feature, JwtAlgorithm, LIMIT_THAT_NEVER_BITES, MOST_CONSU
 pub use hop_delay::{HopDelay, HopDelayHow, LONGEST_HOP_DELAY};
 pub use image::check_image;
 pub use load_point::{LoadPoint, Search};
-pub use metric::{Metric, Quantity};
 pub use objective::{Figure, Objective, REACHED, Term};
 pub use parse::{
     BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_budget,

@@ -6,7 +6,11 @@
 pub mod bounded;
 mod digest;
 pub mod dir;
+mod metric;
 pub mod plan;
+pub mod report;
+
+pub use metric::{Metric, Quantity};
 
 pub use digest::{Digest, digest};
 

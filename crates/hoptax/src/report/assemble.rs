@@ -1,8 +1,7 @@
 //! From a run and its analysis to the report model.
 
 use super::format::Scale;
-use super::host::HostLooks;
-use super::model::{Model, NoiseFloors};
+use super::model::Model;
 use super::prices::PriceList;
 use super::{capacity, sentence};
 use crate::analysis::{Analysis, Case, analyse};
@@ -10,10 +9,8 @@ use crate::plan::recorded::{Run, RunRecord};
 use crate::plan::units::show_duration;
 use crate::plan::{Running, Target, Trials, Upstream};
 use crate::record::Stopped;
+use crate::record::report::HostLooks;
 use std::time::{Duration, UNIX_EPOCH};
-
-/// Version of the JSON report.
-const SCHEMA: u32 = 1;
 
 impl Model {
     /// The model of a run. `unreadable` are lines of the records that were skipped, in words.
@@ -23,7 +20,6 @@ impl Model {
         let prices = PriceList::new(&analysis);
         let summary = capacity::add_sentences(sentence::summaries(run, &analysis), &analysis);
         Self {
-            schema: SCHEMA,
             name: run.plan.name.clone(),
             interrupted: ended.is_none_or(|ended| ended.interrupted),
             hoptax: run.hoptax.clone(),
@@ -44,10 +40,7 @@ impl Model {
             answer,
             summary,
             prices,
-            noise_floor: NoiseFloors {
-                definition: "root mean square over rounds of (direct last − direct first)",
-                by_load: analysis.noise_floor,
-            },
+            noise_floor: analysis.noise_floor,
             cases: analysis.cases,
             capacity: analysis.capacity,
             findings: analysis.findings,

@@ -3,9 +3,9 @@
 use super::charts;
 use super::format::Scale;
 use super::model::Model;
-use super::sentence::Summary;
 use super::text::{inline, with_interval, wrapped};
 use crate::analysis::{Analysis, Capacity, Limit, Load};
+use crate::record::report::Summary;
 use minijinja::{Value, context};
 
 /// The part of the page.

@@ -1,10 +1,12 @@
 //! A comparison, drawn: the verdict first, then what carries it.
 
+use super::document;
 use super::figures::{change, figure, value};
 use super::text::{inline, wrapped};
 use crate::analysis::compare::{Comparison, Row, Verdict};
 use crate::analysis::stats::Estimate;
 use crate::plan::Metric;
+use crate::record::report;
 use serde::Serialize;
 
 /// Marks what cannot be told apart, as in the table of a run.
@@ -68,7 +70,7 @@ pub fn markdown(comparison: &Comparison) -> String {
 
 /// All of it as JSON.
 pub fn json(comparison: &Comparison) -> String {
-    let mut text = serde_json::to_string_pretty(comparison).expect("only string keys");
+    let mut text = serde_json::to_string_pretty(&document::comparison(comparison)).expect("only string keys");
     text.push('\n');
     text
 }
@@ -106,7 +108,7 @@ pub struct RowWords {
     /// What it changed by, with the interval.
     pub change: String,
     /// The same as a share of the first's figure; absent where `change` tells a difference.
-    pub relative: Option<Estimate>,
+    pub relative: Option<report::Estimate>,
     /// What became of it.
     pub verdict: Verdict,
     /// Whether it carries the verdict of the whole.
@@ -129,7 +131,7 @@ pub fn words(comparison: &Comparison) -> Words {
             before: told(&row.a),
             after: told(&row.b),
             change: amount(row),
-            relative: relative(row).copied(),
+            relative: relative(row).copied().map(document::estimate),
             verdict: row.verdict,
             stands: row.stands(),
             told: is_told(row),

@@ -1,20 +1,10 @@
 //! The verdict of `hoptax gate`: every budget, and whether it was kept.
 
+use super::document;
 use super::figures::{limit, measured, sentence};
 use super::text::{inline, wrapped};
 use super::{Belief, Model};
 use crate::analysis::{BudgetResult, Outcome};
-use serde::Serialize;
-
-/// What `hoptax gate --format json` prints.
-#[derive(Serialize)]
-struct Document<'m> {
-    schema: u32,
-    name: &'m str,
-    kept: bool,
-    void: bool,
-    budget: &'m [BudgetResult],
-}
 
 /// One line first, then what was not kept, then how many were.
 pub fn terminal(model: &Model, width: u16) -> String {
@@ -47,14 +37,7 @@ pub fn markdown(model: &Model) -> String {
 
 /// The rows as JSON.
 pub fn json(model: &Model) -> String {
-    let document = Document {
-        schema: 1,
-        name: &model.name,
-        kept: !model.over_budget(),
-        void: model.belief() == Belief::Void,
-        budget: &model.budget,
-    };
-    let mut text = serde_json::to_string_pretty(&document).expect("only string keys");
+    let mut text = serde_json::to_string_pretty(&document::gate(model)).expect("only string keys");
     text.push('\n');
     text
 }

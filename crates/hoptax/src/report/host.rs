@@ -1,39 +1,28 @@
 //! How fit the host was: what a run saw when it looked before its first trial and after its last.
 
-use crate::record::{Fitness, FitnessStatus, HostLook};
-use serde::Serialize;
+use crate::record::report::HostLooks;
+use crate::record::{Fitness, FitnessStatus};
 
-/// The looks of a run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct HostLooks {
-    /// Before the first trial; absent in older runs.
-    pub at_start: Option<HostLook>,
-    /// After the last; absent in older runs, and where the run did not get there.
-    pub at_end: Option<HostLook>,
-}
-
-impl HostLooks {
-    /// What was bad or a warning in either look, each once; the worst first.
-    pub fn doubts(&self) -> Vec<&Fitness> {
-        let mut doubts: Vec<&Fitness> = Vec::new();
-        for item in [&self.at_start, &self.at_end].into_iter().flatten().flat_map(|look| &look.items) {
-            let doubted = matches!(item.status, FitnessStatus::Bad | FitnessStatus::Warning);
-            if doubted && !doubts.iter().any(|known| known.name == item.name) {
-                doubts.push(item);
-            }
+/// What was bad or a warning in either look, each once; the worst first.
+pub(super) fn doubts(looks: &HostLooks) -> Vec<&Fitness> {
+    let mut doubts: Vec<&Fitness> = Vec::new();
+    for item in [&looks.at_start, &looks.at_end].into_iter().flatten().flat_map(|look| &look.items) {
+        let doubted = matches!(item.status, FitnessStatus::Bad | FitnessStatus::Warning);
+        if doubted && !doubts.iter().any(|known| known.name == item.name) {
+            doubts.push(item);
         }
-        doubts.sort_by_key(|item| item.status);
-        doubts
     }
+    doubts.sort_by_key(|item| item.status);
+    doubts
 }
 
 /// One sentence for the terminal; empty where nothing is doubted.
 pub(super) fn sentence(looks: &HostLooks) -> String {
-    let doubts = looks.doubts();
-    if doubts.is_empty() {
+    let doubted = doubts(looks);
+    if doubted.is_empty() {
         return String::new();
     }
-    let each: Vec<String> = doubts.iter().map(|item| format!("{} ({})", item.name, item.seen)).collect();
+    let each: Vec<String> = doubted.iter().map(|item| format!("{} ({})", item.name, item.seen)).collect();
     format!("Host not at its best: {}. `hoptax doctor` says what to do.", each.join(", "))
 }
 
@@ -49,13 +38,14 @@ pub(super) fn markdown(looks: &HostLooks, safe: impl Fn(&str) -> String) -> Stri
             safe(advice)
         )
     };
-    looks.doubts().iter().map(line).collect()
+    doubts(looks).iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::fixture::sample;
+    use crate::record::HostLook;
 
     fn item(name: &str, status: FitnessStatus, seen: &str) -> Fitness {
         let (message, advice) = ("It matters.".into(), Some("Mend it.".into()));
@@ -70,7 +60,7 @@ mod tests {
         run.record.host_at_start = look(vec![item("cpus", FitnessStatus::Good, "8"), governor.clone()]);
         run.record.host_at_end = look(vec![governor, item("memory", FitnessStatus::Bad, "1 MiB")]);
         let model = run.model();
-        let names: Vec<&str> = model.host.doubts().iter().map(|item| &*item.name).collect();
+        let names: Vec<&str> = doubts(&model.host).iter().map(|item| &*item.name).collect();
         assert_eq!(names, ["memory", "governor"]);
         let terminal = crate::report::terminal(&model, 80, false);
         let line = "Host not at its best: memory (1 MiB), governor (<powersave>).";

@@ -6,6 +6,7 @@
 use super::assets::{CHARTS, STYLE};
 use super::capacity;
 use super::charts::{self, ChartError, Width};
+use super::document;
 use super::figures;
 use super::format::{Scale, bytes, grouped, number};
 use super::model::{Belief, Model};
@@ -76,7 +77,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     let loads: Vec<Value> = model.loads().map(|load| of_load(model, load)).collect();
     let page = environment.get_template("report.html")?.render(context! {
         style => STYLE,
-        model,
+        model => document::report(model),
         policy => policy(&[BEGIN, CHARTS, SCRIPT]),
         begin => BEGIN,
         library => CHARTS,
@@ -111,7 +112,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         budget => model.budget.iter().map(of_budget).collect::<Vec<_>>(),
         searches => capacity::html(model),
         memory => bytes(model.environment.memory_bytes as f64),
-        doubts => model.host.doubts(),
+        doubts => super::host::doubts(&model.host),
         rendered => rendered(model),
         command => command_line(&model.command),
         events => super::events::html(model),

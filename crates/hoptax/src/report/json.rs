@@ -1,10 +1,11 @@
-//! The model as JSON: the stable interface, described in `docs/reference/json.md`.
+//! The report as JSON: the stable interface, described in `docs/reference/json.md`.
 
-use super::Model;
+use super::document::report;
+use super::model::Model;
 
-/// The model as indented JSON, with a newline at its end.
+/// The report as indented JSON, with a newline at its end.
 pub fn json(model: &Model) -> String {
-    let mut text = serde_json::to_string_pretty(model).expect("the model has only string keys");
+    let mut text = serde_json::to_string_pretty(&report(model)).expect("the document has only string keys");
     text.push('\n');
     text
 }

@@ -1,19 +1,15 @@
-//! The one report model: what every format draws, and, serialised, the JSON report itself.
+//! The one report model: what every format draws.
 
-use super::host::HostLooks;
 use super::prices::PriceList;
-use super::sentence::Summary;
 use crate::analysis::{BudgetResult, Capacity, Case, Finding, Load, NoiseFloor, Outcome, Severity};
 use crate::plan::Profile;
 use crate::record::dir::RenderedFile;
+use crate::record::report::{HostLooks, Summary};
 use crate::record::{Contender, Environment, Failure, Stopped};
-use serde::Serialize;
 
 /// What a report says.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// Version of this document.
-    pub schema: u32,
     /// The plan's name.
     pub name: String,
     /// Whether the run ended before its last trial: by a signal, or because it was killed.
@@ -55,7 +51,7 @@ pub struct Model {
     /// What features cost; without rows where no gateway with features has a sibling without.
     pub prices: PriceList,
     /// How far direct lies from itself.
-    pub noise_floor: NoiseFloors,
+    pub noise_floor: Vec<NoiseFloor>,
     /// Every contender at every load point.
     pub cases: Vec<Case>,
     /// The highest rates that were searched for: by load point, then contender, then objective.
@@ -67,17 +63,7 @@ pub struct Model {
     /// What is to be known about the records themselves: lines that could not be read, an upstream without a ledger.
     pub notes: Vec<String>,
     /// The files with which gateways ran, for the page; whoever reads the run directory adds them.
-    #[serde(skip)]
     pub rendered: Vec<RenderedFile>,
-}
-
-/// The noise floor of each load point.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NoiseFloors {
-    /// How it is computed.
-    pub definition: &'static str,
-    /// One per load point.
-    pub by_load: Vec<NoiseFloor>,
 }
 
 /// Whether the run is to be believed.
@@ -161,7 +147,7 @@ impl Model {
 
     /// The load points at which cases are measured, in the plan's order.
     pub fn loads(&self) -> impl Iterator<Item = &Load> {
-        self.noise_floor.by_load.iter().map(|floor| &floor.load).filter(|load| load.search.is_none())
+        self.noise_floor.iter().map(|floor| &floor.load).filter(|load| load.search.is_none())
     }
 
     /// The cases of a load point, direct first.

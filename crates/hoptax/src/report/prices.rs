@@ -1,14 +1,13 @@
 //! The price list: what each feature costs each gateway, as a table and as sentences.
 
 use super::format::Scale;
-use super::sentence::Summary;
 use super::table::{self, Cell, in_one_line, none};
 use super::text::{capital, inline, place, with_interval};
 use crate::analysis::headline;
 use crate::analysis::stats::Estimate;
 use crate::analysis::{Analysis, Beyond, Difference, Load, Price, Prices};
 use crate::plan::Metric;
-use serde::Serialize;
+use crate::record::report::Summary;
 use std::fmt::Write as _;
 
 /// Headings of a price list, after the features.
@@ -17,7 +16,7 @@ pub(super) const HEADINGS: [&str; 5] = ["added p50", "added p99", "CPU/req", "th
 pub(super) const TITLE: &str = "Price of each feature";
 
 /// How prices come about, and what is in them.
-const DEFINITION: &str = "A gateway with the feature less the same gateway without it, in the same rounds. Direct is asked \
+pub(super) const DEFINITION: &str = "A gateway with the feature less the same gateway without it, in the same rounds. Direct is asked \
                           without the keys, tokens and TLS of features, and is in no price: what requests carry for a feature's sake, and what \
                           the client does for it, is part of what it costs.";
 
@@ -28,10 +27,8 @@ const BEYOND: &str = "· beyond both alone";
 const BY_CHANCE: f64 = 0.05;
 
 /// Every price, and the words around them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PriceList {
-    /// How they come about.
-    pub definition: &'static str,
     /// How many of them would be told by chance alone if no feature cost anything.
     pub expected_by_chance: f64,
     /// A sentence or two for each gateway with features.
@@ -51,12 +48,7 @@ impl PriceList {
         let intervals = all
             .flat_map(|prices| Metric::PRICES.map(|metric| prices.get(metric)))
             .filter(|price| price.is_some_and(|price| price.estimate.interval().is_some()));
-        Self {
-            definition: DEFINITION,
-            expected_by_chance: intervals.count() as f64 * BY_CHANCE,
-            sentences: sentences(&rows),
-            rows,
-        }
+        Self { expected_by_chance: intervals.count() as f64 * BY_CHANCE, sentences: sentences(&rows), rows }
     }
 
     /// Whether this gateway is told here, set against its sibling without features.

@@ -8,27 +8,7 @@ use crate::analysis::{Analysis, Case, Difference, Load, Severity};
 use crate::plan::Metric;
 use crate::plan::recorded::RunRecord;
 use crate::record::DIRECT;
-use serde::Serialize;
-
-/// What is said of one gateway.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Summary {
-    /// Label.
-    pub gateway: String,
-    /// What it adds, in words.
-    pub sentence: String,
-    /// What else there is to say, each a sentence.
-    pub details: Vec<String>,
-}
-
-impl Summary {
-    /// The sentence and the details behind it.
-    pub fn in_full(&self) -> String {
-        let parts: Vec<&str> =
-            std::iter::once(&self.sentence).chain(&self.details).map(String::as_str).collect();
-        parts.join(" ")
-    }
-}
+use crate::record::report::Summary;
 
 /// One summary per gateway of the plan, the least tax first and those without one last.
 pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {

@@ -4,10 +4,11 @@ use super::app::App;
 use super::ask::{Asked, Id, Told};
 use super::problem::Problem;
 use super::runs::{self, CompareQuery};
-use crate::analysis::compare::Comparison;
 use crate::history::{Entry, Listing, Query, Trend, TrendChoice, TrendQuery};
 use crate::live;
+use crate::record::report::Comparison;
 use crate::report;
+use crate::report::document;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -88,7 +89,7 @@ pub(super) async fn delete(State(app): Asking, Id(id): Id) -> Answer<Deleted> {
 }
 
 pub(super) async fn compare(State(app): Asking, Asked(asked): Asked<CompareQuery>) -> Answer<Comparison> {
-    Ok(Json(runs::comparison(&app, asked).await?))
+    Ok(Json(document::comparison(&runs::comparison(&app, asked).await?)))
 }
 
 pub(super) async fn trends(State(app): Asking) -> Answer<Trends> {

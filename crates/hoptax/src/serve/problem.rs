@@ -19,7 +19,7 @@ pub(super) struct Problem {
     /// What forbids a comparison; absent where it is about something else.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
-    pub(super) obstacles: Vec<crate::analysis::compare::Obstacle>,
+    pub(super) obstacles: Vec<crate::record::report::Obstacle>,
 }
 
 impl Problem {

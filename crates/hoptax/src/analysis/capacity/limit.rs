@@ -1,9 +1,10 @@
 //! What was the limit: the gateway, or something that direct runs into as well.
 
+use super::Capacity;
 use super::judge::Look;
-use super::{Capacity, Limit};
 use crate::analysis::stats::Estimate;
 use crate::plan::Search;
+use crate::record::report::Limit;
 use std::collections::BTreeMap;
 
 /// As in the finding `generator-saturated`: beyond it a worker cannot send when it should.

@@ -8,11 +8,11 @@ pub use search::capacities;
 
 use super::load::Load;
 use super::stats::Estimate;
-use crate::record::{DIRECT, Failure, StepPurpose};
-use serde::Serialize;
+use crate::record::report::{Confirmed, Limit, Step};
+use crate::record::{DIRECT, Failure};
 
 /// The highest rate that a contender holds under an objective.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
     /// Load point, as the plan has it.
     pub load: Load,
@@ -40,60 +40,6 @@ pub struct Capacity {
     pub failed: Option<Failure>,
     /// The trials, in the order in which they were made.
     pub steps: Vec<Step>,
-}
-
-/// Longer trials at one rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Confirmed {
-    /// Requests/s.
-    pub rate: f64,
-    /// How many of them held.
-    pub held: u32,
-    /// How many there were.
-    pub trials: u32,
-}
-
-/// A trial of a search.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Step {
-    /// Which of this contender's, from 0.
-    pub number: u32,
-    /// What was asked for, requests/s.
-    pub rate: f64,
-    /// What it was for.
-    pub purpose: StepPurpose,
-    /// Whether the objective held; absent for a trial that says nothing.
-    pub held: Option<bool>,
-    /// What of the objective did not hold.
-    pub broken: Vec<String>,
-    /// What was achieved, requests/s.
-    pub throughput: Option<f64>,
-    /// Response time, µs: of all requests due, of which those without an answer are later than any. Absent where the figure
-    /// is one of those.
-    pub p50_us: Option<f64>,
-    /// As above.
-    pub p99_us: Option<f64>,
-    /// Share of the requests due that failed or were answered without success.
-    pub errors: Option<f64>,
-    /// Share of its time for which the generator's busiest worker was on a CPU.
-    pub generator_utilisation: Option<f64>,
-}
-
-/// What kept a contender from holding a higher rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Limit {
-    /// The gateway: direct holds more.
-    Gateway,
-    /// The upstream, or the machine that all share: direct holds no more.
-    Upstream,
-    /// The generator had no CPU time left.
-    Generator,
-    /// Every connection was busy, while answers came no later than at rates that were held: a connection carries one request
-    /// at a time, so the rate cannot exceed connections ÷ service time (Little's law).
-    Connections,
-    /// The highest rate that the search may try was held.
-    Range,
 }
 
 impl Capacity {

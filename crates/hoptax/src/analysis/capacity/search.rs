@@ -1,11 +1,12 @@
 //! From the trials of a search to a capacity.
 
 use super::judge::Look;
-use super::{Capacity, Confirmed, Step, limit};
+use super::{Capacity, limit};
 use crate::analysis::load::Load;
 use crate::analysis::stats::{Estimate, Threshold};
 use crate::plan::recorded::RunRecord;
 use crate::plan::{Figure, Objective, Search};
+use crate::record::report::{Confirmed, Step};
 use crate::record::{StepPurpose, TrialRecord};
 
 /// A threshold that lies outside of the rates tried with this probability is told as lying there.

@@ -43,7 +43,7 @@ mod upstream_not_reused;
 mod upstream_saturated;
 mod workers_unequal;
 
-pub use finding::{Finding, Rule, Severity};
+pub use crate::record::report::{Finding, Rule, Severity};
 use finding::{evidence, percent};
 pub use page::page;
 use subject::Measured;
@@ -105,7 +105,15 @@ const ALL: [Registered; 36] = [
 
 /// The words of every finding, in the order of the table.
 pub fn rules() -> Vec<Rule> {
-    ALL.iter().map(|one| (one.rule)().with_round_thresholds()).collect()
+    ALL.iter().map(|one| with_round_thresholds((one.rule)())).collect()
+}
+
+/// Thresholds are round numbers: they need no digits behind the point.
+fn with_round_thresholds(mut rule: Rule) -> Rule {
+    for text in [&mut rule.when, &mut rule.severity] {
+        *text = text.replace(".0 %", " %");
+    }
+    rule
 }
 
 /// Applies every rule; the gravest findings first.

@@ -16,8 +16,7 @@ pub use verdict::compare;
 use super::stats::{Contrast, Estimate};
 use super::{Analysis, Load, Side};
 use crate::plan::Metric;
-use schemars::JsonSchema;
-use serde::Serialize;
+pub use crate::record::report::{Obstacle, Verdict};
 
 /// The overall verdict is wrong in at most this share of comparisons of the same with the same, as far as rounds of a
 /// run can tell.
@@ -60,40 +59,10 @@ impl Subject<'_> {
     }
 }
 
-/// What became of a figure from the first to the second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub enum Verdict {
-    /// The second is better.
-    #[serde(rename = "better")]
-    Better,
-    /// The second is worse.
-    #[serde(rename = "worse")]
-    Worse,
-    /// Of several figures, some are better and others worse.
-    #[serde(rename = "mixed")]
-    Mixed,
-    /// It cannot be told from these rounds.
-    #[serde(rename = "not distinguishable")]
-    NotDistinguishable,
-}
-
-impl Verdict {
-    /// In words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Mixed => "mixed",
-            Self::NotDistinguishable => "not distinguishable",
-        }
-    }
-}
-
 /// One metric of one case, compared.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The load point, as the first run has it.
-    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub load: Load,
     /// The first's label.
     pub label_a: String,
@@ -128,24 +97,9 @@ impl Row {
     }
 }
 
-/// A difference that makes figures answers to two different questions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Obstacle {
-    /// What differs.
-    pub what: String,
-    /// How it is in the first.
-    pub a: String,
-    /// How it is in the second.
-    pub b: String,
-    /// What to do about it.
-    pub advice: String,
-}
-
-/// Everything that a comparison says; serialised, the JSON of `hoptax compare`.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+/// Everything that a comparison says.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Version of this document.
-    pub schema: u32,
     /// The first run.
     pub a: String,
     /// The second run; the same for two contenders of one run.

@@ -6,9 +6,6 @@ use crate::analysis::side::counterpart;
 use crate::analysis::stats::holm;
 use crate::record::DIRECT;
 
-/// Version of this document.
-const SCHEMA: u32 = 1;
-
 /// Sets `second` against `first`. `least_change`, usually [`LEAST_CHANGE`], is the share of the first's figure below which
 /// no difference is called; `force` compares in spite of obstacles.
 ///
@@ -38,7 +35,6 @@ pub fn compare(
     adjust(&mut rows);
     let with_interval = rows.iter().filter(|row| row.difference.interval().is_some()).count();
     Ok(Comparison {
-        schema: SCHEMA,
         a: first.name.to_string(),
         b: second.name.to_string(),
         paired: first.is_same_run(second),

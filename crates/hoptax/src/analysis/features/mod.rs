@@ -16,13 +16,12 @@ use crate::plan::{Feature, Metric};
 use crate::record::TrialRecord;
 use family::Family;
 use figures::{Figures, Side};
-use serde::{Serialize, Serializer};
 
 /// By how much more a difference of two differences scatters than one of them.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
 
 /// A figure of each kind; absent where it was not measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Prices {
     /// Response time at the median, µs.
     pub added_p50: Option<Difference>,
@@ -61,35 +60,28 @@ impl Prices {
 }
 
 /// What the features of one gateway cost at one load point.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Price {
     /// Label of the gateway with features.
     pub gateway: String,
     /// Label of the same gateway without.
     pub bare: String,
     /// What is switched on.
-    #[serde(serialize_with = "words")]
     pub features: Vec<Feature>,
     /// The load point.
     pub load: Load,
     /// With them less without them; of throughput with over without.
-    #[serde(flatten)]
     pub prices: Prices,
     /// Of several features whose parts were measured as well: what they cost together beyond that.
     pub beyond: Option<Beyond>,
 }
 
-fn words<S: Serializer>(features: &[Feature], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(features.iter().map(Feature::to_string))
-}
-
 /// What features cost together, less what the parts cost alone.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Beyond {
     /// Labels of the gateways with one part each.
     pub alone: [String; 2],
     /// Together less the sum of both alone; of throughput together over the product of both.
-    #[serde(flatten)]
     pub prices: Prices,
 }
 

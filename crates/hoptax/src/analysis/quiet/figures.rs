@@ -3,11 +3,10 @@
 use crate::analysis::latency::Latency;
 use crate::analysis::tax::Tax;
 use crate::analysis::throughput::Throughput;
-use serde::Serialize;
 
 /// A case as its quiet windows tell it. The figures are those of all windows where none of the load point was left out, and
 /// absent where no trial has enough quiet windows.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct QuietFigures {
     /// Windows of the trials of which it can be told.
     pub windows: u64,

@@ -13,11 +13,9 @@
 use super::draws::Draws;
 use super::rounds::{Reader, Units};
 use super::{mean, standard_deviation, two_sided_95};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 /// A value with its 95 % interval and the number of trials behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The value.
     pub estimate: f64,

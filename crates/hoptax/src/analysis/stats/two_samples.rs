@@ -3,14 +3,12 @@
 use super::beta::{student_beyond, student_within};
 use super::rounds::MOST_UNITS;
 use super::{Estimate, mean, standard_deviation};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 /// Share of intervals that hold the truth.
 const CONFIDENCE: f64 = 0.95;
 
 /// Second less first, with its 95 % interval, and how probable one as large is where there is none.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contrast {
     /// Mean of the second less mean of the first.
     pub estimate: f64,

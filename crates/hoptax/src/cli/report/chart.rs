@@ -70,7 +70,7 @@ impl ChartArgs {
 
     /// The load point that is asked for, or the first one of which there is such a chart.
     fn load<'m>(&self, chart: Chart, model: &'m Model) -> Result<&'m Load, BadInput> {
-        let loads: Vec<&Load> = model.noise_floor.by_load.iter().map(|floor| &floor.load).collect();
+        let loads: Vec<&Load> = model.noise_floor.iter().map(|floor| &floor.load).collect();
         let Some(typed) = &self.load else {
             let shown = charts::shown_first(model);
             let has = |load: &&Load| charts::has(chart, model, load);
@@ -126,7 +126,7 @@ fn named(name: &str) -> Result<Chart, BadInput> {
 }
 
 fn nothing(chart: Chart, model: &Model, load: &Load) -> BadInput {
-    let elsewhere = model.noise_floor.by_load.iter().find(|floor| charts::has(chart, model, &floor.load));
+    let elsewhere = model.noise_floor.iter().find(|floor| charts::has(chart, model, &floor.load));
     let help = elsewhere.map_or_else(
         || "`--chart list` tells which charts this run has".to_owned(),
         |floor| format!("there is one at --load {}", floor.load.index + 1),
@@ -141,8 +141,7 @@ fn nothing(chart: Chart, model: &Model, load: &Load) -> BadInput {
 
 /// The charts that this run has, with their titles; and what the others would need.
 fn list(model: &Model) -> String {
-    let has =
-        |chart: &Chart| model.noise_floor.by_load.iter().any(|floor| charts::has(*chart, model, &floor.load));
+    let has = |chart: &Chart| model.noise_floor.iter().any(|floor| charts::has(*chart, model, &floor.load));
     let (had, not): (Vec<Chart>, Vec<Chart>) = Chart::ALL.into_iter().partition(has);
     let mut text = String::new();
     for chart in had {

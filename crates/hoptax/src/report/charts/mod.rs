@@ -193,7 +193,7 @@ mod tests {
         let (swept, features) = (swept().model(), matrix(230, 33).model());
         for chart in Chart::ALL {
             let model = if chart == Chart::Prices { &features } else { &swept };
-            let mut loads = model.noise_floor.by_load.iter().map(|floor| &floor.load);
+            let mut loads = model.noise_floor.iter().map(|floor| &floor.load);
             let load = loads.find(|load| load.search.is_some() == chart.is_of_searches()).expect("one");
             assert!(has(chart, model, load), "{}", chart.name());
             let text = drawn(chart, model, load);

@@ -1,6 +1,6 @@
 //! The page's data: one JSON document, from which its script draws every chart.
 //!
-//! Figures stand in it as they stand in the JSON report, under the same names, because they are the same members serialised;
+//! Figures stand in it as they stand in the JSON report, under the same names, because both are written by the same types;
 //! what is added is what charts need and no program asks for: colours, a trial in time, a whole distribution.
 
 mod searches;
@@ -8,13 +8,13 @@ pub(super) mod sweeps;
 mod times;
 
 use super::charts;
+use super::document;
 use super::model::Model;
 use super::prices::named;
-use crate::analysis::{
-    Case, Cpu, Latency, LedgerFigures, Load, Memory, NoiseFloor, Path, Prices, Tax, Throughput, headline,
-};
+use crate::analysis::{Case, Load, NoiseFloor, headline};
 use crate::plan::Metric;
 use crate::record::DIRECT;
+use crate::record::report::{self, Cpu, Latency, Ledger, Memory, Path, Prices, Tax, Throughput};
 use searches::Search;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(super) struct Page<'m> {
     name: &'m str,
     /// Direct and the gateways, in the plan's order: other members name them by their place here.
     contenders: Vec<Contender<'m>>,
-    loads: Vec<PageLoad<'m>>,
+    loads: Vec<PageLoad>,
     /// Index of the load point that is shown first; absent where there are searches alone.
     first_load: Option<usize>,
     cases: Vec<PageCase<'m>>,
@@ -48,9 +48,9 @@ struct Contender<'m> {
 }
 
 #[derive(Debug, Serialize)]
-struct PageLoad<'m> {
+struct PageLoad {
     #[serde(flatten)]
-    load: &'m Load,
+    load: report::Load,
     /// By the names of the tax; what is not known is left out.
     noise_floor: BTreeMap<&'static str, f64>,
 }
@@ -60,13 +60,13 @@ struct PageCase<'m> {
     gateway: usize,
     load: usize,
     trials: u32,
-    throughput: &'m Option<Throughput>,
-    response_time: &'m Option<Latency>,
+    throughput: Option<Throughput>,
+    response_time: Option<Latency>,
     cpu: &'m Option<Cpu>,
     memory: &'m Option<Memory>,
-    ledger: &'m Option<LedgerFigures>,
-    tax: &'m Option<Tax>,
-    path: &'m Option<Path>,
+    ledger: &'m Option<Ledger>,
+    tax: Option<Tax>,
+    path: Option<Path>,
     curve: Vec<(f64, f64)>,
     times: Vec<Times>,
     events: Vec<PageEvent<'m>>,
@@ -85,7 +85,7 @@ struct PagePrice<'m> {
     load: usize,
     features: String,
     #[serde(flatten)]
-    prices: &'m Prices,
+    prices: Prices,
 }
 
 impl<'m> Page<'m> {
@@ -113,7 +113,7 @@ impl<'m> Page<'m> {
                         bare: &price.bare,
                         load: price.load.index,
                         features: named(price),
-                        prices: &price.prices,
+                        prices: document::prices(&price.prices),
                     })
                 })
                 .collect(),
@@ -136,10 +136,13 @@ fn contender<'m>(model: &Model, label: &'m str) -> Contender<'m> {
     Contender { label, colour: charts::css(charts::colour(model, label)), direct: label == DIRECT }
 }
 
-fn of_load<'m>(model: &Model, load: &'m Load) -> PageLoad<'m> {
-    let floor: Option<&NoiseFloor> = model.noise_floor.by_load.get(load.index);
+fn of_load(model: &Model, load: &Load) -> PageLoad {
+    let floor: Option<&NoiseFloor> = model.noise_floor.get(load.index);
     let known = |metric: Metric| Some((metric.name(), floor?.get(metric)?));
-    PageLoad { load, noise_floor: Metric::TAXES.into_iter().filter_map(known).collect() }
+    PageLoad {
+        load: document::load(load),
+        noise_floor: Metric::TAXES.into_iter().filter_map(known).collect(),
+    }
 }
 
 fn of_case(gateway: usize, case: &Case) -> PageCase<'_> {
@@ -147,13 +150,13 @@ fn of_case(gateway: usize, case: &Case) -> PageCase<'_> {
         gateway,
         load: case.load.index,
         trials: case.trials,
-        throughput: &case.throughput,
-        response_time: &case.response_time,
+        throughput: case.throughput.as_ref().map(document::throughput),
+        response_time: case.response_time.as_ref().map(document::latency),
         cpu: &case.cpu,
         memory: &case.memory,
         ledger: &case.ledger,
-        tax: &case.tax,
-        path: &case.path,
+        tax: case.tax.as_ref().map(document::tax),
+        path: case.path.as_ref().map(document::path),
         curve: case.curve.iter().map(|(rarity, us)| (times::short(*rarity), *us)).collect(),
         times: case.series.iter().map(Times::new).collect(),
         events: case.events.iter().map(|one| PageEvent { event: &one.event, at_s: one.at_s }).collect(),

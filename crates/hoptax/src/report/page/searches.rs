@@ -1,7 +1,8 @@
 //! Searches for a capacity: every trial by its rate, and what was found.
 
 use crate::analysis::Capacity;
-use crate::analysis::stats::Estimate;
+use crate::record::report::Estimate;
+use crate::report::document;
 use crate::report::model::Model;
 use serde::Serialize;
 
@@ -15,16 +16,16 @@ pub(super) struct Search<'m> {
     /// Objectives, in the plan's order.
     objectives: Vec<&'m str>,
     /// What each contender holds under each objective.
-    found: Vec<Found<'m>>,
+    found: Vec<Found>,
     /// The trials of each contender.
     trials: Vec<Trials>,
 }
 
 #[derive(Debug, Serialize)]
-struct Found<'m> {
+struct Found {
     gateway: usize,
     objective: usize,
-    rate: &'m Option<Estimate>,
+    rate: Option<Estimate>,
     at_least: bool,
 }
 
@@ -65,7 +66,12 @@ impl<'m> Search<'m> {
             self.objectives.push(&one.slo);
             self.objectives.len() - 1
         });
-        self.found.push(Found { gateway, objective, rate: &one.rate, at_least: one.at_least });
+        self.found.push(Found {
+            gateway,
+            objective,
+            rate: one.rate.map(document::estimate),
+            at_least: one.at_least,
+        });
         if self.trials.iter().all(|trials| trials.gateway != gateway) {
             self.trials.push(Trials { gateway, points: points(one) });
         }
