@@ -125,7 +125,7 @@ fn no_file_is_read_without_end() {
             &[&load[..], &["--expect-body-equals", &format!("@{file}")]].concat(),
             &["load", &format!("http://127.0.0.1:9/{{{{line {file}}}}}")],
             &["load", "https://127.0.0.1:9", "--ca", file],
-            &["serve", "--token-file", file],
+            &["serve", "--root", ".", "--token-file", file],
         ] {
             refused(named, Stdio::null(), part);
         }
