@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Cuts the font of standalone charts, crates/hoptax/assets/vendor/dejavu-sans.ttf, out of DejaVu Sans: the letters of Latin,
+# Cuts the font of standalone charts, crates/hoptax-report/assets/vendor/dejavu-sans.ttf, out of DejaVu Sans: the letters of Latin,
 # Greek and Cyrillic, digits, and the signs that figures have. Needs Debian's package fonts-dejavu-core and python3-fonttools (or
 # fonttools of PyPI); the result is committed, so that building hoptax needs neither.
 set -euo pipefail
-cd "$(dirname "$0")/../crates/hoptax/assets/vendor"
+cd "$(dirname "$0")/../crates/hoptax-report/assets/vendor"
 python3 -m fontTools.subset /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf --output-file=dejavu-sans.ttf \
     --unicodes="U+0020-007E,U+00A0-017F,U+0391-03C9,U+0410-044F,U+2010-2026,U+2030,U+2190-2193,U+2212,U+2248,U+2260,U+2264,U+2265,U+25CF" \
     --layout-features=kern --no-hinting --desubroutinize --name-IDs=0,1,2,4,13

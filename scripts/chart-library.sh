@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the chart library that every report carries, crates/hoptax/assets/vendor/echarts.min.js, anew: the parts of Apache
+# Builds the chart library that every report carries, crates/hoptax-report/assets/vendor/echarts.min.js, anew: the parts of Apache
 # ECharts that scripts/chart-library/library.js names, in the versions that its package-lock.json holds. Needs node and npm;
 # the result is committed, so that building hoptax needs neither.
 set -euo pipefail
 cd "$(dirname "$0")/chart-library"
-vendor=../../crates/hoptax/assets/vendor
+vendor=../../crates/hoptax-report/assets/vendor
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 cp library.js package.json package-lock.json "$build"
@@ -12,7 +12,7 @@ cp library.js package.json package-lock.json "$build"
 version=$(node -p "require('$build/node_modules/echarts/package.json').version")
 "$build/node_modules/.bin/esbuild" "$build/library.js" --bundle --minify --format=iife --global-name=echarts \
     --define:process.env.NODE_ENV='"production"' --legal-comments=none --charset=ascii --log-level=warning \
-    --banner:js="/* Apache ECharts $version, in parts; Apache License 2.0: crates/hoptax/assets/vendor/echarts.LICENSE */" \
+    --banner:js="/* Apache ECharts $version, in parts; Apache License 2.0: crates/hoptax-report/assets/vendor/echarts.LICENSE */" \
     --outfile="$build/echarts.min.js"
 cp "$build/echarts.min.js" "$vendor/echarts.min.js"
 cp "$build/node_modules/echarts/LICENSE" "$vendor/echarts.LICENSE"

@@ -3,8 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hoptax::analysis::stats::{Statistic, merge};
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
+use hoptax_stats::{Statistic, merge};
 
 /// First byte even: the rest is text, as it stands in a record. Odd: the rest is what that text stands for.
 pub fn holds(input: &[u8]) {

@@ -1,7 +1,7 @@
 //! Plans: no text makes the parser panic, and a mistake always points into what was typed.
 
-use hoptax::plan::{Context, PackInfo, Plan, PlanError, parse};
-use hoptax::record::plan as kept;
+use hoptax_plan::{Context, PackInfo, Plan, PlanError, parse};
+use hoptax_record::plan as kept;
 use std::path::PathBuf;
 
 /// Text of a plan; what follows each NUL is a `--set`.

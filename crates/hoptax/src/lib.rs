@@ -1,25 +1,11 @@
-//! What does this hop cost? The library behind the `hoptax` binary.
+//! What does this hop cost? The library behind the `hoptax` binary: the command line, and the flow of a run.
 //!
-//! Data moves one way: a [`plan`] is turned into a schedule, the [`lab`] starts what it names, trials are appended to
-//! the [`record`], analysis turns records into estimates and findings, and the report draws them.
+//! [`run`] turns a plan's [`schedule`] into trials on disk, [`watch`] follows it, [`lint`] looks at one pack, and [`cli`] has a
+//! file for each verb.
 #![forbid(unsafe_code)]
 
-// Lets the made-up runs of the tests be written once, for these tests and for those of the binary.
-#[cfg(test)]
-extern crate self as hoptax;
-
-pub mod analysis;
 pub mod cli;
-pub mod history;
-pub mod host;
-pub mod lab;
 pub mod lint;
-pub mod live;
-pub mod plan;
-pub mod probe;
-pub mod record;
-pub mod report;
 pub mod run;
 pub mod schedule;
-pub mod serve;
 pub mod watch;

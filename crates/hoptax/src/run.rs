@@ -1,6 +1,6 @@
 //! The flow of a run: the schedule turned into trials, each on disk before the next begins.
 //!
-//! Knows the world only by the traits [`Driver`](crate::lab::Driver) and [`Traffic`], so that its tests state what happens, in
+//! Knows the world only by the traits [`Driver`](hoptax_lab::Driver) and [`Traffic`], so that its tests state what happens, in
 //! which order, when something is missing, wrong, killed or interrupted.
 
 mod contents;

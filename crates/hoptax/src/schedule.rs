@@ -17,8 +17,8 @@ pub use estimate::{estimate, estimate_at_most};
 pub use rounds::schedule;
 pub use slot::{Contender, Director, Slot};
 
-use crate::plan::{Plan, Trials};
-use crate::record::{Stopped, TrialRecord};
+use hoptax_plan::{Plan, Trials};
+use hoptax_record::{Stopped, TrialRecord};
 use rounds::Rounds;
 use std::time::Duration;
 

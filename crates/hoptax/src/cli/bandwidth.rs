@@ -2,11 +2,11 @@
 
 use super::exit::{BadInput, Exit};
 use super::hop::resolve;
-use crate::analysis::stats::{Estimate, of_mean};
-use crate::plan::units;
-use crate::probe::bandwidth::{Asked, LARGEST, Measured, measure, measure_loopback, receive};
-use crate::report::document;
 use anyhow::Context as _;
+use hoptax_host::probe::bandwidth::{Asked, LARGEST, Measured, measure, measure_loopback, receive};
+use hoptax_plan::units;
+use hoptax_report::document;
+use hoptax_stats::{Estimate, of_mean};
 use serde_json::json;
 use std::io::Write as _;
 use std::net::TcpListener;

@@ -2,14 +2,14 @@
 
 use super::exit::Exit;
 use super::plan_source::{Only, PlanSource, fits};
-use crate::lab::packs::{PackSet, binary};
-use crate::plan::stages::show_pace;
-use crate::plan::{
+use crate::schedule::{estimate, estimate_at_most, search};
+use hoptax_lab::packs::{PackSet, binary};
+use hoptax_load::spec::{HttpVersion, Rate, Shape};
+use hoptax_plan::stages::show_pace;
+use hoptax_plan::{
     Gateway, GatewayKind, LoadPoint, PackDriver, Plan, Search, Target, Trials, Upstream, units,
 };
-use crate::record::DIRECT;
-use crate::schedule::{estimate, estimate_at_most, search};
-use hoptax_load::spec::{HttpVersion, Rate, Shape};
+use hoptax_record::DIRECT;
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};

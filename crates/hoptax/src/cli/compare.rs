@@ -2,9 +2,9 @@
 
 use super::exit::{BadInput, Exit};
 use super::output::{columns, print, write_file};
-use crate::analysis::compare::{Comparison, LEAST_CHANGE, Obstacle, Verdict};
-use crate::plan::units;
-use crate::report::{Measured, NotCompared, compared, comparison};
+use hoptax_analysis::compare::{Comparison, LEAST_CHANGE, Obstacle, Verdict};
+use hoptax_plan::units;
+use hoptax_report::{Measured, NotCompared, compared, comparison};
 use std::path::{Path, PathBuf};
 
 /// Compare two runs, or two gateways of one run, case by case.

@@ -1,12 +1,12 @@
 //! `hoptax conform`.
 
 use super::exit::{BadInput, Exit};
-use crate::lab::conformance::{self, CASES};
-use crate::lab::packs::{PackSet, binary};
-use crate::lab::process::ProcessDriver;
-use crate::lab::{Driver as _, Service};
-use crate::plan::{self, Gateway, GatewayKind, PackDriver, Plan};
 use anyhow::Context as _;
+use hoptax_lab::conformance::{self, CASES};
+use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::process::ProcessDriver;
+use hoptax_lab::{Driver as _, Service};
+use hoptax_plan::{self as plan, Gateway, GatewayKind, PackDriver, Plan};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ fn look(
     Ok(wrong.is_empty())
 }
 
-fn told(failure: &crate::record::Failure) -> anyhow::Error {
+fn told(failure: &hoptax_record::Failure) -> anyhow::Error {
     anyhow::anyhow!("{}\n{}", failure.message, failure.detail)
 }
 

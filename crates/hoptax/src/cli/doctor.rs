@@ -7,10 +7,10 @@ mod plan_fit;
 use super::exit::{BadInput, Exit};
 use super::load::paint::Paint;
 use super::plan_source::PlanSource;
-use crate::lab::packs::{PackSet, binary};
-use crate::probe::fitness::{self, SAMPLED, Snapshot, whole};
-use crate::record::{Fitness, FitnessStatus};
 use diagnosis::{Diagnosis, PlanDiagnosis, SCHEMA};
+use hoptax_host::probe::fitness::{self, SAMPLED, Snapshot, whole};
+use hoptax_lab::packs::{PackSet, binary};
+use hoptax_record::{Fitness, FitnessStatus};
 use std::io::{self, Write};
 use std::path::PathBuf;
 

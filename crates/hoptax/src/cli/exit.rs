@@ -1,7 +1,7 @@
 //! How a verb ends: the exit codes, and the error that is the user's.
 
-use crate::plan::{LoadError, PlanErrors};
-use crate::report::Verdict;
+use hoptax_plan::{LoadError, PlanErrors};
+use hoptax_report::Verdict;
 use std::process::ExitCode;
 
 /// How a verb ended; the exit codes are part of the interface.

@@ -1,7 +1,7 @@
 //! `hoptax findings`.
 
 use super::exit::{BadInput, Exit};
-use crate::analysis::checks::{Rule, page, rules};
+use hoptax_analysis::checks::{Rule, page, rules};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 

@@ -3,11 +3,11 @@
 use super::compare::{Format, read, told};
 use super::exit::{BadInput, Exit};
 use super::output::{columns, print};
-use crate::analysis::compare::obstacles;
-use crate::analysis::{Baseline, judge};
-use crate::plan::{self, Budget, BudgetContext};
-use crate::report::{self, Measured, Model, gate};
 use anyhow::Context;
+use hoptax_analysis::compare::obstacles;
+use hoptax_analysis::{Baseline, judge};
+use hoptax_plan::{self as plan, Budget, BudgetContext};
+use hoptax_report::{self as report, Measured, Model, gate};
 use std::path::PathBuf;
 
 /// Set budgets against what a run measured.

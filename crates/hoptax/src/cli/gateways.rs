@@ -3,12 +3,12 @@
 mod page;
 
 use super::exit::{BadInput, Exit};
-use crate::lab::docker::Container;
-use crate::lab::packs::manifest::LastRun;
-use crate::lab::packs::{Pack, PackError, PackSet, binary};
-use crate::plan::units::nearest;
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
+use hoptax_lab::docker::Container;
+use hoptax_lab::packs::manifest::LastRun;
+use hoptax_lab::packs::{Pack, PackError, PackSet, binary};
+use hoptax_plan::units::nearest;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};

@@ -1,7 +1,7 @@
 //! `hoptax guard`.
 
 use super::exit::Exit;
-use crate::host::guard::{Guard, GuardError, StopSignal, become_command};
+use hoptax_host::guard::{Guard, GuardError, StopSignal, become_command};
 use std::path::PathBuf;
 use std::time::Duration;
 

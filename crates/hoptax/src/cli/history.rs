@@ -6,8 +6,8 @@ mod trend;
 
 use super::exit::{BadInput, Exit};
 use super::output::{columns, print};
-use crate::history::Query;
-use crate::plan::units::nearest;
+use hoptax_history::Query;
+use hoptax_plan::units::nearest;
 use open::{History, json, told};
 use std::io::{self, Read as _};
 use std::path::PathBuf;

@@ -2,10 +2,10 @@
 
 use super::exit::{BadInput, Exit};
 use super::upstream::{cpus, print_ready};
-use crate::host::threads::StopSignals;
-use crate::lab::hop::{HopSettings, RunningHop};
-use crate::plan::{HopDelay, HopDelayHow, HopKind, units};
 use clap::ValueEnum;
+use hoptax_host::threads::StopSignals;
+use hoptax_lab::hop::{HopSettings, RunningHop};
+use hoptax_plan::{HopDelay, HopDelayHow, HopKind, units};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 

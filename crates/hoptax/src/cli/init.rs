@@ -1,8 +1,8 @@
 //! `hoptax init`.
 
 use super::exit::{BadInput, Exit};
-use crate::plan;
 use anyhow::Context as _;
+use hoptax_plan as plan;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;

@@ -1,12 +1,12 @@
 //! `hoptax lint`.
 
 use super::exit::{BadInput, Exit};
-use crate::lab::packs::PackSet;
 use crate::lint::{self, Report};
-use crate::record::Failure;
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
+use hoptax_lab::packs::PackSet;
 use hoptax_load::random::Random;
+use hoptax_record::Failure;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 

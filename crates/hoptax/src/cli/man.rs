@@ -1,10 +1,10 @@
 //! `hoptax man`.
 
 use super::exit::{BadInput, Exit};
-use crate::plan::units::nearest;
 use anyhow::Context as _;
 use clap::Command;
 use clap_mangen::Man;
+use hoptax_plan::units::nearest;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! What `run`, `check` and `render` share: naming a plan, overriding parts of it, reading it.
 
 use super::exit::BadInput;
-use crate::lab::descriptors;
-use crate::lab::packs::PackSet;
-use crate::plan::{self, Plan, units};
+use hoptax_lab::descriptors;
+use hoptax_lab::packs::PackSet;
+use hoptax_plan::{self as plan, Plan, units};
 use std::path::PathBuf;
 
 /// A plan as it is named on the command line.
@@ -93,7 +93,7 @@ pub(crate) fn fits(plan: &Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> 
 fn cpus() -> u32 {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let last =
-        online.and_then(|list| crate::host::cpus::parse_list(&list)).and_then(|cpus| cpus.last().copied());
+        online.and_then(|list| hoptax_host::cpus::parse_list(&list)).and_then(|cpus| cpus.last().copied());
     last.map_or_else(
         || std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
         |last| last + 1,

@@ -34,7 +34,7 @@ impl Args {
     /// `whole` is the command line of hoptax.
     pub(super) fn run(self, whole: Command) -> anyhow::Result<Exit> {
         match self.openapi {
-            true => writeln!(io::stdout(), "{:#}", crate::serve::openapi())?,
+            true => writeln!(io::stdout(), "{:#}", hoptax_history::serve::openapi())?,
             false => write!(io::stdout(), "{}", page(whole))?,
         }
         Ok(Exit::Success)

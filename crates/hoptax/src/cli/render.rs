@@ -2,10 +2,10 @@
 
 use super::exit::{BadInput, Exit};
 use super::plan_source::PlanSource;
-use crate::lab::packs::PackSet;
-use crate::lab::process::ProcessDriver;
-use crate::lab::render::Rendered;
-use crate::plan::GatewayKind;
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
+use hoptax_lab::render::Rendered;
+use hoptax_plan::GatewayKind;
 use std::path::Path;
 
 /// Print the configuration that a gateway of a plan would be started with.

@@ -6,11 +6,11 @@ mod foreign;
 use super::exit::{BadInput, Exit};
 use super::load::paint;
 use super::output::{columns, print, write_file};
-use crate::plan::recorded;
-use crate::report::formats::{Draw, FORMATS, Format, Screen};
-use crate::report::{self, Model};
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use hoptax_plan::recorded;
+use hoptax_report::formats::{Draw, FORMATS, Format, Screen};
+use hoptax_report::{self as report, Model};
 use std::io;
 use std::path::PathBuf;
 

@@ -12,7 +12,7 @@ pub(super) struct Args {}
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let text = serde_json::to_string_pretty(&crate::plan::schema())?;
+        let text = serde_json::to_string_pretty(&hoptax_plan::schema())?;
         writeln!(io::stdout(), "{text}")?;
         Ok(Exit::Success)
     }

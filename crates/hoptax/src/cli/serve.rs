@@ -1,12 +1,12 @@
 //! `hoptax serve`.
 
 use super::exit::{BadInput, Exit};
-use crate::host::threads::StopSignals;
-use crate::record::bounded;
-use crate::serve::{Options, Server};
 use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hoptax_history::serve::{Options, Server};
+use hoptax_host::threads::StopSignals;
+use hoptax_record::bounded;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

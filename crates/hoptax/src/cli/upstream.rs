@@ -1,9 +1,9 @@
 //! `hoptax upstream`.
 
 use super::exit::{BadInput, Exit};
-use crate::host::threads::{StopSignals, check_cpus};
-use crate::lab::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
-use crate::plan::{Body, BuiltInUpstream, Delay, units};
+use hoptax_host::threads::{StopSignals, check_cpus};
+use hoptax_lab::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
+use hoptax_plan::{Body, BuiltInUpstream, Delay, units};
 use hoptax_wire::http1::{is_field_value, is_token};
 use std::io::Write as _;
 use std::path::PathBuf;

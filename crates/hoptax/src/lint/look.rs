@@ -1,16 +1,16 @@
 //! One look: a gateway is started, sent a load, and stopped.
 
 use super::open::{self, Listening, Writing};
-use crate::host::tree;
-use crate::lab::features::Change;
-use crate::lab::packs::PackSet;
-use crate::lab::process::ProcessDriver;
-use crate::lab::{Driver as _, Service};
-use crate::plan::{Context, Plan, parse};
-use crate::record::{Failure, LedgerDelta, Stage};
 use crate::run::{Contents, Loaded, LocalTraffic, Traffic as _, WatchedRoles};
+use hoptax_host::tree;
+use hoptax_lab::features::Change;
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
+use hoptax_lab::{Driver as _, Service};
 use hoptax_load::Address;
 use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_plan::{Context, Plan, parse};
+use hoptax_record::{Failure, LedgerDelta, Stage};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -208,7 +208,7 @@ impl<'a> Asked<'a> {
             message: format!("{error:#}"),
             detail: String::new(),
         })?;
-        let requests = crate::lab::verify::Requests {
+        let requests = hoptax_lab::verify::Requests {
             targets: contents.targets(&self.plan.targets, &direct[0].to_string()),
             files: contents.files,
             versions: vec![HttpVersion::Http11],
@@ -216,14 +216,14 @@ impl<'a> Asked<'a> {
             direct: Change::default(),
         };
         let patience = Duration::from_nanos(PATIENCE_NS);
-        crate::lab::verify::verify(direct[0], self.address(), &requests, &Change::default(), patience)
+        hoptax_lab::verify::verify(direct[0], self.address(), &requests, &Change::default(), patience)
     }
 
     fn address(&self) -> SocketAddr {
         self.gateway.0.addresses()[0]
     }
 
-    fn ledger(&self) -> Result<crate::lab::ledger::Ledger, Failure> {
+    fn ledger(&self) -> Result<hoptax_lab::ledger::Ledger, Failure> {
         let told = self.upstream.0.ledger().expect("the built-in upstream keeps one");
         told.map_err(|error| Failure {
             stage: Stage::Trial,

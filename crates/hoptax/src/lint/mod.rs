@@ -12,8 +12,8 @@ pub use open::{Listening, Writing};
 pub use rules::{Item, Verdict};
 pub use strain::Strain;
 
-use crate::lab::packs::{Pack, PackSet, binary};
-use crate::record::{Failure, Stage};
+use hoptax_lab::packs::{Pack, PackSet, binary};
+use hoptax_record::{Failure, Stage};
 use serde::Serialize;
 use std::path::Path;
 

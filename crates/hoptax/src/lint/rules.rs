@@ -2,9 +2,9 @@
 
 use super::look::{Look, Setup};
 use super::strain::{Strain, Told};
-use crate::lab::packs::Pack;
-use crate::plan::units;
-use crate::record::Failure;
+use hoptax_lab::packs::Pack;
+use hoptax_plan::units;
+use hoptax_record::Failure;
 use serde::Serialize;
 use std::time::Duration;
 

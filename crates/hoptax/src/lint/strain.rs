@@ -6,10 +6,10 @@
 //! does; so it is asked to compress large answers as well, if its pack can, and then nearly all of the work is its own.
 
 use super::look::{Asked, plan};
-use crate::analysis::checks::BEYOND;
-use crate::lab::packs::{Pack, PackSet};
-use crate::record::{Failure, Stage};
 use crate::run::Loaded;
+use hoptax_analysis::checks::BEYOND;
+use hoptax_lab::packs::{Pack, PackSet};
+use hoptax_record::{Failure, Stage};
 use std::path::Path;
 
 /// CPUs wanted above this, over the number of workers, are more at once than the workers wherever there is room, when the

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::LedgerDelta;
+use hoptax_record::LedgerDelta;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ fn pack(more: &str) -> Pack {
         "name: mine\nsummary: a test\nbinary: mine\nversion: {{ command: [\"{{{{ binary }}}}\", -v], pattern: 'v(.+)' }}\n\
          start: [\"{{{{ binary }}}}\"]\nready: {{ path: / }}\nstop: {{ grace: 2s }}\n{more}"
     );
-    crate::lab::packs::parse("packs/mine", text, BTreeMap::new()).expect("a pack")
+    hoptax_lab::packs::parse("packs/mine", text, BTreeMap::new()).expect("a pack")
 }
 
 /// A gateway that does everything right.

@@ -4,13 +4,13 @@
 //! the measured time to begin and then does one after the other, so that neither the generator nor the sampler ever waits for
 //! a gateway that is slow to reload.
 
-use crate::lab::features::Change;
-use crate::lab::verify::{self, Requests};
-use crate::lab::{Done, Hand};
-use crate::plan::{Action, Event};
-use crate::record::{EventRecord, NewRoute};
+use hoptax_lab::features::Change;
+use hoptax_lab::verify::{self, Requests};
+use hoptax_lab::{Done, Hand};
 use hoptax_load::clock;
 use hoptax_load::record::LoadRecord;
+use hoptax_plan::{Action, Event};
+use hoptax_record::{EventRecord, NewRoute};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -233,7 +233,7 @@ mod tests {
             done_ns: Some(1_900),
             outcome: Ok(Some(NewRoute { after_ns: 150, questions: 3 })),
         };
-        let made = crate::analysis::fixture::via("nginx", 0).0.load_record.expect("measured");
+        let made = hoptax_analysis::fixture::via("nginx", 0).0.load_record.expect("measured");
         let load = LoadRecord { started_ns: 1_000, ..made };
         let record = &records(vec![one], Some(&load))[0];
         assert_eq!((record.at_ns, record.done_ns), (Some(700), Some(900)));

@@ -1,15 +1,15 @@
 //! The real traffic: a generator process per trial, and the probes beside it.
 
 use super::traffic::{Loaded, News, Traffic, Usage, Used, WatchedRoles};
-use crate::host::Watched;
-use crate::lab::features::Change;
-use crate::lab::verify::{self, Requests, proofs};
-use crate::probe::bandwidth::{self, Asked, LARGEST};
-use crate::probe::{NetworkCounters, Sampler, Seen, Timeline, network};
-use crate::record::{Failure, HostUsage, Link, RoleUsage, Stage};
+use hoptax_host::Watched;
+use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
+use hoptax_host::probe::{NetworkCounters, Sampler, Seen, Timeline, network};
+use hoptax_lab::features::Change;
+use hoptax_lab::verify::{self, Requests, proofs};
 use hoptax_load::clock;
 use hoptax_load::record::{LoadRecord, Phase, PhaseLine, SecondLine};
 use hoptax_load::spec::{LoadSpec, Timeouts};
+use hoptax_record::{Failure, HostUsage, Link, RoleUsage, Stage};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::io::{self, BufRead, BufReader, Read, Write};

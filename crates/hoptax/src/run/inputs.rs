@@ -1,9 +1,9 @@
 //! What a run needs before it can begin.
 
 use super::contents::Contents;
-use crate::plan::Plan;
-use crate::probe::fitness::Moment;
-use crate::record::{Environment, HostLook};
+use hoptax_host::probe::fitness::Moment;
+use hoptax_plan::Plan;
+use hoptax_record::{Environment, HostLook};
 use std::sync::atomic::AtomicBool;
 
 /// What a run is made of.

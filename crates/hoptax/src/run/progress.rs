@@ -1,9 +1,9 @@
 //! What a run reports while it goes on.
 
 use super::traffic::News;
-use crate::plan::recorded::RunRecord;
-use crate::record::{Failure, TrialRecord};
 use crate::schedule::Slot;
+use hoptax_plan::recorded::RunRecord;
+use hoptax_record::{Failure, TrialRecord};
 use std::time::Duration;
 
 /// Told what happens while it happens. Every method does nothing unless implemented.

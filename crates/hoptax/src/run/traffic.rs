@@ -1,12 +1,12 @@
 //! Sends a trial's load and watches what it costs: the trait, and what it reports.
 
-use crate::host::Watched;
-use crate::lab::features::Change;
-use crate::lab::verify::Requests;
-use crate::probe::RecentTree;
-use crate::record::{Failure, HostUsage, Link, NetworkUsage, RoleUsage};
+use hoptax_host::Watched;
+use hoptax_host::probe::RecentTree;
+use hoptax_lab::features::Change;
+use hoptax_lab::verify::Requests;
 use hoptax_load::record::{LoadRecord, Phase, SecondLine};
 use hoptax_load::spec::LoadSpec;
+use hoptax_record::{Failure, HostUsage, Link, NetworkUsage, RoleUsage};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -2,14 +2,14 @@
 
 use super::inputs::Run;
 use super::traffic::Loaded;
-use crate::lab::ledger::Ledger;
-use crate::lab::{Observed, counters};
-use crate::plan::{LoadPoint, PathSplit};
-use crate::record::{Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use crate::schedule::{Contender, Slot};
+use hoptax_lab::ledger::Ledger;
+use hoptax_lab::{Observed, counters};
 use hoptax_load::Address;
 use hoptax_load::random::Random;
 use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_plan::{LoadPoint, PathSplit};
+use hoptax_record::{Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -59,7 +59,7 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
 }
 
 /// The versions of HTTP that the plan's load asks for, each once.
-pub(super) fn versions(plan: &crate::plan::Plan) -> Vec<HttpVersion> {
+pub(super) fn versions(plan: &hoptax_plan::Plan) -> Vec<HttpVersion> {
     let asked = |version: &HttpVersion| plan.load.iter().any(|point| point.http == *version);
     [HttpVersion::Http11, HttpVersion::Http10].into_iter().filter(asked).collect()
 }

@@ -2,11 +2,11 @@
 
 use super::rounds::schedule;
 use super::slot::{Director, Slot};
-use crate::analysis::headline::precisions;
-use crate::analysis::quiet;
-use crate::analysis::stats::Precision;
-use crate::plan::{AutoTrials, LoadPoint, Plan};
-use crate::record::{Stopped, TrialRecord};
+use hoptax_analysis::headline::precisions;
+use hoptax_analysis::quiet;
+use hoptax_plan::{AutoTrials, LoadPoint, Plan};
+use hoptax_record::{Stopped, TrialRecord};
+use hoptax_stats::Precision;
 use std::time::Duration;
 
 /// Whole rounds, until every headline tax is known within what was asked for, or time or number run out.
@@ -114,10 +114,10 @@ impl Director for Auto {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::{Run, via};
-    use crate::plan::Trials;
-    use crate::record::DIRECT;
     use crate::schedule::{Contender, director};
+    use hoptax_analysis::fixture::{Run, via};
+    use hoptax_plan::Trials;
+    use hoptax_record::DIRECT;
 
     /// One gateway, one load point; rounds of three trials, each of which takes a second.
     fn told(
@@ -128,9 +128,9 @@ mod tests {
         let run = Run::closed(1);
         let mut plan = run.record.plan.clone();
         plan.trials = Trials::Auto(auto);
-        plan.gateways = vec![crate::plan::Gateway {
+        plan.gateways = vec![hoptax_plan::Gateway {
             label: "nginx".into(),
-            kind: crate::plan::GatewayKind::Hop(crate::plan::HopKind::L4),
+            kind: hoptax_plan::GatewayKind::Hop(hoptax_plan::HopKind::L4),
         }];
         let mut director = director(&plan, 7);
         assert_eq!(director.planned(), 3 * auto.least as usize);

@@ -1,9 +1,9 @@
 //! How long a run will take.
 
 use super::search;
-use crate::plan::{LoadPoint, Plan, Trials};
 use hoptax_load::clock;
 use hoptax_load::spec::{Rate, Shape};
+use hoptax_plan::{LoadPoint, Plan, Trials};
 use std::time::Duration;
 
 /// Allowance for what a trial takes beside its warm-up and its measured time: starting the generator, reading probes
@@ -103,13 +103,13 @@ mod tests {
     #[test]
     fn the_estimate_adds_up() {
         let context =
-            crate::plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
+            hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
         let seconds = |rest: &str| {
             let text = format!(
                 "gateways: [hop-l4, hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}, {{ loop: open, \
                  rate: 100/s, connections: 10000, duration: 9s, requests: 300 }}]\nwarmup: 1s\ntrials: 3\n{rest}"
             );
-            let plan = crate::plan::parse("x.yaml", &text, &[], &context)
+            let plan = hoptax_plan::parse("x.yaml", &text, &[], &context)
                 .unwrap_or_else(|errors| panic!("{errors}"));
             estimate(&plan).as_secs_f64()
         };
@@ -123,12 +123,12 @@ mod tests {
     #[test]
     fn rounds_without_a_number_have_a_longest_time() {
         let context =
-            crate::plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
+            hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
         let longest = |trials: &str| {
             let text = format!(
                 "gateways: [hop-l7]\nload: [{{ loop: closed, connections: 1, duration: 5s }}]\ntrials: {trials}\n"
             );
-            let plan = crate::plan::parse("x.yaml", &text, &[], &context)
+            let plan = hoptax_plan::parse("x.yaml", &text, &[], &context)
                 .unwrap_or_else(|errors| panic!("{errors}"));
             estimate_at_most(&plan).map(|longest| (longest, estimate(&plan)))
         };

@@ -10,8 +10,8 @@
 //!
 //! Each trial counts for all objectives, whichever it was made for. The number of trials is bounded by [`most_steps`].
 
-use crate::analysis::stats::Threshold;
-use crate::record::{SearchStep, StepPurpose};
+use hoptax_record::{SearchStep, StepPurpose};
+use hoptax_stats::Threshold;
 
 /// By how much the rate grows while nothing fails: two doublings are a third of the steps that single ones would take,
 /// and what is overloaded fourfold still answers within the timeouts.

@@ -1,8 +1,8 @@
 //! Rounds in shuffled order, and the director of a fixed number of them.
 
 use super::slot::{Contender, Director, Slot};
-use crate::record::{DirectTrial, TrialRecord};
 use hoptax_load::random::Random;
+use hoptax_record::{DirectTrial, TrialRecord};
 
 /// A fixed number of rounds.
 pub(super) struct Rounds {

@@ -5,10 +5,10 @@
 
 use super::hunt::{Hunt, Range, likely_steps, most_steps};
 use super::slot::{Contender, Director, Slot};
-use crate::analysis::capacity::judge;
-use crate::plan::{LoadPoint, Plan, Search};
-use crate::record::{DirectTrial, TrialRecord};
+use hoptax_analysis::capacity::judge;
 use hoptax_load::random::Random;
+use hoptax_plan::{LoadPoint, Plan, Search};
+use hoptax_record::{DirectTrial, TrialRecord};
 use std::time::Duration;
 
 /// Tells this stream of randomness apart from the others that hang on the same seed.

@@ -1,10 +1,10 @@
 //! The searches of a whole plan, against made-up contenders, from records as a run makes them.
 
 use super::*;
-use crate::analysis::fixture::via;
-use crate::plan::Context;
-use crate::record::{DIRECT, StepPurpose};
 use crate::schedule;
+use hoptax_analysis::fixture::via;
+use hoptax_plan::Context;
+use hoptax_record::{DIRECT, StepPurpose};
 
 fn plan(rest: &str) -> Plan {
     let text = format!(
@@ -12,7 +12,7 @@ fn plan(rest: &str) -> Plan {
          from: 200/s, to: 20000/s }} }}\n{rest}"
     );
     let context = Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
-    crate::plan::parse("x.yaml", &text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
+    hoptax_plan::parse("x.yaml", &text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 /// The record of a trial of a contender that answers in 1 ms up to its capacity, and in 50 ms above it.
@@ -63,7 +63,7 @@ fn every_contender_is_searched_in_turns() {
 
 #[test]
 fn what_was_found_is_told_with_what_was_the_limit() {
-    use crate::analysis::{Limit, fixture::Run};
+    use hoptax_analysis::{Limit, fixture::Run};
     let plan = plan("");
     let capacity = [9000.0, 5000.0, 9000.0];
     let mut run = Run::with_load(plan.load.clone());
@@ -91,7 +91,7 @@ fn what_was_found_is_told_with_what_was_the_limit() {
 
 #[test]
 fn a_generator_without_time_left_was_the_limit() {
-    use crate::analysis::{Limit, fixture::Run};
+    use hoptax_analysis::{Limit, fixture::Run};
     let plan = plan("");
     let mut run = Run::with_load(plan.load.clone());
     run.contender("hop-l4", None).contender("hop-l7", None);
@@ -109,7 +109,7 @@ fn a_generator_without_time_left_was_the_limit() {
 
 #[test]
 fn the_range_of_the_search_may_be_the_limit_and_may_be_missed() {
-    use crate::analysis::{Limit, fixture::Run};
+    use hoptax_analysis::{Limit, fixture::Run};
     let plan = plan("");
     let mut run = Run::with_load(plan.load.clone());
     run.contender("hop-l4", None).contender("hop-l7", None);
@@ -127,7 +127,7 @@ fn the_range_of_the_search_may_be_the_limit_and_may_be_missed() {
 
 #[test]
 fn a_gateway_that_dies_is_given_up_and_the_others_go_on() {
-    use crate::analysis::fixture::Run;
+    use hoptax_analysis::fixture::Run;
     let plan = plan("");
     let mut run = Run::with_load(plan.load.clone());
     run.contender("hop-l4", None).contender("hop-l7", None);
@@ -138,7 +138,7 @@ fn a_gateway_that_dies_is_given_up_and_the_others_go_on() {
             trials += 1;
             if trials > 3 {
                 record.failed =
-                    Some(crate::analysis::fixture::failure(crate::record::Stage::Trial, "hop-l4 died"));
+                    Some(hoptax_analysis::fixture::failure(hoptax_record::Stage::Trial, "hop-l4 died"));
                 record.load_record = None;
             }
         }

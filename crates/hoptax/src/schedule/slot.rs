@@ -1,6 +1,6 @@
 //! One trial to come, and who decides which comes next.
 
-use crate::record::{DirectTrial, SearchStep, Stopped, TrialRecord};
+use hoptax_record::{DirectTrial, SearchStep, Stopped, TrialRecord};
 use std::time::Duration;
 
 /// One trial to come.

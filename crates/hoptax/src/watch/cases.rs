@@ -1,9 +1,9 @@
 //! What the trials until now came to: medians for a glance, no estimates.
 
-use crate::analysis::stats::median;
-use crate::live::Case;
-use crate::record::{DIRECT, TrialRecord};
+use hoptax_history::live::Case;
 use hoptax_load::clock::SECOND;
+use hoptax_record::{DIRECT, TrialRecord};
+use hoptax_stats::median;
 
 /// The trials of a run that came out well, case by case.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::{Run, via};
+    use hoptax_analysis::fixture::{Run, via};
 
     fn tally(run: &Run, is_searched: bool) -> Vec<Case> {
         let loads = vec![("closed loop".to_owned(), is_searched)];

@@ -1,15 +1,15 @@
 //! The course of a run: what its flow tells, made into what is shown. Reads no clock and starts nothing.
 
 use super::cases::Tally;
-use crate::analysis::{self, Load};
-use crate::live::{Failure, Finding, Role, SCHEMA, Second, Stage, State, Trial, TrialPhase};
-use crate::plan::{LoadPoint, Plan, Trials};
-use crate::record::{Failure as Failed, SearchStep, StepPurpose, TrialRecord};
 use crate::run::{News, Used};
 use crate::schedule::Slot;
+use hoptax_analysis::{self as analysis, Load};
+use hoptax_history::live::{Failure, Finding, Role, SCHEMA, Second, Stage, State, Trial, TrialPhase};
 use hoptax_load::clock::SECOND;
 use hoptax_load::record::{Phase, SecondLine};
 use hoptax_load::spec::{Rate, Shape};
+use hoptax_plan::{LoadPoint, Plan, Trials};
+use hoptax_record::{Failure as Failed, SearchStep, StepPurpose, TrialRecord};
 use std::time::Duration;
 
 /// The course of one run. Moments (`now`) are those of [`hoptax_load::clock::now`], nanoseconds.
@@ -259,7 +259,7 @@ fn second(line: &SecondLine) -> Second {
 
 fn roles(used: &Used) -> Vec<Role> {
     let roles = [("generator", used.generator), ("gateway", used.gateway), ("upstream", used.upstream)];
-    let told = |(role, tree): (&str, Option<crate::probe::RecentTree>)| {
+    let told = |(role, tree): (&str, Option<hoptax_host::probe::RecentTree>)| {
         let tree = tree?;
         Some(Role { role: role.to_owned(), cpus: tree.cpus, memory_bytes: tree.rss_bytes })
     };

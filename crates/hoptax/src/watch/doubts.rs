@@ -5,9 +5,9 @@
 //! then prolongs it by at most a fiftieth, however many trials it has, and in a run of usual length findings are
 //! up to date after each trial.
 
-use crate::analysis::{Finding, analyse};
-use crate::plan::recorded::RunRecord;
-use crate::record::TrialRecord;
+use hoptax_analysis::{Finding, analyse};
+use hoptax_plan::recorded::RunRecord;
+use hoptax_record::TrialRecord;
 
 /// Findings that there is too little of something yet: while a run goes on, more is to come.
 const TOO_FEW: [&str; 2] = ["few-samples", "not-distinguishable"];
@@ -59,7 +59,7 @@ impl Doubts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::{Run, via};
+    use hoptax_analysis::fixture::{Run, via};
     use hoptax_load::clock::MILLISECOND as MS;
     use std::cell::Cell;
 

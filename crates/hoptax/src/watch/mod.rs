@@ -1,4 +1,4 @@
-//! Follows a run under way: turns what the flow reports into the state that is shown ([`crate::live::State`]).
+//! Follows a run under way: turns what the flow reports into the state that is shown ([`hoptax_history::live::State`]).
 //!
 //! It is a view and nothing else: no figure of a report comes from it.
 

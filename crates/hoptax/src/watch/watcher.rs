@@ -2,13 +2,13 @@
 
 use super::course::Course;
 use super::doubts::Doubts;
-use crate::live::{Board, Finding};
-use crate::plan::Plan;
-use crate::plan::recorded::RunRecord;
-use crate::record::{Failure, TrialRecord};
 use crate::run::{News, Progress};
 use crate::schedule::Slot;
+use hoptax_history::live::{Board, Finding};
 use hoptax_load::clock;
+use hoptax_plan::Plan;
+use hoptax_plan::recorded::RunRecord;
+use hoptax_record::{Failure, TrialRecord};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

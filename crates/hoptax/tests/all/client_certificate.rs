@@ -3,11 +3,11 @@
 
 use crate::support::looked_at;
 use crate::world::{PATIENCE, get, is_missing};
-use hoptax::lab::features::{self, Credentials, FeatureVariables, TOKEN_REVIEW_PATH};
-use hoptax::lab::packs::{PackSet, binary};
-use hoptax::lab::readiness::{self, NotReady};
-use hoptax::lab::render::{UpstreamAddress, Variables, render};
-use hoptax::plan::{Feature, Profile};
+use hoptax_lab::features::{self, Credentials, FeatureVariables, TOKEN_REVIEW_PATH};
+use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::readiness::{self, NotReady};
+use hoptax_lab::render::{UpstreamAddress, Variables, render};
+use hoptax_plan::{Feature, Profile};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;

@@ -4,7 +4,7 @@ use crate::report::fixture::{Run, sample, via};
 use crate::report::on_disk;
 use crate::run::{run, run_directory, text};
 use crate::support::{Json, Scratch, hoptax, json, looked_at};
-use hoptax::plan::{Gateway, GatewayKind};
+use hoptax_plan::{Gateway, GatewayKind};
 use std::path::Path;
 use std::process::Output;
 
@@ -66,7 +66,7 @@ fn compares_two_runs_in_every_format() {
 fn what_cannot_be_compared_is_refused_with_the_way_out() {
     let (_one, a) = on_disk(&nginx(200, 20));
     let mut other = nginx(200, 20);
-    other.record.plan.profile = hoptax::plan::Profile::Stock;
+    other.record.plan.profile = hoptax_plan::Profile::Stock;
     let (_two, b) = on_disk(&other);
     let refused = compare(&[&a, &b]);
     assert_eq!(refused.status.code(), Some(2));

@@ -3,12 +3,12 @@
 use crate::support::hoptax;
 use crate::support::sockets::listening;
 use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
-use hoptax::host::tree::descendants;
-use hoptax::lab::Driver as _;
-use hoptax::lab::conformance::{Seen, mismatches, observe};
-use hoptax::lab::packs::{PackSet, binary};
-use hoptax::lab::process::ProcessDriver;
-use hoptax::plan::{Gateway, GatewayKind};
+use hoptax_host::tree::descendants;
+use hoptax_lab::Driver as _;
+use hoptax_lab::conformance::{Seen, mismatches, observe};
+use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::process::ProcessDriver;
+use hoptax_plan::{Gateway, GatewayKind};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
         .iter()
         // A sidecar answers inside its namespace, for every network that is there.
         .filter(|pack| binary::find(pack).is_some() && pack.manifest().intercept.is_none())
-        .map(hoptax::lab::packs::Pack::name)
+        .map(hoptax_lab::packs::Pack::name)
         .collect();
     assert!(names.len() + missing >= INSTALLED.len(), "{names:?}");
     let gateway = |name: &&str| Gateway {

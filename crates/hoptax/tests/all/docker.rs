@@ -3,12 +3,12 @@
 
 use crate::support::{Scratch, hoptax};
 use crate::world::{PATIENCE, Running, exe, get, http_upstream, is_missing, running_plan};
-use hoptax::host::tree::descendants;
-use hoptax::lab::Driver as _;
-use hoptax::lab::packs::PackSet;
-use hoptax::lab::process::ProcessDriver;
-use hoptax::plan::{Gateway, GatewayKind, PackDriver};
-use hoptax::record::Stage;
+use hoptax_host::tree::descendants;
+use hoptax_lab::Driver as _;
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
+use hoptax_plan::{Gateway, GatewayKind, PackDriver};
+use hoptax_record::Stage;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;

@@ -2,9 +2,9 @@
 //! the product publishes. Each rule names its source.
 
 use crate::support::yaml;
-use hoptax::lab::packs::{Pack, PackSet};
-use hoptax::lab::render::{self, Rendered, UpstreamAddress, Variables};
-use hoptax::plan::{Ask, Feature, Profile};
+use hoptax_lab::packs::{Pack, PackSet};
+use hoptax_lab::render::{self, Rendered, UpstreamAddress, Variables};
+use hoptax_plan::{Ask, Feature, Profile};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -154,7 +154,7 @@ fn they_listen_on_loopback_alone() {
             assert!(all.contains("20001") || name == "kubegateway", "{}: its port", case.what);
             let log = case.what.ends_with("log: true");
             let stdout =
-                pack(name).manifest().access_log == Some(hoptax::lab::packs::manifest::AccessLogTo::Stdout);
+                pack(name).manifest().access_log == Some(hoptax_lab::packs::manifest::AccessLogTo::Stdout);
             assert_eq!(all.contains("/logs/access.log"), log && !stdout, "{}", case.what);
         }
     }

@@ -2,13 +2,13 @@
 
 use crate::support::hoptax;
 use crate::world::{PATIENCE, Running, exe, get, http_upstream, running_plan};
-use hoptax::host::tree::descendants;
-use hoptax::lab::packs::PackSet;
-use hoptax::lab::process::ProcessDriver;
-use hoptax::lab::{Driver as _, verify};
-use hoptax::plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
-use hoptax::record::Stage;
+use hoptax_host::tree::descendants;
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
+use hoptax_lab::{Driver as _, verify};
 use hoptax_load::spec::TargetSpec;
+use hoptax_plan::{Body, BuiltInUpstream, Gateway, GatewayKind, HopKind, Plan, Upstream};
+use hoptax_record::Stage;
 use std::path::Path;
 
 fn driver(plan: &Plan, run: &Path) -> ProcessDriver {
@@ -128,7 +128,7 @@ fn what_already_runs_is_attached_to_and_left_running() {
     let kind =
         GatewayKind::External { url: url.clone(), pid: Some(std::process::id()), access: Default::default() };
     let mut plan = running_plan(vec![Gateway { label: "mine".into(), kind }]);
-    plan.upstream = Upstream::Running(hoptax::plan::Running { url, ..Default::default() });
+    plan.upstream = Upstream::Running(hoptax_plan::Running { url, ..Default::default() });
     let run = tempfile::tempdir().expect("a directory");
     let mut driver = driver(&plan, run.path());
     let mut upstream = driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}"));

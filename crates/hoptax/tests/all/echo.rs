@@ -2,7 +2,7 @@
 //! as their features want it.
 
 use crate::world::PATIENCE;
-use hoptax::lab::features::{Change, Credentials, RESPONSE_REMOVED};
+use hoptax_lab::features::{Change, Credentials, RESPONSE_REMOVED};
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
 use hoptax_wire::http1::{ResponseDecoder, Step, fields};

@@ -4,8 +4,8 @@ use crate::run::{report, run, run_awake, run_directory, text, trials};
 use crate::support::{Json, Scratch};
 use crate::wire::{Client, Server};
 use crate::world::is_missing;
-use hoptax::lab::packs::PackSet;
-use hoptax::lab::{ledger, upstream};
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::{ledger, upstream};
 use std::path::Path;
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";

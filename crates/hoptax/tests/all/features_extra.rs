@@ -9,8 +9,8 @@ mod world;
 
 use crate::support::Scratch;
 use crate::world::is_missing;
-use hoptax::lab::packs::{PackSet, binary};
-use hoptax::plan::{AccessLog, Ask, Feature, JwtAlgorithm, Profile};
+use hoptax_lab::packs::{PackSet, binary};
+use hoptax_plan::{AccessLog, Ask, Feature, JwtAlgorithm, Profile};
 use proofs::prove;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn sets() -> Vec<Vec<Feature>> {
     vec![
         vec![
             Feature::KeyAuth,
-            Feature::RateLimit { per_second: hoptax::plan::LIMIT_THAT_NEVER_BITES },
+            Feature::RateLimit { per_second: hoptax_plan::LIMIT_THAT_NEVER_BITES },
             Feature::AccessLog,
             Feature::HeaderRewrite,
             Feature::PathRewrite,

@@ -5,10 +5,10 @@ mod matrix;
 mod parties;
 
 use crate::world::is_missing;
-use hoptax::lab::features::KEY_HEADER;
-use hoptax::lab::packs::PackSet;
-use hoptax::plan::{Ask, Feature, JwtAlgorithm, Profile};
+use hoptax_lab::features::KEY_HEADER;
+use hoptax_lab::packs::PackSet;
 use hoptax_load::spec::TlsVersion;
+use hoptax_plan::{Ask, Feature, JwtAlgorithm, Profile};
 use parties::{Origin, Started, driver, start, started};
 use std::io::Write as _;
 use std::net::Ipv4Addr;

@@ -19,7 +19,7 @@ fn put(root: &Path, id: &str, run: &Run) {
     fs::write(dir.join("trials.jsonl"), lines.collect::<String>()).expect("written");
     fs::write(
         dir.join("run.json"),
-        serde_json::to_string(&hoptax::plan::recorded::to_disk(&run.record)).expect("JSON"),
+        serde_json::to_string(&hoptax_plan::recorded::to_disk(&run.record)).expect("JSON"),
     )
     .expect("written");
 }

@@ -4,7 +4,7 @@ use crate::findings::two_ports;
 use crate::origin::Origin;
 use crate::support::hoptax;
 use crate::wire::{Client, Nobody, PATIENCE, Response, Server, chunked, sample};
-use hoptax::lab::ledger;
+use hoptax_lab::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::net::TcpListener;
 use std::time::Instant;

@@ -2,11 +2,11 @@
 
 use crate::support::hoptax;
 use crate::world::{PATIENCE, Running, exe, http_upstream, is_missing, running_plan};
-use hoptax::host::tree::descendants;
-use hoptax::lab::Driver as _;
-use hoptax::lab::packs::PackSet;
-use hoptax::lab::process::ProcessDriver;
-use hoptax::plan::{Gateway, GatewayKind};
+use hoptax_host::tree::descendants;
+use hoptax_lab::Driver as _;
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
+use hoptax_plan::{Gateway, GatewayKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -230,7 +230,7 @@ fn a_guard_is_called_after_its_command_which_has_a_session_of_its_own() {
 
 #[test]
 fn the_command_has_descriptors_to_the_hard_limit_and_the_cpus_asked_for() {
-    let cpu = hoptax::host::cpus::allowed().expect("told")[0];
+    let cpu = hoptax_host::cpus::allowed().expect("told")[0];
     let script = "ulimit -Sn; ulimit -Hn; grep Cpus_allowed_list /proc/self/status";
     let limited = "ulimit -Sn 500; exec \"$0\" guard --cpus \"$1\" -- sh -c \"$2\"";
     let mut guard = Command::new("sh");

@@ -3,7 +3,7 @@
 use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Planted, Proxy};
 use crate::wire::{Client, PATIENCE, Server};
-use hoptax::lab::ledger::{self, Ledger};
+use hoptax_lab::ledger::{self, Ledger};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 

@@ -2,16 +2,16 @@
 
 use crate::support::hoptax;
 use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
-use hoptax::lab::Driver as _;
-use hoptax::lab::packs::{Pack, PackSet};
-use hoptax::lab::process::ProcessDriver;
-use hoptax::lab::render::Variables;
-use hoptax::plan::{AccessLog, Gateway, GatewayKind, Profile};
+use hoptax_lab::Driver as _;
+use hoptax_lab::packs::{Pack, PackSet};
+use hoptax_lab::process::ProcessDriver;
+use hoptax_lab::render::Variables;
+use hoptax_plan::{AccessLog, Gateway, GatewayKind, Profile};
 use std::path::Path;
 
 const GUIDE: &str = include_str!("../../../../docs/guides/write-a-pack.md");
 const REFERENCE: &str = include_str!("../../../../docs/reference/packs.md");
-const MANIFEST: &str = include_str!("../../src/lab/packs/manifest.rs");
+const MANIFEST: &str = include_str!("../../../hoptax-lab/src/packs/manifest.rs");
 
 /// Fenced blocks that directly follow the comment `<!-- MARK… -->`, each with what else the comment says.
 fn blocks(mark: &str) -> Vec<(&'static str, &'static str)> {

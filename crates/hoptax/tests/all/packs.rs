@@ -2,11 +2,11 @@
 
 use crate::support::{hoptax, json};
 use crate::world::{Running, exe, get, http_upstream, is_missing, keep, running_plan};
-use hoptax::lab::Driver as _;
-use hoptax::lab::packs::PackSet;
-use hoptax::lab::process::ProcessDriver;
-use hoptax::plan::{AccessLog, Gateway, GatewayKind, Profile};
-use hoptax::record::Stage;
+use hoptax_lab::Driver as _;
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
+use hoptax_plan::{AccessLog, Gateway, GatewayKind, Profile};
+use hoptax_record::Stage;
 use std::path::Path;
 
 fn gateway(pack: &str, workers: u32) -> Gateway {
@@ -58,9 +58,9 @@ fn answers_through_real_upstreams(pack: &str) {
         check_access_log(run.path(), &what, access_log);
 
         let root = service.0.process().expect("watched").pid;
-        assert!(!hoptax::host::tree::descendants(root).is_empty(), "{what}");
+        assert!(!hoptax_host::tree::descendants(root).is_empty(), "{what}");
         service.0.stop();
-        assert!(hoptax::host::tree::descendants(root).is_empty(), "{what}");
+        assert!(hoptax_host::tree::descendants(root).is_empty(), "{what}");
         assert!(service.0.check().is_err(), "{what}: it is gone");
     }
 }
@@ -202,7 +202,7 @@ fn scripted(script: &str, timeout: &str) -> tempfile::TempDir {
     pack_of(&[("gateway.yaml", &manifest.replace("TIMEOUT", timeout)), ("script.j2", script)])
 }
 
-fn start_failure(packs: &Path) -> hoptax::record::Failure {
+fn start_failure(packs: &Path) -> hoptax_record::Failure {
     let run = tempfile::tempdir().expect("a directory");
     let plan = running_plan(vec![gateway("wrong", 1)]);
     let packs = PackSet::load(Some(packs)).expect("nothing wrong with its words");

@@ -1,14 +1,14 @@
 //! Each feature is proved on a real nginx that has it, and refused on one that only claims it.
 
 use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
-use hoptax::lab::Driver as _;
-use hoptax::lab::features::Change;
-use hoptax::lab::packs::PackSet;
-use hoptax::lab::process::ProcessDriver;
-use hoptax::lab::verify::{self, Requests, proofs};
-use hoptax::plan::{Feature, Gateway, GatewayKind, Upstream};
-use hoptax::record::Failure;
+use hoptax_lab::Driver as _;
+use hoptax_lab::features::Change;
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
+use hoptax_lab::verify::{self, Requests, proofs};
 use hoptax_load::spec::TargetSpec;
+use hoptax_plan::{Feature, Gateway, GatewayKind, Upstream};
+use hoptax_record::Failure;
 use std::path::Path;
 
 /// Packs of the tests' own.

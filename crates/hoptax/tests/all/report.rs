@@ -2,22 +2,20 @@
 
 use crate::support::hoptax;
 use fixture::{Run, failure, sample, searched_point, via};
-use hoptax::record::Stage;
-use hoptax::record::dir::RunDir;
+use hoptax_record::Stage;
+use hoptax_record::dir::RunDir;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use tempfile::TempDir;
 
-#[allow(dead_code, reason = "each test takes what it needs")]
-#[path = "../../src/analysis/fixture.rs"]
-pub(crate) mod fixture;
+pub(crate) use hoptax_analysis::fixture;
 
 pub(crate) fn on_disk(run: &Run) -> (TempDir, PathBuf) {
     let below = TempDir::new().expect("a directory");
     let mut dir = RunDir::create(below.path(), "made-up").expect("writable");
-    dir.write_run(&hoptax::plan::recorded::to_disk(&run.record)).expect("writable");
+    dir.write_run(&hoptax_plan::recorded::to_disk(&run.record)).expect("writable");
     for trial in &run.trials {
         dir.append(trial).expect("writable");
     }

@@ -4,7 +4,7 @@
 use crate::run::{report, run, run_awake, text, trials};
 use crate::support::{Scratch, hoptax};
 use crate::world::{PATIENCE, is_missing};
-use hoptax::lab::features::Credentials;
+use hoptax_lab::features::Credentials;
 use serde_json::Value as Json;
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};

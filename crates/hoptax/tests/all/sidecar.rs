@@ -3,11 +3,11 @@
 use crate::run::{run, run_directory, text, trials};
 use crate::support::{Scratch, hoptax, processes_below};
 use crate::world::{PATIENCE, Running, exe, get, is_missing, running_plan};
-use hoptax::lab::packs::PackSet;
-use hoptax::lab::process::ProcessDriver;
-use hoptax::lab::{Driver as _, verify};
-use hoptax::plan::{Gateway, GatewayKind, Profile};
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
+use hoptax_lab::{Driver as _, verify};
 use hoptax_load::spec::TargetSpec;
+use hoptax_plan::{Gateway, GatewayKind, Profile};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

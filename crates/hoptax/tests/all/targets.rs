@@ -104,7 +104,7 @@ fn the_example_on_the_reference_page_can_be_loaded() {
     let scratch = Scratch::new();
     scratch.file("tokens.txt", "red\n");
     let file = scratch.file("shop.yaml", example);
-    let read = hoptax::plan::load_targets(&file).unwrap_or_else(|error| panic!("{error}"));
+    let read = hoptax_plan::load_targets(&file).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read.targets.iter().map(|target| target.weight).collect::<Vec<_>>(), [1, 9]);
 }
 

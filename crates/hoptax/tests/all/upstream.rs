@@ -2,7 +2,7 @@
 
 use crate::support::hoptax;
 use crate::wire::{Client, PATIENCE, Server, chunked, sample};
-use hoptax::lab::ledger;
+use hoptax_lab::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! A small world for the lab's tests: upstreams inside the test, a client, and services that stop with their test.
 
-use hoptax::lab::packs::{PackSet, binary};
-use hoptax::lab::{Service, fake};
-use hoptax::plan::{Gateway, Plan};
+use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::{Service, fake};
+use hoptax_plan::{Gateway, Plan};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;

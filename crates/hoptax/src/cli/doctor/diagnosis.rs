@@ -1,6 +1,6 @@
 //! What `hoptax doctor` says, as a document.
 
-use crate::record::Fitness;
+use hoptax_record::Fitness;
 use serde::Serialize;
 
 /// What doctor says; part of the stable interface.

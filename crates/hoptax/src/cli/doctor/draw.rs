@@ -2,7 +2,7 @@
 
 use super::diagnosis::Diagnosis;
 use crate::cli::load::paint::{Ink, Paint};
-use crate::record::{Fitness, FitnessStatus};
+use hoptax_record::{Fitness, FitnessStatus};
 use std::fmt::Write as _;
 
 /// Columns of a terminal that nobody has widened.

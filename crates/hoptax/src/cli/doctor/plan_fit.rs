@@ -1,11 +1,11 @@
 //! Whether a plan fits this host.
 
-use crate::lab::packs::{PackSet, binary};
-use crate::lab::{cpus, descriptors};
-use crate::plan::{CpuPlan, GatewayKind, Plan, Upstream};
-use crate::probe::fitness::Host;
-use crate::record::{Fitness, FitnessStatus};
 use crate::schedule;
+use hoptax_host::probe::fitness::Host;
+use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::{cpus, descriptors};
+use hoptax_plan::{CpuPlan, GatewayKind, Plan, Upstream};
+use hoptax_record::{Fitness, FitnessStatus};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::Duration;
@@ -193,11 +193,11 @@ fn room(plan: &Plan, free: Option<u64>) -> Fitness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::fake;
-    use crate::plan::{CpuSets, Gateway};
+    use hoptax_lab::fake;
+    use hoptax_plan::{CpuSets, Gateway};
 
     fn plan() -> Plan {
-        let kind = GatewayKind::Hop(crate::plan::HopKind::L7);
+        let kind = GatewayKind::Hop(hoptax_plan::HopKind::L7);
         fake::plan(vec![Gateway { label: "hop-l7".into(), kind }], 50)
     }
 
@@ -280,7 +280,7 @@ mod tests {
         let directory = root.path().join("proc/sys/net/ipv4");
         std::fs::create_dir_all(&directory).expect("made");
         std::fs::write(directory.join("ip_local_port_range"), "1000\t1039\n").expect("written");
-        let host = Host { root: root.path().into(), ..crate::probe::fitness::here(root.path()) };
+        let host = Host { root: root.path().into(), ..hoptax_host::probe::fitness::here(root.path()) };
         let mut plan = plan();
         plan.load[0].connections = 41;
         assert_eq!(ports(&plan, &host).status, FitnessStatus::Bad);

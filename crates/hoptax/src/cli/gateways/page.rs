@@ -1,9 +1,9 @@
 //! The page of a pack, and the index of all pages: Markdown, made of nothing but the packs.
 
-use crate::lab::docker::how_to_get;
-use crate::lab::packs::Pack;
-use crate::lab::packs::manifest::SettingText;
-use crate::plan::Feature;
+use hoptax_lab::docker::how_to_get;
+use hoptax_lab::packs::Pack;
+use hoptax_lab::packs::manifest::SettingText;
+use hoptax_plan::Feature;
 use std::fmt::Write as _;
 
 /// The page of one pack.
@@ -164,7 +164,7 @@ fn demoted(readme: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::packs::PackSet;
+    use hoptax_lab::packs::PackSet;
 
     #[test]
     fn a_page_says_how_it_starts_what_it_has_and_what_differs() {

@@ -1,7 +1,7 @@
 //! Runs on a terminal.
 
-use crate::history::{Entry, Listing, State};
-use crate::report::wrapped;
+use hoptax_history::{Entry, Listing, State};
+use hoptax_report::wrapped;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -152,7 +152,7 @@ pub(super) fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Contender;
+    use hoptax_history::Contender;
 
     fn run(id: &str) -> Entry {
         let gateway = |label: &str| Contender {

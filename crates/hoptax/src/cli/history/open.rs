@@ -1,7 +1,7 @@
 //! An opened history, and how its errors are reported.
 
 use crate::cli::exit::BadInput;
-use crate::history::{Entry, HistoryError, Store};
+use hoptax_history::{Entry, HistoryError, Store};
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -4,11 +4,11 @@ use super::draw::plain;
 use super::open::{History, json, told};
 use crate::cli::exit::BadInput;
 use crate::cli::output::{columns, print};
-use crate::history::{Entry, Point, Query, Trend, TrendChoice, TrendQuery};
-use crate::plan::Metric;
-use crate::plan::units::nearest;
-use crate::record::DIRECT;
-use crate::report::{figure_in_words, wrapped};
+use hoptax_history::{Entry, Point, Query, Trend, TrendChoice, TrendQuery};
+use hoptax_plan::Metric;
+use hoptax_plan::units::nearest;
+use hoptax_record::DIRECT;
+use hoptax_report::{figure_in_words, wrapped};
 
 /// Columns of the drawing.
 const DRAWING: usize = 25;

@@ -1,7 +1,7 @@
 //! The flags of `hoptax load`, by family; what they mean is `ask`'s to say.
 
-use crate::plan::units;
 use hoptax_load::spec::{Arrivals, Check, HttpVersion, Rate, TlsVersion};
+use hoptax_plan::units;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,11 +3,11 @@
 use super::args::{Args, LoadArgs};
 use super::url::Url;
 use crate::cli::exit::BadInput;
-use crate::plan::stages;
-use crate::plan::units::{show_duration, show_pace};
-use crate::record::bounded;
 use anyhow::Context as _;
 use hoptax_load::spec::{Arrivals, EventLoopName, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_plan::stages;
+use hoptax_plan::units::{show_duration, show_pace};
+use hoptax_record::bounded;
 use std::path::Path;
 use std::time::Duration;
 

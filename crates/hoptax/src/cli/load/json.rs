@@ -185,7 +185,7 @@ impl Load {
         let (r#loop, rate, arrivals) = match &spec.shape {
             Shape::Closed => ("closed", None, None),
             Shape::Open { rate, arrivals } => {
-                ("open", Some(rate.mean()), Some(crate::plan::units::show_arrivals(*arrivals)))
+                ("open", Some(rate.mean()), Some(hoptax_plan::units::show_arrivals(*arrivals)))
             }
         };
         Self {

@@ -5,7 +5,7 @@
 
 use super::args::OutputArgs;
 use crate::cli::terminal::{self, enter, leave, screen};
-use crate::host::cpus;
+use hoptax_host::cpus;
 use hoptax_load::clock;
 use hoptax_load::record::Progress;
 use hoptax_load::spec::LoadSpec;

@@ -1,8 +1,8 @@
 //! One line on a terminal that says what is going on, where there is no live view.
 
-use crate::plan::units;
 use hoptax_load::record::{Phase, Progress};
 use hoptax_load::spec::LoadSpec;
+use hoptax_plan::units;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 

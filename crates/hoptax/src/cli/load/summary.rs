@@ -4,12 +4,12 @@ use super::doubts;
 use super::figures::{decimals, size, thousands};
 use super::made::Made;
 use super::paint::{Ink, Paint};
-use crate::plan::units;
 use hdrhistogram::Histogram;
 use hoptax_load::Address;
 use hoptax_load::histogram::{DecodeError, LOWEST};
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Shape};
+use hoptax_plan::units;
 use std::fmt;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What a generator that works for `hoptax run` tells on standard error: phases as they begin and, where somebody watches,
 //! seconds. Each is a JSON document on a line of its own.
 
-use crate::host::cpus;
+use hoptax_host::cpus;
 use hoptax_load::clock;
 use hoptax_load::record::{Phase, Progress, SecondLine};
 use hoptax_load::seconds::Seconds;

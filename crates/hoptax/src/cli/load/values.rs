@@ -1,7 +1,7 @@
 //! Values of flags that no other verb has: counts, statuses, lengths, protocols.
 
-use crate::plan::units::{self, UnitError};
 use hoptax_load::spec::{Check, HttpVersion, TlsVersion};
+use hoptax_plan::units::{self, UnitError};
 use hoptax_wire::http1::is_token;
 use std::net::IpAddr;
 

@@ -1,13 +1,13 @@
 //! `hoptax report --chart`: one chart as a file.
 
-use crate::analysis::Load;
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::output::{print, write_file};
-use crate::plan::units;
-use crate::report::charts::{self, Theme};
-use crate::report::formats::{Draw, DrawChart, Format};
-use crate::report::{Chart, Model};
 use anyhow::Context;
+use hoptax_analysis::Load;
+use hoptax_plan::units;
+use hoptax_report::charts::{self, Theme};
+use hoptax_report::formats::{Draw, DrawChart, Format};
+use hoptax_report::{Chart, Model};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;

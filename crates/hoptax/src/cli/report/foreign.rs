@@ -1,13 +1,13 @@
 //! Formats with the whole distribution of each case: which case is meant, and where its file goes.
 
-use crate::analysis::Pooled;
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::output::{print, write_file};
-use crate::plan::recorded::Run;
-use crate::plan::units::nearest;
-use crate::report::foreign;
-use crate::report::formats::DrawCase;
 use anyhow::Context as _;
+use hoptax_analysis::Pooled;
+use hoptax_plan::recorded::Run;
+use hoptax_plan::units::nearest;
+use hoptax_report::foreign;
+use hoptax_report::formats::DrawCase;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -139,7 +139,7 @@ fn free(taken: &mut BTreeSet<String>, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::Run as Made;
+    use hoptax_analysis::fixture::Run as Made;
 
     #[test]
     fn names_are_never_given_twice() {

@@ -4,9 +4,9 @@
 //! what is measured.
 
 use crate::cli::terminal::{self, enter, leave, screen};
-use crate::host::cpus;
-use crate::live::Board;
 use crate::watch::Clock;
+use hoptax_history::live::Board;
+use hoptax_host::cpus;
 use ratatui_core::terminal::Terminal;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};

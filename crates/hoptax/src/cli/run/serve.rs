@@ -1,8 +1,8 @@
 //! `hoptax run --serve`: the run under way as a web page, beside those before it.
 
 use crate::cli::serve::{page, token};
-use crate::live::Board;
-use crate::serve::{Options, ServeError, Server};
+use hoptax_history::live::Board;
+use hoptax_history::serve::{Options, ServeError, Server};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 

@@ -2,14 +2,14 @@
 
 use super::screen::View;
 use super::words;
-use crate::analysis::Severity;
-use crate::live::{Board, Finding};
-use crate::plan::Plan;
-use crate::plan::recorded::RunRecord;
-use crate::record::{Failure, TrialRecord};
 use crate::run::{News, Progress};
 use crate::schedule::Slot;
 use crate::watch::{Watcher, figures};
+use hoptax_analysis::Severity;
+use hoptax_history::live::{Board, Finding};
+use hoptax_plan::Plan;
+use hoptax_plan::recorded::RunRecord;
+use hoptax_record::{Failure, TrialRecord};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! What a run under way is told in: on its screen and in plain lines alike.
 
 use crate::cli::load::figures::{short, time};
-use crate::live::{Finding, State, Trial, TrialPhase};
-use crate::record::{Failure, TrialRecord};
+use hoptax_history::live::{Finding, State, Trial, TrialPhase};
+use hoptax_record::{Failure, TrialRecord};
 
 /// `75 s`, `12 min`, `2 h 5 min`.
 pub(super) fn span(seconds: f64) -> String {

@@ -1,19 +1,19 @@
 //! What happens in a run, in which order, when something is missing, wrong, killed or interrupted. Nothing is started.
 
 use super::*;
-use crate::lab::Observed;
-use crate::lab::fake::{self, FakeDriver, Script};
-use crate::lab::ledger::{InstanceCounts, Ledger};
-use crate::plan::Plan;
-use crate::plan::recorded::{self, Run as ReadRun};
-use crate::record::{Environment, Link};
 use crate::run::Contents;
 use crate::run::traffic::Loaded;
+use hoptax_lab::Observed;
+use hoptax_lab::fake::{self, FakeDriver, Script};
+use hoptax_lab::ledger::{InstanceCounts, Ledger};
 use hoptax_load::Address;
 use hoptax_load::histogram::{self, Encoded};
 use hoptax_load::record as load;
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::LoadSpec;
+use hoptax_plan::Plan;
+use hoptax_plan::recorded::{self, Run as ReadRun};
+use hoptax_record::{Environment, Link};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -136,7 +136,7 @@ impl Scene {
     fn new() -> Self {
         let hop = |label: &str, kind| Gateway { label: label.into(), kind: GatewayKind::Hop(kind) };
         let mut plan = fake::plan(vec![hop("hop-l4", HopKind::L4), hop("hop-l7", HopKind::L7)], 1);
-        plan.trials = crate::plan::Trials::Fixed(2);
+        plan.trials = hoptax_plan::Trials::Fixed(2);
         let script = |port, version: &str| Script {
             addresses: vec![SocketAddr::from(([127, 0, 0, 1], port))],
             facts: Facts { version: Some(version.into()), ..Facts::default() },
@@ -441,8 +441,8 @@ timeout: { connect: 1s, first_byte: 2s, total: 3s }
 sources: [127.0.0.2]
 path_split: on
 "#;
-    let context = crate::plan::Context { cpus: 1, known: Vec::new(), directory: directory.path().to_owned() };
-    let plan = crate::plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
+    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: directory.path().to_owned() };
+    let plan = hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
     let interrupted = AtomicBool::new(false);
     let run = Run { contents: Contents::read(&plan).expect("readable"), ..Scene::run(&plan, &interrupted) };
     let slot = schedule::schedule(0, 1, 1, 7)[0];
@@ -483,11 +483,11 @@ fn every_contender_of_a_round_gets_the_same_arrivals() {
 
 #[test]
 fn a_step_of_a_search_has_its_own_rate_and_time() {
-    use crate::record::{SearchStep, StepPurpose};
     use hoptax_load::spec::{Rate, Shape};
+    use hoptax_record::{SearchStep, StepPurpose};
     let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: 900/s } }]\n";
-    let context = crate::plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
-    let plan = crate::plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
+    let context = hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::new() };
+    let plan = hoptax_plan::parse("x.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"));
     let interrupted = AtomicBool::new(false);
     let run = Run { contents: Contents::read(&plan).expect("readable"), ..Scene::run(&plan, &interrupted) };
     for (purpose, seconds) in [(StepPurpose::Search, 3), (StepPurpose::Confirm, 6)] {

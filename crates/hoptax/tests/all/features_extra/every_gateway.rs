@@ -4,7 +4,7 @@ use super::is_built;
 use crate::run::{report, run_directory, text, trials};
 use crate::support::{Scratch, hoptax};
 use crate::world::is_missing;
-use hoptax::lab::packs::{Pack, PackSet, binary};
+use hoptax_lab::packs::{Pack, PackSet, binary};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

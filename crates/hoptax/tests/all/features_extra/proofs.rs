@@ -1,10 +1,10 @@
 //! What shows that a feature is on: one function for each.
 
 use super::world::{Answer, Extra, Request};
-use hoptax::lab::features::{
+use hoptax_lab::features::{
     CORS_ORIGIN, KEY_HEADER, REQUEST_ID_HEADER, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET,
 };
-use hoptax::plan::Feature;
+use hoptax_plan::Feature;
 use std::net::Ipv4Addr;
 
 /// Requests within which a limit of one per second has bitten on the slowest of machines.
@@ -192,11 +192,11 @@ fn ip_allow(gateway: &Extra) {
 
 fn routes(gateway: &Extra, count: u32) {
     for index in [0, count / 2, count - 1] {
-        let path = format!("{}/x", hoptax::lab::features::route_prefix(index));
+        let path = format!("{}/x", hoptax_lab::features::route_prefix(index));
         let answer = gateway.send(&Request { path: &path, as_it_stands: true, ..Request::default() });
         assert_eq!(answer.expect("answered").status, 200, "{path}");
     }
-    let path = format!("{}/x", hoptax::lab::features::route_prefix(count));
+    let path = format!("{}/x", hoptax_lab::features::route_prefix(count));
     let answer = gateway.send(&Request { path: &path, as_it_stands: true, ..Request::default() });
     assert_eq!(answer.expect("answered").status, 404, "{path}");
 }

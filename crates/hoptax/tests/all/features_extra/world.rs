@@ -1,13 +1,13 @@
 //! A gateway with features in front of upstreams that answer with what they were asked.
 
 use crate::world::{PATIENCE, Running, exe, running_plan};
-use hoptax::host::tree::descendants;
-use hoptax::lab::Driver as _;
-use hoptax::lab::features::Change;
-use hoptax::lab::packs::PackSet;
-use hoptax::lab::process::ProcessDriver;
-use hoptax::plan::{AccessLog, Feature, Gateway, GatewayKind, Profile};
+use hoptax_host::tree::descendants;
+use hoptax_lab::Driver as _;
+use hoptax_lab::features::Change;
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
 use hoptax_load::spec::TlsSpec;
+use hoptax_plan::{AccessLog, Feature, Gateway, GatewayKind, Profile};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process};
 use std::collections::BTreeSet;

@@ -4,9 +4,9 @@ use super::parties::{Origin, start};
 use crate::run::{run, run_directory, text, trials};
 use crate::support::{Json, Scratch};
 use crate::world::is_missing;
-use hoptax::lab::features::KEY_HEADER;
-use hoptax::lab::packs::PackSet;
-use hoptax::plan::{Ask, Feature, Profile};
+use hoptax_lab::features::KEY_HEADER;
+use hoptax_lab::packs::PackSet;
+use hoptax_plan::{Ask, Feature, Profile};
 use std::collections::BTreeSet;
 
 /// All features that `pack` offers, but for those that want the `authorization` header in place of `authorization`, and TLS to

@@ -2,13 +2,13 @@
 //! and a client that may use TLS and come from another address.
 
 use crate::world::{PATIENCE, Running, exe, running_plan};
-use hoptax::lab::Driver as _;
-use hoptax::lab::features::{Change, TOKEN_REVIEW_PATH};
-use hoptax::lab::packs::PackSet;
-use hoptax::lab::process::ProcessDriver;
-use hoptax::plan::{Feature, Gateway, GatewayKind, Profile};
+use hoptax_lab::Driver as _;
+use hoptax_lab::features::{Change, TOKEN_REVIEW_PATH};
+use hoptax_lab::packs::PackSet;
+use hoptax_lab::process::ProcessDriver;
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
+use hoptax_plan::{Feature, Gateway, GatewayKind, Profile};
 use std::io::{BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -196,7 +196,7 @@ pub(super) fn started(
     gateway: &Gateway,
     upstreams: &[SocketAddr],
     profile: Profile,
-) -> Result<Up, hoptax::record::Failure> {
+) -> Result<Up, hoptax_record::Failure> {
     let service = Running(driver.start_gateway(gateway, upstreams)?);
     let (address, change) = (service.0.addresses()[0], service.0.facts().change.clone());
     let what = format!("{} {profile:?} {:?}", gateway.label, gateway.features());

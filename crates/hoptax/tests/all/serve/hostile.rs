@@ -283,13 +283,13 @@ fn with_a_token_nothing_is_told_to_who_does_not_show_it() {
 #[test]
 fn beyond_loopback_a_token_is_needed() {
     let history = history();
-    let options = hoptax::serve::Options {
+    let options = hoptax_history::serve::Options {
         address: "0.0.0.0:0".parse().expect("an address"),
         token: None,
         root: history.path().into(),
         live: None,
         keep_off: Vec::new(),
     };
-    let refused = hoptax::serve::Server::start(options).expect_err("no token");
+    let refused = hoptax_history::serve::Server::start(options).expect_err("no token");
     assert!(refused.to_string().contains("--token-file"), "{refused}");
 }

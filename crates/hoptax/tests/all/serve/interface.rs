@@ -2,7 +2,7 @@
 
 use super::lab::{analyse, analysed, get, history, put, request, run, served, under_way};
 use crate::support::{Json, Scratch};
-use hoptax::live::Board;
+use hoptax_history::live::Board;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -185,7 +185,7 @@ fn every_answer_is_as_it_is_described() {
     let server = served(history.path(), Some(Board::new(under_way())), None);
     let to = server.address();
     let described = get(to, "/api/v1/openapi.json").json();
-    assert_eq!(described, hoptax::serve::openapi());
+    assert_eq!(described, hoptax_history::serve::openapi());
     let mut seen = 0;
     let paths = described["paths"].as_object().expect("paths");
     for (path, operations) in paths {

@@ -3,10 +3,10 @@
 use crate::report::fixture::Run;
 use crate::support::{Json, Scratch};
 use crate::world::PATIENCE;
-use hoptax::analysis::Severity;
-use hoptax::live::{self, Board, Second, Stage, State, Trial, TrialPhase};
-use hoptax::record::dir::RunDir;
-use hoptax::serve::{Options, Server};
+use hoptax_analysis::Severity;
+use hoptax_history::live::{self, Board, Second, Stage, State, Trial, TrialPhase};
+use hoptax_history::serve::{Options, Server};
+use hoptax_record::dir::RunDir;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(super) fn put(root: &Path, id: &str, day: u64, mut run: Run, version: &str) 
         one.version = Some(version.into());
     }
     let mut dir = RunDir::create(root, "made-up").expect("writable");
-    dir.write_run(&hoptax::plan::recorded::to_disk(&run.record)).expect("writable");
+    dir.write_run(&hoptax_plan::recorded::to_disk(&run.record)).expect("writable");
     for trial in &run.trials {
         dir.append(trial).expect("writable");
     }

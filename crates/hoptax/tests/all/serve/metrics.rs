@@ -1,7 +1,7 @@
 //! `/metrics`, and the dashboard that is drawn of it.
 
 use super::lab::{analyse, get, history, served, under_way};
-use hoptax::live::{Board, Stage};
+use hoptax_history::live::{Board, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

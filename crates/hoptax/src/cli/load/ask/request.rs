@@ -4,11 +4,11 @@ use super::super::args::RequestArgs;
 use super::super::url::Url;
 use super::{read, read_text};
 use crate::cli::exit::BadInput;
-use crate::plan::Body;
-use crate::record::bounded;
 use anyhow::Context as _;
 use hoptax_load::spec::{Check, TargetSpec};
 use hoptax_load::template::{self, Place, TemplateError};
+use hoptax_plan::Body;
+use hoptax_record::bounded;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
@@ -84,7 +84,7 @@ fn literally(text: &str) -> String {
 
 fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {
     if let Some(size) = args.body_size {
-        return crate::lab::upstream::bytes(&Body::Size(size)).map(Some);
+        return hoptax_lab::upstream::bytes(&Body::Size(size)).map(Some);
     }
     let Some(typed) = args.body.as_deref() else { return Ok(None) };
     Ok(Some(match typed.strip_prefix('@') {

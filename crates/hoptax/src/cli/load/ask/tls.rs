@@ -4,8 +4,8 @@ use super::super::args::{ConnectionArgs, TlsArgs};
 use super::super::url::Url;
 use crate::cli::exit::BadInput;
 use crate::cli::load::values::Alpn;
-use crate::record::bounded;
 use hoptax_load::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, Verify};
+use hoptax_record::bounded;
 use std::path::Path;
 
 /// What TLS is asked for: none by an `http` URL.

@@ -1,11 +1,11 @@
 //! Parts of a load, side by side: the targets of a mix, the stages of a rate.
 
 use super::super::figures::{cut, decimals, thousands, time};
-use crate::plan::units::show_pace;
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{DecodeError, WINDOW_DIGITS, empty};
 use hoptax_load::record::{LoadRecord, TargetRecord, WINDOW_NS};
 use hoptax_load::spec::{Rate, Stage};
+use hoptax_plan::units::show_pace;
 use std::fmt;
 
 /// One part.

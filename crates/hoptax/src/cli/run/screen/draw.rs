@@ -1,11 +1,11 @@
 //! Drawing a run under way: as much as fits, the most important first.
 
 use super::super::words;
-use crate::analysis::Severity;
 use crate::cli::load::figures::{short, size};
 use crate::cli::load::spectrum::drawn;
 use crate::cli::terminal::sheet::{BAD, BOLD, DIM, DUE, GOOD, Sheet};
-use crate::live::{Case, Finding, Stage, State, Trial};
+use hoptax_analysis::Severity;
+use hoptax_history::live::{Case, Finding, Stage, State, Trial};
 use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};

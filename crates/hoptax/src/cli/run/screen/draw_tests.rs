@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::terminal::drawn::{lines as drawn_lines, shows};
-use crate::live::{Failure, Role, SCHEMA, Second, TrialPhase};
+use hoptax_history::live::{Failure, Role, SCHEMA, Second, TrialPhase};
 
 const LOADS: [&str; 3] = [
     "closed loop, 16 connections",

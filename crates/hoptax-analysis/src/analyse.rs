@@ -1,0 +1,142 @@
+//! Everything that the records of a run say.
+
+use super::budget::{BudgetResult, judge};
+use super::capacity::{self, Capacity};
+use super::case::Case;
+use super::checks::{self, Finding};
+use super::features::{self, Price};
+use super::load::Load;
+use super::noise::NoiseFloor;
+use super::path::Path;
+use super::side::Side;
+use super::tax::Tax;
+use super::trial::{Trial, good_trials, of_case};
+use super::{quiet, targets};
+use hoptax_plan::recorded::RunRecord;
+use hoptax_record::report::FailedTrial;
+use hoptax_record::{DIRECT, TrialRecord};
+
+/// Everything that a run's records say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Analysis {
+    /// Every contender at every load point that is not searched: by load point, contenders in the plan's order, direct first.
+    pub cases: Vec<Case>,
+    /// One per load point.
+    pub noise_floor: Vec<NoiseFloor>,
+    /// The searches: by load point, then contender, then objective.
+    pub capacity: Vec<Capacity>,
+    /// What features cost: by load point, then in the plan's order; empty where no gateway with features has a bare sibling.
+    pub prices: Vec<Price>,
+    /// Doubts, the gravest first.
+    pub findings: Vec<Finding>,
+    /// Each budget of the plan against each case that it limits.
+    pub budget: Vec<BudgetResult>,
+}
+
+impl Analysis {
+    /// One case.
+    pub fn case(&self, gateway: &str, load: usize) -> Option<&Case> {
+        self.cases.iter().find(|case| case.gateway == gateway && case.load.index == load)
+    }
+}
+
+/// Computes everything that the records of a run say.
+pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
+    let loads = Load::all(&run.load);
+    let mut examined = Vec::new();
+    let mut noise_floor = Vec::new();
+    for load in &loads {
+        let direct = good_trials(records, DIRECT, load.index);
+        let floor = NoiseFloor::new(load.clone(), &direct);
+        let first = examined.len();
+        // What is searched has no cases: its trials are at many rates. Its (empty) noise floor keeps the load point's place.
+        let contenders = if load.search.is_some() { &[][..] } else { &run.contenders };
+        for contender in contenders {
+            let trials = good_trials(records, &contender.label, load.index);
+            let mut case = Case::new(&contender.label, load, &trials);
+            case.failed_trials = failed_trials(records, &contender.label, load.index);
+            case.targets = targets::figures(&run.plan.targets, &trials, &direct, case.is_direct());
+            case.path = Path::new(&trials, &direct, case.is_direct());
+            if !case.is_direct() && !trials.is_empty() {
+                case.tax = Some(Tax::new(&trials, &direct, &floor));
+            }
+            if trials.is_empty() {
+                let in_trial = case.failed_trials.last().map(|trial| trial.failure.clone());
+                case.failed = in_trial.or_else(|| contender.failed.clone());
+            }
+            examined.push((case, trials));
+        }
+        quiet::look(load, &mut examined[first..]);
+        noise_floor.push(floor);
+    }
+    let findings = checks::examine(&checks::Subject { run, cases: &examined, noise_floor: &noise_floor });
+    let mut cases: Vec<Case> = examined.into_iter().map(|(case, _)| case).collect();
+    for case in &mut cases {
+        let about = findings.iter().filter(|finding| finding.case.as_deref() == Some(&*case.case));
+        case.findings = about.map(|finding| finding.code).collect();
+    }
+    let budget = match run.plan.budget.is_empty() {
+        true => Vec::new(),
+        false => judge(&run.plan.budget, &cases, &Side::read(run, records), None),
+    };
+    let capacity = capacity::capacities(run, &loads, records);
+    let prices = features::prices(run, records, &noise_floor);
+    Analysis { cases, noise_floor, capacity, prices, findings, budget }
+}
+
+fn failed_trials(records: &[TrialRecord], contender: &str, load: usize) -> Vec<FailedTrial> {
+    of_case(records, contender, load)
+        .filter_map(|record| {
+            Trial::read(record).err().map(|failure| FailedTrial { round: record.round, failure })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::{Run, failure, via};
+    use hoptax_record::Stage;
+
+    #[test]
+    fn a_failed_trial_is_a_row_and_the_rest_is_measured() {
+        let mut run = Run::steady(3, 100, &[("nginx", 150)]);
+        run.push(via("nginx", 3).all_at_us(9000).failed("nginx died: exit status 1"));
+        let analysis = run.analyse();
+        let case = analysis.case("nginx", 0).expect("a row");
+        assert_eq!((case.trials, case.failed_trials.len(), &case.failed), (3, 1, &None));
+        assert_eq!(case.failed_trials[0].failure.message, "nginx died: exit status 1");
+        let p50 = case.response_time.as_ref().expect("measured").p50.expect("samples");
+        assert!((p50.estimate - 150.0).abs() < 0.2, "the failed trial's 9 ms must not count: {p50:?}");
+    }
+
+    #[test]
+    fn a_failed_contender_is_a_row_at_every_load_point() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.contender("envoy", Some(failure(Stage::Missing, "envoy is not installed")));
+        let analysis = run.analyse();
+        let case = analysis.case("envoy", 0).expect("a row");
+        assert_eq!(case.trials, 0);
+        assert_eq!(case.failed.as_ref().expect("the reason").message, "envoy is not installed");
+    }
+
+    #[test]
+    fn an_undecodable_histogram_fails_its_trial_only() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        let record = run.trials.iter_mut().find(|record| record.contender == "nginx").expect("there are two");
+        record.load_record.as_mut().expect("measured").histograms.response_time.0 = "aGVsbG8=".into();
+        let analysis = run.analyse();
+        let case = analysis.case("nginx", 0).expect("a row");
+        assert_eq!((case.trials, case.failed_trials.len()), (1, 1));
+        assert!(case.failed_trials[0].failure.message.contains("cannot be read"));
+    }
+
+    #[test]
+    fn a_run_that_reached_nothing_has_rows_without_figures() {
+        let mut run = Run::closed(4);
+        run.contender("nginx", None);
+        let analysis = run.analyse();
+        assert_eq!(analysis.cases.len(), 2);
+        assert!(analysis.cases.iter().all(|case| case.trials == 0 && case.throughput.is_none()));
+        assert!(analysis.cases.iter().all(|case| case.failed.is_none()));
+    }
+}

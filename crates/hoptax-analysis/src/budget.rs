@@ -1,0 +1,361 @@
+//! Budgets: limits set against what was measured.
+//!
+//! A breach needs the *whole* interval beyond the limit. Where there is none (one trial), the value decides.
+
+use super::case::Case;
+use super::merged;
+use super::metric::percentile;
+use super::side::{Side, counterpart, drift, measured};
+use hoptax_plan::{Budget, Metric};
+use hoptax_record::DIRECT;
+use hoptax_record::report::Outcome;
+use hoptax_stats::{Contrast, Estimate, change, change_of_figures};
+
+/// One budget against one case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BudgetResult {
+    /// The case.
+    pub case: String,
+    /// Its gateway.
+    pub gateway: String,
+    /// What is limited.
+    pub metric: Metric,
+    /// A breach is above this.
+    pub max: Option<f64>,
+    /// A breach is below this.
+    pub min: Option<f64>,
+    /// What was measured.
+    pub measured: Option<Estimate>,
+    /// Limits of a change, and what they are relative to; absent for a budget in the metric's own unit.
+    pub change: Option<ChangeResult>,
+    /// How it fared.
+    pub outcome: Outcome,
+    /// Why there was nothing to set against the limit; absent where there was.
+    pub reason: Option<String>,
+}
+
+/// A change set against its limits. All are shares of the reference: 0.1 is a tenth more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangeResult {
+    /// What it is relative to, in words.
+    pub against: String,
+    /// A breach is above this.
+    pub max: Option<f64>,
+    /// A breach is below this.
+    pub min: Option<f64>,
+    /// What the reference was measured at.
+    pub reference: Option<Estimate>,
+    /// The change; without an interval where the reference's own holds zero.
+    pub measured: Option<Estimate>,
+    /// How much direct changed from the baseline run to this one, by which the limits are widened: the machine's change,
+    /// not the gateway's. Zero within one run.
+    pub drift: f64,
+}
+
+/// A run that changes are relative to.
+#[derive(Debug, Clone, Copy)]
+pub struct Baseline<'a> {
+    /// Names it in words.
+    pub name: &'a str,
+    /// Its trials.
+    pub side: &'a Side<'a>,
+    /// Its cases.
+    pub cases: &'a [Case],
+}
+
+/// Sets every budget against every case that it limits.
+pub fn judge(
+    budgets: &[Budget],
+    cases: &[Case],
+    side: &Side<'_>,
+    baseline: Option<&Baseline<'_>>,
+) -> Vec<BudgetResult> {
+    let judge = Judge { cases, side, baseline };
+    budgets
+        .iter()
+        .flat_map(|budget| {
+            cases.iter().filter(|case| judge.limits(budget, case)).map(|case| judge.against(budget, case))
+        })
+        .collect()
+}
+
+struct Judge<'a> {
+    cases: &'a [Case],
+    side: &'a Side<'a>,
+    baseline: Option<&'a Baseline<'a>>,
+}
+
+impl Judge<'_> {
+    fn limits(&self, budget: &Budget, case: &Case) -> bool {
+        let gateway = match &budget.gateway {
+            Some(gateway) => *gateway == case.gateway,
+            // Every gateway but the one that they are set against.
+            None => !case.is_direct() && budget.against.as_ref() != Some(&case.gateway),
+        };
+        let point = self.side.run.load.get(case.load.index);
+        gateway && point.is_some_and(|point| budget.load.selects(point))
+    }
+
+    fn against(&self, budget: &Budget, case: &Case) -> BudgetResult {
+        let measured = measured(budget.metric, case, self.side);
+        let changed = budget.is_relative().then(|| self.change(budget, case));
+        let failed = || case.failed.as_ref().map(|failure| failure.message.clone());
+        let mut reason = None;
+        let mut outcome = Outcome::Kept;
+        if budget.max.is_some() || budget.min.is_some() {
+            match &measured {
+                Some(value) if beyond(budget.max, budget.min, value) => outcome = Outcome::Breached,
+                Some(_) => {}
+                None => {
+                    outcome = Outcome::Unmeasured;
+                    reason = Some(failed().unwrap_or_else(|| "it was not measured".into()));
+                }
+            }
+        }
+        if let Some(changed) = &changed
+            && outcome == Outcome::Kept
+        {
+            match &changed.measured {
+                Some(value) if changed.breached(value) => outcome = Outcome::Breached,
+                Some(_) => {}
+                None => {
+                    outcome = Outcome::Unmeasured;
+                    let which = if measured.is_none() { "it".into() } else { changed.against.clone() };
+                    reason = Some(failed().unwrap_or_else(|| format!("{which} was not measured")));
+                }
+            }
+        }
+        BudgetResult {
+            case: case.case.clone(),
+            gateway: case.gateway.clone(),
+            metric: budget.metric,
+            max: budget.max,
+            min: budget.min,
+            measured,
+            change: changed,
+            outcome,
+            reason,
+        }
+    }
+
+    fn change(&self, budget: &Budget, case: &Case) -> ChangeResult {
+        let (max, min) = (budget.max_change, budget.min_change);
+        let (metric, load) = (budget.metric, case.load.index);
+        let (against, reference, measured_change, drift) = match (&budget.against, self.baseline) {
+            (Some(label), _) => {
+                let other = self.cases.iter().find(|one| one.gateway == *label && one.load.index == load);
+                let reference = other.and_then(|other| measured(metric, other, self.side));
+                (label.clone(), reference, self.change_against(label, case, metric), 0.0)
+            }
+            (None, Some(baseline)) => {
+                let there = counterpart(&self.side.run.load[load], baseline.side.run);
+                let other = there.and_then(|there| {
+                    baseline.cases.iter().find(|one| one.gateway == case.gateway && one.load.index == there)
+                });
+                let reference = other.and_then(|other| measured(metric, other, baseline.side));
+                let changed = match percentile(metric) {
+                    Some(_) => reference
+                        .zip(measured(metric, case, self.side))
+                        .and_then(|(before, now)| change_of_figures(&before, &now)),
+                    None => there.and_then(|there| {
+                        let before = baseline.side.values(metric, &case.gateway, there);
+                        change(&before, &self.side.values(metric, &case.gateway, load), false)
+                    }),
+                };
+                let drift =
+                    there.map_or(0.0, |there| drift(metric, (baseline.side, there), (self.side, load)));
+                (baseline.name.to_string(), reference, changed, drift)
+            }
+            (None, None) => ("no baseline".to_string(), None, None, 0.0),
+        };
+        let measured = measured_change.map(|one| estimate(&one));
+        ChangeResult { against, max, min, reference, measured, drift }
+    }
+}
+
+impl Judge<'_> {
+    /// What changed from another gateway of the run to this case.
+    fn change_against(&self, label: &str, case: &Case, metric: Metric) -> Option<Contrast> {
+        let load = case.load.index;
+        let trials = |label| self.side.trials(label, load);
+        if percentile(metric).is_some() {
+            let (first, second, direct) = (trials(label), trials(&case.gateway), trials(DIRECT));
+            return merged::Pair { first, second, direct }.change(metric);
+        }
+        let pairs = pairs((self.side, label, load), (self.side, &case.gateway, load), metric);
+        let (first, second): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        change(&first, &second, true)
+    }
+}
+
+impl ChangeResult {
+    fn breached(&self, value: &Estimate) -> bool {
+        // Without an interval in spite of several trials a share of the reference means nothing.
+        if value.trials > 1 && value.interval().is_none() {
+            return false;
+        }
+        beyond(self.max.map(|max| max + self.drift), self.min.map(|min| min - self.drift), value)
+    }
+}
+
+/// The values of two contenders in the rounds that tell both.
+pub(super) fn pairs(
+    first: (&Side<'_>, &str, usize),
+    second: (&Side<'_>, &str, usize),
+    metric: Metric,
+) -> Vec<(f64, f64)> {
+    let of = |(side, label, load): (&Side<'_>, &str, usize)| side.by_round(metric, label, load);
+    let second = of(second);
+    of(first).into_iter().filter_map(|(round, value)| Some((value, *second.get(&round)?))).collect()
+}
+
+/// A contrast without its p-value.
+pub(super) fn estimate(contrast: &Contrast) -> Estimate {
+    let Contrast { estimate, low, high, rounds, .. } = *contrast;
+    Estimate { estimate, low, high, trials: rounds }
+}
+
+fn beyond(max: Option<f64>, min: Option<f64>, value: &Estimate) -> bool {
+    let (low, high) = value.interval().unwrap_or((value.estimate, value.estimate));
+    max.is_some_and(|max| low > max) || min.is_some_and(|min| high < min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Run, closed_point, failure, open_point, via};
+    use hoptax_plan::LoadSelector;
+    use hoptax_record::Stage;
+
+    fn outcome(run: &mut Run, metric: Metric, max: Option<f64>, min: Option<f64>) -> Outcome {
+        let budget = Budget { gateway: Some("nginx".into()), max, min, ..Budget::of(metric) };
+        run.record.plan.budget = vec![budget];
+        let results = run.analyse().budget;
+        assert_eq!(results.len(), 1);
+        results[0].outcome
+    }
+
+    fn relative(run: &mut Run, metric: Metric, against: &str, max: f64) -> BudgetResult {
+        let against = Some(against.to_string());
+        run.record.plan.budget = vec![Budget { against, max_change: Some(max), ..Budget::of(metric) }];
+        let mut results = run.analyse().budget;
+        assert_eq!(results.len(), 1, "{results:?}");
+        results.remove(0)
+    }
+
+    #[test]
+    fn a_breach_needs_the_whole_interval_beyond_the_limit() {
+        let mut run = Run::closed(1);
+        for (round, via_us) in [140, 150, 160].into_iter().enumerate() {
+            run.direct(round as u32, 100, 100);
+            run.push(via("nginx", round as u32).all_at_us(via_us));
+        }
+        // Added 50 µs. Of 27 draws 7 have the median 140, 7 have 160: s*² = 100 · 14/27, and t(2)·√1.5·s* = 37.9.
+        assert_eq!(outcome(&mut run, Metric::AddedP50, Some(10.0), None), Outcome::Breached);
+        assert_eq!(outcome(&mut run, Metric::AddedP50, Some(15.0), None), Outcome::Kept);
+        assert_eq!(outcome(&mut run, Metric::AddedP50, None, Some(90.0)), Outcome::Breached);
+        assert_eq!(outcome(&mut run, Metric::P50, Some(110.0), None), Outcome::Breached);
+        assert_eq!(outcome(&mut run, Metric::P50, Some(140.0), None), Outcome::Kept);
+    }
+
+    #[test]
+    fn without_an_interval_the_value_decides() {
+        let mut run = Run::steady(1, 100, &[("nginx", 150)]);
+        assert_eq!(outcome(&mut run, Metric::AddedP50, Some(45.0), None), Outcome::Breached);
+        assert_eq!(outcome(&mut run, Metric::AddedP50, Some(55.0), None), Outcome::Kept);
+        assert_eq!(outcome(&mut run, Metric::ErrorShare, Some(0.0), None), Outcome::Kept);
+        assert_eq!(relative(&mut run, Metric::P50, "direct", 0.4).outcome, Outcome::Breached);
+        assert_eq!(relative(&mut run, Metric::P50, "direct", 0.6).outcome, Outcome::Kept);
+    }
+
+    #[test]
+    fn nothing_measured_is_not_kept() {
+        let mut run = Run::steady(2, 100, &[]);
+        run.contender("nginx", Some(failure(Stage::Start, "did not start")));
+        assert_eq!(outcome(&mut run, Metric::AddedP50, Some(45.0), None), Outcome::Unmeasured);
+        let result = relative(&mut run, Metric::P50, "direct", 0.1);
+        assert_eq!((result.outcome, result.reason.as_deref()), (Outcome::Unmeasured, Some("did not start")));
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.contender("main", Some(failure(Stage::Start, "did not start")));
+        let budget =
+            Budget { max_change: Some(0.1), against: Some("main".into()), ..Budget::of(Metric::P50) };
+        run.record.plan.budget = vec![budget];
+        let results = run.analyse().budget;
+        assert_eq!((results.len(), results[0].outcome), (1, Outcome::Unmeasured));
+        assert_eq!(results[0].reason.as_deref(), Some("main was not measured"));
+    }
+
+    #[test]
+    fn a_budget_without_a_gateway_limits_all_of_them_but_not_direct() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150), ("envoy", 170)]);
+        run.record.plan.budget = vec![Budget { max: Some(60.0), ..Budget::of(Metric::AddedP50) }];
+        let results = run.analyse().budget;
+        let outcomes: Vec<Outcome> = results.iter().map(|result| result.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Kept, Outcome::Breached]);
+    }
+
+    #[test]
+    fn a_selector_limits_its_load_points_only() {
+        let mut run = Run::with_load(vec![closed_point(8, 1), open_point(1000.0, 8, 1)]);
+        for load in 0..2 {
+            run.push(via("direct", 0).first().at_load(load)).push(via("direct", 0).last().at_load(load));
+            run.push(via("nginx", 0).at_load(load).all_at_us(900));
+        }
+        let load = LoadSelector { open: Some(true), ..LoadSelector::default() };
+        run.record.plan.budget = vec![Budget { load, max: Some(1.0), ..Budget::of(Metric::P99) }];
+        let results = run.analyse().budget;
+        assert_eq!(results.len(), 1);
+        assert!(results[0].case.contains("open loop"), "{results:?}");
+    }
+
+    #[test]
+    fn changes_within_a_run_are_paired() {
+        // The machine is three times as slow in the last round; the gateway always takes 20 % more than main.
+        let mut run = Run::closed(1);
+        for (round, speed) in [1, 2, 3].into_iter().enumerate() {
+            let round = round as u32;
+            run.direct(round, 100 * speed, 100 * speed);
+            run.push(via("main", round).all_at_us(200 * speed));
+            run.push(via("pr", round).all_at_us(240 * speed));
+        }
+        let result = relative(&mut run, Metric::P50, "main", 0.1);
+        assert_eq!((result.outcome, &*result.gateway), (Outcome::Breached, "pr"));
+        let changed = result.change.expect("relative").measured.expect("three pairs");
+        assert!((changed.estimate - 0.2).abs() < 0.01 && changed.low.expect("bounded") > 0.19, "{changed:?}");
+        assert_eq!(relative(&mut run, Metric::P50, "main", 0.25).outcome, Outcome::Kept);
+    }
+
+    fn against_baseline(base: &Run, run: &Run, metric: Metric) -> BudgetResult {
+        let (there, here) = (Side::read(&base.record, &base.trials), Side::read(&run.record, &run.trials));
+        let (base_cases, cases) = (base.analyse().cases, run.analyse().cases);
+        let baseline = Baseline { name: "base", side: &there, cases: &base_cases };
+        let budget = Budget { max_change: Some(0.1), ..Budget::of(metric) };
+        judge(&[budget], &cases, &here, Some(&baseline)).remove(0)
+    }
+
+    #[test]
+    fn a_baseline_run_on_a_slower_machine_is_no_breach() {
+        let base = Run::steady(5, 100, &[("nginx", 150)]);
+        let worse = Run::steady(5, 100, &[("nginx", 180)]);
+        let result = against_baseline(&base, &worse, Metric::P50);
+        assert_eq!((result.outcome, &*result.change.expect("relative").against), (Outcome::Breached, "base"));
+        // All of it takes 20 % longer, direct as well: that is the machine.
+        let slower = Run::steady(5, 120, &[("nginx", 180)]);
+        let result = against_baseline(&base, &slower, Metric::P50);
+        assert_eq!(result.outcome, Outcome::Kept, "{result:?}");
+        assert!((result.change.expect("relative").drift - 0.2).abs() < 0.02);
+    }
+
+    #[test]
+    fn an_error_in_one_trial_of_many_is_not_sure_to_come_again() {
+        let mut run = Run::closed(1);
+        for round in 0..5 {
+            run.direct(round, 100, 100);
+            run.push(via("nginx", round).errors(if round == 0 { 20 } else { 0 }));
+            run.push(via("envoy", round).errors(20));
+        }
+        run.record.plan.budget = vec![Budget { max: Some(0.002), ..Budget::of(Metric::ErrorShare) }];
+        let outcomes: Vec<Outcome> = run.analyse().budget.iter().map(|result| result.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Kept, Outcome::Breached]);
+    }
+}

@@ -1,0 +1,127 @@
+//! From the trials of a search to a capacity.
+
+use super::judge::Look;
+use super::{Capacity, limit};
+use crate::load::Load;
+use hoptax_plan::recorded::RunRecord;
+use hoptax_plan::{Figure, Objective, Search};
+use hoptax_record::report::{Confirmed, Step};
+use hoptax_record::{StepPurpose, TrialRecord};
+use hoptax_stats::{Estimate, Threshold};
+
+/// A threshold that lies outside of the rates tried with this probability is told as lying there.
+const CERTAIN: f64 = 0.975;
+
+/// Every search of a run: by load point, then contender (direct first), then objective.
+pub fn capacities(run: &RunRecord, loads: &[Load], records: &[TrialRecord]) -> Vec<Capacity> {
+    let mut all = Vec::new();
+    for load in loads {
+        let Some(search) = run.load.get(load.index).and_then(|point| point.search.as_ref()) else { continue };
+        let mut of_load: Vec<Capacity> = Vec::new();
+        for contender in &run.contenders {
+            let steps: Vec<&TrialRecord> = records
+                .iter()
+                .filter(|record| record.contender == contender.label && record.load as usize == load.index)
+                .filter(|record| record.step.is_some())
+                .collect();
+            for objective in &search.objectives {
+                let mut one = capacity(load, &contender.label, search, objective, &steps);
+                let last = steps.last().and_then(|record| record.failed.clone());
+                one.failed = contender
+                    .failed
+                    .clone()
+                    .or(last.filter(|_| one.steps.last().is_some_and(|step| step.held.is_none())));
+                of_load.push(one);
+            }
+        }
+        limit::against_direct(&mut of_load);
+        all.append(&mut of_load);
+    }
+    all
+}
+
+fn capacity(
+    load: &Load,
+    gateway: &str,
+    search: &Search,
+    objective: &Objective,
+    records: &[&TrialRecord],
+) -> Capacity {
+    let looks: Vec<Option<Look<'_>>> = records.iter().map(|record| Look::read(record)).collect();
+    let steps: Vec<Step> = records
+        .iter()
+        .zip(&looks)
+        .filter_map(|(record, look)| step(record, look.as_ref(), objective))
+        .collect();
+    let mut threshold = Threshold::new(search.from, search.to, search.precision);
+    for step in &steps {
+        if let Some(held) = step.held {
+            threshold.observe(step.rate, held);
+        }
+    }
+    let measured = threshold.observations() > 0;
+    let nowhere = measured && threshold.above(search.from) <= 1.0 - CERTAIN;
+    let everywhere = threshold.above(search.to) >= CERTAIN;
+    let mut made = Capacity {
+        load: load.clone(),
+        gateway: gateway.to_owned(),
+        slo: objective.text.clone(),
+        rate: (measured && !nowhere).then(|| estimate(&threshold, search, everywhere)),
+        below: nowhere.then_some(search.from),
+        at_least: false,
+        limited_by: None,
+        broken: Vec::new(),
+        confirmed: confirmed(&steps, threshold.quantile(0.975)),
+        of_direct: None,
+        failed: None,
+        steps,
+    };
+    limit::of_itself(&mut made, &looks, search, everywhere);
+    made
+}
+
+/// The middle and the ends of the interval, within the rates tried.
+fn estimate(threshold: &Threshold, search: &Search, everywhere: bool) -> Estimate {
+    let (middle, low, high) = threshold.interval();
+    Estimate {
+        estimate: middle.clamp(search.from, search.to),
+        low: Some(low.clamp(0.0, search.to)),
+        high: (!everywhere).then_some(high),
+        trials: threshold.observations(),
+    }
+}
+
+fn step(record: &TrialRecord, look: Option<&Look<'_>>, objective: &Objective) -> Option<Step> {
+    let asked = record.step?;
+    let broken = look.map(|look| look.breaks(objective));
+    let us = |of: Figure| Some(look?.figure(of)? / 1e3);
+    let seconds = |look: &Look<'_>| look.load.measured_ns as f64 / 1e9;
+    Some(Step {
+        number: asked.number,
+        rate: asked.rate,
+        purpose: asked.purpose,
+        held: broken.as_ref().map(Vec::is_empty),
+        broken: broken.unwrap_or_default(),
+        throughput: look.map(|look| look.load.completed_in_time as f64 / seconds(look)),
+        p50_us: us(Figure::Percentile(0.5)),
+        p99_us: us(Figure::Percentile(0.99)),
+        errors: look.map(Look::errors),
+        generator_utilisation: look
+            .map(|look| look.load.cpu.busiest_worker_ns as f64 / look.load.measured_ns as f64),
+    })
+}
+
+/// The highest rate, not above `high`, at which two or more longer trials held, and more than did not.
+fn confirmed(steps: &[Step], high: f64) -> Option<Confirmed> {
+    let longer = || steps.iter().filter(|step| step.purpose == StepPurpose::Confirm && step.held.is_some());
+    let at = |rate: f64| {
+        let here: Vec<&Step> = longer().filter(|step| step.rate == rate).collect();
+        let held = here.iter().filter(|step| step.held == Some(true)).count();
+        Confirmed { rate, held: held as u32, trials: here.len() as u32 }
+    };
+    let rates = longer().map(|step| step.rate).filter(|rate| *rate <= high);
+    rates
+        .map(at)
+        .filter(|one| one.held >= 2 && 2 * one.held > one.trials)
+        .max_by(|one, other| one.rate.total_cmp(&other.rate))
+}

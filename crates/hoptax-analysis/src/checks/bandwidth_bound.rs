@@ -1,0 +1,91 @@
+//! `bandwidth-bound`: the bytes of a case come near to what the link carries.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+
+const CODE: &str = "bandwidth-bound";
+/// Share of the measured link, as checks.md has it: above it queues in front of the link grow long.
+const NEAR: f64 = 0.8;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "the bytes of a case come to more than {} of what the link was measured to carry (`hoptax bandwidth`)",
+            percent(NEAR)
+        ),
+        seen: "Between two published machines a link of 347 Mbit/s stood in front of every figure: no gateway could pass it.",
+        advice: "Ask for a smaller body, or measure over a faster link; compare CPU per request, which the link does not bound.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let Some(link) = subject.run.link.filter(|link| link.bytes_per_second > 0.0) else { return Vec::new() };
+    let mut findings = Vec::new();
+    for (case, trials) in subject.measured() {
+        // Each direction has the link for itself.
+        let rates = trials.iter().map(|trial| {
+            let bytes = trial.load.bytes;
+            bytes.sent.max(bytes.received) as f64 / trial.seconds()
+        });
+        let Some(most) = rates.max_by(f64::total_cmp) else { continue };
+        let share = most / link.bytes_per_second;
+        if share <= NEAR {
+            continue;
+        }
+        findings.push(Finding {
+            code: CODE,
+            severity: Severity::Warning,
+            case: Some(case.case.clone()),
+            evidence: evidence([
+                ("bytes_per_second", most.into()),
+                ("link_bytes_per_second", link.bytes_per_second.into()),
+                ("message_bytes", link.message_bytes.into()),
+                ("share", share.into()),
+                ("limit", NEAR.into()),
+            ]),
+            message: format!(
+                "{:.0} MB/s went one way, {} of the {:.0} MB/s that one connection carries here with messages of {} \
+                 bytes: what is measured is how fast bytes are copied, not what is done about them.",
+                most / 1e6,
+                percent(share),
+                link.bytes_per_second / 1e6,
+                link.message_bytes
+            ),
+            advice: "Use smaller bodies or a lower rate; between machines, a faster link. On a loopback the limit is the \
+                     CPU time and the memory bandwidth that copying takes, which all roles share."
+                .into(),
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_record::Link;
+
+    fn run(link: Option<f64>) -> Run {
+        let mut run = Run::closed(1);
+        // 1,100,000 bytes received in the one second.
+        run.push(via("nginx", 0));
+        run.record.link = link.map(|bytes_per_second| Link { message_bytes: 65_536, bytes_per_second });
+        run
+    }
+
+    #[test]
+    fn raised_near_the_links_end() {
+        let found = raised(&run(Some(1_200_000.0)), CODE);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].evidence["bytes_per_second"], 1_100_000.0);
+    }
+
+    #[test]
+    fn not_raised_well_below_it_or_where_it_is_not_known() {
+        assert_eq!(raised(&run(Some(1_400_000.0)), CODE), []);
+        assert_eq!(raised(&run(None), CODE), []);
+    }
+}

@@ -1,0 +1,221 @@
+//! Clean runs raise nothing: made-up runs of every kind of load, with the noise of real machines and nothing wrong.
+//!
+//! Figures agree with each other as an engine's do: in a closed loop throughput × mean response time is the number of
+//! connections, windows add up to the throughput, and each answer has its response time.
+
+use crate::fixture::{MadeTrial, Run, closed_point, open_point, staged_point, via};
+use hoptax_load::clock::SECOND;
+use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty};
+use hoptax_load::random::Random;
+use hoptax_load::record::{Connections, Lifetime, LoadRecord, Window};
+use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape};
+use hoptax_plan::{LoadPoint, Target};
+use std::collections::BTreeMap;
+
+/// Measured time of a trial, and its windows.
+const SECONDS: u64 = 5;
+const WINDOWS: u64 = SECONDS * 10;
+const ROUNDS: u32 = 4;
+/// What requests cost: direct, and what each gateway adds, µs.
+const BASE: f64 = 120.0;
+const GATEWAYS: [(&str, f64); 2] = [("nginx", 40.0), ("haproxy", 60.0)];
+
+fn loads() -> Vec<LoadPoint> {
+    let closed = |connections| closed_point(connections, SECONDS);
+    let open = |arrivals| LoadPoint {
+        shape: Shape::Open { rate: Rate::Fixed(1000.0), arrivals },
+        ..open_point(1000.0, 64, SECONDS)
+    };
+    vec![
+        closed(1),
+        closed(32),
+        LoadPoint { requests_per_connection: Some(1), ..closed(16) },
+        LoadPoint { requests_per_connection: Some(100), ..closed(16) },
+        LoadPoint { http: HttpVersion::Http10, ..closed(8) },
+        open(Arrivals::Constant),
+        open(Arrivals::Jitter(0.1)),
+        open(Arrivals::Poisson),
+        staged_point("500/s for 2s, ramp to 3000/s over 3s", 32),
+    ]
+}
+
+/// Sum of twelve uniforms less six: close to a standard normal.
+fn normal(random: &mut Random) -> f64 {
+    (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
+}
+
+/// What the machine does to each window of a trial: scatter, and now and then a stall of some windows.
+fn weather(random: &mut Random) -> Vec<f64> {
+    let mut stalled = 0u32;
+    let mut window = || {
+        if random.unit() < 0.02 {
+            stalled = 1 + random.below(3) as u32;
+        }
+        let slow = if stalled > 0 { 0.6 } else { 1.0 };
+        stalled = stalled.saturating_sub(1);
+        slow * (1.0 + 0.04 * normal(random))
+    };
+    (0..WINDOWS).map(|_| window().max(0.1)).collect()
+}
+
+/// So many requests per window, and what a request takes in each, µs.
+fn windows(load: &LoadPoint, typical_us: f64, random: &mut Random) -> Vec<(u64, f64)> {
+    let weather = weather(random);
+    let of = |(index, speed): (usize, &f64)| {
+        let took = typical_us / speed;
+        let due = match &load.shape {
+            Shape::Closed => f64::from(load.connections) * 1e5 / took,
+            Shape::Open { rate: Rate::Fixed(rate), .. } => rate / 10.0,
+            Shape::Open { rate, .. } => rate.highest() * (index + 1) as f64 / WINDOWS as f64 / 10.0,
+        };
+        (due as u64, took)
+    };
+    weather.iter().enumerate().map(of).collect()
+}
+
+/// Response times around each window's own, with a tail, a few values for all.
+fn times(windows: &[(u64, f64)], digits: u8) -> Encoded {
+    let mut histogram = empty(digits);
+    let shape = [0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.15, 1.2, 1.4];
+    for (requests, took) in windows {
+        let each = requests / shape.len() as u64;
+        for (index, part) in shape.iter().enumerate() {
+            let rest = if index == 0 { requests % shape.len() as u64 } else { 0 };
+            histogram.record_n((took * part * 1e3) as u64, each + rest).expect("in range");
+        }
+    }
+    Encoded::new(&histogram)
+}
+
+/// A trial in which nothing is wrong.
+fn trial(
+    run: &Run,
+    contender: &str,
+    round: u32,
+    load: u32,
+    typical_us: f64,
+    random: &mut Random,
+) -> MadeTrial {
+    let point = &run.record.load[load as usize];
+    let windows = windows(point, typical_us, random);
+    let completed: u64 = windows.iter().map(|(requests, _)| requests).sum();
+    let mut made = via(contender, round).at_load(load);
+    let opened = point.requests_per_connection.map_or(0, |limit| completed / u64::from(limit));
+    fill(made.0.load_record.as_mut().expect("made with one"), point, &windows, completed, opened);
+    let ledger = made.0.ledger.as_mut().expect("made with one");
+    ledger.requests = completed;
+    // Each request in turn to the next instance; some of them once more in one than in the other.
+    ledger.by_instance = vec![completed / 2 + completed % 2, completed / 2];
+    let version = if point.http == HttpVersion::Http10 && contender == "direct" { "1.0" } else { "1.1" };
+    ledger.http_version = BTreeMap::from([(version.into(), completed)]);
+    ledger.connections = if contender == "direct" { u64::from(point.connections) + opened } else { 8 };
+    made.0.upstream.as_mut().expect("made with one").cpu_ns = SECOND;
+    if let Some(gateway) = &mut made.0.gateway {
+        let mut bytes = 12 << 20;
+        let mut grow = |window: u64| {
+            // Buffers fill in the first second, and then a page comes and goes.
+            bytes += if window < 10 { 40 << 10 } else { 0 };
+            bytes + random.below(3) * 4096
+        };
+        gateway.rss_bytes_by_window = (0..WINDOWS).map(&mut grow).collect();
+        gateway.rss_bytes_max = bytes + (2 << 12);
+    }
+    made
+}
+
+fn fill(record: &mut LoadRecord, point: &LoadPoint, windows: &[(u64, f64)], completed: u64, opened: u64) {
+    record.measured_ns = SECONDS * SECOND;
+    record.counts.scheduled = completed;
+    record.counts.sent = completed;
+    record.counts.completed = completed;
+    record.counts.ok = completed;
+    record.counts.status = BTreeMap::from([(200, completed)]);
+    record.completed_in_time = completed;
+    record.lifetime = Lifetime { sent: completed, completed, opened: u64::from(point.connections) + opened };
+    let connections = u64::from(point.connections);
+    record.connections = Connections {
+        asked: connections,
+        established: connections,
+        opened,
+        reused: completed - opened,
+        ..Connections::default()
+    };
+    record.bytes.body = completed * 1024;
+    record.bytes.received = completed * 1100;
+    record.cpu.busiest_worker_ns = SECONDS * SECOND / 2;
+    record.histograms.response_time = times(windows, TRIAL_DIGITS);
+    record.histograms.service_time = record.histograms.response_time.clone();
+    let seen = |window: &(u64, f64)| Window {
+        sent: window.0,
+        completed: window.0,
+        ok: window.0,
+        response_time: Some(times(&[*window], WINDOW_DIGITS)),
+        ..Window::default()
+    };
+    record.windows = windows.iter().map(seen).collect();
+}
+
+/// Rounds of every load on a machine that drifts by a few per cent.
+fn run(seed: u64, targets: u32) -> Run {
+    let mut random = Random::new(seed);
+    let mut run = Run::with_load(loads());
+    run.record.plan.targets = (0..targets).map(|index| Target::get(&format!("/{index}"))).collect();
+    let mut machine = 1.0;
+    for round in 0..ROUNDS {
+        for load in 0..run.record.load.len() as u32 {
+            machine = f64::clamp(machine * (1.0 + 0.01 * normal(&mut random)), 0.95, 1.05);
+            let first = trial(&run, "direct", round, load, BASE * machine, &mut random).first();
+            run.push(first);
+            for (gateway, added) in GATEWAYS {
+                let typical = (BASE + added) * machine * (1.0 + 0.01 * normal(&mut random));
+                let made = trial(&run, gateway, round, load, typical, &mut random);
+                run.push(made);
+            }
+            let last = trial(&run, "direct", round, load, BASE * machine, &mut random).last();
+            run.push(last);
+        }
+    }
+    run
+}
+
+#[test]
+fn clean_runs_raise_nothing() {
+    for seed in 0..4 {
+        let findings = run(seed, 1 + seed as u32 % 2).analyse().findings;
+        let doubts: Vec<_> = findings
+            .iter()
+            // A tax on the p99 may well drown in the noise: that is no alarm.
+            .filter(|finding| finding.code != "not-distinguishable")
+            .map(|finding| (finding.code, finding.case.as_deref(), &finding.message))
+            .collect();
+        assert!(doubts.is_empty(), "seed {seed}: {doubts:#?}");
+    }
+}
+
+/// The same runs with one thing wrong raise that, and nothing else: a finding that hides behind another would be missed.
+#[test]
+fn one_mistake_raises_its_own_finding_and_no_other() {
+    type Plant = (&'static str, fn(&mut LoadRecord));
+    let plants: [Plant; 4] = [
+        ("unasked", |load| load.connections.unasked = 3),
+        ("impossible", |load| load.counts.in_flight += 1),
+        ("keepalive-lost", |load| {
+            load.connections.opened = load.counts.sent;
+            load.lifetime.opened = load.counts.sent;
+        }),
+        ("different-work", |load| load.bytes.body -= load.bytes.body / 20),
+    ];
+    for (code, plant) in plants {
+        let mut run = run(9, 1);
+        for trial in run.trials.iter_mut().filter(|trial| trial.contender == "haproxy" && trial.load == 1) {
+            plant(trial.load_record.as_mut().expect("loaded"));
+        }
+        let findings = run.analyse().findings;
+        let codes: Vec<(&str, Option<&str>)> = findings
+            .iter()
+            .filter(|finding| finding.code != "not-distinguishable")
+            .map(|finding| (finding.code, finding.case.as_deref()))
+            .collect();
+        assert_eq!(codes, [(code, Some("haproxy, closed loop, 32 connections"))]);
+    }
+}

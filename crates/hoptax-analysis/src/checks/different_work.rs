@@ -1,0 +1,184 @@
+//! `different-work`: during trials, answers via a gateway were not those of direct.
+//!
+//! Before anything is timed each gateway is verified to answer as direct does; this looks at what it answered under load.
+//! Heads may differ, as gateways add headers.
+
+use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::Trial;
+use hoptax_plan::{Feature, Gateway};
+use hoptax_stats::{mean, share, standard_deviation};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+const CODE: &str = "different-work";
+/// Share of the answers, or of their bytes, from which it matters: as for errors.
+const DIFFERENT: f64 = 0.001;
+/// From here on it is other work.
+const OTHER_WORK: f64 = 0.1;
+/// Standard errors beyond which chance is no explanation: one in two million looks.
+const ERRORS: f64 = 5.0;
+/// Trials on each side from which their scatter says what chance does to the length of bodies.
+const SCATTER: usize = 3;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: format!("warning; void above {}", percent(OTHER_WORK)),
+        when: format!(
+            "in trials, beyond {ERRORS} standard errors, more than {0} of the answers have another status than direct's, or \
+             the mean length of a body differs by more than {0}. Heads may differ: gateways add headers. What a feature is for is left out: shorter bodies \
+             of `gzip`, a `rate-limit` that bites",
+            percent(DIFFERENT)
+        ),
+        seen: "A control plane that had applied a tenth of its routes looked best: the others were answered by a short 404.",
+        advice: "Ask direct and the gateway for the same by hand and compare; look for routes that are not there yet, \
+                 compression, error pages and limits that act under load.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let pairs = subject.pairs().filter(|(via, _)| !subject.rejects_by_events_only(via.1));
+    pairs.filter_map(|(via, direct)| of_case(subject, via, direct)).collect()
+}
+
+fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
+    let features = subject.gateway(&via.0.gateway);
+    let features = features.map_or(&[][..], Gateway::features);
+    // What a feature is for is no other work: a limit that bites turns away, compression makes bodies shorter.
+    let statuses = statuses(via, direct).filter(|_| !features.iter().any(|feature| feature.bites()));
+    let alone = subject.run.plan.targets.len() == 1;
+    let bodies = bodies(via.1, direct.1, alone).filter(|_| !features.contains(&Feature::Gzip));
+    let worst = statuses.into_iter().chain(bodies.map(|bodies| bodies.2)).reduce(f64::max)?;
+    let (case, counts) = (via.0, via.0.counts.as_ref()?);
+    let mut said = Vec::new();
+    if let Some(share) = statuses {
+        said.push(format!("{} of the answers have another status than direct's", percent(share)));
+    }
+    if let Some((via, direct, _)) = bodies {
+        said.push(format!("bodies have {via:.1} bytes on average, where direct's have {direct:.1}"));
+    }
+    let of = |pick: fn((f64, f64, f64)) -> f64| json!(bodies.map(pick));
+    Some(Finding {
+        code: CODE,
+        severity: if worst > OTHER_WORK { Severity::Void } else { Severity::Warning },
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("status", json!(counts.status)),
+            ("direct_status", json!(direct.0.counts.as_ref()?.status)),
+            ("other_status", json!(statuses)),
+            ("body_bytes", of(|bodies| bodies.0)),
+            ("direct_body_bytes", of(|bodies| bodies.1)),
+            ("limit", DIFFERENT.into()),
+        ]),
+        message: format!(
+            "Under load the gateway did not do the work of direct: {}. It was verified before the first trial, so this is \
+             what it does then.",
+            said.join("; ")
+        ),
+        advice: "Ask both for the same by hand and compare; look for routes that are not there, compression, caches, error \
+                 pages and limits."
+            .into(),
+    })
+}
+
+/// Share of the answers that would have to have another status for both sides to be alike (the total variation distance),
+/// where some status's share differs beyond chance: two proportions, with the standard error of their pooled share.
+fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
+    let (via, direct) = (via.0.counts.as_ref()?, direct.0.counts.as_ref()?);
+    let (n, m) = (via.completed as f64, direct.completed as f64);
+    if n == 0.0 || m == 0.0 {
+        return None;
+    }
+    let of = |status: &BTreeMap<u16, u64>, code| status.get(code).copied().unwrap_or(0) as f64;
+    let codes: BTreeSet<&u16> = via.status.keys().chain(direct.status.keys()).collect();
+    let mut apart = 0.0;
+    let mut by_chance = true;
+    for code in codes {
+        let (a, b) = (of(&via.status, code), of(&direct.status, code));
+        let difference = (a / n - b / m).abs();
+        let pooled = (a + b) / (n + m);
+        by_chance &= difference <= ERRORS * (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt();
+        apart += difference / 2.0;
+    }
+    (!by_chance && apart > DIFFERENT).then_some(apart)
+}
+
+/// Mean length of a body via the gateway and direct, and how far they are apart, where that is beyond chance. Chance is the
+/// scatter of the trials; where they are too few to tell, only a single target that answers alike in each trial is judged.
+fn bodies(via: &[Trial<'_>], direct: &[Trial<'_>], single: bool) -> Option<(f64, f64, f64)> {
+    let lengths = |trials: &[Trial<'_>]| -> Vec<f64> {
+        trials
+            .iter()
+            .filter_map(|trial| share(trial.load.bytes.body as f64, trial.load.completed_in_time as f64))
+            .collect()
+    };
+    let (via, direct) = (lengths(via), lengths(direct));
+    let (a, b) = (mean(&via)?, mean(&direct)?);
+    let apart = if b > 0.0 { (a - b).abs() / b } else { f64::from(u8::from(a > 0.0)) };
+    let error = |lengths: &[f64]| Some(standard_deviation(lengths)?.powi(2) / lengths.len() as f64);
+    let beyond_chance = if via.len() >= SCATTER && direct.len() >= SCATTER {
+        (a - b).abs() > ERRORS * (error(&via)? + error(&direct)?).sqrt()
+    } else {
+        single && direct.iter().all(|length| *length == b)
+    };
+    (beyond_chance && apart > DIFFERENT).then_some((a, b, apart))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_load::random::Random;
+
+    #[test]
+    fn raised_by_another_status_even_a_success() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.push(via("few", 0).status(302, 50)).push(via("most", 0).status(404, 900));
+        let findings = raised(&run, CODE);
+        assert_eq!(
+            findings.iter().map(|it| it.severity).collect::<Vec<_>>(),
+            [Severity::Void, Severity::Warning]
+        );
+        let other = findings[1].evidence["other_status"].as_f64().expect("a share");
+        assert!((other - 0.05).abs() < 1e-9, "{other}");
+    }
+
+    #[test]
+    fn raised_by_bodies_of_another_length() {
+        let mut run = Run::steady(1, 100, &[("nginx", 150)]);
+        run.push(via("short", 0).body_bytes(1000 * 1024 - 60 * 1024));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].evidence["body_bytes"], 1024.0 * 0.94);
+        assert_eq!(findings[0].severity, Severity::Warning);
+        assert!(findings[0].message.contains("962.6 bytes"), "{}", findings[0].message);
+    }
+
+    #[test]
+    fn not_raised_by_chance() {
+        // One in ten answers is a failure with a short body, on both sides; targets of a mix have bodies of their own.
+        let mut random = Random::new(9);
+        for rounds in [1, 2, 5] {
+            for _ in 0..100 {
+                let mut run = Run::mix(&[("short", 1), ("long", 1)]);
+                for round in 0..rounds {
+                    for contender in ["direct", "nginx"] {
+                        let failed = (0..1000).filter(|_| random.unit() < 0.1).count() as u64;
+                        let made = via(contender, round).status(500, failed);
+                        run.push(made.body_bytes((1000 - failed) * 1024 + failed * 20));
+                    }
+                }
+                assert_eq!(raised(&run, CODE), [], "{rounds}");
+            }
+        }
+    }
+
+    #[test]
+    fn not_raised_by_headers_that_were_added() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.trials.last_mut().expect("nginx").load_record.as_mut().expect("loaded").bytes.received *= 2;
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

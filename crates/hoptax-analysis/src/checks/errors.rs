@@ -1,0 +1,138 @@
+//! `errors`: more than 0.1 % of the requests ended in an error or a timeout.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use crate::causes;
+use crate::counts::failures;
+use hoptax_load::record::Counts;
+use hoptax_stats::share;
+use std::cmp::Reverse;
+
+const CODE: &str = "errors";
+/// Above this share the slow end of the distribution is made of failures.
+const DOUBTFUL: f64 = 0.001;
+/// Above this share most of the work that was asked for was not done.
+const MOST: f64 = 0.5;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: format!("warning; void above {}", percent(MOST)),
+        when: format!(
+            "more than {} of the requests ended in an error or a timeout, those that the plan's events account for left out. \
+             Message and evidence name the causes",
+            percent(DOUBTFUL)
+        ),
+        seen: "A published table had 43,997 timeouts beside an average response time that left them out: percentiles are then of the survivors.",
+        advice: "Read the gateway's log in the run directory; lower the connections or the rate until the errors go, or judge the gateway by them.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject
+        .measured()
+        .filter_map(|(case, trials)| {
+            let counts = case.counts.as_ref()?;
+            let timeout = subject.timeout_ns();
+            // What a plan breaks on purpose is told with its event.
+            let beside: u64 = trials.iter().map(|trial| trial.failures_beside_events(timeout)).sum();
+            let share = share(beside as f64, counts.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
+            Some(Finding {
+                code: CODE,
+                severity: if share > MOST { Severity::Void } else { Severity::Warning },
+                case: Some(case.case.clone()),
+                evidence: evidence([
+                    ("scheduled", counts.scheduled.into()),
+                    ("failed", failures(counts).into()),
+                    ("timeouts", counts.timeouts.into()),
+                    ("connect_errors", counts.connect_errors.into()),
+                    ("resets", counts.resets.into()),
+                    ("bad_responses", counts.bad_responses.into()),
+                    ("causes", serde_json::json!(counts.causes)),
+                    ("share", share.into()),
+                ]),
+                message: format!(
+                    "{} of the requests failed: {}. Timeouts are in the percentiles at the moment they were given \
+                     up; the other failures are not, so the percentiles are of the survivors.",
+                    percent(share),
+                    told(counts).join(", ")
+                ),
+                advice: "Read the gateway's log in the run directory; lower the connections or the rate until the \
+                         errors go, or judge the gateway by them."
+                    .into(),
+            })
+        })
+        .collect()
+}
+
+/// How many failed why, the commonest first. Runs from before causes were told tell the kinds alone.
+fn told(counts: &Counts) -> Vec<String> {
+    let mut causes: Vec<(&str, u64)> =
+        counts.causes.iter().map(|(cause, count)| (causes::words(*cause), *count)).collect();
+    causes.sort_by_key(|(_, count)| Reverse(*count));
+    if causes.is_empty() {
+        causes = vec![
+            ("timed out", counts.timeouts),
+            ("could not connect", counts.connect_errors),
+            ("were cut off", counts.resets),
+            ("got no valid response", counts.bad_responses),
+        ];
+    }
+    causes.retain(|(_, count)| *count > 0);
+    causes.into_iter().map(|(words, count)| format!("{count} {words}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_load::record::Cause;
+
+    #[test]
+    fn raised_by_two_in_a_thousand() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).errors(2));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].severity, Severity::Warning);
+        assert_eq!(findings[0].evidence["resets"], 2);
+        let message = &findings[0].message;
+        assert!(message.contains("failed: 2 were reset before the answer."), "{message}");
+        assert_eq!(findings[0].evidence["causes"], serde_json::json!({ "reset-before-response": 2 }));
+    }
+
+    #[test]
+    fn names_every_cause_the_commonest_first() {
+        let counts = Counts {
+            causes: [(Cause::PortsExhausted, 3), (Cause::ReadTimeout, 40), (Cause::TlsCertificate, 5)].into(),
+            timeouts: 40,
+            connect_errors: 8,
+            ..Counts::default()
+        };
+        assert_eq!(
+            told(&counts),
+            [
+                "40 got an answer that was not whole in time",
+                "5 met a certificate that is not acceptable",
+                "3 found every local port in use (`sources` gives more)",
+            ]
+        );
+        let older = Counts { timeouts: 40, connect_errors: 8, ..Counts::default() };
+        assert_eq!(told(&older), ["40 timed out", "8 could not connect"]);
+    }
+
+    #[test]
+    fn void_when_most_failed() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).nothing_completed());
+        assert_eq!(raised(&run, CODE)[0].severity, Severity::Void);
+    }
+
+    #[test]
+    fn not_raised_by_one_in_a_thousand_or_none() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).errors(1)).push(via("haproxy", 0));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

@@ -1,0 +1,92 @@
+//! `event-failed`: something that the plan asked for did not happen, or did not come to its end.
+
+use super::{Finding, Rule, Severity, Subject, evidence};
+
+const CODE: &str = "event-failed";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: "in a trial an event of the plan could not be done, was due after the trial's end, or the route that a gateway was \
+               given never answered"
+            .into(),
+        seen: "A reload that the gateway refused looks like one that costs nothing: it went on with its old configuration.",
+        advice: "Read the gateway's log in the run directory; let the event happen earlier, or make the trials longer.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let of_case = subject.measured().flat_map(|(case, trials)| {
+        case.events.iter().filter(|event| !event.failed.is_empty()).map(move |event| {
+            let failed = trials.len() as u64 - u64::from(event.trials);
+            Finding {
+                code: CODE,
+                severity: Severity::Warning,
+                case: Some(case.case.clone()),
+                evidence: evidence([
+                    ("event", event.event.clone().into()),
+                    ("at_s", event.at_s.into()),
+                    ("trials_failed", failed.into()),
+                    ("trials", trials.len().into()),
+                    ("reasons", serde_json::json!(event.failed)),
+                ]),
+                message: format!(
+                    "{} at {} s did not come to its end in {failed} of {} trials: {}.",
+                    event.event,
+                    event.at_s,
+                    trials.len(),
+                    event.failed.join("; ")
+                ),
+                advice: "Read the gateway's log in the run directory; let the event happen earlier, or make the trials \
+                         longer."
+                    .into(),
+            }
+        })
+    });
+    of_case.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_record::EventRecord;
+    use hoptax_record::plan::{Action, Event};
+    use std::time::Duration;
+
+    fn run(failed: Option<&str>) -> Run {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            let mut made = via("nginx", round);
+            made.0.events.push(EventRecord {
+                event: Event { at: Duration::from_millis(200), action: Action::Reload, gateway: None },
+                at_ns: Some(200_000_000),
+                done_ns: failed.is_none().then_some(201_000_000),
+                failed: failed.filter(|_| round == 1).map(str::to_owned),
+                new_route: None,
+            });
+            run.push(made);
+        }
+        run
+    }
+
+    #[test]
+    fn raised_by_a_reload_that_was_refused_once() {
+        let findings = raised(&run(Some("no such command")), CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].evidence["trials_failed"], 1);
+        let message = &findings[0].message;
+        assert!(
+            message.contains("reload at 0.2 s did not come to its end in 1 of 3 trials: no such command."),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn not_raised_where_everything_happened() {
+        assert_eq!(raised(&run(None), CODE), []);
+    }
+}

@@ -1,0 +1,92 @@
+//! `failed-checks`: whole answers were not as the plan expects.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use hoptax_stats::share;
+
+const CODE: &str = "failed-checks";
+/// Above this share answers that nobody wanted move the figures.
+const DOUBTFUL: f64 = 0.001;
+/// Above this share the figures are those of answers that nobody wanted.
+const MOST: f64 = 0.5;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: format!("warning; void above {}", percent(MOST)),
+        when: format!("more than {} of the answers were not as a target's `expect` says", percent(DOUBTFUL)),
+        seen: "Whole answers that nobody wanted are in throughput and response times like any other, and are often the quicker ones.",
+        advice: "Ask for one by hand and look at the answer; take what refuses or changes answers under load out of the way, or expect what is right.",
+    }
+}
+
+/// Only where a target says what it expects: what is no success for want of that is told by `rejections-counted`.
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    if subject.run.plan.targets.iter().all(|target| target.checks.is_empty()) {
+        return Vec::new();
+    }
+    subject
+        .measured()
+        .filter_map(|(case, _)| {
+            let counts = case.counts.as_ref()?;
+            let failed: u64 = counts.failed_checks.values().sum();
+            let share = share(failed as f64, counts.completed as f64).filter(|share| *share > DOUBTFUL)?;
+            let (commonest, count) = counts.failed_checks.iter().max_by_key(|(_, count)| **count)?;
+            Some(Finding {
+                code: CODE,
+                severity: if share > MOST { Severity::Void } else { Severity::Warning },
+                case: Some(case.case.clone()),
+                evidence: evidence([
+                    ("completed", counts.completed.into()),
+                    ("failed", failed.into()),
+                    ("commonest", commonest.as_str().into()),
+                    ("share", share.into()),
+                ]),
+                message: format!(
+                    "{} of the answers were not as `expect` says; the commonest, {count} times: {commonest}. They are \
+                     whole, so they are in throughput and response times.",
+                    percent(share)
+                ),
+                advice: "Ask for one by hand and look at the answer; take what refuses or changes answers under load \
+                         out of the way, or expect what is right."
+                    .into(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_load::spec::Check;
+
+    fn expecting() -> Run {
+        let mut run = Run::closed(1);
+        run.record.plan.targets[0].checks = vec![Check::BodyContains("hello".into())];
+        run
+    }
+
+    #[test]
+    fn a_part_is_a_warning_and_most_is_void() {
+        let mut run = expecting();
+        run.push(via("nginx", 0).failed_check("the body lacks `hello`", 20));
+        run.push(via("envoy", 0).failed_check("the body lacks `hello`", 700).failed_check("other", 5));
+        let findings = raised(&run, CODE);
+        let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
+        assert_eq!(severities, [Severity::Void, Severity::Warning]);
+        assert_eq!(findings[0].evidence["failed"], 705);
+        assert!(findings[1].message.contains("20 times: the body lacks `hello`"), "{}", findings[1].message);
+    }
+
+    #[test]
+    fn not_raised_by_few_or_where_nothing_is_expected() {
+        let mut run = expecting();
+        run.push(via("nginx", 0).failed_check("the body lacks `hello`", 1));
+        assert_eq!(raised(&run, CODE), []);
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).failed_check("status 503", 700));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

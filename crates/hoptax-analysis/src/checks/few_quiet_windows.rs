@@ -1,0 +1,87 @@
+//! `few-quiet-windows`: trials of which the hypervisor left less than half alone.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+
+const CODE: &str = "few-quiet-windows";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: "in a trial the hypervisor disturbed more than half of the windows".into(),
+        seen: "On rented machines steal per 100 ms ran from 0 to 60 % within twelve seconds.",
+        advice: "Measure in more rounds (`trials: auto` adds them by itself), at another time, or on a machine of your own.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let disturbed = |case: &crate::Case| {
+        let quiet = case.quiet.as_ref().filter(|quiet| quiet.trials_left_out > 0)?;
+        let rest = match quiet.trials {
+            0 => "no trial is left for quiet figures".to_string(),
+            1 => "quiet figures rest on the other one alone".to_string(),
+            trials => format!("quiet figures rest on the other {trials}"),
+        };
+        Some(Finding {
+            code: CODE,
+            severity: Severity::Warning,
+            case: Some(case.case.clone()),
+            evidence: evidence([
+                ("trials", case.trials.into()),
+                ("trials_left_out", quiet.trials_left_out.into()),
+                ("windows", quiet.windows.into()),
+                ("share_left_out", quiet.share_left_out.into()),
+            ]),
+            message: format!(
+                "In {} of {} trials the hypervisor disturbed more than half of the windows; {rest}. Of all windows {} are \
+                 left out.",
+                quiet.trials_left_out,
+                case.trials,
+                percent(quiet.share_left_out)
+            ),
+            advice: "Measure in more rounds, at another time, or on a machine of your own.".into(),
+        })
+    };
+    subject.measured().filter_map(|(case, _)| disturbed(case)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    /// Three rounds of ten windows; of the gateway's second trial this many windows in a row lose 10 ms.
+    fn run(stolen: usize) -> Run {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            let trial = |who: &str| via(who, round).stolen_ms(&[0; 10]);
+            run.push(trial("direct").first()).push(trial("direct").last());
+            let taken: Vec<u64> = (0..10).map(|window| if window < stolen { 10 } else { 0 }).collect();
+            let taken = if round == 1 { taken } else { vec![0; 10] };
+            run.push(via("nginx", round).stolen_ms(&taken));
+        }
+        run
+    }
+
+    #[test]
+    fn raised_where_less_than_half_of_a_trial_is_left() {
+        // Five stolen ones and the one behind them.
+        let findings = raised(&run(5), CODE);
+        assert_eq!(findings.len(), 1);
+        let evidence = &findings[0].evidence;
+        assert_eq!((&evidence["trials"], &evidence["trials_left_out"]), (&3.into(), &1.into()));
+        assert_eq!(evidence["share_left_out"], 0.2);
+        assert!(findings[0].message.contains("quiet figures rest on the other 2"), "{}", findings[0].message);
+        assert!(findings[0].case.as_deref().is_some_and(|case| case.starts_with("nginx")));
+    }
+
+    #[test]
+    fn not_raised_where_half_is_left_or_nothing_is_known() {
+        assert_eq!(raised(&run(4), CODE), []);
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).host(0.9, 0.0));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

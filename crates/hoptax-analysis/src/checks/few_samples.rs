@@ -1,0 +1,127 @@
+//! `few-samples`: a percentile is shown that hardly any sample stands behind.
+
+use super::{Finding, Measured, Rule, Severity, Subject, evidence};
+use hoptax_stats::Statistic;
+
+const CODE: &str = "few-samples";
+/// Samples that must lie above a percentile for it to be more than one request's luck.
+const ABOVE: f64 = 10.0;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning; a note where it is only about p99.9".into(),
+        when: format!(
+            "fewer than {ABOVE} samples lie above a percentile that is shown, or above one of a single trial that a tax is made from"
+        ),
+        seen: "A p99.9 of 500 requests is the slower half of one request: the next run shows another.",
+        advice: "Measure longer, at a higher rate, or in more trials.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.measured().filter_map(|measured| shown(measured).or_else(|| of_tax(measured))).collect()
+}
+
+/// Percentiles that so many samples are too few for.
+fn doubtful(samples: u64, of: &[Statistic]) -> Vec<Statistic> {
+    let few = |statistic: &Statistic| statistic.quantile().is_some_and(|quantile| samples < needed(quantile));
+    of.iter().copied().filter(few).collect()
+}
+
+/// The percentiles of the merged histograms.
+fn shown((case, _): Measured<'_>) -> Option<Finding> {
+    let samples = case.response_time.as_ref()?.samples;
+    let doubtful = doubtful(samples, &Statistic::ALL);
+    let (least, most) = (*doubtful.first()?, needed(doubtful.last()?.quantile()?));
+    let names: Vec<&str> = doubtful.iter().map(|statistic| statistic.name()).collect();
+    Some(Finding {
+        code: CODE,
+        severity: if least < Statistic::P999 { Severity::Warning } else { Severity::Note },
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("samples", samples.into()),
+            ("percentiles", names.clone().into()),
+            ("needed", most.into()),
+        ]),
+        message: format!(
+            "{samples} samples are too few for {}: fewer than {ABOVE} of them lie above it.",
+            names.join(", ")
+        ),
+        advice: format!("Measure longer or in more trials: {most} samples are enough for all of them."),
+    })
+}
+
+/// A tax is made from the percentiles of each trial by itself.
+fn of_tax((case, trials): Measured<'_>) -> Option<Finding> {
+    let of = case.tax.as_ref().map(|_| [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99])?;
+    let samples = trials.iter().map(|trial| trial.response_time.len()).min()?;
+    let doubtful = doubtful(samples, &of);
+    let most = needed(doubtful.last()?.quantile()?);
+    let names: Vec<String> = doubtful.iter().map(|statistic| format!("added {}", statistic.name())).collect();
+    Some(Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("samples_of_a_trial", samples.into()),
+            ("percentiles", names.clone().into()),
+            ("needed", most.into()),
+        ]),
+        message: format!(
+            "A trial with {samples} samples is too short for {}: a tax is made from each trial's own percentile, and fewer \
+             than {ABOVE} of its samples lie above that.",
+            names.join(", ")
+        ),
+        advice: format!("Make trials longer, or the rate higher: {most} samples in each are enough."),
+    })
+}
+
+/// Samples of which [`ABOVE`] lie above the quantile.
+fn needed(quantile: f64) -> u64 {
+    (ABOVE / (1.0 - quantile)).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    #[test]
+    fn raised_below_ten_samples_above_a_percentile() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0)).push(via("envoy", 0).response_times_us(100..110));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 2);
+        assert_eq!(findings[0].severity, Severity::Warning);
+        assert_eq!(
+            findings[0].evidence["percentiles"],
+            serde_json::json!(["p50", "p90", "p95", "p99", "p99.9"])
+        );
+        assert_eq!(findings[1].severity, Severity::Note);
+        assert_eq!(findings[1].evidence["percentiles"], serde_json::json!(["p99.9"]));
+        assert_eq!(findings[1].evidence["needed"], 10_000);
+    }
+
+    #[test]
+    fn raised_by_trials_that_are_too_short_for_the_tax() {
+        let mut run = Run::closed(1);
+        for round in 0..25 {
+            run.direct(round, 100, 100);
+            run.push(via("nginx", round).response_times_us((0..500).map(|index| 100 + index % 50)));
+        }
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].evidence["percentiles"], serde_json::json!(["added p99"]));
+        assert_eq!(findings[0].evidence["needed"], 1000);
+    }
+
+    #[test]
+    fn not_raised_by_enough() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).response_times_us((0..10_000).map(|index| 100 + index % 50)));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

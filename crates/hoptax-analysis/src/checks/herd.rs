@@ -1,0 +1,174 @@
+//! `herd`: constant arrivals let requests leave in step.
+//!
+//! Requests of a constant rate meet everything else that is periodic (timers, batches, ticks) at the same phase each time, and
+//! a generator that is late lets those that are due leave at once. Either shows only in what it does: the same load with
+//! jitter has shorter response times, or requests leave later than the next are due.
+
+use super::{Finding, Measured, Rule, Severity, Subject, evidence};
+use crate::Case;
+use crate::Trial;
+use hoptax_load::clock::SECOND;
+use hoptax_stats::{Estimate, Statistic};
+
+const CODE: &str = "herd";
+/// Connections from which requests can leave in step at all.
+const MANY: u32 = 8;
+/// p99 over that of the same load with jitter, from which it matters: the p99 of few trials moves by a third as it likes.
+const LONGER: f64 = 1.5;
+/// Median of the send lag over the time between two requests: from here on half of the requests leave with another.
+const TOGETHER: f64 = 1.0;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "an open loop with constant arrivals on {MANY} connections or more either has a p99 above {LONGER} times that of \
+             the same load with jitter, in each round and with intervals apart, or sends half of its requests only when the \
+             next is due, so that they leave together"
+        ),
+        seen: "A load generator whose connections all send at the same moments: tests with jitter switched on showed a \
+               fraction of the latency that was published without.",
+        advice: "Use `arrivals: jitter` (± 10 % by default) or `poisson`.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let in_step = |(case, _): &Measured<'_>| {
+        let load = &case.load;
+        load.is_steady() && load.arrivals == Some("constant") && load.connections >= MANY
+    };
+    subject
+        .measured()
+        .filter(in_step)
+        .filter_map(|measured| against_jitter(subject, measured).or_else(|| together(measured)))
+        .collect()
+}
+
+fn p99(case: &Case) -> Option<&Estimate> {
+    case.response_time.as_ref()?.p99.as_ref()
+}
+
+/// Whether in each round that both have, the one's p99 is longer than the other's: what holds in some only is the machine's.
+fn longer_in_each_round(constant: &[Trial<'_>], jitter: &[Trial<'_>]) -> bool {
+    constant.iter().all(|trial| {
+        let p99 = trial.response_time_us(Statistic::P99);
+        jitter
+            .iter()
+            .filter(|other| other.round() == trial.round())
+            .all(|other| p99 > other.response_time_us(Statistic::P99))
+    })
+}
+
+fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Finding> {
+    let (sibling, with_jitter) = subject.measured().find(|(other, _)| {
+        let (a, b) = (&other.load, &case.load);
+        other.gateway == case.gateway
+            && a.arrivals == Some("jitter")
+            && (a.rate, a.connections, a.http, a.requests_per_connection)
+                == (b.rate, b.connections, b.http, b.requests_per_connection)
+    })?;
+    let (constant, jitter) = (p99(case)?, p99(sibling)?);
+    let apart = constant.low? > jitter.high? && longer_in_each_round(trials, with_jitter);
+    if !apart || constant.estimate <= LONGER * jitter.estimate {
+        return None;
+    }
+    Some(finding(
+        case,
+        format!(
+            "With constant arrivals the p99 is {:.0} µs, with jitter at the same rate {:.0} µs: requests arrive in step, and \
+             wait for each other.",
+            constant.estimate, jitter.estimate
+        ),
+        [("p99_us", constant.estimate), ("p99_with_jitter_us", jitter.estimate)],
+    ))
+}
+
+fn together((case, _): Measured<'_>) -> Option<Finding> {
+    // What waits for a free connection is late for another reason.
+    if case.counts.as_ref()?.unsent > 0 {
+        return None;
+    }
+    let busy = case.throughput.as_ref()?.estimate.estimate * case.service_time.as_ref()?.mean?.estimate / 1e6;
+    let lag = case.send_lag.as_ref()?.p50?.estimate;
+    let interval = SECOND as f64 / 1e3 / case.load.rate?;
+    if lag <= TOGETHER * interval || busy > f64::from(case.load.connections) / 2.0 {
+        return None;
+    }
+    Some(finding(
+        case,
+        format!(
+            "A request is due every {interval:.1} µs, and half of them left {lag:.1} µs late or later: they left together, \
+             though connections were free."
+        ),
+        [("send_lag_p50_us", lag), ("interval_us", interval)],
+    ))
+}
+
+fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> Finding {
+    let [first, second] = figures.map(|(name, value)| (name, value.into()));
+    Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            first,
+            second,
+            ("rate", case.load.rate.into()),
+            ("connections", case.load.connections.into()),
+        ]),
+        message,
+        advice: "Use `arrivals: jitter` or `poisson`: real users do not keep step.".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, open_point, via};
+    use hoptax_load::spec::{Arrivals, Rate, Shape};
+    use hoptax_plan::LoadPoint;
+
+    fn constant(rate: f64, connections: u32) -> LoadPoint {
+        let shape = Shape::Open { rate: Rate::Fixed(rate), arrivals: Arrivals::Constant };
+        LoadPoint { shape, ..open_point(rate, connections, 1) }
+    }
+
+    fn both(constant_us: u64, jitter_us: u64) -> Run {
+        let mut run = Run::with_load(vec![constant(1000.0, 64), open_point(1000.0, 64, 1)]);
+        for round in 0..3 {
+            run.push(via("envoy", round).all_at_us(constant_us + u64::from(round)));
+            run.push(via("envoy", round).at_load(1).all_at_us(jitter_us + u64::from(round)));
+        }
+        run
+    }
+
+    #[test]
+    fn raised_where_jitter_shortens_the_p99() {
+        let findings = raised(&both(900, 300), CODE);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].case.as_deref().expect("a case").contains("constant"), "{:?}", findings[0].case);
+        assert_eq!(raised(&both(300, 300), CODE), []);
+    }
+
+    #[test]
+    fn raised_where_requests_leave_together() {
+        let mut run = Run::with_load(vec![constant(20_000.0, 64)]);
+        run.push(via("envoy", 0).send_lag_us(500));
+        assert_eq!(raised(&run, CODE).len(), 1);
+    }
+
+    #[test]
+    fn not_raised_by_constant_arrivals_as_such_or_where_nothing_is_free() {
+        for (connections, lag, service) in [(64, 10, 200), (4, 500, 200), (8, 500, 5000)] {
+            let mut run = Run::with_load(vec![constant(20_000.0, connections)]);
+            run.push(via("envoy", 0).send_lag_us(lag).all_at_us(service));
+            assert_eq!(raised(&run, CODE), [], "{connections}");
+        }
+        let mut jitter = Run::with_load(vec![open_point(20_000.0, 64, 1)]);
+        jitter.push(via("envoy", 0).send_lag_us(500));
+        assert_eq!(raised(&jitter, CODE), []);
+    }
+}

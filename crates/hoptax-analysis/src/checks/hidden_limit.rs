@@ -1,0 +1,104 @@
+//! `hidden-limit`: a counter that a gateway's pack marks as an overflow grew.
+
+use super::{Finding, Rule, Severity, Subject, evidence};
+use crate::{Case, Trial};
+use hoptax_record::Counter;
+
+const CODE: &str = "hidden-limit";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: "a counter that a gateway's pack marks as an overflow grew during a trial: connections, requests or retries that a limit of its own refused".into(),
+        seen: "Envoy's circuit breakers stop at 1,024 by default, and what they refuse is answered fast.",
+        advice: "Raise the limit that the counter names in the gateway's configuration, or lower the load until it is not reached.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (case, trials) in subject.measured() {
+        let contender = subject.run.contenders.iter().find(|contender| contender.label == case.gateway);
+        let limits =
+            contender.iter().flat_map(|contender| &contender.counters).filter(|counter| counter.overflow);
+        findings.extend(limits.filter_map(|counter| grew(case, trials, counter)));
+    }
+    findings
+}
+
+/// One hit is enough: a limit that is reached at all shapes the tail.
+fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding> {
+    let grown: Vec<f64> = trials
+        .iter()
+        .filter_map(|trial| trial.record.gateway_counters.get(&counter.name).copied())
+        .filter(|grown| *grown > 0.0)
+        .collect();
+    let total: f64 = grown.iter().sum();
+    (total > 0.0).then(|| Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("counter", counter.name.clone().into()),
+            ("grown", total.into()),
+            ("trials", trials.len().into()),
+            ("trials_hit", grown.len().into()),
+        ]),
+        message: format!(
+            "{} ran into a limit of its own in {} of {} trials: {total:.0} {}.",
+            case.gateway,
+            grown.len(),
+            trials.len(),
+            counter.meaning
+        ),
+        advice: match &counter.advice {
+            Some(advice) => format!("Use `profile: equalised`, which lifts such limits, or {advice}."),
+            None => {
+                "Use `profile: equalised`, which lifts such limits, or a load that stays under it.".into()
+            }
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    fn run(grown: f64, overflow: bool) -> Run {
+        let mut trial = via("envoy", 0);
+        trial.0.gateway_counters.insert("refused".into(), grown);
+        let mut run = Run::closed(1);
+        run.push(trial).push(via("envoy", 1));
+        for contender in &mut run.record.contenders {
+            contender.counters = vec![Counter {
+                name: "refused".into(),
+                meaning: "requests refused".into(),
+                overflow,
+                advice: Some("raise max".into()),
+            }];
+        }
+        run
+    }
+
+    #[test]
+    fn raised_by_a_limit_that_was_hit() {
+        let found = raised(&run(12.0, true), CODE);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (&found[0].evidence["grown"], &found[0].evidence["trials_hit"]),
+            (&12.0.into(), &1.into())
+        );
+        assert!(found[0].message.ends_with("12 requests refused."), "{}", found[0].message);
+        assert!(found[0].advice.ends_with("or raise max."), "{}", found[0].advice);
+    }
+
+    #[test]
+    fn not_raised_by_counters_that_stand_still_or_count_something_else() {
+        assert_eq!(raised(&run(0.0, true), CODE), []);
+        assert_eq!(raised(&run(12.0, false), CODE), []);
+    }
+}

@@ -1,0 +1,102 @@
+//! `host-changed`: something about the host that lasts was otherwise after the last trial than before the first: trials before
+//! and after that were made on different machines, so to speak.
+
+use super::{Finding, Rule, Severity, Subject, evidence};
+use hoptax_record::{FitnessStatus, HostLook};
+
+const CODE: &str = "host-changed";
+
+/// What stays as it is until somebody changes it, and bears on figures. What is seen of the others is never twice the same.
+const LASTING: [&str; 8] =
+    ["cpus", "cpu-limit", "governor", "turbo", "smt", "clock-source", "huge-pages", "kernel"];
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "something about the host that lasts was otherwise after the last trial than before the first: {}",
+            LASTING.join(", ")
+        ),
+        seen: "A power profile that changed in the middle of a run: the trials before it and after it were made on different machines, so to speak.",
+        advice: "Measure again, with whatever changes it (power management, another user) switched off.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let (Some(start), Some(end)) = (&subject.run.host_at_start, &subject.run.host_at_end) else {
+        return Vec::new();
+    };
+    let changed: Vec<Change> = LASTING.into_iter().filter_map(|name| change(name, start, end)).collect();
+    if changed.is_empty() {
+        return Vec::new();
+    }
+    let words = |(name, before, after): &Change| {
+        format!("{name} was {before} before the first trial and {after} after the last")
+    };
+    let told: Vec<String> = changed.iter().map(words).collect();
+    let each = |of: fn(&Change) -> String| changed.iter().map(of).collect::<Vec<_>>();
+    vec![Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: None,
+        evidence: evidence([
+            ("items", each(|(name, ..)| (*name).to_owned()).into()),
+            ("at_start", each(|(_, before, _)| before.clone()).into()),
+            ("at_end", each(|(_, _, after)| after.clone()).into()),
+        ]),
+        message: format!("The host changed during the run: {}.", told.join("; ")),
+        advice: "Measure again, with whatever changes it (power management, another user) switched off."
+            .into(),
+    }]
+}
+
+/// What was otherwise: its name, what was seen first and what last.
+type Change = (&'static str, String, String);
+
+fn change(name: &'static str, start: &HostLook, end: &HostLook) -> Option<Change> {
+    let item = |look: &HostLook| look.items.iter().find(|item| item.name == name).cloned();
+    let (before, after) = (item(start)?, item(end)?);
+    let told = before.status != FitnessStatus::Unknown && after.status != FitnessStatus::Unknown;
+    (told && before.seen != after.seen).then_some((name, before.seen, after.seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::host_unfit::tests::look;
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::Run;
+    use FitnessStatus::{Good, Unknown, Warning};
+
+    fn run(start: Option<HostLook>, end: Option<HostLook>) -> Run {
+        let mut run = Run::steady(3, 100, &[("nginx", 150)]);
+        (run.record.host_at_start, run.record.host_at_end) = (start, end);
+        run
+    }
+
+    #[test]
+    fn raised_once_with_every_lasting_thing_that_changed() {
+        let start =
+            look(&[("governor", Good, "performance"), ("clock-source", Good, "tsc"), ("cpus", Good, "8")]);
+        let end =
+            look(&[("governor", Warning, "powersave"), ("clock-source", Good, "hpet"), ("cpus", Good, "8")]);
+        let findings = raised(&run(start, end), CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].evidence["items"], serde_json::json!(["governor", "clock-source"]));
+        assert_eq!(findings[0].evidence["at_start"], serde_json::json!(["performance", "tsc"]));
+        assert_eq!(findings[0].evidence["at_end"], serde_json::json!(["powersave", "hpet"]));
+        assert!(findings[0].message.contains("clock-source was tsc before the first trial and hpet after"));
+    }
+
+    #[test]
+    fn not_raised_for_what_always_changes_or_was_not_seen_twice() {
+        let start =
+            look(&[("memory", Good, "5 GiB"), ("governor", Good, "performance"), ("turbo", Unknown, "?")]);
+        let end =
+            look(&[("memory", Good, "4 GiB"), ("governor", Good, "performance"), ("turbo", Good, "off")]);
+        assert_eq!(raised(&run(start.clone(), end), CODE), []);
+        assert_eq!(raised(&run(start, None), CODE), []);
+    }
+}

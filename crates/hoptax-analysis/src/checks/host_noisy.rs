@@ -1,0 +1,110 @@
+//! `host-noisy`: the hypervisor or other processes took CPU time during trials.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+
+const CODE: &str = "host-noisy";
+/// Share of all CPUs taken by the hypervisor over a trial.
+const STEAL: f64 = 0.02;
+/// Share of all CPUs used by processes that are none of ours over a trial.
+const FOREIGN: f64 = 0.05;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "in a trial the hypervisor took more than {} of all CPU time, or processes that are none of ours more than {}",
+            percent(STEAL),
+            percent(FOREIGN)
+        ),
+        seen: "Rented machines: on one with two CPUs the hypervisor took between 0 and 60 % within the same twelve seconds.",
+        advice: "Measure when nothing else runs, or on a machine of your own; more trials narrow the intervals.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let hosts = || {
+        subject.measured().flat_map(|(case, trials)| {
+            trials.iter().map(move |trial| (case, trial.round(), &trial.record.host))
+        })
+    };
+    let noisy = hosts().filter(|(_, _, host)| host.steal > STEAL || host.foreign > FOREIGN).count();
+    let worst =
+        hosts().max_by(|(_, _, a), (_, _, b)| (a.steal + a.foreign).total_cmp(&(b.steal + b.foreign)));
+    let Some((case, round, host)) = worst.filter(|_| noisy > 0) else { return Vec::new() };
+    let trials = hosts().count();
+    vec![Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: None,
+        evidence: evidence([
+            ("trials", trials.into()),
+            ("noisy_trials", noisy.into()),
+            ("worst_case", case.case.clone().into()),
+            ("worst_round", (round + 1).into()),
+            ("worst_steal", host.steal.into()),
+            ("worst_foreign", host.foreign.into()),
+        ]),
+        message: format!(
+            "In {noisy} of {trials} trials others used the machine: at worst (round {}, {}) the hypervisor took {} \
+             of all CPU time and other processes {}.",
+            round + 1,
+            case.case,
+            percent(host.steal),
+            percent(host.foreign)
+        ),
+        advice: format!(
+            "Measure when nothing else runs, or on a machine of your own; more trials narrow the intervals. Paired \
+             rounds and the noise floor already hold direct and gateways to the same noise.{}",
+            read_quiet(subject)
+        ),
+    }]
+}
+
+/// Where windows were left out because of steal, the way to the figures without them.
+fn read_quiet(subject: &Subject<'_>) -> &'static str {
+    let quiet = || subject.measured().filter_map(|(case, _)| case.quiet.as_ref());
+    match quiet().any(|quiet| quiet.leaves_out() && quiet.trials > 0) {
+        true => " Read the figures of quiet windows too: they leave out what the hypervisor disturbed.",
+        false => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    #[test]
+    fn raised_once_with_the_worst_trial() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).host(0.03, 0.0)).push(via("nginx", 1).host(0.0, 0.2));
+        run.push(via("nginx", 2).host(0.01, 0.01));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        let evidence = &findings[0].evidence;
+        assert_eq!((&evidence["noisy_trials"], &evidence["trials"]), (&2.into(), &3.into()));
+        assert_eq!((&evidence["worst_round"], &evidence["worst_foreign"]), (&2.into(), &0.2.into()));
+    }
+
+    #[test]
+    fn leads_to_the_quiet_figures_where_there_are_any() {
+        let run = |stolen: &[u64]| {
+            let mut run = Run::closed(1);
+            run.push(via("nginx", 0).windows_us(&vec![vec![100]; 10]).stolen_ms(stolen).host(0.03, 0.0));
+            raised(&run, CODE).remove(0).advice
+        };
+        assert!(run(&[0, 0, 30, 0, 0, 0, 0, 0, 0, 0]).contains("quiet windows"));
+        assert!(!run(&[0; 10]).contains("quiet windows"), "foreign processes leave no window out");
+        assert!(!run(&[30; 10]).contains("quiet windows"), "none is left");
+    }
+
+    #[test]
+    fn not_raised_on_a_quiet_machine() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).host(0.02, 0.05));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

@@ -1,0 +1,331 @@
+//! `impossible`: figures that cannot be, or that can be only if something other than the gateway answers.
+
+use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::{Case, Trial};
+use hdrhistogram::Histogram;
+use hoptax_load::record::Counts;
+use hoptax_plan::Metric;
+use hoptax_stats::Statistic;
+use serde_json::{Map, Value, json};
+
+const CODE: &str = "impossible";
+/// A request and its response cross the kernel four times and wake two processes: no machine does that in a microsecond.
+const QUICKEST_NS: u64 = 1_000;
+/// Histograms tell values to within 0.1 %; two of them may round apart.
+const ROUNDING: f64 = 1.005;
+/// Requests in flight over connections, beyond what the edges of the measured time allow; more than this cannot be.
+const IN_FLIGHT: f64 = 1.1;
+/// Below this share of the connections, a closed loop was not closed: something else than the responses held requests back.
+const IDLE: f64 = 0.5;
+/// Response times over measured time up to which edges are small.
+const EDGES: f64 = 0.1;
+/// Shortest service time via a gateway over direct's: a hop cannot take away half of the way.
+const SHORTEST: f64 = 0.5;
+/// Samples from which the shortest is more than luck.
+const SAMPLES: u64 = 1_000;
+
+/// What was seen: its name in the evidence, in words, in numbers.
+type Seen = (&'static str, String, Value);
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "void; a warning where a gateway is quicker than direct, or a closed loop was idle".into(),
+        when: format!(
+            "outcomes do not add up to the requests that were due, or statuses and samples to the responses; a response took \
+             less than {} µs; service times are longer than response times; a closed loop had {} more requests in flight \
+             (throughput × mean response time, Little's law) than connections, or fewer than {} of them without errors; or \
+             via a gateway the shortest service time is under {} of direct's (open loop, or a single connection), or response \
+             time (open loop) or throughput (closed loop) is better than direct's with the whole interval beyond the noise floor",
+            QUICKEST_NS / 1000,
+            percent(IN_FLIGHT - 1.0),
+            percent(IDLE),
+            percent(SHORTEST)
+        ),
+        seen: "A minimum of 73 ns over a network; a p99 greater than the maximum in every row of a published table; \
+               gateways that are faster than no gateway.",
+        advice: "Keep the run directory and report it as a bug where records contradict themselves. Where a gateway is \
+                 quicker than direct, look for a cache, for an upstream that suffers from direct's many connections, or \
+                 for a generator that was the limit.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject
+        .measured()
+        .filter_map(|measured| contradictions(measured).or_else(|| of_law(measured)))
+        .chain(subject.pairs().filter_map(|(via, direct)| quicker(subject, via, direct)))
+        .collect()
+}
+
+fn finding(case: &Case, severity: Severity, seen: Vec<Seen>) -> Finding {
+    let advice = match severity {
+        Severity::Void => {
+            "Do not use this case; keep its run directory and report it as a bug of the generator, or of what \
+                           wrote the records."
+        }
+        _ => {
+            "Look for a cache, answers that the gateway makes itself, a generator or an upstream at its limit; measure in \
+              an open loop at a rate that direct carries with ease."
+        }
+    };
+    let told: Vec<String> = seen.iter().map(|(_, words, _)| words.clone()).collect();
+    let numbers: Map<String, Value> =
+        seen.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
+    Finding {
+        code: CODE,
+        severity,
+        case: Some(case.case.clone()),
+        evidence: evidence([("seen", Value::Object(numbers))]),
+        message: format!("This cannot be: {}.", told.join("; ")),
+        advice: advice.into(),
+    }
+}
+
+/// What a record says against itself, each kind once.
+fn contradictions((case, trials): Measured<'_>) -> Option<Finding> {
+    let looks: [fn(&Trial<'_>) -> Option<Seen>; 4] = [sums, samples, order, shortest];
+    let seen: Vec<_> = looks.iter().filter_map(|look| trials.iter().find_map(look)).collect();
+    (!seen.is_empty()).then(|| finding(case, Severity::Void, seen))
+}
+
+fn outcomes(counts: &Counts) -> u64 {
+    counts.completed
+        + counts.timeouts
+        + counts.connect_errors
+        + counts.resets
+        + counts.bad_responses
+        + counts.unsent
+        + counts.in_flight
+}
+
+fn sums(trial: &Trial<'_>) -> Option<Seen> {
+    let counts = &trial.load.counts;
+    let (due, all, by_status) = (counts.scheduled, outcomes(counts), counts.status.values().sum::<u64>());
+    let adds_up = due == all && by_status == counts.completed;
+    (!adds_up).then(|| {
+        let words = format!(
+            "in round {} {due} requests were due and {all} had an outcome, {} were answered and {by_status} had a status",
+            trial.round() + 1,
+            counts.completed
+        );
+        ("counts", words, json!({ "scheduled": due, "outcomes": all, "completed": counts.completed, "status": by_status }))
+    })
+}
+
+/// A response time for each answer and each timeout, and no other.
+fn samples(trial: &Trial<'_>) -> Option<Seen> {
+    let counts = &trial.load.counts;
+    let (timed, expected) = (trial.response_time.len(), counts.completed + counts.timeouts);
+    (timed != expected).then(|| {
+        let words =
+            format!("in round {} {timed} response times stand for {expected} requests", trial.round() + 1);
+        ("samples", words, json!({ "samples": timed, "requests": expected }))
+    })
+}
+
+/// Of the same requests, service times are part of response times: no percentile can be longer. Nor can any lie above the
+/// maximum.
+fn order(trial: &Trial<'_>) -> Option<Seen> {
+    let (response, service) = (&trial.response_time, &trial.service_time);
+    let longer = |statistic: Statistic| -> Option<(Statistic, f64, f64)> {
+        let (response, service) = (statistic.of(response)?, statistic.of(service)?);
+        (service > response * ROUNDING + 1.0).then_some((statistic, service, response))
+    };
+    if response.len() != service.len() {
+        return None;
+    }
+    let (statistic, service, response) = Statistic::ALL.into_iter().find_map(longer)?;
+    let name = statistic.name();
+    let words =
+        format!("service time {name} is {service:.1} µs, longer than response time {name}, {response:.1} µs");
+    Some((
+        "service_above_response",
+        words,
+        json!({ "statistic": name, "service_us": service, "response_us": response }),
+    ))
+}
+
+fn shortest(trial: &Trial<'_>) -> Option<Seen> {
+    let least = least(&trial.service_time).filter(|least| *least < QUICKEST_NS)?;
+    let words = format!("a response took {least} ns, from the request's first byte to its last");
+    Some(("shortest_ns", words, least.into()))
+}
+
+/// The shortest time, ns; a histogram does not tell what is below its least value from zero.
+fn least(times: &Histogram<u64>) -> Option<u64> {
+    (!times.is_empty()).then(|| times.min())
+}
+
+/// Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time is the number of connections.
+fn of_law((case, trials): Measured<'_>) -> Option<Finding> {
+    if case.load.is_open() || case.load.requests.is_some() {
+        return None;
+    }
+    let without_errors = case.error_share().is_some_and(|share| share == 0.0);
+    let asked = f64::from(case.load.connections);
+    let off = |trial: &Trial<'_>| {
+        let mean = trial.response_time_us(Statistic::Mean)? / 1e6;
+        let in_flight = trial.throughput() * mean;
+        let stood = asked.min(trial.load.connections.established as f64);
+        let too_many = in_flight > IN_FLIGHT * asked * edges(trial, asked);
+        let idle = without_errors && in_flight < IDLE * stood;
+        (mean < EDGES * trial.seconds() && (too_many || idle)).then_some((in_flight, too_many))
+    };
+    let (in_flight, too_many) = trials.iter().find_map(off)?;
+    let words = format!(
+        "throughput × mean response time is {in_flight:.1} requests in flight, on {asked} connections that are never idle \
+         (Little's law)"
+    );
+    let severity = if too_many { Severity::Void } else { Severity::Warning };
+    Some(finding(
+        case,
+        severity,
+        vec![("in_flight", words, json!({ "in_flight": in_flight, "connections": asked }))],
+    ))
+}
+
+/// By how much the requests in flight may seem more than the connections. The times of `n` requests that were due in the
+/// measured time fill it on each connection, and reach beyond its end by one request at most: `connections × (1 + longest ÷
+/// measured)` in all. And as many as there are connections may be counted in one of the two factors only.
+fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
+    let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
+    (1.0 + longest / trial.seconds()) * (1.0 + connections / (trial.completed as f64).max(1.0))
+}
+
+/// A hop adds work: it cannot be quicker than none.
+fn quicker(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
+    let seen: Vec<_> = [shorter_way(via, direct.1), better(subject, via.0)].into_iter().flatten().collect();
+    (!seen.is_empty()).then(|| finding(via.0, Severity::Warning, seen))
+}
+
+/// Where requests queue behind each other, as in a closed loop of many connections, the shortest time is that of a queue that
+/// was short by luck: direct's is the longer one, as it is driven harder.
+fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Seen> {
+    if !case.load.is_open() && case.load.connections > 1 {
+        return None;
+    }
+    let of = |trials: &[Trial<'_>]| {
+        let enough = trials.iter().map(|trial| trial.service_time.len()).sum::<u64>() >= SAMPLES;
+        let least = trials.iter().filter_map(|trial| least(&trial.service_time)).min();
+        least.filter(|_| enough)
+    };
+    let (via, direct) = (of(via)?, of(direct)?);
+    ((via as f64) < SHORTEST * direct as f64).then(|| {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let words = format!(
+            "the shortest answer via the gateway took {:.1} µs, direct's shortest {:.1} µs",
+            us(via),
+            us(direct)
+        );
+        ("shorter_way", words, json!({ "via_us": us(via), "direct_us": us(direct) }))
+    })
+}
+
+/// The whole interval beyond direct and beyond the noise floor. Under a closed loop's saturation response times mirror
+/// throughput, in an open loop the rate decides the throughput: each has its own figure.
+fn better(subject: &Subject<'_>, case: &Case) -> Option<Seen> {
+    let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
+    let estimate = case.tax.as_ref()?.get(metric)?.estimate;
+    let (low, high) = estimate.interval()?;
+    let floor = subject.noise_floor.get(case.load.index)?.get(metric)?;
+    let words = match metric {
+        Metric::ThroughputRatio if low > 1.0 + floor => {
+            format!("throughput via the gateway is {:.3} times direct's", estimate.estimate)
+        }
+        Metric::AddedP50 if high < -floor => {
+            format!("the median via the gateway is {:.1} µs shorter than direct's", -estimate.estimate)
+        }
+        _ => return None,
+    };
+    let numbers = json!({ "metric": metric.name(), "low": low, "high": high, "noise_floor": floor });
+    Some(("faster_than_direct", format!("{words}, beyond the noise"), numbers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{MadeTrial, Run, open_point, via};
+
+    fn only(made: MadeTrial) -> Finding {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
+        run.push(made);
+        let mut findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        findings.remove(0)
+    }
+
+    fn with(change: impl FnOnce(&mut hoptax_load::record::LoadRecord)) -> MadeTrial {
+        let mut made = via("nginx", 0);
+        change(made.0.load_record.as_mut().expect("made with one"));
+        made
+    }
+
+    #[test]
+    fn raised_by_counts_that_do_not_add_up() {
+        let lost = only(with(|load| load.counts.scheduled += 7));
+        assert_eq!(
+            (lost.severity, &lost.evidence["seen"]["counts"]["scheduled"]),
+            (Severity::Void, &1007.into())
+        );
+        let without_status = only(with(|load| load.counts.status.clear()));
+        assert_eq!(without_status.evidence["seen"]["counts"]["status"], 0);
+        let timed = only(with(|load| {
+            load.counts.completed += 5;
+            load.counts.scheduled += 5;
+            load.counts.status.insert(200, 1005);
+        }));
+        assert_eq!(timed.evidence["seen"]["samples"]["requests"], 1005);
+    }
+
+    #[test]
+    fn raised_by_a_minimum_of_73_ns() {
+        let mut found = only(via("nginx", 0).response_times_ns((0..1000).map(|index| 73 + index * 1000)));
+        assert_eq!(found.severity, Severity::Void);
+        assert!(found.evidence.remove("seen").expect("numbers")["shortest_ns"].as_u64().expect("ns") < 128);
+    }
+
+    #[test]
+    fn raised_by_a_p99_above_the_maximum_of_what_it_is_part_of() {
+        let mut made = via("nginx", 0).all_at_us(400);
+        let quick = via("nginx", 0).all_at_us(300).0.load_record.expect("loaded").histograms.response_time;
+        made.0.load_record.as_mut().expect("loaded").histograms.response_time = quick;
+        assert_eq!(only(made).evidence["seen"]["service_above_response"]["statistic"], "p50");
+    }
+
+    #[test]
+    fn raised_by_more_requests_in_flight_than_connections_and_by_idle_ones() {
+        for (connections, response_us, severity) in [(1, 2000, Severity::Void), (32, 100, Severity::Warning)]
+        {
+            let mut run = Run::closed(connections);
+            run.push(via("nginx", 0).all_at_us(response_us).established(u64::from(connections)));
+            let findings = raised(&run, CODE);
+            assert_eq!(findings.len(), 1, "{connections}");
+            assert_eq!(findings[0].severity, severity);
+        }
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).all_at_us(999).established(1));
+        assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn raised_by_a_gateway_that_is_faster_than_none() {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
+        for round in 0..4 {
+            run.direct(round, 500, 500 + u64::from(round));
+            run.push(via("cache", round).all_at_us(100)).push(via("better", round).all_at_us(450));
+            run.push(via("alike", round).all_at_us(499 + u64::from(round)));
+        }
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 2);
+        assert!(findings[0].evidence["seen"]["shorter_way"]["via_us"].as_f64().expect("µs") < 101.0);
+        assert!(
+            findings[1].message.contains("shorter than direct's, beyond the noise"),
+            "{}",
+            findings[1].message
+        );
+        assert!(findings.iter().all(|finding| finding.severity == Severity::Warning));
+    }
+}

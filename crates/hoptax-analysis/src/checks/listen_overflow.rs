@@ -1,0 +1,105 @@
+//! `listen-overflow`: the kernel dropped connections, or sent SYNs again, during a trial.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use hoptax_record::NetworkUsage;
+
+const CODE: &str = "listen-overflow";
+/// On a loopback nothing is lost but what a full listen queue drops, so one is enough.
+const DROPS: u64 = 1;
+/// Share of the connections opened whose SYN was sent again. The kernel's count is of the whole network namespace, in which
+/// others may connect to hosts that do not answer; a full listen queue hits many connections at once.
+const SYN_SHARE: f64 = 0.01;
+/// SYNs sent again below which the share says nothing.
+const LEAST_SYNS: u64 = 3;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "in a trial the kernel dropped a connection at a full listen queue, or sent the SYNs of more than {} of the connections again (and at least {LEAST_SYNS})",
+            percent(SYN_SHARE)
+        ),
+        seen: "10,000 connections at once against a backlog of 511: each drop costs a second, which is the retransmission and not the gateway.",
+        advice: "Raise `net.core.somaxconn` and the gateway's backlog, or ask for fewer connections.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (case, trials) in subject.measured() {
+        let networks = trials.iter().filter_map(|trial| {
+            let network = trial.record.network.as_ref()?;
+            Some((network, trial.load.lifetime.opened))
+                .filter(|(network, opened)| overflowed(network, *opened))
+        });
+        let hit: Vec<&NetworkUsage> = networks.map(|(network, _)| network).collect();
+        if hit.is_empty() {
+            continue;
+        }
+        let total = |of: fn(&NetworkUsage) -> u64| hit.iter().map(|network| of(network)).sum::<u64>();
+        let (drops, syns) = (total(|network| network.listen_drops), total(|network| network.syn_retransmits));
+        findings.push(Finding {
+            code: CODE,
+            severity: Severity::Warning,
+            case: Some(case.case.clone()),
+            evidence: evidence([
+                ("trials", trials.len().into()),
+                ("trials_hit", hit.len().into()),
+                ("listen_drops", drops.into()),
+                ("listen_overflows", total(|network| network.listen_overflows).into()),
+                ("syn_retransmits", syns.into()),
+            ]),
+            message: format!(
+                "In {} of {} trials the kernel dropped {drops} connections at listeners and sent {syns} SYNs again: \
+                 a connection that is dropped is tried again after a second, and its requests wait for that long.",
+                hit.len(),
+                trials.len()
+            ),
+            advice: "Raise the listen backlog of whoever is connected to, and net.core.somaxconn, which caps it; or \
+                     open fewer connections at once. The cause may also be another program on this machine."
+                .into(),
+        });
+    }
+    findings
+}
+
+fn overflowed(network: &NetworkUsage, opened: u64) -> bool {
+    let many = network.syn_retransmits >= LEAST_SYNS;
+    network.listen_drops >= DROPS || (many && network.syn_retransmits as f64 > opened as f64 * SYN_SHARE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    fn with(network: NetworkUsage) -> Run {
+        let mut run = Run::closed(32);
+        let mut trial = via("nginx", 0);
+        trial.0.network = Some(network);
+        run.push(trial).push(via("nginx", 1));
+        run
+    }
+
+    #[test]
+    fn raised_by_drops_and_by_many_syns() {
+        let found = raised(&with(NetworkUsage { listen_drops: 1, ..NetworkUsage::default() }), CODE);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (&found[0].evidence["listen_drops"], &found[0].evidence["trials_hit"]),
+            (&1.into(), &1.into())
+        );
+        let found = raised(&with(NetworkUsage { syn_retransmits: 3, ..NetworkUsage::default() }), CODE);
+        assert_eq!(found.len(), 1, "3 of 32 connections");
+    }
+
+    #[test]
+    fn not_raised_by_a_stray_syn_or_by_retransmits() {
+        let stray =
+            NetworkUsage { syn_retransmits: 2, retransmits: 9, segments_sent: 50, ..NetworkUsage::default() };
+        assert_eq!(raised(&with(stray), CODE), []);
+    }
+}

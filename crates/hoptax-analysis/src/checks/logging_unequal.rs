@@ -1,0 +1,159 @@
+//! `logging-unequal`: gateways wrote more or less into their logs per request than others.
+
+use super::{Finding, Rule, Severity, Subject, evidence};
+use hoptax_plan::Feature;
+use std::collections::BTreeMap;
+
+const CODE: &str = "logging-unequal";
+/// Bytes per request by which gateways may differ: formats of access logs differ by this much (nginx's combined format has
+/// some 90 bytes for a short request, HAProxy's httplog some 150), and cost little by it.
+const APART: f64 = 128.0;
+/// Bytes per request under which a gateway does not log its requests: no line of an access log is so short.
+const SILENT: f64 = 8.0;
+/// Bytes that a gateway may keep back and write after the trial (Envoy flushes at 64 KiB), twice over.
+const BUFFERED: u64 = 128 << 10;
+
+/// What one gateway wrote at one load point.
+#[derive(Debug, Clone, Copy)]
+struct Logged<'a> {
+    gateway: &'a str,
+    bytes: u64,
+    per_request: f64,
+}
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "at a load point, gateways differ by more than {APART} bytes written to their logs per request; those with the feature \
+             access-log are set against each other"
+        ),
+        seen: "One gateway ships with its access log on and another without: the difference was published as one of gateways.",
+        advice: "Set `access_log: off` or `file`, which packs follow; switch it off in an external gateway.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    // One that was asked for a log, which has its price, is set against those that were, too.
+    let mut alike: BTreeMap<(usize, bool), Vec<Logged<'_>>> = BTreeMap::new();
+    for (case, trials) in subject.measured() {
+        // Hops are no choice, and have no access log.
+        let kind = subject.run.contenders.iter().find(|contender| contender.label == case.gateway);
+        if kind.is_some_and(|contender| contender.kind.starts_with("hop-")) {
+            continue;
+        }
+        let logged: Vec<(u64, u64)> = trials
+            .iter()
+            .filter_map(|trial| Some((trial.record.gateway_log_bytes?, trial.load.lifetime.sent)))
+            .collect();
+        let (bytes, requests): (u64, u64) =
+            logged.iter().fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+        if requests > 0 {
+            let per_request = bytes as f64 / requests as f64;
+            let gateway = subject.gateway(&case.gateway);
+            let asked = gateway.is_some_and(|gateway| gateway.features().contains(&Feature::AccessLog));
+            alike.entry((case.load.index, asked)).or_default().push(Logged {
+                gateway: &case.gateway,
+                bytes,
+                per_request,
+            });
+        }
+    }
+    // The load point where they are farthest apart tells the story; the others tell the same one.
+    let widest = alike.values().filter_map(|logged| apart(logged)).max_by(|a, b| {
+        let width = |(least, most): &(Logged<'_>, Logged<'_>)| most.per_request - least.per_request;
+        width(a).total_cmp(&width(b))
+    });
+    widest.map(|(least, most)| finding(&least, &most)).into_iter().collect()
+}
+
+/// The gateways that wrote least and most, if they are too far apart.
+fn apart<'a>(logged: &[Logged<'a>]) -> Option<(Logged<'a>, Logged<'a>)> {
+    let by_size = |a: &&Logged<'_>, b: &&Logged<'_>| a.per_request.total_cmp(&b.per_request);
+    let (least, most) = (logged.iter().min_by(by_size)?, logged.iter().max_by(by_size)?);
+    let one_is_silent = least.per_request < SILENT && most.per_request >= SILENT;
+    let differ = one_is_silent || most.per_request - least.per_request > APART;
+    (differ && most.bytes - least.bytes.min(most.bytes) > BUFFERED).then_some((*least, *most))
+}
+
+fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
+    Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: None,
+        evidence: evidence([
+            ("most", most.gateway.into()),
+            ("most_bytes_per_request", most.per_request.into()),
+            ("least", least.gateway.into()),
+            ("least_bytes_per_request", least.per_request.into()),
+        ]),
+        message: format!(
+            "{} wrote {:.0} bytes per request into its logs and {} {:.0}: writing them is part of the tax of the one and \
+             not of the other.",
+            most.gateway, most.per_request, least.gateway, least.per_request
+        ),
+        advice: "Log alike in all of them (`access_log: off` or `file` in the plan, which packs follow), or look into \
+                 the run's logs/: a gateway that complains about every request is configured wrongly."
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::features::gateway;
+    use crate::fixture::{MadeTrial, Run, via};
+
+    fn logged(gateway: &str, bytes: u64) -> MadeTrial {
+        let mut trial = via(gateway, 0);
+        trial.0.gateway_log_bytes = Some(bytes);
+        let load = trial.0.load_record.as_mut().expect("made with one");
+        load.lifetime.sent = 10_000;
+        trial
+    }
+
+    fn found(logs: &[(&str, u64)]) -> Vec<Finding> {
+        let mut run = Run::closed(1);
+        for (gateway, bytes) in logs {
+            run.push(logged(gateway, *bytes));
+        }
+        raised(&run, CODE)
+    }
+
+    #[test]
+    fn raised_when_one_logs_and_the_other_does_not() {
+        let found = found(&[("nginx", 900_000), ("envoy", 400)]);
+        assert_eq!(found.len(), 1);
+        let evidence = &found[0].evidence;
+        assert_eq!((&evidence["most"], &evidence["least"]), (&"nginx".into(), &"envoy".into()));
+        assert_eq!(evidence["most_bytes_per_request"], 90.0);
+    }
+
+    #[test]
+    fn a_log_that_was_asked_for_as_a_feature_is_a_price_and_no_inequality() {
+        let mut run = Run::closed(1);
+        run.record.plan.gateways =
+            vec![gateway("nginx", &[]), gateway("nginx.access-log", &[Feature::AccessLog])];
+        run.push(logged("nginx", 0)).push(logged("nginx.access-log", 900_000));
+        assert_eq!(raised(&run, CODE), []);
+        run.record.plan.gateways.push(gateway("envoy.access-log", &[Feature::AccessLog]));
+        run.push(logged("envoy.access-log", 0));
+        assert_eq!(raised(&run, CODE).len(), 1, "it should log and does not");
+    }
+
+    #[test]
+    fn raised_when_one_complains_of_every_request() {
+        assert_eq!(found(&[("nginx", 900_000), ("haproxy", 4_000_000)]).len(), 1);
+    }
+
+    #[test]
+    fn not_raised_by_formats_by_a_few_lines_by_hops_or_by_one_gateway_alone() {
+        assert_eq!(found(&[("nginx", 900_000), ("haproxy", 1_500_000)]), []);
+        assert_eq!(found(&[("nginx", 100_000), ("haproxy", 0)]), [], "it may still be in a buffer");
+        assert_eq!(found(&[("nginx", 900_000), ("hop-l7", 0)]), []);
+        assert_eq!(found(&[("nginx", 900_000)]), []);
+    }
+}

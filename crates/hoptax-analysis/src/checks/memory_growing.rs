@@ -1,0 +1,155 @@
+//! `memory-growing`: a gateway's memory was still growing when its last trial ended.
+
+use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::Case;
+use hoptax_stats::{mann_kendall, median};
+
+const CODE: &str = "memory-growing";
+/// Growth over the latter half of the last trial, or over the last two rounds, over what there was before: below, it is
+/// buffers that fill.
+const GROWTH: f64 = 0.05;
+/// Growth below which no share is worth a word, bytes: a few arenas of an allocator.
+const BYTES: f64 = 1024.0 * 1024.0;
+/// Chance below which a rise within a trial is none.
+const CHANCE: f64 = 0.001;
+/// Windows in the latter half of a trial that are enough to tell a rise.
+const WINDOWS: usize = 10;
+/// Rounds whose last two steps are looked at.
+const ROUNDS: usize = 3;
+/// A step of a rise between rounds, over the round before.
+const STEP: f64 = 0.005;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "a gateway's resident memory grew by more than {0} (and a mebibyte) over the latter half of its last trial, \
+             rising throughout (Mann–Kendall), or over the last {ROUNDS} rounds of a load point, in each of them",
+            percent(GROWTH)
+        ),
+        seen: "Trials last seconds and leaks take hours: a memory figure of a process that still grows is a lower bound, and \
+               one that swaps in the night is no surprise.",
+        advice: "Measure longer, with a longer warm-up, until it stands still; if it never does, look for a leak, or for \
+                 something that is kept per connection or per path.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for contender in &subject.run.contenders {
+        let of = || subject.gateways().filter(|(case, _)| case.gateway == contender.label);
+        let last = of().max_by_key(|(_, trials)| trials.iter().map(|trial| trial.record.sequence).max());
+        let found = last.and_then(within_last_trial).or_else(|| of().find_map(over_rounds));
+        findings.extend(found);
+    }
+    findings
+}
+
+fn enough(before: f64, after: f64) -> bool {
+    after - before > (GROWTH * before).max(BYTES)
+}
+
+fn within_last_trial((case, trials): Measured<'_>) -> Option<Finding> {
+    let last = trials.iter().max_by_key(|trial| trial.record.sequence)?;
+    let windows: Vec<f64> =
+        last.record.gateway.as_ref()?.rss_bytes_by_window.iter().map(|bytes| *bytes as f64).collect();
+    let latter = &windows[windows.len() / 2..];
+    if latter.len() < WINDOWS {
+        return None;
+    }
+    let ends = latter.len() / 4;
+    let (before, after) = (median(&latter[..ends])?, median(&latter[latter.len() - ends..])?);
+    let (rises, chance) = mann_kendall(latter);
+    (enough(before, after) && rises > 0 && chance < CHANCE).then(|| {
+        let seconds = latter.len() as f64 / 10.0;
+        finding(case, before, after, &format!("in the last {seconds} s of its last trial"))
+    })
+}
+
+fn over_rounds((case, trials): Measured<'_>) -> Option<Finding> {
+    let largest: Vec<f64> =
+        trials.iter().filter_map(|trial| Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64)).collect();
+    let last = &largest[largest.len().checked_sub(ROUNDS)?..];
+    let rising = last.windows(2).all(|pair| pair[1] > pair[0] * (1.0 + STEP));
+    let (before, after) = (*last.first()?, *last.last()?);
+    (rising && enough(before, after))
+        .then(|| finding(case, before, after, &format!("over the last {ROUNDS} rounds")))
+}
+
+fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
+    Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("rss_bytes_before", before.into()),
+            ("rss_bytes_after", after.into()),
+            ("growth", (after / before - 1.0).into()),
+            ("limit", GROWTH.into()),
+        ]),
+        message: format!(
+            "The gateway's resident memory grew from {:.1} to {:.1} MiB {when}, and was still growing: what is shown is not \
+             what it will need.",
+            before / BYTES,
+            after / BYTES
+        ),
+        advice: "Measure longer, until it stands still; if it never does, look for a leak.".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_load::random::Random;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn raised_by_a_leak_within_the_last_trial() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).rss_windows((0..50).map(|_| 12 * MIB)));
+        run.push(via("nginx", 1).rss_windows((0..50).map(|window| 12 * MIB + window * MIB / 10)));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].evidence["growth"].as_f64().expect("a share") > 0.05);
+    }
+
+    #[test]
+    fn raised_by_a_leak_over_rounds() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.push(via("nginx", round).rss_max((12 + u64::from(round)) * MIB));
+        }
+        assert_eq!(raised(&run, CODE).len(), 1);
+    }
+
+    #[test]
+    fn not_raised_by_memory_that_fills_and_then_stands_or_by_a_heap_that_breathes() {
+        let mut random = Random::new(4);
+        for _ in 0..100 {
+            let mut run = Run::closed(1);
+            let filled = |window: u64| 12 * MIB + window.min(20) * MIB / 4;
+            run.push(via("nginx", 0).rss_windows((0..50).map(filled)));
+            // A collected heap: up, and at some point down again.
+            let start = random.below(12);
+            for round in 0..4 {
+                let heap = (0..50).map(|window| 40 * MIB + (window + start) % 12 * MIB);
+                run.push(via("go", round).rss_windows(heap).rss_max((52 + random.below(3)) * MIB));
+            }
+            assert_eq!(raised(&run, CODE), []);
+        }
+    }
+
+    #[test]
+    fn not_raised_by_what_grew_in_an_earlier_trial_or_was_not_watched() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).rss_windows((0..50).map(|window| (12 + window) * MIB)));
+        run.push(via("nginx", 1).rss_windows((0..50).map(|_| 62 * MIB)));
+        run.push(via("mine", 0).unwatched());
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

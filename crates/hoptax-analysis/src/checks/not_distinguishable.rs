@@ -1,0 +1,118 @@
+//! `not-distinguishable`: a tax whose interval covers "no tax", or that lies inside the noise floor.
+
+use super::{Finding, Rule, Severity, Subject, evidence};
+use crate::Case;
+use hoptax_plan::Metric;
+use serde_json::{Map, Value, json};
+
+const CODE: &str = "not-distinguishable";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "note".into(),
+        when: "a tax at p50 or p99, or (closed loop) on throughput, does not stand out of the noise: its interval covers no tax, or direct differs from itself by as much".into(),
+        seen: "Rankings drawn from one run each, which the next run turned round.",
+        advice: "Draw no conclusion from it; more or longer trials, or a quieter machine, may tell.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let gateways: Vec<&Case> =
+        subject.measured().map(|(case, _)| case).filter(|case| !case.is_direct()).collect();
+    if !gateways.is_empty() && gateways.iter().all(|case| case.trials == 1) {
+        return vec![one_trial()];
+    }
+    gateways.into_iter().filter_map(|case| of_case(subject, case)).collect()
+}
+
+/// The metrics in which a conclusion is sought. In an open loop the rate decides the throughput, not the gateway.
+fn metrics(case: &Case) -> &'static [Metric] {
+    match case.load.is_open() {
+        true => &[Metric::AddedP50, Metric::AddedP99],
+        false => &[Metric::AddedP50, Metric::AddedP99, Metric::ThroughputRatio],
+    }
+}
+
+fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
+    let tax = case.tax.as_ref()?;
+    let floor = subject.noise_floor.get(case.load.index)?;
+    let mut seen = Map::new();
+    for metric in metrics(case) {
+        let Some(difference) = tax.get(*metric).filter(|difference| !difference.distinguishable) else {
+            continue;
+        };
+        let estimate = &difference.estimate;
+        let told = json!({
+            "estimate": estimate.estimate, "low": estimate.low, "high": estimate.high,
+            "noise_floor": floor.get(*metric),
+        });
+        seen.insert(metric.name().to_string(), told);
+    }
+    if seen.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = seen.keys().map(String::as_str).collect();
+    Some(Finding {
+        code: CODE,
+        severity: Severity::Note,
+        case: Some(case.case.clone()),
+        message: format!(
+            "Not distinguishable from the noise of this machine: {}. The interval covers \"no tax\", or direct \
+             differs from itself by as much.",
+            names.join(", ")
+        ),
+        evidence: evidence([("metrics", Value::Object(seen))]),
+        advice: "Draw no conclusion from it; more or longer trials, or a quieter machine, may tell.".into(),
+    })
+}
+
+fn one_trial() -> Finding {
+    Finding {
+        code: CODE,
+        severity: Severity::Note,
+        case: None,
+        evidence: evidence([("trials", 1.into())]),
+        message: "With one trial there is no interval, so no tax is distinguishable from noise.".into(),
+        advice: "Measure at least three trials (`trials:` in the plan); five is the default.".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    #[test]
+    fn raised_when_direct_differs_from_itself_as_much() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.direct(round, 100, 160);
+            run.push(via("nginx", round).all_at_us(150 + u64::from(round)).throughput(500));
+        }
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        let metrics = findings[0].evidence["metrics"].as_object().expect("by metric");
+        assert_eq!(metrics.keys().collect::<Vec<_>>(), ["added_p50", "added_p99"]);
+        assert!(metrics["added_p50"]["noise_floor"].as_f64().expect("a floor") > 59.0);
+    }
+
+    #[test]
+    fn raised_once_for_a_run_of_one_trial() {
+        let findings = raised(&Run::steady(1, 100, &[("nginx", 900), ("envoy", 900)]), CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].case, None);
+    }
+
+    #[test]
+    fn not_raised_by_a_clear_tax() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.direct(round, 100, 101);
+            run.push(via("nginx", round).all_at_us(150).throughput(500));
+        }
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

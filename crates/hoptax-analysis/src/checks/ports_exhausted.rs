@@ -1,0 +1,143 @@
+//! `ports-exhausted`: connects failed for want of a local port, or nearly did.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use crate::{Case, Trial};
+use hoptax_load::clock::SECOND;
+use hoptax_load::record::Cause;
+
+const CODE: &str = "ports-exhausted";
+/// Share of the port range that sockets in TIME_WAIT take. A port can be used once for each pair of source and destination;
+/// this is near the limit and not yet proof.
+const NEAR: f64 = 0.8;
+/// For how long a connection stands in TIME_WAIT on Linux (`TCP_TIMEWAIT_LEN`), ns.
+const TIME_WAIT_NS: u64 = 60 * SECOND;
+
+const ADVICE: &str = "Keep connections alive, give `sources:` several addresses (127.0.0.2, 127.0.0.3, …), widen \
+                      net.ipv4.ip_local_port_range, or pause between trials until TIME_WAIT ends (a minute).";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "connects failed as every local port was in use, or the connections that the case made within a minute, as far as the kernel counts so many in TIME_WAIT, took more than {} of the port range",
+            percent(NEAR)
+        ),
+        seen: "One source address and a new connection for each request: after some 28,000 of them a minute the kernel says no.",
+        advice: "Keep connections alive, give `sources:` several addresses, widen `net.ipv4.ip_local_port_range`, or pause between trials.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject
+        .measured()
+        .filter_map(|(case, trials)| failed(case, trials).or_else(|| near(case, trials)))
+        .collect()
+}
+
+fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
+    let causes = trials.iter().filter_map(|trial| trial.load.counts.causes.get(&Cause::PortsExhausted));
+    let failed: u64 = causes.sum();
+    (failed > 0).then(|| Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence([("ports_exhausted", failed.into())]),
+        message: format!(
+            "{failed} connects failed as no local port was left: what was measured is how fast ports come back, not \
+             what is connected to."
+        ),
+        advice: ADVICE.into(),
+    })
+}
+
+fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
+    let used = |trial: &Trial<'_>| {
+        let network = trial.record.network.as_ref().filter(|network| network.local_ports > 0)?;
+        Some((network.time_wait_max.min(ours(trial, trials)), network.time_wait_max, network.local_ports))
+    };
+    let share = |(waiting, _, ports): (u64, u64, u64)| waiting as f64 / ports as f64;
+    let worst = trials.iter().filter_map(used).max_by(|a, b| share(*a).total_cmp(&share(*b)))?;
+    let (waiting, all, ports) = worst;
+    (share(worst) > NEAR).then(|| Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("waiting", waiting.into()),
+            ("time_wait_max", all.into()),
+            ("local_ports", ports.into()),
+            ("share", share(worst).into()),
+            ("limit", NEAR.into()),
+        ]),
+        message: format!(
+            "{waiting} connections of this case stood in TIME_WAIT, {} of the {ports} local ports: new connections \
+             between the same two addresses are about to fail, or already take long to find a port.",
+            percent(share(worst))
+        ),
+        advice: ADVICE.into(),
+    })
+}
+
+/// Connections between two addresses that may stand in TIME_WAIT when `trial` ends: those that trials of its case made
+/// within the minute before. The kernel's own count is of everybody's, to wherever they lead, and proves nothing alone.
+fn ours(trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
+    let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
+    let lingers = |other: &&Trial<'_>| end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS;
+    let sides = |trial: &Trial<'_>| {
+        let upstream = trial.record.ledger.as_ref().map_or(0, |ledger| ledger.connections);
+        (trial.load.lifetime.opened, upstream)
+    };
+    let made = trials.iter().filter(lingers).map(sides);
+    let (client, upstream) = made.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+    client.max(upstream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+    use hoptax_record::NetworkUsage;
+
+    /// A case whose trials each opened this many connections, the second so many seconds after the first.
+    fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
+        let mut run = Run::closed(1);
+        for round in 0..2 {
+            let mut trial = via("nginx", round);
+            trial.0.network = Some(NetworkUsage { time_wait_max, local_ports, ..NetworkUsage::default() });
+            let load = trial.0.load_record.as_mut().expect("made with one");
+            load.lifetime.opened = opened;
+            load.started_unix_ns += u64::from(round) * apart_s * SECOND;
+            run.push(trial);
+        }
+        run
+    }
+
+    #[test]
+    fn raised_by_failed_connects() {
+        let mut trial = via("nginx", 0);
+        let counts = &mut trial.0.load_record.as_mut().expect("made with one").counts;
+        counts.causes.insert(Cause::PortsExhausted, 5);
+        let mut run = Run::closed(1);
+        run.push(trial).push(via("nginx", 1));
+        let found = raised(&run, CODE);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].evidence["ports_exhausted"], 5);
+    }
+
+    #[test]
+    fn raised_near_the_end_of_the_range_only() {
+        let found = raised(&waiting(25_000, 28_232, 12_500, 10), CODE);
+        assert_eq!(found[0].evidence["waiting"], 25_000, "both trials' within a minute");
+        assert_eq!(raised(&waiting(25_000, 28_232, 12_500, 61), CODE), [], "the first one's have gone");
+        assert_eq!(raised(&waiting(20_000, 28_232, 20_000, 10), CODE), [], "the kernel has fewer");
+        assert_eq!(raised(&waiting(25_000, 0, 25_000, 10), CODE), [], "the range is unknown");
+    }
+
+    #[test]
+    fn not_raised_by_what_others_leave_in_time_wait() {
+        assert_eq!(raised(&waiting(131_072, 28_232, 32, 1), CODE), []);
+    }
+}

@@ -1,0 +1,145 @@
+//! `quiet-differs`: whether a tax stands out of the noise depends on windows that the hypervisor disturbed.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use crate::quiet::{Disagreement, disagreements};
+use crate::{Case, Difference};
+use hoptax_plan::Metric;
+use serde_json::{Map, Value, json};
+
+const CODE: &str = "quiet-differs";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning; a note where only quiet windows show the tax".into(),
+        when: "a tax at p50 or p99, or (closed loop) on throughput, stands out of the noise in all windows but not in quiet ones, or the other way round".into(),
+        seen: "A stall of a second that the hypervisor caused in one gateway's trial is that gateway's p99 in every report.",
+        advice: "Draw no conclusion from it before a run on a quieter machine, or a longer one, agrees.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.measured().filter_map(|(case, _)| of_case(case)).collect()
+}
+
+fn of_case(case: &Case) -> Option<Finding> {
+    let differing = disagreements(case);
+    let quiet = case.quiet.as_ref().filter(|_| !differing.is_empty())?;
+    let told = |difference: &Difference| {
+        let estimate = &difference.estimate;
+        json!({
+            "estimate": estimate.estimate, "low": estimate.low, "high": estimate.high,
+            "distinguishable": difference.distinguishable,
+        })
+    };
+    let metrics: Map<String, Value> = differing
+        .iter()
+        .map(|one| (one.metric.name().to_string(), json!({ "all": told(one.all), "quiet": told(one.quiet) })))
+        .collect();
+    // What only disturbed windows show may be the hypervisor's doing; what only quiet ones show was hidden by it.
+    let doubtful = differing.iter().any(|one| one.all.distinguishable);
+    let words: Vec<String> = differing.iter().map(in_words).collect();
+    Some(Finding {
+        code: CODE,
+        severity: if doubtful { Severity::Warning } else { Severity::Note },
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("metrics", Value::Object(metrics)),
+            ("share_left_out", quiet.share_left_out.into()),
+            ("trials", case.trials.into()),
+            ("quiet_trials", quiet.trials.into()),
+        ]),
+        message: format!(
+            "All windows and quiet windows (without {} that the hypervisor disturbed, {} of {} trials) disagree: {}.",
+            percent(quiet.share_left_out),
+            quiet.trials,
+            case.trials,
+            words.join("; ")
+        ),
+        advice: match doubtful {
+            true => {
+                "Draw no conclusion from these before a run on a quieter machine, or a longer one, agrees."
+            }
+            false => {
+                "The quiet figures are nearer to what the gateway costs; a longer run should say the same."
+            }
+        }
+        .into(),
+    })
+}
+
+/// `added_p50 is 40 µs in all windows, and not distinguishable in quiet ones (12 µs)`.
+fn in_words(one: &Disagreement<'_>) -> String {
+    let value = |difference: &Difference| match one.metric {
+        Metric::ThroughputRatio => format!("{:.1} %", difference.estimate.estimate * 100.0),
+        _ => format!("{:.1} µs", difference.estimate.estimate),
+    };
+    let verdict = |difference: &Difference| match difference.distinguishable {
+        true => value(difference),
+        false => format!("not distinguishable ({})", value(difference)),
+    };
+    format!("{} is {} in all, {} in quiet ones", one.metric.name(), verdict(one.all), verdict(one.quiet))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{MadeTrial, Run, via};
+
+    /// Windows of 100 requests, all of one response time, but for the fifth, of another.
+    fn trial(who: &str, round: u32, usual_us: u64, fifth_us: u64) -> MadeTrial {
+        let windows: Vec<Vec<u64>> =
+            (0..10).map(|window| vec![if window == 4 { fifth_us } else { usual_us }; 100]).collect();
+        via(who, round).windows_us(&windows)
+    }
+
+    const STOLEN: [u64; 10] = [0, 0, 0, 0, 20, 0, 0, 0, 0, 0];
+
+    #[test]
+    fn raised_where_only_disturbed_windows_show_a_tax() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.push(trial("direct", round, 100, 100).first().stolen_ms(&[0; 10]));
+            run.push(trial("direct", round, 100, 100).last().stolen_ms(&[0; 10]));
+            run.push(trial("nginx", round, 100, 9_000 + u64::from(round)).stolen_ms(&STOLEN));
+        }
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].severity, Severity::Warning);
+        assert_eq!(findings[0].evidence["metrics"]["added_p99"]["all"]["distinguishable"], true);
+        assert_eq!(findings[0].evidence["metrics"]["added_p99"]["quiet"]["distinguishable"], false);
+        assert!(findings[0].message.contains("added_p99 is 8"), "{}", findings[0].message);
+    }
+
+    #[test]
+    fn a_note_where_disturbed_windows_hid_a_tax() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.push(trial("direct", round, 100, 50_000).first().stolen_ms(&STOLEN));
+            run.push(trial("direct", round, 100, 100).last().stolen_ms(&[0; 10]));
+            run.push(trial("nginx", round, 400 + u64::from(round), 400).stolen_ms(&[0; 10]));
+        }
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(findings[0].severity, Severity::Note);
+        assert!(findings[0].evidence["metrics"].get("added_p99").is_some());
+    }
+
+    #[test]
+    fn not_raised_where_both_say_the_same() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.push(trial("direct", round, 100, 9_000).first().stolen_ms(&STOLEN));
+            run.push(trial("direct", round, 100, 9_000).last().stolen_ms(&STOLEN));
+            run.push(trial("nginx", round, 400 + u64::from(round), 9_300).stolen_ms(&STOLEN));
+        }
+        let findings = raised(&run, CODE);
+        assert!(
+            findings.iter().all(|one| one.evidence["metrics"].get("added_p50").is_none()),
+            "{findings:?}"
+        );
+        assert_eq!(raised(&Run::steady(4, 100, &[("nginx", 150)]), CODE), []);
+    }
+}

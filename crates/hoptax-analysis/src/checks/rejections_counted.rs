@@ -1,0 +1,111 @@
+//! `rejections-counted`: responses outside of 200 to 399 make up part of the throughput.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use hoptax_load::record::Counts;
+use hoptax_plan::Upstream;
+use hoptax_stats::share;
+
+const CODE: &str = "rejections-counted";
+/// Above this share rejections move the figures.
+const DOUBTFUL: f64 = 0.001;
+/// Above this share the figures are those of rejections.
+const MOST: f64 = 0.5;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: format!("warning; void above {}", percent(MOST)),
+        when: format!(
+            "more than {} of the responses are outside of 200 to 399, and neither what the plan asks the upstream for nor what a target expects",
+            percent(DOUBTFUL)
+        ),
+        seen: "Rate limiters and breakers answer fast: a gateway that refuses looks better than one that works.",
+        advice: "Take limits and breakers out of the way, or lower the load until they do not act.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let plan = &subject.run.plan;
+    let asked_for = |status: u16| {
+        let answered = matches!(&plan.upstream, Upstream::BuiltIn(upstream) if upstream.status == status);
+        answered || plan.targets.iter().any(|target| target.expects_status(status))
+    };
+    subject
+        .measured()
+        .filter(|(_, trials)| !subject.rejects_by_events_only(trials))
+        .filter_map(|(case, _)| {
+            let counts = case.counts.as_ref()?;
+            let rejected = rejected(counts, asked_for);
+            let share = share(rejected as f64, counts.completed as f64).filter(|share| *share > DOUBTFUL)?;
+            let commonest = counts.status.iter().filter(|(status, _)| is_rejection(**status, asked_for));
+            let commonest = commonest.max_by_key(|(_, count)| **count).map(|(status, _)| *status)?;
+            Some(Finding {
+                code: CODE,
+                severity: if share > MOST { Severity::Void } else { Severity::Warning },
+                case: Some(case.case.clone()),
+                evidence: evidence([
+                    ("completed", counts.completed.into()),
+                    ("rejected", rejected.into()),
+                    ("commonest_status", commonest.into()),
+                    ("share", share.into()),
+                ]),
+                message: format!(
+                    "{} of the responses were not 200 to 399, most of them {commonest}. A rejection is quicker \
+                     than the work it refuses, so throughput and response time look better than they are.",
+                    percent(share)
+                ),
+                advice: "Take rate limits and breakers out of the way, or lower the load until they do not act; \
+                         look into the gateway's log for what it refused."
+                    .into(),
+            })
+        })
+        .collect()
+}
+
+fn is_rejection(status: u16, asked_for: impl Fn(u16) -> bool) -> bool {
+    !(200..400).contains(&status) && !asked_for(status)
+}
+
+fn rejected(counts: &Counts, asked_for: impl Fn(u16) -> bool) -> u64 {
+    counts
+        .status
+        .iter()
+        .filter(|(status, _)| is_rejection(**status, &asked_for))
+        .map(|(_, count)| count)
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    #[test]
+    fn a_part_is_a_warning_and_most_is_void() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).status(429, 20)).push(via("envoy", 0).status(503, 700));
+        let findings = raised(&run, CODE);
+        let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
+        assert_eq!(severities, [Severity::Void, Severity::Warning]);
+        assert_eq!(findings[0].evidence["commonest_status"], 503);
+        assert_eq!(findings[1].evidence["share"], 0.02);
+    }
+
+    #[test]
+    fn not_raised_by_redirects_or_by_the_status_that_the_plan_asks_for() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).status(302, 500));
+        assert_eq!(raised(&run, CODE), []);
+
+        let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("made with ours") };
+        upstream.status = 404;
+        run.push(via("nginx", 1).status(404, 900));
+        assert_eq!(raised(&run, CODE), []);
+
+        run.record.plan.targets[0].checks = vec![hoptax_load::spec::Check::Status(vec![(404, 410)])];
+        run.push(via("nginx", 2).status(410, 900));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

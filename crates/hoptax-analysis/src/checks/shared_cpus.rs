@@ -1,0 +1,172 @@
+//! `shared-cpus`: generator, gateway and upstream had to wait for each other's CPUs.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use crate::{Case, Trial};
+use hoptax_record::RoleUsage;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const CODE: &str = "shared-cpus";
+/// CPU use of the roles that share CPUs, over what those CPUs have. Below it a thread that wakes up finds a free CPU most of
+/// the time; with two CPUs each busy for 85 % of the time, seven wake-ups of ten find both taken (0.85²).
+const BUSY: f64 = 0.85;
+
+/// Roles that share CPUs in a trial.
+struct Shared {
+    roles: Vec<&'static str>,
+    cpus: usize,
+    threads: Option<u32>,
+    used: f64,
+}
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!("roles that share CPUs used more than {} of what those have", percent(BUSY)),
+        seen: "Unpinned generators made a gap of 10 % look like one of 44 %: the roles took each other's time.",
+        advice: "Give each role CPUs of its own (`cpus:` in the plan), or lower the load; on a machine with few CPUs read ratios, not times.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let contended: Vec<(&Case, u32, Shared)> = subject
+        .measured()
+        .flat_map(|(case, trials)| trials.iter().map(move |trial| (case, trial)))
+        .filter_map(|(case, trial)| Some((case, trial.round(), shared(trial).filter(Shared::contended)?)))
+        .collect();
+    let Some((case, round, worst)) = contended.iter().max_by(|a, b| a.2.used.total_cmp(&b.2.used)) else {
+        return Vec::new();
+    };
+    let cases: BTreeSet<&str> = contended.iter().map(|(case, ..)| case.case.as_str()).collect();
+    vec![Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: None,
+        evidence: evidence([
+            ("trials", contended.len().into()),
+            ("cases", cases.iter().copied().map(Value::from).collect()),
+            ("worst_case", case.case.clone().into()),
+            ("worst_round", (round + 1).into()),
+            ("worst_use", worst.used.into()),
+            ("cpus", worst.cpus.into()),
+            ("busy_threads", worst.threads.map_or(Value::Null, Value::from)),
+            ("limit", BUSY.into()),
+        ]),
+        message: format!(
+            "In {} of the cases {} contended for the same CPUs: at worst (round {}, {}) they used {} of {} CPU{}. What one \
+             of them takes, the others wait for: a gateway's tax then holds what it took from generator and upstream.",
+            cases.len(),
+            worst.roles.join(", "),
+            round + 1,
+            case.case,
+            percent(worst.used),
+            worst.cpus,
+            if worst.cpus == 1 { "" } else { "s" }
+        ),
+        advice: "Give each role CPUs of its own (`cpus: auto` does from four CPUs on), or look at open loops well below \
+                 saturation; ratios between gateways hold better than microseconds here."
+            .into(),
+    }]
+}
+
+impl Shared {
+    /// More threads that work than CPUs, and the CPUs spent: then somebody waits.
+    fn contended(&self) -> bool {
+        self.used > BUSY && self.threads.is_none_or(|threads| threads as usize > self.cpus)
+    }
+}
+
+/// The roles whose CPUs overlap with another's; `None` where there are none, or it is not known.
+fn shared(trial: &Trial<'_>) -> Option<Shared> {
+    let record = trial.record;
+    let roles =
+        [("generator", &record.generator), ("gateway", &record.gateway), ("upstream", &record.upstream)];
+    let known: Vec<(&'static str, &RoleUsage)> = roles
+        .into_iter()
+        .filter_map(|(name, usage)| {
+            Some((name, usage.as_ref().filter(|usage| !usage.cpus_allowed.is_empty())?))
+        })
+        .collect();
+    let overlap =
+        |a: &RoleUsage, b: &RoleUsage| a.cpus_allowed.iter().any(|cpu| b.cpus_allowed.contains(cpu));
+    let meets_another = |name: &str, usage: &RoleUsage| {
+        known.iter().any(|(other, others)| *other != name && overlap(usage, others))
+    };
+    let sharing: Vec<_> = known.iter().filter(|(name, usage)| meets_another(name, usage)).collect();
+    let cpus: BTreeSet<u32> =
+        sharing.iter().flat_map(|(_, usage)| usage.cpus_allowed.iter().copied()).collect();
+    let used: u64 = sharing.iter().map(|(_, usage)| usage.cpu_ns).sum();
+    (!sharing.is_empty()).then(|| Shared {
+        roles: sharing.iter().map(|(name, _)| *name).collect(),
+        cpus: cpus.len(),
+        threads: sharing.iter().map(|(_, usage)| usage.busy_threads).sum(),
+        used: used as f64 / (trial.load.measured_ns as f64 * cpus.len() as f64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{MadeTrial, Run, via};
+
+    const MS: u64 = 1_000_000;
+
+    /// One role: milliseconds of CPU in the one second, its CPUs and its threads.
+    fn role(cpu_ms: u64, cpus: &[u32], threads: u32) -> Option<RoleUsage> {
+        let cpus_allowed = cpus.to_vec();
+        Some(RoleUsage {
+            cpu_ns: cpu_ms * MS,
+            cpus_allowed,
+            busy_threads: Some(threads),
+            ..RoleUsage::default()
+        })
+    }
+
+    fn trial(
+        generator: Option<RoleUsage>,
+        gateway: Option<RoleUsage>,
+        upstream: Option<RoleUsage>,
+    ) -> MadeTrial {
+        let mut trial = via("nginx", 0);
+        (trial.0.generator, trial.0.gateway, trial.0.upstream) = (generator, gateway, upstream);
+        trial
+    }
+
+    fn found(trial: MadeTrial) -> Vec<Finding> {
+        let mut run = Run::closed(32);
+        run.push(trial);
+        raised(&run, CODE)
+    }
+
+    #[test]
+    fn raised_when_three_threads_spend_two_cpus() {
+        let found = found(trial(role(600, &[0, 1], 1), role(800, &[0, 1], 1), role(500, &[0, 1], 1)));
+        assert_eq!(found.len(), 1);
+        let evidence = &found[0].evidence;
+        assert_eq!((&evidence["worst_use"], &evidence["cpus"]), (&0.95.into(), &2.into()));
+        assert_eq!(evidence["busy_threads"], 3);
+    }
+
+    #[test]
+    fn raised_when_two_roles_are_pinned_to_one_cpu() {
+        let found = found(trial(role(500, &[0], 1), role(450, &[0], 1), role(100, &[1], 1)));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].message.contains("generator, gateway contended"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn not_raised_below_saturation_with_cpus_apart_or_with_one_for_each_thread() {
+        let both = &[0, 1][..];
+        for (quiet, trial) in [
+            ("below", trial(role(100, both, 1), role(200, both, 1), role(100, both, 1))),
+            ("apart", trial(role(990, &[0], 1), role(990, &[1], 1), role(990, &[2], 1))),
+            ("one each", trial(role(950, both, 1), None, role(950, both, 1))),
+            ("unknown", trial(role(950, &[], 1), role(950, &[], 1), role(950, &[], 1))),
+        ] {
+            assert_eq!(found(trial), [], "{quiet}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `unpinned-version`: nobody can say which version of a gateway was measured.
+
+use super::{Finding, Rule, Severity, Subject, evidence};
+use hoptax_record::DIRECT;
+
+const CODE: &str = "unpinned-version";
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "note".into(),
+        when: "the version of a gateway that was measured could not be read: its pack names no command for it, the command \
+               told none, or the gateway runs already (`external`)"
+            .into(),
+        seen: "Defaults change between releases, and with them rankings: figures without a version cannot be repeated.",
+        advice: "Write the version into the label of an external gateway; give a pack a `version` command.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let measured = |label: &str| subject.gateways().any(|(case, _)| case.gateway == label);
+    let contenders = subject.run.contenders.iter().filter(|contender| contender.label != DIRECT);
+    contenders
+        .filter(|contender| contender.version.is_none() && measured(&contender.label))
+        .map(|contender| Finding {
+            code: CODE,
+            severity: Severity::Note,
+            case: None,
+            evidence: evidence([
+                ("gateway", contender.label.as_str().into()),
+                ("kind", contender.kind.as_str().into()),
+            ]),
+            message: format!(
+                "Which version of {} was measured is not known: these figures cannot be set against later ones.",
+                contender.label
+            ),
+            advice: match contender.kind.as_str() {
+                "external" => "Write its version into its label.".into(),
+                _ => "See that the pack's `version` command works (`hoptax gateways` shows what it tells).".into(),
+            },
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, failure};
+    use hoptax_record::Stage;
+
+    fn run_without_version() -> Run {
+        let mut run = Run::steady(2, 100, &[("nginx", 150), ("mine", 150)]);
+        run.record.contenders[2].version = None;
+        run.record.contenders[2].kind = "external".into();
+        run
+    }
+
+    #[test]
+    fn raised_once_for_a_gateway() {
+        let findings = raised(&run_without_version(), CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].evidence["gateway"], "mine");
+        assert_eq!(findings[0].advice, "Write its version into its label.");
+    }
+
+    #[test]
+    fn not_raised_by_direct_or_by_what_was_not_measured() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.record.contenders[0].version = None;
+        run.contender("envoy", Some(failure(Stage::Missing, "not installed")));
+        run.record.contenders[2].version = None;
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

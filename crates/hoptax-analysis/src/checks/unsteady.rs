@@ -1,0 +1,375 @@
+//! `unsteady`: figures move within trials, or direct moves between rounds by more than it does within them.
+//!
+//! Within a trial a closed loop shows it in the throughput of its windows, an open loop in their median response times; of a
+//! rate that changes by design nothing can be said. Windows are gathered into blocks, so that what lasts for a moment counts
+//! once, and compared by ranks (Mann and Whitney's test), so that a stall counts as one value and not by its size. What moves
+//! in most trials in the same direction is the contender's doing, or that of a warm-up left in; a jump has to be large.
+
+use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::pairs::both_ends;
+use crate::{Case, Trial};
+use hoptax_load::clock::{MILLISECOND, SECOND};
+use hoptax_load::record::WINDOW_NS;
+use hoptax_plan::Metric;
+use hoptax_stats::{Statistic, mann_whitney, mean, median, pettitt};
+
+const CODE: &str = "unsteady";
+/// Change between parts of a trial that shows in the figures.
+const CHANGE: f64 = 0.1;
+/// Chance below which one of several trials counts as moved.
+const CHANCE: f64 = 0.01;
+/// Chance below which a trial that stands alone does: there is no other to agree with it.
+const CHANCE_ALONE: f64 = 1e-3;
+/// Share of the trials that have to move, in the same direction.
+const MOST: f64 = 0.75;
+/// A jump within one trial has to be this large, as it need not come again…
+const JUMP: f64 = 0.3;
+/// …and this unlikely.
+const CHANCE_OF_JUMP: f64 = 1e-5;
+/// A round that lies this far from the median round…
+const ROUND: f64 = 0.2;
+/// …and this many noise floors: the floor is what two trials of the same round differ by.
+const FLOORS: f64 = 3.0;
+/// Rounds from which there is a median to lie away from.
+const ROUNDS: usize = 3;
+/// Blocks to a trial, where it has that many windows: half a second each in ten.
+const BLOCKS: usize = 20;
+/// Fewer windows than this have no parts.
+const WINDOWS: usize = 10;
+
+/// Windows in a row in which nothing is answered: half a second.
+const STANDSTILL: usize = 5;
+/// Requests that half of the windows answer, at least, so that empty ones are no chance: five in a row have one below e⁻²⁵.
+const USUAL: f64 = 5.0;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "in {} of a case's trials or more, throughput (closed loop) or the median response time (open loop at a steady \
+             rate) changes by more than {} from the first half to the second, or from the first fifth to the second half, in \
+             the same direction (rank test, chance below {} in each); or jumps by more than {} within one trial (Pettitt's \
+             test); or nothing is answered for {} ms and more; or direct of a round lies more than {} and {FLOORS} noise floors from the median round",
+            percent(MOST),
+            percent(CHANGE),
+            percent(CHANCE),
+            percent(JUMP),
+            STANDSTILL as u64 * WINDOW_NS / MILLISECOND,
+            percent(ROUND)
+        ),
+        seen: "Warm-up left in, a processor that got hot, a neighbour that came and went: an average over two states is \
+               the figure of neither. One author saw a gateway's throughput swing, and could not say why.",
+        advice: "Make the warm-up longer; look at the charts of throughput over time; give the machine time to cool, or \
+                 take one that is yours.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let within = subject.measured().filter_map(of_case);
+    within.chain((0..subject.noise_floor.len()).filter_map(|load| between_rounds(subject, load))).collect()
+}
+
+fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
+    if case.load.stages.is_some() {
+        return None;
+    }
+    let windows: Vec<Vec<f64>> =
+        trials.iter().filter_map(|trial| windows(trial, case.load.is_open())).collect();
+    let gather = |windows: &Vec<f64>| -> Vec<f64> {
+        windows.chunks(windows.len().div_ceil(BLOCKS)).filter_map(median).collect()
+    };
+    // What a plan does to a gateway on purpose moves its figures: that is told with the event.
+    if trials.iter().any(Trial::has_events) {
+        return standing(case, trials);
+    }
+    standing(case, trials)
+        .or_else(|| moving(case, &windows.iter().map(gather).collect::<Vec<_>>()))
+        .or_else(|| jumping(case, &windows))
+}
+
+/// By ranks a standstill is one value among many; but the requests that wait for its end are the tail of a whole case.
+fn standing(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
+    let seconds = |windows: usize| windows as f64 * WINDOW_NS as f64 / SECOND as f64;
+    let longest = |trial: &Trial<'_>| {
+        let mut windows = trial.throughput_by_window();
+        let usual = median(&windows)?;
+        for (window, _) in windows.iter_mut().zip(trial.eventful_windows()).filter(|(_, eventful)| *eventful)
+        {
+            *window = usual;
+        }
+        let usual = usual * seconds(1);
+        let longest = windows.split(|throughput| *throughput > 0.0).map(<[f64]>::len).max()?;
+        (usual >= USUAL && longest >= STANDSTILL).then_some((trial.round(), longest))
+    };
+    let stood: Vec<(u32, usize)> = trials.iter().filter_map(longest).collect();
+    let (round, windows) = stood.iter().copied().max_by_key(|(_, windows)| *windows)?;
+    Some(finding(
+        case,
+        format!(
+            "In round {} nothing was answered for {:.1} s ({} of {} trials stood still): what waited for its end is the tail \
+             of this case.",
+            round + 1,
+            seconds(windows),
+            stood.len(),
+            trials.len()
+        ),
+        [
+            ("standstill_s", seconds(windows)),
+            ("round", f64::from(round + 1)),
+            ("trials_moved", stood.len() as f64),
+            ("trials", trials.len() as f64),
+        ],
+    ))
+}
+
+/// Throughput or median response times of a trial's windows; absent where there are too few.
+fn windows(trial: &Trial<'_>, open: bool) -> Option<Vec<f64>> {
+    let windows: Vec<f64> = if open {
+        let whole = trial.throughput_by_window().len();
+        let windows =
+            trial.load.windows.iter().take(whole).filter_map(|window| window.response_time.as_ref());
+        windows.filter_map(|times| Statistic::P50.of(&times.decode().ok()?)).collect()
+    } else {
+        trial.throughput_by_window()
+    };
+    (windows.len() >= WINDOWS).then_some(windows)
+}
+
+/// A change from one part of a trial to a later one: the later over the earlier, less 1, and what chance would do.
+fn change(earlier: &[f64], later: &[f64]) -> Option<(f64, f64)> {
+    let (before, after) = (median(earlier)?, median(later)?);
+    (before > 0.0).then(|| (after / before - 1.0, mann_whitney(earlier, later)))
+}
+
+/// The parts that are compared: halves for what goes on and on, the first fifth for a warm-up that was left in.
+fn parts(series: &[f64]) -> [(&'static str, Option<(f64, f64)>); 2] {
+    let (half, fifth) = (series.len() / 2, series.len().div_ceil(5));
+    [
+        ("from the first half of a trial to the second", change(&series[..half], &series[half..])),
+        ("from the first fifth of a trial to its second half", change(&series[..fifth], &series[half..])),
+    ]
+}
+
+fn moving(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
+    let chance = if series.len() > 1 { CHANCE } else { CHANCE_ALONE };
+    let of_part = |part: usize| {
+        let changes: Vec<(f64, f64)> = series.iter().filter_map(|one| parts(one)[part].1).collect();
+        let moved = |sign: f64| {
+            let moved = |(change, by_chance): &&(f64, f64)| change * sign > CHANGE && *by_chance < chance;
+            changes.iter().filter(moved).count()
+        };
+        let most = moved(1.0).max(moved(-1.0));
+        let sizes: Vec<f64> = changes.iter().map(|(change, _)| *change).collect();
+        (most > 0 && most as f64 >= MOST * series.len() as f64).then(|| (most, median(&sizes)))
+    };
+    let (part, (moved, size)) = (0..2).find_map(|part| Some((part, of_part(part)?)))?;
+    let (size, words) = (size?, parts(&series[0])[part].0);
+    Some(finding(
+        case,
+        format!(
+            "{} {} by {} {words}, in {moved} of {} trials: these are averages over something that had not settled.",
+            figure(case),
+            if size > 0.0 { "rises" } else { "falls" },
+            percent(size.abs()),
+            series.len()
+        ),
+        [
+            ("change", size),
+            ("trials_moved", moved as f64),
+            ("trials", series.len() as f64),
+            ("limit", CHANGE),
+        ],
+    ))
+}
+
+fn jumping(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
+    let of_trial = |one: &Vec<f64>| {
+        let (place, chance) = pettitt(one)?;
+        let (size, _) = change(&one[..place], &one[place..])?;
+        // A fall by a third and a rise by a half are the same distance.
+        let distance = (1.0 + size).max(1.0 / (1.0 + size)) - 1.0;
+        (distance > JUMP && chance < CHANCE_OF_JUMP).then_some((place as f64 / one.len() as f64, size))
+    };
+    let jumps: Vec<(f64, f64)> = series.iter().filter_map(of_trial).collect();
+    let (place, size) = *jumps.first()?;
+    Some(finding(
+        case,
+        format!(
+            "{} jumped by {} within a trial, after {} of its time ({} of {} trials jump): these are averages over two \
+             states.",
+            figure(case),
+            percent(size.abs()),
+            percent(place),
+            jumps.len(),
+            series.len()
+        ),
+        [
+            ("change", size),
+            ("trials_moved", jumps.len() as f64),
+            ("trials", series.len() as f64),
+            ("limit", JUMP),
+        ],
+    ))
+}
+
+fn figure(case: &Case) -> &'static str {
+    if case.load.is_open() { "The median response time" } else { "Throughput" }
+}
+
+/// Direct's rounds against each other. Via a gateway they are paired with it, so that only direct needs to be looked at.
+fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
+    let (case, trials) = subject.direct(load)?;
+    let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
+    let figure_of = |trial: &Trial<'_>| match metric {
+        Metric::AddedP50 => trial.response_time_us(Statistic::P50),
+        _ => Some(trial.throughput()),
+    };
+    let rounds: Vec<(u32, f64)> = both_ends(trials)
+        .into_iter()
+        .filter_map(|(first, last)| Some((first.round(), mean(&[figure_of(first)?, figure_of(last)?])?)))
+        .collect();
+    let middle =
+        median(&rounds.iter().map(|(_, value)| *value).collect::<Vec<_>>()).filter(|middle| *middle > 0.0)?;
+    let floor = subject.noise_floor.get(load)?.get(metric)?;
+    let floor = if metric == Metric::AddedP50 { floor / middle } else { floor };
+    let off = |value: f64| value / middle - 1.0;
+    let (round, value) =
+        rounds.iter().copied().max_by(|(_, a), (_, b)| off(*a).abs().total_cmp(&off(*b).abs()))?;
+    if rounds.len() < ROUNDS || off(value).abs() <= ROUND.max(FLOORS * floor) {
+        return None;
+    }
+    Some(finding(
+        case,
+        format!(
+            "{} of direct in round {} is {} from that of the median round, and the two direct trials of a round differ by \
+             only {}: the machine was another one for a while.",
+            figure(case),
+            round + 1,
+            percent(off(value).abs()),
+            percent(floor)
+        ),
+        [("change", off(value)), ("round", f64::from(round + 1)), ("noise_floor", floor), ("limit", ROUND)],
+    ))
+}
+
+fn finding<const N: usize>(case: &Case, message: String, figures: [(&'static str, f64); N]) -> Finding {
+    Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence(figures.map(|(name, value)| (name, value.into()))),
+        message,
+        advice: "Make the warm-up longer, look at throughput over time in the HTML report, and measure when the machine does \
+                 nothing else."
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, closed_point, open_point, staged_point, via};
+    use hoptax_load::random::Random;
+
+    /// Five seconds of windows: what each of the fifty does, of a hundred.
+    fn closed(rounds: u32, of: impl Fn(u32, u64) -> f64) -> Run {
+        let mut run = Run::with_load(vec![closed_point(1, 5)]);
+        for round in 0..rounds {
+            run.push(via("nginx", round).windows((0..50).map(|window| of(round, window))));
+        }
+        run
+    }
+
+    #[test]
+    fn raised_by_a_warm_up_that_was_left_in() {
+        let findings =
+            raised(&closed(4, |_, window| if window < 10 { 60.0 + window as f64 } else { 100.0 }), CODE);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].message.contains("from the first fifth"), "{}", findings[0].message);
+    }
+
+    #[test]
+    fn raised_by_a_trend_in_each_trial_and_alone() {
+        for rounds in [1, 4] {
+            let run = closed(rounds, |round, window| 100.0 - window as f64 + f64::from(round));
+            let findings = raised(&run, CODE);
+            assert_eq!(findings.len(), 1);
+            assert!(findings[0].message.starts_with("Throughput falls by"), "{}", findings[0].message);
+        }
+    }
+
+    #[test]
+    fn raised_by_one_jump_to_half() {
+        let run = closed(
+            4,
+            |round, window| if round == 2 && window >= 30 { 50.0 } else { 100.0 + window as f64 % 3.0 },
+        );
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].message.contains("jumped by"), "{}", findings[0].message);
+    }
+
+    #[test]
+    fn raised_by_a_standstill_but_not_where_windows_are_empty_by_nature() {
+        let run =
+            closed(4, |round, window| if round == 1 && (20..30).contains(&window) { 0.0 } else { 100.0 });
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(
+            (&findings[0].evidence["standstill_s"], &findings[0].evidence["round"]),
+            (&1.0.into(), &2.0.into())
+        );
+        let short = |_, window: u64| if (20..24).contains(&window) { 0.0 } else { 100.0 };
+        assert_eq!(raised(&closed(4, short), CODE), []);
+        // All answers at once, every second, or one request now and then.
+        let at_once = closed(4, |_, window| if window % 10 == 0 { 100.0 } else { 0.0 });
+        let now_and_then = closed(4, |_, window| (window % 7 / 6) as f64);
+        assert_eq!((raised(&at_once, CODE), raised(&now_and_then, CODE)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn raised_by_direct_that_is_another_in_one_round() {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
+        for round in 0..5 {
+            let base = if round == 3 { 300 } else { 200 };
+            run.direct(round, base, base + 5);
+        }
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].evidence["round"], 4.0);
+    }
+
+    #[test]
+    fn not_raised_by_white_or_bursty_noise() {
+        let mut random = Random::new(8);
+        for round in 0..300 {
+            let mut run = Run::with_load(vec![closed_point(1, 5), open_point(1000.0, 8, 5)]);
+            for trial in 0..1 + round % 5 {
+                let mut burst = 0u32;
+                let mut noise = || {
+                    if random.unit() < 0.03 {
+                        burst = 4;
+                    }
+                    burst = burst.saturating_sub(1);
+                    (100.0 + 20.0 * random.unit()) * if burst > 0 { 0.4 } else { 1.0 }
+                };
+                let windows: Vec<f64> = (0..50).map(|_| noise()).collect();
+                run.push(via("nginx", trial).windows(windows.iter().copied()));
+                run.push(via("nginx", trial).at_load(1).window_times_us(windows.into_iter()));
+            }
+            assert_eq!(raised(&run, CODE), []);
+        }
+    }
+
+    #[test]
+    fn not_raised_by_stages_or_by_short_trials() {
+        let mut run =
+            Run::with_load(vec![staged_point("100/s for 2s, ramp to 3000/s over 3s", 8), closed_point(1, 1)]);
+        run.push(via("nginx", 0).windows((0..50).map(|window| 10.0 + window as f64)));
+        run.push(via("nginx", 1).at_load(1).windows((0..8).map(|window| 10.0 + window as f64)));
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

@@ -1,0 +1,130 @@
+//! `upstream-http-version`: contenders reach the upstream over different versions of HTTP.
+
+use super::{Finding, Rule, Severity, Subject, evidence, percent};
+use crate::Case;
+use hoptax_load::spec::HttpVersion;
+use hoptax_stats::share;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+const CODE: &str = "upstream-http-version";
+/// Share of the upstream requests from which a version counts: health checks and the like may speak another.
+const COUNTS: f64 = 0.01;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "more than {} of a gateway's upstream requests have another version of HTTP than direct's, or, where the load \
+             itself speaks HTTP/1.0, than most gateways'",
+            percent(COUNTS)
+        ),
+        seen: "A default that changed between two releases of a proxy (HTTP/1.0 to HTTP/1.1 towards the upstream) turned \
+               rankings round: the figures compared connections, not proxies.",
+        advice: "Set the same version towards the upstream in every gateway (nginx: `proxy_http_version`).",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let loads = 0..subject.run.load.len();
+    loads.flat_map(|load| of_load(subject, load)).collect()
+}
+
+fn of_load(subject: &Subject<'_>, load: usize) -> Vec<Finding> {
+    let Some(spoken) = subject.run.load.get(load).map(|point| point.http) else { return Vec::new() };
+    let gateways: Vec<&Case> = subject
+        .gateways()
+        .map(|(case, _)| case)
+        .filter(|case| case.load.index == load && !passes_on(subject, &case.gateway))
+        .collect();
+    // A gateway speaks its own version to the upstream: clients of 1.0 do not make it speak 1.0.
+    let expected = match spoken {
+        HttpVersion::Http10 => commonest(gateways.iter().filter_map(|case| main(case))),
+        HttpVersion::Http11 => subject.direct(load).and_then(|(case, _)| main(case)),
+    };
+    let Some(expected) = expected else { return Vec::new() };
+    gateways.into_iter().filter_map(|case| finding(case, &expected)).collect()
+}
+
+/// Whether what clients send reaches the upstream as it is.
+fn passes_on(subject: &Subject<'_>, label: &str) -> bool {
+    subject.run.contenders.iter().any(|contender| contender.label == label && contender.kind == "hop-l4")
+}
+
+/// The version of most of its upstream requests.
+fn main(case: &Case) -> Option<String> {
+    let versions = &case.ledger.as_ref()?.http_version;
+    versions.iter().max_by_key(|(_, count)| **count).map(|(version, _)| version.clone())
+}
+
+/// Of equally common ones the newest.
+fn commonest(versions: impl Iterator<Item = String>) -> Option<String> {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for version in versions {
+        *counts.entry(version).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(version, _)| version)
+}
+
+fn finding(case: &Case, expected: &str) -> Option<Finding> {
+    let ledger = case.ledger.as_ref()?;
+    let others = ledger.http_version.iter().filter(|(version, _)| *version != expected);
+    let (version, _) = others.clone().max_by_key(|(_, count)| **count)?;
+    let count: u64 = others.map(|(_, count)| count).sum();
+    let share = share(count as f64, ledger.requests as f64).filter(|share| *share > COUNTS)?;
+    Some(Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("http_version", json!(ledger.http_version)),
+            ("expected", expected.into()),
+            ("share", share.into()),
+        ]),
+        message: format!(
+            "{} of the upstream requests were HTTP/{version}, where others send HTTP/{expected}: connections are kept and \
+             bodies framed in another way, so the difference is not the gateway's alone.",
+            percent(share)
+        ),
+        advice: format!("Have it speak HTTP/{expected} to the upstream (nginx: `proxy_http_version`)."),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, closed_point, via};
+    use hoptax_plan::LoadPoint;
+
+    #[test]
+    fn raised_by_a_gateway_that_speaks_another_version_than_direct() {
+        let mut run = Run::steady(2, 100, &[("haproxy", 150)]);
+        run.push(via("nginx", 0).upstream_versions(&[("1.0", 1000)]));
+        run.push(via("half", 0).upstream_versions(&[("1.0", 400), ("1.1", 600)]));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 2);
+        assert_eq!(findings[0].evidence["expected"], "1.1");
+        assert_eq!(findings[1].evidence["share"], 0.4);
+    }
+
+    #[test]
+    fn with_clients_of_1_0_gateways_are_set_against_each_other() {
+        let mut run = Run::with_load(vec![LoadPoint { http: HttpVersion::Http10, ..closed_point(8, 1) }]);
+        run.push(via("direct", 0).first().upstream_versions(&[("1.0", 1000)]));
+        run.push(via("haproxy", 0)).push(via("nginx", 0));
+        assert_eq!(raised(&run, CODE), [], "each speaks 1.1 to the upstream");
+        run.push(via("old", 0).upstream_versions(&[("1.0", 1000)]));
+        assert_eq!(raised(&run, CODE).len(), 1);
+    }
+
+    #[test]
+    fn not_raised_by_a_few_health_checks_or_without_a_ledger() {
+        let mut run = Run::steady(2, 100, &[("haproxy", 150)]);
+        run.push(via("nginx", 0).upstream_versions(&[("1.0", 5), ("1.1", 995)]))
+            .push(via("mine", 0).unwatched());
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

@@ -1,0 +1,109 @@
+//! `upstream-not-reused`: the gateway opens connections to the upstream where clients keep theirs.
+
+use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use hoptax_stats::share;
+
+const CODE: &str = "upstream-not-reused";
+/// Upstream connections per upstream request beyond one for each of the clients' connections. A pool needs a few for the
+/// whole trial; from here on new connections move the percentiles that are shown.
+const NOT_REUSED: f64 = 0.1;
+/// Fewer connections than this may be a pool that fills, and fills again where few requests pass: behind a limit that lets 26 of
+/// 40,000 through in a trial, 16 clients made 20 upstream connections.
+const FEWEST: u64 = 50;
+/// Requests on a client's connection from which keep-alive is on: below, a gateway may well pass connections on.
+const KEPT: u32 = 10;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning".into(),
+        when: format!(
+            "clients keep their connections, and the ledger counts more than {NOT_REUSED} upstream connections per upstream \
+             request, beyond one for each connection of the clients"
+        ),
+        seen: "A proxy without a pool of upstream connections looked 30 to 60 times slower than it is: what was measured \
+               is how fast two kernels connect.",
+        advice: "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block, with \
+                 `proxy_http_version 1.1` and an empty `Connection` header); look whether it sends `Connection: close`.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject.gateways().filter_map(of_case).collect()
+}
+
+fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
+    if case.load.requests_per_connection.is_some_and(|limit| limit < KEPT) {
+        return None;
+    }
+    let ledger = case.ledger.as_ref()?;
+    let connections: u64 =
+        trials.iter().filter_map(|trial| Some(trial.record.ledger.as_ref()?.connections)).sum();
+    // What a gateway without a pool opens, if it ties one upstream connection to each of the clients'.
+    let clients: u64 = trials.iter().map(|trial| trial.load.lifetime.opened).sum();
+    let excess = connections.saturating_sub(clients);
+    let share = share(excess as f64, ledger.requests as f64)?;
+    if share <= NOT_REUSED || excess < FEWEST {
+        return None;
+    }
+    Some(Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("upstream_requests", ledger.requests.into()),
+            ("upstream_connections", connections.into()),
+            ("client_connections", clients.into()),
+            ("share", share.into()),
+            ("limit", NOT_REUSED.into()),
+        ]),
+        message: format!(
+            "The gateway opened {connections} connections for {} upstream requests, though clients opened only \
+             {clients}: {} of the requests pay for a new upstream connection, and direct does not.",
+            ledger.requests,
+            percent(share.min(1.0))
+        ),
+        advice: "Give it a pool of upstream connections, large enough for the load, and look whether it sends \
+                 `Connection: close`; or say of these figures that they are those of a gateway without a pool."
+            .into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, closed_point, via};
+    use hoptax_plan::LoadPoint;
+
+    #[test]
+    fn raised_by_one_connection_per_request() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.push(via("haproxy", 0).upstream_connections(1000));
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].evidence["upstream_connections"], 1000);
+        assert_eq!(findings[0].evidence["share"], 0.968);
+    }
+
+    #[test]
+    fn not_raised_by_a_pool_or_where_clients_keep_none() {
+        let mut run = Run::closed(32);
+        run.push(via("nginx", 0).upstream_connections(0)).push(via("hop-l4", 0).upstream_connections(32));
+        // Clients that are closed on have as many connections: `keepalive-lost` tells that.
+        run.push(via("lossy", 0).opened(1000, 1000).upstream_connections(1000));
+        assert_eq!(raised(&run, CODE), []);
+        let off = LoadPoint { requests_per_connection: Some(1), ..closed_point(32, 1) };
+        let mut run = Run::with_load(vec![off]);
+        run.push(via("nginx", 0).upstream_connections(1000));
+        assert_eq!(raised(&run, CODE), []);
+    }
+
+    #[test]
+    fn not_raised_without_a_ledger() {
+        let mut run = Run::closed(32);
+        run.push(via("mine", 0).unwatched());
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

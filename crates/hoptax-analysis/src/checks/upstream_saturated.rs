@@ -1,0 +1,199 @@
+//! `upstream-saturated`: the upstream, not the gateway, was the limit.
+
+use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use crate::Case;
+use crate::Trial;
+use hoptax_plan::Upstream;
+
+const CODE: &str = "upstream-saturated";
+/// An instance is one thread; above this share of a CPU it answers late, as the generator sends late (`generator-saturated`).
+const BUSY: f64 = 0.85;
+/// Throughput via the gateway over direct, from which a closed loop sees no gateway.
+const AS_SLOW: f64 = 0.97;
+/// Generator's utilisation below which it was not the limit instead.
+const EASY: f64 = 0.85;
+/// This many times the connections…
+const MORE: f64 = 2.0;
+/// …with less than this many times the throughput: direct is at its limit.
+const GROWTH: f64 = 1.1;
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity:
+            "warning; a note for direct in a closed loop, which drives something to its limit by design"
+                .into(),
+        when: format!(
+            "an instance of the built-in upstream used more than {} of a CPU in a trial; or, in a closed loop in which the \
+             generator was not the limit, throughput via the gateway is at least {} of direct's, and direct's grew by less \
+             than {} with {MORE} times the connections",
+            percent(BUSY),
+            percent(AS_SLOW),
+            percent(GROWTH - 1.0)
+        ),
+        seen: "Gateways that were \"faster than direct\", or all alike: the upstream was spent, and each showed its limit.",
+        advice: "Give the upstream more `instances` and CPUs of its own, a smaller body, or the load fewer connections or a \
+                 lower rate.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    subject
+        .measured()
+        .filter_map(|measured| spent(subject, measured).or_else(|| as_slow(subject, measured)))
+        .collect()
+}
+
+/// The busiest instance's share of a CPU: the upstream's CPU time, divided among its instances as their requests were.
+fn busiest_instance(trial: &Trial<'_>, instances: u32) -> Option<f64> {
+    let threads = trial.record.upstream.as_ref()?.cpu_ns as f64 / trial.load.measured_ns as f64;
+    let by_instance = trial.record.ledger.as_ref().map_or(&[][..], |ledger| &ledger.by_instance);
+    let requests: u64 = by_instance.iter().sum();
+    let share = match by_instance.iter().max() {
+        Some(most) if requests > 0 => *most as f64 / requests as f64,
+        _ => 1.0 / f64::from(instances.max(1)),
+    };
+    Some(threads * share)
+}
+
+fn spent(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Finding> {
+    let Upstream::BuiltIn(upstream) = &subject.run.plan.upstream else { return None };
+    let busy = trials.iter().filter_map(|trial| busiest_instance(trial, upstream.instances));
+    let busy = busy.reduce(f64::max).filter(|busy| *busy > BUSY)?;
+    let (severity, consequence) = match (case.is_direct(), case.load.is_open()) {
+        (false, _) => (Severity::Warning, "The gateway may carry more than this"),
+        (true, true) => {
+            (Severity::Warning, "Response times of direct are those of an overload, and the tax is too small")
+        }
+        (true, false) => {
+            (Severity::Note, "Without this limit direct would be quicker, and gateways would take away more")
+        }
+    };
+    Some(Finding {
+        code: CODE,
+        severity,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("busiest_instance", busy.into()),
+            ("instances", upstream.instances.into()),
+            ("limit", BUSY.into()),
+        ]),
+        message: format!(
+            "The upstream's busiest instance used {} of a CPU in a trial: it may have been the limit. {consequence}.",
+            percent(busy)
+        ),
+        advice: "Give the upstream more `instances`, and CPUs of its own (`cpus:` in the plan); for response times, use an \
+                 open loop at a rate that it carries with ease."
+            .into(),
+    })
+}
+
+/// Direct at its limit, and the gateway no slower: what limits both is behind the gateway.
+fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
+    let ratio = case.tax.as_ref()?.throughput_ratio.as_ref()?.estimate.estimate;
+    let (direct, _) = subject.direct(case.load.index)?;
+    let easy = |case: &Case| {
+        case.cpu.as_ref().and_then(|cpu| cpu.generator_utilisation).is_some_and(|share| share < EASY)
+    };
+    if case.load.is_open() || ratio < AS_SLOW || !easy(case) || !easy(direct) {
+        return None;
+    }
+    let most = direct.throughput.as_ref()?.estimate.estimate;
+    let fewer = subject.measured().filter(|(other, _)| {
+        let (other, load) = (&other.load, &case.load);
+        (!other.is_open()
+            && other.http == load.http
+            && other.requests_per_connection == load.requests_per_connection)
+            && f64::from(other.connections) * MORE <= f64::from(load.connections)
+    });
+    let (before, reached) = fewer
+        .filter(|(other, _)| other.is_direct() && easy(other))
+        .filter_map(|(other, _)| Some((other.load.connections, other.throughput.as_ref()?.estimate.estimate)))
+        .find(|(_, reached)| most < reached * GROWTH)?;
+    Some(Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: Some(case.case.clone()),
+        evidence: evidence([
+            ("throughput_ratio", ratio.into()),
+            ("direct_throughput", most.into()),
+            ("direct_throughput_before", reached.into()),
+            ("connections", case.load.connections.into()),
+            ("connections_before", before.into()),
+        ]),
+        message: format!(
+            "Via the gateway the closed loop is as fast as direct ({:.2}), and direct does no more with {} connections \
+             ({most:.0}/s) than with {before} ({reached:.0}/s): the upstream is the limit, and this says nothing about the \
+             gateway.",
+            ratio, case.load.connections
+        ),
+        advice: "Give the upstream more CPU or less to do; or compare CPU per request, and response times in an open loop."
+            .into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, closed_point, open_point, via};
+
+    #[test]
+    fn raised_by_a_spent_instance() {
+        let mut run = Run::closed(32);
+        run.push(via("direct", 0).first().upstream_cpu_ms(950));
+        run.push(via("nginx", 0).upstream_cpu_ms(900)).push(via("haproxy", 0).upstream_cpu_ms(400));
+        let findings = raised(&run, CODE);
+        assert_eq!(
+            findings.iter().map(|it| it.severity).collect::<Vec<_>>(),
+            [Severity::Warning, Severity::Note]
+        );
+        assert_eq!(findings[0].evidence["busiest_instance"], 0.9);
+        let mut open = Run::with_load(vec![open_point(1000.0, 8, 1)]);
+        open.push(via("direct", 0).first().upstream_cpu_ms(950));
+        assert_eq!(raised(&open, CODE)[0].severity, Severity::Warning);
+    }
+
+    #[test]
+    fn the_busiest_of_several_instances_counts() {
+        let mut run = Run::closed(32);
+        let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("made with ours") };
+        upstream.instances = 2;
+        run.push(via("even", 0).upstream_cpu_ms(1200).by_instance(&[500, 500]));
+        assert_eq!(raised(&run, CODE), []);
+        run.push(via("odd", 0).upstream_cpu_ms(1200).by_instance(&[900, 100]));
+        assert_eq!(raised(&run, CODE).len(), 1);
+    }
+
+    #[test]
+    fn raised_where_more_connections_do_no_more_and_the_gateway_is_as_fast() {
+        let mut run = Run::with_load(vec![closed_point(4, 1), closed_point(32, 1)]);
+        for round in 0..3 {
+            for load in 0..2 {
+                run.push(via("direct", round).first().at_load(load).throughput(1000 + u64::from(load) * 20));
+                run.push(via("direct", round).last().at_load(load).throughput(1000 + u64::from(load) * 20));
+            }
+            run.push(via("alike", round).at_load(1).throughput(1010));
+            run.push(via("slower", round).at_load(1).throughput(700));
+        }
+        let findings = raised(&run, CODE);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].case.as_deref(), Some("alike, closed loop, 32 connections"));
+        assert_eq!(findings[0].evidence["connections_before"], 4);
+    }
+
+    #[test]
+    fn not_raised_by_an_upstream_that_takes_its_time() {
+        // 10 ms each: eight times the connections, eight times the throughput, and a gateway that adds nothing to speak of.
+        let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(8, 1)]);
+        for round in 0..3 {
+            for (load, throughput) in [(0, 100), (1, 800)] {
+                run.push(via("direct", round).first().at_load(load).throughput(throughput));
+                run.push(via("nginx", round).at_load(load).throughput(throughput - 1));
+                run.push(via("direct", round).last().at_load(load).throughput(throughput));
+            }
+        }
+        assert_eq!(raised(&run, CODE), []);
+    }
+}

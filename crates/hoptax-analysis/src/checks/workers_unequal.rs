@@ -1,0 +1,286 @@
+//! `workers-unequal`: gateways ran with different numbers of workers, or one used more CPUs at once than its workers, or has more
+//! workers than CPUs.
+
+use super::{Finding, Rule, Severity, Subject, evidence};
+use crate::Trial;
+use hoptax_load::record::WINDOW_NS;
+use hoptax_plan::Profile;
+use hoptax_record::Contender;
+use hoptax_stats::median;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const CODE: &str = "workers-unequal";
+
+/// CPU time per wall time above this, over the number of workers, is more at once than the workers. Threads beside them (timers,
+/// a collector of garbage, the kernel's part of a call that left the scheduler of a language) use less.
+pub const BEYOND: f64 = 1.25;
+
+/// In the stock profile one gateway uses more CPUs at once than another from this ratio on.
+const UNLIKE: f64 = 1.5;
+
+/// Windows over which CPU time is told: half a second. A single look comes late by up to some milliseconds on a busy machine,
+/// which is much of one window.
+const SPAN: usize = 5;
+
+/// What is known about one gateway.
+#[derive(Debug, Clone, Copy)]
+struct Workers<'a> {
+    gateway: &'a str,
+    declared: Option<u32>,
+    /// CPUs used at once, of the case where it used most.
+    used: Option<f64>,
+    /// The same of closed loops alone, in which each takes what it gets.
+    used_closed: Option<f64>,
+    /// CPUs that it may run on.
+    cpus: u32,
+}
+
+/// In words.
+pub(super) fn rule() -> Rule {
+    Rule {
+        code: CODE,
+        severity: "warning; a note in the profile `stock`".into(),
+        when: format!(
+            "gateways ran with different numbers of workers, one used more than {BEYOND} times as many CPUs at once as it has \
+             workers (middle one of its rounds, over half a second), or one has more workers than the CPUs that it may use; \
+             in the profile `stock`, when in closed loops one used more than {UNLIKE} times as many CPUs at once as another"
+        ),
+        seen: "32 threads of one gateway against 16 workers of another: the figures compared the settings.",
+        advice: "Set `workers` to the same number for every gateway, and no higher than its CPUs; see with `hoptax lint` that its pack keeps to it.",
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut by_gateway: BTreeMap<&str, Workers<'_>> = BTreeMap::new();
+    for (case, trials) in subject.measured() {
+        let contender = subject.run.contenders.iter().find(|contender| contender.label == case.gateway);
+        let Some(contender) = contender.filter(|contender| is_compared(contender)) else { continue };
+        let entry = by_gateway.entry(&contender.label).or_insert(Workers {
+            gateway: &contender.label,
+            declared: contender.workers,
+            used: None,
+            used_closed: None,
+            cpus: 0,
+        });
+        let used: Vec<f64> = trials.iter().filter_map(at_once).collect();
+        let used = median(&used);
+        entry.used = larger(entry.used, used);
+        if case.load.kind == "closed" {
+            entry.used_closed = larger(entry.used_closed, used);
+        }
+        let cpus = trials.iter().filter_map(|trial| Some(trial.record.gateway.as_ref()?.cpus_allowed.len()));
+        entry.cpus = entry.cpus.max(cpus.max().unwrap_or(0) as u32);
+    }
+    let gateways: Vec<Workers<'_>> = by_gateway.into_values().collect();
+    let unequal = match subject.run.plan.profile {
+        Profile::Equalised => unequal(&gateways),
+        Profile::Stock => unlike(&gateways),
+    };
+    let each = gateways.iter().flat_map(|gateway| [beyond(gateway), crowded(gateway)]);
+    unequal.into_iter().chain(each.flatten()).collect()
+}
+
+/// Hops have one thread by design and are no choice; what already ran was not configured by the plan.
+fn is_compared(contender: &Contender) -> bool {
+    !contender.kind.is_empty() && !contender.kind.starts_with("hop-") && contender.kind != "external"
+}
+
+fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    one.into_iter().chain(other).reduce(f64::max)
+}
+
+/// CPU time of the gateway per wall time, over the half second in which it was most.
+fn at_once(trial: &Trial<'_>) -> Option<f64> {
+    let windows = &trial.record.gateway.as_ref()?.cpu_ns_by_window;
+    let spans = windows.windows(SPAN).map(|span| span.iter().sum::<u64>());
+    Some(spans.max()? as f64 / (SPAN as u64 * WINDOW_NS) as f64)
+}
+
+/// Of different numbers of workers that were asked for.
+fn unequal(gateways: &[Workers<'_>]) -> Option<Finding> {
+    let counted = gateways.iter().filter_map(|gateway| Some((gateway.declared?, gateway.gateway)));
+    let counted: Vec<(u32, &str)> = counted.collect();
+    let (least, most) = (counted.iter().min()?, counted.iter().max()?);
+    (least.0 != most.0).then(|| {
+        let message = format!("{} ran with {} workers and {} with {}", most.1, most.0, least.1, least.0);
+        let evidence = [("most_workers", most.0.into()), ("least_workers", least.0.into())];
+        incomparable(Severity::Warning, (most.1, least.1), evidence, &message)
+    })
+}
+
+/// Of gateways that had more and less to work with.
+fn incomparable(
+    severity: Severity,
+    (most, least): (&str, &str),
+    [of_most, of_least]: [(&'static str, Value); 2],
+    said: &str,
+) -> Finding {
+    Finding {
+        code: CODE,
+        severity,
+        case: None,
+        evidence: evidence([("most", most.into()), of_most, ("least", least.into()), of_least]),
+        message: format!("{said}: throughput is not to be compared between them, CPU per request is."),
+        advice: "Give all gateways the same `workers`, in the profile `equalised`.".into(),
+    }
+}
+
+/// The stock profile is asked for to see what gateways do by themselves: then it is good to know, and no mistake.
+fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
+    let used = || gateways.iter().filter_map(|gateway| Some((gateway.used_closed?, gateway.gateway)));
+    let least = used().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let most = used().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (most.0 > BEYOND && most.0 > least.0 * UNLIKE).then(|| {
+        let message =
+            format!("{} used up to {:.1} CPUs at once and {} {:.1}", most.1, most.0, least.1, least.0);
+        let evidence = [("most_cpus", most.0.into()), ("least_cpus", least.0.into())];
+        incomparable(Severity::Note, (most.1, least.1), evidence, &message)
+    })
+}
+
+/// More CPUs at once than workers, whatever number of threads they are.
+fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
+    let (declared, used) = (gateway.declared?, gateway.used?);
+    (used > f64::from(declared) * BEYOND).then(|| Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: None,
+        evidence: evidence([
+            ("gateway", gateway.gateway.into()),
+            ("workers", declared.into()),
+            ("cpus_used", used.into()),
+            ("limit", BEYOND.into()),
+        ]),
+        message: format!(
+            "{} used {used:.1} CPUs at once with {declared} worker{}: it had more than gateways that keep to their number.",
+            gateway.gateway,
+            if declared == 1 { "" } else { "s" }
+        ),
+        advice: "See with `hoptax lint` whether its pack keeps to `workers`; `held_to_cpus: true` in the pack does by force.".into(),
+    })
+}
+
+/// More workers than CPUs: they wait for each other, and what the waiting costs is the plan's doing.
+fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
+    let declared = gateway.declared?;
+    (gateway.cpus > 0 && declared > gateway.cpus).then(|| Finding {
+        code: CODE,
+        severity: Severity::Warning,
+        case: None,
+        evidence: evidence([
+            ("gateway", gateway.gateway.into()),
+            ("workers", declared.into()),
+            ("cpus", gateway.cpus.into()),
+        ]),
+        message: format!(
+            "{} ran with {declared} workers on {} CPU{}: they wait for each other.",
+            gateway.gateway,
+            gateway.cpus,
+            if gateway.cpus == 1 { "" } else { "s" }
+        ),
+        advice: "Give it no more `workers` than the CPUs of its set in `cpus:`.".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::raised;
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    /// One gateway.
+    struct Made {
+        label: &'static str,
+        workers: Option<u32>,
+        /// CPUs used in each window of each round.
+        rounds: Vec<Vec<f64>>,
+        threads: u32,
+        cpus: u32,
+    }
+
+    fn made(label: &'static str, workers: u32, used: f64) -> Made {
+        Made { label, workers: Some(workers), rounds: vec![vec![used; 10]], threads: workers, cpus: 2 }
+    }
+
+    fn run(gateways: &[Made], profile: Profile) -> Run {
+        let mut run = Run::closed(8);
+        run.record.plan.profile = profile;
+        for gateway in gateways {
+            for (round, windows) in gateway.rounds.iter().enumerate() {
+                let mut trial = via(gateway.label, round as u32);
+                let usage = trial.0.gateway.as_mut().expect("watched");
+                usage.busy_threads = Some(gateway.threads);
+                usage.cpus_allowed = (0..gateway.cpus).collect();
+                usage.cpu_ns_by_window =
+                    windows.iter().map(|cpus| (cpus * WINDOW_NS as f64) as u64).collect();
+                run.push(trial);
+            }
+            run.record.contenders.last_mut().expect("pushed").workers = gateway.workers;
+        }
+        run
+    }
+
+    fn found(gateways: &[Made]) -> Vec<Finding> {
+        raised(&run(gateways, Profile::Equalised), CODE)
+    }
+
+    #[test]
+    fn raised_by_different_numbers_of_workers() {
+        let found = found(&[made("nginx", 1, 0.9), made("envoy", 2, 1.6)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (&found[0].evidence["most"], &found[0].evidence["most_workers"]),
+            (&"envoy".into(), &2.into())
+        );
+        assert_eq!(found[0].severity, Severity::Warning);
+    }
+
+    #[test]
+    fn raised_by_more_cpus_at_once_than_workers() {
+        let varnish = Made { threads: 40, ..made("varnish", 1, 1.6) };
+        let found = found(&[made("nginx", 1, 0.9), varnish]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].evidence["gateway"], "varnish");
+        assert!(found[0].message.contains("used 1.6 CPUs at once with 1 worker:"), "{}", found[0].message);
+        // A rate in stages keeps it busy for a while only.
+        let peak: Vec<f64> = [vec![0.1; 20], vec![1.9; 5], vec![0.1; 20]].concat();
+        let found =
+            raised(&run(&[Made { rounds: vec![peak], ..made("caddy", 1, 0.0) }], Profile::Equalised), CODE);
+        assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn raised_by_more_workers_than_cpus() {
+        let found = found(&[Made { threads: 32, cpus: 16, ..made("tyk", 32, 14.0) }]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((&found[0].evidence["workers"], &found[0].evidence["cpus"]), (&32.into(), &16.into()));
+    }
+
+    #[test]
+    fn in_the_stock_profile_what_each_uses_is_good_to_know() {
+        let stock = |label, used| Made { workers: None, ..made(label, 1, used) };
+        let found = raised(&run(&[stock("nginx", 0.9), stock("envoy", 1.9)], Profile::Stock), CODE);
+        assert_eq!(found.iter().map(|finding| finding.severity).collect::<Vec<_>>(), [Severity::Note]);
+        assert_eq!(found[0].evidence["most_cpus"], 1.9);
+        let alike = [stock("nginx", 0.4), stock("envoy", 1.1)];
+        assert_eq!(raised(&run(&alike, Profile::Stock), CODE), [], "both do with one");
+    }
+
+    #[test]
+    fn not_raised_by_equal_ones_by_pools_of_threads_or_by_hops() {
+        let idle = Made { threads: 1, ..made("nginx", 2, 0.5) };
+        assert_eq!(found(&[idle, made("envoy", 2, 1.9)]), [], "a worker that had nothing to do is one");
+        let pool = Made { threads: 60, ..made("apache", 1, 0.97) };
+        assert_eq!(found(&[made("nginx", 1, 0.99), pool]), [], "threads that take turns on one CPU");
+        assert_eq!(found(&[made("nginx", 2, 1.6), made("hop-l4", 1, 0.9)]), []);
+    }
+
+    #[test]
+    fn not_raised_by_one_round_or_one_window_of_many() {
+        let mut windows = vec![0.9; 30];
+        windows[7] = 1.8;
+        let rounds = vec![windows, vec![1.9; 30], vec![0.9; 30]];
+        assert_eq!(found(&[Made { rounds, ..made("nginx", 1, 0.0) }]), []);
+    }
+}

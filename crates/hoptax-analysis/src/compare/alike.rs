@@ -1,0 +1,234 @@
+//! What must be the same before two sets of figures may be compared, and what had better be.
+
+use super::{Obstacle, Subject};
+use crate::Side;
+use crate::side::counterpart;
+use hoptax_plan::recorded::RunRecord;
+use hoptax_plan::{GatewayKind, LoadPoint, PackDriver, Plan, Target, Upstream};
+use hoptax_record::Contender;
+use hoptax_record::plan as kept;
+use serde::Serialize;
+
+/// Longest that a setting is quoted.
+const QUOTED: usize = 120;
+
+/// Everything for which the subjects cannot be compared; empty for contenders of one run.
+pub(super) fn of_subjects(first: &Subject<'_>, second: &Subject<'_>) -> Vec<Obstacle> {
+    match first.is_same_run(second) {
+        true => Vec::new(),
+        false => of_runs(first.side.run, second.side.run, &first.pairs_of_labels(second)),
+    }
+}
+
+/// Everything for which figures of `second` cannot be taken relative to those of `first`, gateway by gateway.
+pub fn obstacles(first: &Side<'_>, second: &Side<'_>) -> Vec<Obstacle> {
+    let (a, b) = (first.run, second.run);
+    let both = |label: &&str| b.contenders.iter().any(|other| other.label == **label);
+    let labels: Vec<(&str, &str)> =
+        a.contenders.iter().map(|one| one.label.as_str()).filter(both).map(|label| (label, label)).collect();
+    of_runs(a, b, &labels)
+}
+
+/// Everything for which two runs cannot be compared, whose contenders are set against each other in these pairs.
+fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacle> {
+    let mut found = Vec::new();
+    let mut check = |what: &str, a: String, b: String| {
+        if a != b {
+            let (a, b) = (quoted(&a), quoted(&b));
+            let advice = format!("measure one of them again with the other's `{what}`");
+            found.push(Obstacle { what: what.into(), a, b, advice });
+        }
+    };
+    check("target", targets(&a.plan), targets(&b.plan));
+    check("upstream", upstream(&a.plan.upstream), upstream(&b.plan.upstream));
+    check("profile", words(&a.plan.profile), words(&b.plan.profile));
+    check("access_log", words(&a.plan.access_log), words(&b.plan.access_log));
+    check("timeout", words(&a.plan.timeout), words(&b.plan.timeout));
+    check("isolate", a.plan.isolate.to_string(), b.plan.isolate.to_string());
+    // Stamping costs the upstream time in each answer.
+    check("path_split", words(&a.plan.path_split), words(&b.plan.path_split));
+    let common = a.load.iter().any(|point| counterpart(point, b).is_some());
+    if !common {
+        check("load", loads(&a.load), loads(&b.load));
+    }
+    for (one, other) in labels {
+        if one == other
+            && let (Some(one), Some(other)) = (contender(a, one), contender(b, other))
+            && one.kind != other.kind
+        {
+            found.push(Obstacle {
+                what: format!("gateway `{}`", one.label),
+                a: one.kind.clone(),
+                b: other.kind.clone(),
+                advice: format!(
+                    "to compare different gateways on purpose, name them: --labels {},{}",
+                    one.label, other.label
+                ),
+            });
+        }
+    }
+    found
+}
+
+/// What differs and may be the reason for a difference, in sentences.
+pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String> {
+    let (a, b) = (first.side.run, second.side.run);
+    let mut told = Vec::new();
+    if !first.is_same_run(second) {
+        of_machines(a, b, &mut told);
+        of_plans(a, b, &mut told);
+        for (one, other) in first.pairs_of_labels(second) {
+            of_contenders(contender(a, one), contender(b, other), (a, b), &mut told);
+        }
+        for (subject, other) in [(first, second), (second, first)] {
+            for point in &subject.side.run.load {
+                if counterpart(point, other.side.run).is_none() {
+                    let load = point.describe();
+                    told.push(match point.search {
+                        Some(_) => format!("\"{load}\" is a search, and capacities are not compared."),
+                        None => format!("\"{load}\" is in {} only and is left out.", subject.name),
+                    });
+                }
+            }
+        }
+    }
+    for subject in [first, second] {
+        let ended = subject.side.run.ended.as_ref();
+        if ended.is_none_or(|ended| ended.interrupted || ended.failed.is_some()) {
+            told.push(format!("{} ended before its last trial.", subject.name));
+        }
+    }
+    told.dedup();
+    told
+}
+
+fn of_machines(a: &RunRecord, b: &RunRecord, told: &mut Vec<String>) {
+    let (one, other) = (&a.environment, &b.environment);
+    let gib = |bytes: u64| format!("{} GiB", bytes >> 30);
+    for (what, one, other) in [
+        ("Host", one.host.clone(), other.host.clone()),
+        ("Processor", one.cpu.clone(), other.cpu.clone()),
+        ("Number of CPUs", one.cpus.to_string(), other.cpus.to_string()),
+        ("Memory", gib(one.memory_bytes), gib(other.memory_bytes)),
+        ("Kernel", one.kernel.clone(), other.kernel.clone()),
+        ("Clock source", or_none(one.clock_source.as_ref()), or_none(other.clock_source.as_ref())),
+        ("Governor", or_none(one.governor.as_ref()), or_none(other.governor.as_ref())),
+        ("Virtualisation", or_none(one.hypervisor.as_ref()), or_none(other.hypervisor.as_ref())),
+        ("Version of hoptax", a.hoptax.clone(), b.hoptax.clone()),
+    ] {
+        differs(what, &one, &other, told);
+    }
+}
+
+fn of_plans(a: &RunRecord, b: &RunRecord, told: &mut Vec<String>) {
+    let (one, other) = (&a.plan, &b.plan);
+    differs("CPU pinning", &words(&one.cpus), &words(&other.cpus), told);
+    differs("Warm-up", &words(&one.warmup), &words(&other.warmup), told);
+    differs("Pause", &words(&one.pause), &words(&other.pause), told);
+    differs("Source addresses", &words(&one.sources), &words(&other.sources), told);
+    for point in &a.load {
+        if let Some(other) = counterpart(point, b).map(|at| &b.load[at])
+            && point.duration != other.duration
+        {
+            let (one, other) = (point.duration.as_secs_f64(), other.duration.as_secs_f64());
+            told.push(format!(
+                "Trials of \"{}\" last {one} s in one and {other} s in the other.",
+                point.describe()
+            ));
+        }
+    }
+}
+
+fn of_contenders(
+    one: Option<&Contender>,
+    other: Option<&Contender>,
+    (a, b): (&RunRecord, &RunRecord),
+    told: &mut Vec<String>,
+) {
+    let (Some(one), Some(other)) = (one, other) else { return };
+    let label = match one.label == other.label {
+        true => one.label.clone(),
+        false => format!("{} and {}", one.label, other.label),
+    };
+    if one.kind != other.kind {
+        return;
+    }
+    let about = |what: &str| format!("{what} of {label}");
+    differs(&about("Version"), &or_none(one.version.as_ref()), &or_none(other.version.as_ref()), told);
+    let workers = |one: &Contender| one.workers.map_or("none".into(), |count| count.to_string());
+    differs(&about("Workers"), &workers(one), &workers(other), told);
+    differs(&about("Features"), &features(a, &one.label), &features(b, &other.label), told);
+    differs(&about("Driver"), &driver(a, &one.label), &driver(b, &other.label), told);
+    if one.settings != other.settings {
+        told.push(format!("Settings of {label} differ."));
+    }
+}
+
+fn differs(what: &str, one: &str, other: &str, told: &mut Vec<String>) {
+    if one != other {
+        told.push(format!("{what} differs: {} and {}.", quoted(one), quoted(other)));
+    }
+}
+
+fn contender<'a>(run: &'a RunRecord, label: &str) -> Option<&'a Contender> {
+    run.contenders.iter().find(|one| one.label == label)
+}
+
+fn features(run: &RunRecord, label: &str) -> String {
+    let gateway = run.plan.gateways.iter().find(|gateway| gateway.label == label);
+    match gateway.map(|gateway| &gateway.kind) {
+        Some(GatewayKind::Pack { features, .. }) if !features.is_empty() => {
+            features.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        }
+        _ => "none".into(),
+    }
+}
+
+fn driver(run: &RunRecord, label: &str) -> String {
+    let gateway = run.plan.gateways.iter().find(|gateway| gateway.label == label);
+    match gateway.map(|gateway| &gateway.kind) {
+        Some(GatewayKind::Pack { driver: PackDriver::Docker { image }, .. }) => {
+            image.as_ref().map_or_else(|| "docker".to_owned(), |image| format!("docker, {image}"))
+        }
+        _ => "process".into(),
+    }
+}
+
+fn targets(plan: &Plan) -> String {
+    let one = |target: &Target| words(&kept::Target::from(target));
+    format!("{}: {}", Target::describe_all(&plan.targets), plan.targets.iter().map(one).collect::<String>())
+}
+
+/// The upstream's settings. Its port, which says nothing about the answer, is left out.
+fn upstream(upstream: &Upstream) -> String {
+    match upstream {
+        Upstream::BuiltIn(built_in) => {
+            let mut built_in = built_in.clone();
+            built_in.port = None;
+            words(&kept::Upstream::from(&Upstream::BuiltIn(built_in)))
+        }
+        running @ Upstream::Running(_) => words(&kept::Upstream::from(running)),
+    }
+}
+
+fn loads(points: &[LoadPoint]) -> String {
+    points.iter().map(LoadPoint::describe).collect::<Vec<_>>().join("; ")
+}
+
+fn or_none(value: Option<&String>) -> String {
+    value.cloned().unwrap_or_else(|| "unknown".into())
+}
+
+/// As it stands in `run.json`.
+fn words(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().map_or_else(|| value.to_string(), ToString::to_string)
+}
+
+/// Whole where it is short.
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(QUOTED) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_string(),
+    }
+}

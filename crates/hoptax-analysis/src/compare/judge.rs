@@ -1,0 +1,172 @@
+//! The rows of one pair of cases.
+
+use super::{Row, Subject, Verdict};
+use crate::budget::{estimate, pairs};
+use crate::merged;
+use crate::metric::percentile;
+use crate::side::{drift, measured};
+use crate::{Case, Load};
+use hoptax_plan::{Metric, Quantity};
+use hoptax_record::DIRECT;
+use hoptax_stats::{
+    Contrast, Estimate, change, change_of_figures, independent, independent_figures, mean, paired,
+};
+
+/// What is compared of a gateway: first the tax, which holds its own against a machine that changed.
+const OF_GATEWAY: [Metric; 13] = [
+    Metric::AddedP50,
+    Metric::AddedP90,
+    Metric::AddedP99,
+    Metric::ThroughputRatio,
+    Metric::CpuUsPerRequest,
+    Metric::ExtraUpstreamRequests,
+    Metric::P50,
+    Metric::P99,
+    Metric::P999,
+    Metric::Throughput,
+    Metric::MemoryRssBytes,
+    Metric::MemoryPssBytes,
+    Metric::ErrorShare,
+];
+
+/// What is compared of direct.
+const OF_DIRECT: [Metric; 5] =
+    [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput, Metric::ErrorShare];
+
+/// Two cases: subject, label, index of the load point.
+pub(super) struct Pair<'p, 'a> {
+    pub(super) a: (&'p Subject<'a>, &'a str, usize),
+    pub(super) b: (&'p Subject<'a>, &'a str, usize),
+    pub(super) least_change: f64,
+}
+
+impl<'p> Pair<'p, '_> {
+    fn case_a(&self) -> Option<&'p Case> {
+        let (subject, label, load) = self.a;
+        subject.analysis.case(label, load)
+    }
+
+    fn case_b(&self) -> Option<&'p Case> {
+        let (subject, label, load) = self.b;
+        subject.analysis.case(label, load)
+    }
+
+    fn is_paired(&self) -> bool {
+        self.a.0.is_same_run(self.b.0)
+    }
+}
+
+/// Every metric that both cases tell.
+pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Row> {
+    let (Some(a), Some(b)) = (pair.case_a(), pair.case_b()) else { return Vec::new() };
+    let metrics: &[Metric] = if [pair.a.1, pair.b.1].contains(&DIRECT) { &OF_DIRECT } else { &OF_GATEWAY };
+    metrics.iter().filter_map(|metric| row(pair, a, b, *metric)).collect()
+}
+
+fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
+    let ((one, label_a, _), (two, label_b, _)) = (pair.a, pair.b);
+    let (told_a, told_b) = (measured(metric, a, one.side), measured(metric, b, two.side));
+    let Contrasts { size, difference, change } = match percentile(metric) {
+        Some(_) => of_percentile(pair, metric, told_a.as_ref()?, told_b.as_ref()?),
+        None => of_rounds(pair, metric),
+    }?;
+    let floor = floor(pair, metric, size);
+    Some(Row {
+        load: a.load.clone(),
+        label_a: label_a.to_string(),
+        label_b: label_b.to_string(),
+        metric,
+        unit: unit(metric),
+        headline: is_headline(metric, &a.load) && ![label_a, label_b].contains(&DIRECT),
+        a: told_a,
+        b: told_b,
+        difference,
+        change: change.map(|change| estimate(&change)),
+        floor,
+        adjusted_p_value: None,
+        verdict: verdict(metric, &difference, floor),
+    })
+}
+
+/// The two figures of a metric set against each other.
+struct Contrasts {
+    /// The first's figure, without its sign.
+    size: f64,
+    /// Second less first.
+    difference: Contrast,
+    /// Second over first less 1, where that can be told.
+    change: Option<Contrast>,
+}
+
+/// Of percentiles, which are those of merged histograms.
+fn of_percentile(pair: &Pair<'_, '_>, metric: Metric, a: &Estimate, b: &Estimate) -> Option<Contrasts> {
+    let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
+    let (difference, change) = match pair.is_paired() {
+        true => {
+            let (first, second) = (one.side.trials(label_a, load_a), two.side.trials(label_b, load_b));
+            let both = merged::Pair { first, second, direct: one.side.trials(DIRECT, load_a) };
+            (both.difference(metric)?, both.change(metric))
+        }
+        false => (independent_figures(a, b), change_of_figures(a, b)),
+    };
+    Some(Contrasts { size: a.estimate.abs(), difference, change })
+}
+
+/// Of everything else, which has a value in each round.
+fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
+    let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
+    let (first, second): (Vec<f64>, Vec<f64>) = match pair.is_paired() {
+        true => pairs((one.side, label_a, load_a), (two.side, label_b, load_b), metric).into_iter().unzip(),
+        false => (one.side.values(metric, label_a, load_a), two.side.values(metric, label_b, load_b)),
+    };
+    let difference = match pair.is_paired() {
+        true => paired(&first.iter().copied().zip(second.iter().copied()).collect::<Vec<_>>()),
+        false => independent(&first, &second),
+    }?;
+    let change = change(&first, &second, pair.is_paired());
+    Some(Contrasts { size: mean(&first).unwrap_or(0.0).abs(), difference, change })
+}
+
+/// What a difference must exceed: between runs, what direct, which no gateway touches, changed by, applied to the first's
+/// figure; and beyond that the noise floor of either run, and the least change worth telling.
+fn floor(pair: &Pair<'_, '_>, metric: Metric, size: f64) -> f64 {
+    let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
+    let noise = one.side.floor(metric, label_a, load_a).max(two.side.floor(metric, label_b, load_b));
+    let of_direct = [label_a, label_b].contains(&DIRECT);
+    let machine = match pair.is_paired() || of_direct {
+        true => 0.0,
+        false => drift(metric, (one.side, load_a), (two.side, load_b)),
+    };
+    size * machine + noise.max(size * pair.least_change)
+}
+
+fn verdict(metric: Metric, difference: &Contrast, floor: f64) -> Verdict {
+    let surely_not_zero = difference.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+    if !surely_not_zero || difference.estimate.abs() <= floor {
+        Verdict::NotDistinguishable
+    } else if (difference.estimate > 0.0) == metric.grows_worse() {
+        Verdict::Worse
+    } else {
+        Verdict::Better
+    }
+}
+
+/// Few figures decide, so that correcting for their number costs little: CPU per request everywhere; throughput against
+/// direct where the load is as much as goes through (closed loop); added time where it is not (open loop), as under
+/// saturation added time is lost throughput seen from the other side.
+fn is_headline(metric: Metric, load: &Load) -> bool {
+    match metric {
+        Metric::CpuUsPerRequest => true,
+        Metric::ThroughputRatio => !load.is_open(),
+        Metric::AddedP50 | Metric::AddedP99 => load.is_open(),
+        _ => false,
+    }
+}
+
+fn unit(metric: Metric) -> &'static str {
+    match metric.quantity() {
+        Quantity::Share => "share",
+        Quantity::Ratio | Quantity::PerRequest => "ratio",
+        Quantity::Time | Quantity::Rate | Quantity::Bytes => metric.unit(),
+    }
+}

@@ -1,0 +1,259 @@
+//! Comparisons of runs that were made up.
+
+use super::*;
+use crate::fixture::{Run, closed_point, open_point, searched_point, via};
+use hoptax_plan::{PathSplit, Profile, Target, Upstream};
+
+struct Compared<'a> {
+    runs: (&'a Run, &'a Run),
+    labels: Option<(&'a str, &'a str)>,
+    force: bool,
+}
+
+fn compared(compared: &Compared<'_>) -> Result<Comparison, Refusal> {
+    let (a, b) = compared.runs;
+    let one = (Side::read(&a.record, &a.trials), a.analyse());
+    let two = (Side::read(&b.record, &b.trials), b.analyse());
+    let same = std::ptr::eq(a, b);
+    let (side_b, analysis_b) = if same { (&one.0, &one.1) } else { (&two.0, &two.1) };
+    let first = Subject {
+        name: "one",
+        side: &one.0,
+        analysis: &one.1,
+        label: compared.labels.map(|labels| labels.0),
+    };
+    let second = Subject {
+        name: "two",
+        side: side_b,
+        analysis: analysis_b,
+        label: compared.labels.map(|labels| labels.1),
+    };
+    compare(&first, &second, LEAST_CHANGE, compared.force)
+}
+
+fn of_runs(a: &Run, b: &Run) -> Comparison {
+    compared(&Compared { runs: (a, b), labels: None, force: false }).expect("comparable")
+}
+
+fn of_labels(run: &Run, a: &str, b: &str) -> Comparison {
+    compared(&Compared { runs: (run, run), labels: Some((a, b)), force: false }).expect("comparable")
+}
+
+fn row<'c>(comparison: &'c Comparison, label: &str, metric: Metric) -> &'c Row {
+    let mut rows = comparison.rows.iter().filter(|row| row.label_b == label && row.metric == metric);
+    rows.next().unwrap_or_else(|| panic!("no row {label} {metric:?}"))
+}
+
+/// Rounds with a little noise: direct at 100 µs, gateways by response time and CPU time per request, µs.
+fn noisy(seed: u64, machine: f64, gateways: &[(&str, f64, f64)]) -> Run {
+    let mut random = hoptax_load::random::Random::new(seed);
+    let mut run = Run::closed(32);
+    for round in 0..6 {
+        let mut near = |value: f64| (value * machine * (1.0 + 0.01 * (random.unit() - 0.5))) as u64;
+        let (first, last) = (near(1000.0), near(1000.0));
+        run.direct(round, first, last);
+        for (label, response, cpu) in gateways {
+            let throughput = 1e6 * 32.0 / (near(*response) as f64);
+            let trial = via(label, round)
+                .all_at_us(near(*response))
+                .throughput(throughput as u64)
+                .gateway_cpu_us(near(cpu * throughput));
+            run.push(trial);
+        }
+    }
+    // Direct's throughput is 1,000 requests per second in each trial of the fixture, whatever their times.
+    run
+}
+
+#[test]
+fn the_same_twice_is_not_distinguishable() {
+    let a = noisy(1, 1.0, &[("nginx", 1500.0, 20.0)]);
+    let b = noisy(2, 1.0, &[("nginx", 1500.0, 20.0)]);
+    let comparison = of_runs(&a, &b);
+    assert_eq!(comparison.verdict, Verdict::NotDistinguishable);
+    assert!(!comparison.paired && comparison.forced.is_empty() && comparison.void.is_empty());
+    assert_eq!(row(&comparison, "nginx", Metric::CpuUsPerRequest).verdict, Verdict::NotDistinguishable);
+    assert!(comparison.rows.iter().any(|row| row.label_a == "direct" && !row.headline));
+    assert!(comparison.expected_by_chance > 0.0);
+}
+
+#[test]
+fn a_fifth_more_cpu_time_is_worse_and_the_other_way_round_better() {
+    let a = noisy(1, 1.0, &[("nginx", 1500.0, 20.0)]);
+    let b = noisy(2, 1.0, &[("nginx", 1500.0, 24.0)]);
+    let worse = of_runs(&a, &b);
+    let cpu = row(&worse, "nginx", Metric::CpuUsPerRequest);
+    assert_eq!((cpu.verdict, cpu.headline, worse.verdict), (Verdict::Worse, true, Verdict::Worse));
+    let changed = cpu.change.expect("above zero");
+    assert!((changed.estimate - 0.2).abs() < 0.02 && changed.low.expect("bounded") > 0.15, "{changed:?}");
+    assert!(cpu.stands() && cpu.adjusted_p_value >= cpu.difference.p_value);
+    assert_eq!(of_runs(&b, &a).verdict, Verdict::Better);
+}
+
+#[test]
+fn a_slower_machine_is_not_a_worse_gateway() {
+    let a = noisy(1, 1.0, &[("nginx", 1500.0, 20.0)]);
+    let mut b = noisy(2, 1.3, &[("nginx", 1500.0, 20.0)]);
+    // The upstream and the generator cost as much more.
+    for trial in &mut b.trials {
+        trial.upstream.as_mut().expect("watched").cpu_ns = 6_500_000;
+        trial.load_record.as_mut().expect("measured").cpu.used_ns = 130_000_000;
+    }
+    let comparison = of_runs(&a, &b);
+    for metric in [Metric::P50, Metric::AddedP50, Metric::CpuUsPerRequest] {
+        let row = row(&comparison, "nginx", metric);
+        assert!(row.floor > 0.2 * row.a.expect("measured").estimate, "{row:?}");
+        assert_eq!(row.verdict, Verdict::NotDistinguishable, "{row:?}");
+    }
+    // Of direct itself it is told.
+    assert_eq!(row(&comparison, "direct", Metric::P50).verdict, Verdict::Worse);
+}
+
+#[test]
+fn labels_of_one_run_are_paired() {
+    let mut run = Run::closed(1);
+    for (round, speed) in [1, 3, 2, 5].into_iter().enumerate() {
+        let round = round as u32;
+        run.direct(round, 100 * speed, 100 * speed);
+        run.push(via("main", round).all_at_us(200 * speed).gateway_cpu_us(20_000 * speed));
+        run.push(
+            via("pr", round).all_at_us(220 * speed).gateway_cpu_us(24_000 * speed + 100 * u64::from(round)),
+        );
+    }
+    let comparison = of_labels(&run, "main", "pr");
+    assert!(comparison.paired);
+    let cpu = row(&comparison, "pr", Metric::CpuUsPerRequest);
+    assert_eq!(cpu.difference.rounds, 4);
+    let changed = cpu.change.expect("above zero");
+    assert!(changed.low.expect("bounded") > 0.19 && changed.high.expect("bounded") < 0.22, "{changed:?}");
+}
+
+#[test]
+fn one_round_says_nothing() {
+    let run = Run::steady(1, 100, &[("main", 200), ("pr", 900)]);
+    let comparison = of_labels(&run, "main", "pr");
+    assert_eq!(comparison.verdict, Verdict::NotDistinguishable);
+    assert!(comparison.rows.iter().all(|row| row.verdict == Verdict::NotDistinguishable));
+}
+
+#[test]
+fn load_points_are_matched_by_what_they_are() {
+    let push = |run: &mut Run, load: u32, us: u64| {
+        for round in 0..3 {
+            run.push(via("direct", round).first().at_load(load))
+                .push(via("direct", round).last().at_load(load));
+            run.push(via("nginx", round).at_load(load).all_at_us(us + u64::from(round)));
+        }
+    };
+    let mut a = Run::with_load(vec![closed_point(1, 5), open_point(500.0, 8, 5), closed_point(99, 5)]);
+    let mut b = Run::with_load(vec![open_point(500.0, 8, 7), closed_point(1, 5)]);
+    for (load, us) in [(0, 300), (1, 600), (2, 900)] {
+        push(&mut a, load, us);
+    }
+    for (load, us) in [(0, 600), (1, 300)] {
+        push(&mut b, load, us);
+    }
+    let comparison = of_runs(&a, &b);
+    assert!(comparison.rows.iter().all(|row| row.verdict == Verdict::NotDistinguishable), "{comparison:#?}");
+    assert!(comparison.rows.iter().all(|row| row.load.connections != 99));
+    let told = comparison.warnings.join("\n");
+    assert!(told.contains("99 connections\" is in one only"), "{told}");
+    assert!(told.contains("5 s in one and 7 s in the other"), "{told}");
+}
+
+#[test]
+fn what_answers_another_question_is_refused_with_every_difference() {
+    let a = Run::steady(2, 100, &[("nginx", 200)]);
+    let mut b = Run::steady(2, 100, &[("nginx", 200)]);
+    b.record.plan.targets = vec![Target::get("/other")];
+    b.record.plan.profile = Profile::Stock;
+    b.record.plan.path_split = PathSplit::On;
+    b.record.plan.upstream =
+        Upstream::Running(hoptax_plan::Running { url: "http://127.0.0.1:1".into(), ..Default::default() });
+    b.record.contenders[1].kind = "envoy".into();
+    b.record.load[0].http = hoptax_load::spec::HttpVersion::Http10;
+    let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
+    let Err(Refusal::Obstacles(obstacles)) = refused else { panic!("{refused:?}") };
+    let told: Vec<&str> = obstacles.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(told, ["target", "upstream", "profile", "path_split", "load", "gateway `nginx`"]);
+    b.record.load[0].http = hoptax_load::spec::HttpVersion::Http11;
+    let forced = compared(&Compared { runs: (&a, &b), labels: None, force: true }).expect("forced");
+    assert_eq!(forced.forced.len(), 5);
+}
+
+#[test]
+fn another_machine_or_version_is_a_warning() {
+    let a = Run::steady(2, 100, &[("nginx", 200)]);
+    let mut b = Run::steady(2, 100, &[("nginx", 200)]);
+    b.record.environment.kernel = "Linux 7".into();
+    b.record.hoptax = "9.9.9".into();
+    b.record.contenders[1].version = Some("1.2.4".into());
+    b.record.ended = None;
+    let told = of_runs(&a, &b).warnings;
+    for expected in
+        ["Kernel differs", "Version of hoptax differs", "Version of nginx differs", "two ended before"]
+    {
+        assert!(told.iter().any(|one| one.contains(expected)), "{expected}: {told:?}");
+    }
+    assert_eq!(of_runs(&a, &Run::steady(2, 100, &[("nginx", 200)])).warnings, Vec::<String>::new());
+}
+
+#[test]
+fn runs_without_a_common_case_are_refused() {
+    let a = Run::steady(2, 100, &[("nginx", 200)]);
+    let mut b = Run::closed(32);
+    b.contender("nginx", None);
+    let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
+    assert_eq!(refused, Err(Refusal::NothingInCommon("nothing was measured in two".into())));
+    let labels = Some(("nginx", "envoy"));
+    let refused = compared(&Compared { runs: (&a, &a), labels, force: false });
+    assert!(matches!(refused, Err(Refusal::NothingInCommon(_))), "{refused:?}");
+}
+
+#[test]
+fn capacities_are_not_compared_and_that_is_said() {
+    let (mut a, mut b) = (Run::steady(3, 100, &[("nginx", 150)]), Run::steady(3, 100, &[("nginx", 150)]));
+    for run in [&mut a, &mut b] {
+        run.record.load.push(searched_point());
+    }
+    let told = of_runs(&a, &b).warnings;
+    assert!(
+        told.iter().any(|one| one.ends_with("is a search, and capacities are not compared.")),
+        "{told:?}"
+    );
+    assert!(!told.iter().any(|one| one.contains("left out")), "{told:?}");
+    for run in [&mut a, &mut b] {
+        run.record.load.remove(0);
+    }
+    let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
+    let Err(Refusal::NothingInCommon(told)) = refused else { panic!("{refused:?}") };
+    assert!(told.contains("searches only"), "{told}");
+}
+
+#[test]
+fn cases_that_are_not_to_be_believed_are_named() {
+    let a = Run::steady(2, 100, &[("nginx", 200)]);
+    let mut b = Run::closed(32);
+    for round in 0..2 {
+        b.direct(round, 100, 100);
+        b.push(via("nginx", round).errors(5000));
+    }
+    let void = of_runs(&a, &b).void;
+    assert!(void.iter().any(|one| one.starts_with("two, nginx") && one.contains("errors")), "{void:?}");
+}
+
+/// How often are the same two things told apart, and how often is a tenth more seen? Every run of the simulation is a
+/// whole comparison.
+#[test]
+fn false_alarms_are_as_rare_as_they_are_said_to_be() {
+    let alarms = |extra: f64| {
+        let verdict = |seed: u64| {
+            let run = noisy(seed, 1.0, &[("main", 1500.0, 20.0), ("pr", 1500.0, 20.0 * extra)]);
+            of_labels(&run, "main", "pr").verdict
+        };
+        (100..140).filter(|seed| verdict(*seed) != Verdict::NotDistinguishable).count()
+    };
+    // Of 40 at 5 %: more than 6 would come by chance once in 300 times.
+    assert!(alarms(1.0) <= 6);
+    assert_eq!(alarms(1.1), 40);
+}

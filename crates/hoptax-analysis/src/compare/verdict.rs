@@ -1,0 +1,116 @@
+//! The comparison as a whole: its rows, and the verdict of all of them together.
+
+use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, alike, judge};
+use crate::Severity;
+use crate::side::counterpart;
+use hoptax_record::DIRECT;
+use hoptax_stats::holm;
+
+/// Sets `second` against `first`. `least_change`, usually [`LEAST_CHANGE`], is the share of the first's figure below which
+/// no difference is called; `force` compares in spite of obstacles.
+///
+/// # Errors
+/// If they cannot be compared.
+pub fn compare(
+    first: &Subject<'_>,
+    second: &Subject<'_>,
+    least_change: f64,
+    force: bool,
+) -> Result<Comparison, Refusal> {
+    let forced = alike::of_subjects(first, second);
+    if !forced.is_empty() && !force {
+        return Err(Refusal::Obstacles(forced));
+    }
+    let mut rows = Vec::new();
+    for (load, point) in first.side.run.load.iter().enumerate() {
+        let Some(there) = counterpart(point, second.side.run) else { continue };
+        for (one, other) in first.pairs_of_labels(second) {
+            let pair = judge::Pair { a: (first, one, load), b: (second, other, there), least_change };
+            rows.extend(judge::rows(&pair));
+        }
+    }
+    if rows.is_empty() {
+        return Err(Refusal::NothingInCommon(nothing_in_common(first, second)));
+    }
+    adjust(&mut rows);
+    let with_interval = rows.iter().filter(|row| row.difference.interval().is_some()).count();
+    Ok(Comparison {
+        a: first.name.to_string(),
+        b: second.name.to_string(),
+        paired: first.is_same_run(second),
+        verdict: overall(&rows),
+        forced,
+        warnings: alike::warnings(first, second),
+        void: void_cases(first, second, &rows),
+        expected_by_chance: with_interval as f64 * ALPHA,
+        rows,
+    })
+}
+
+fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
+    if first.side.run.load.iter().all(|point| point.search.is_some()) {
+        return format!(
+            "{} holds searches only, and capacities are not compared: see what each report says of them",
+            first.name
+        );
+    }
+    for subject in [first, second] {
+        if subject.analysis.cases.iter().all(|case| case.trials == 0) {
+            return format!("nothing was measured in {}", subject.name);
+        }
+    }
+    let labels = |subject: &Subject<'_>| {
+        let all = subject.side.run.contenders.iter().map(|one| one.label.as_str());
+        all.collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "no load point and gateway was measured in both: {} has {}, {} has {}",
+        first.name,
+        labels(first),
+        second.name,
+        labels(second)
+    )
+}
+
+/// Holm's correction over the headline rows.
+fn adjust(rows: &mut [Row]) {
+    let headline = |row: &&mut Row| row.headline && row.difference.p_value.is_some();
+    let p_values: Vec<f64> =
+        rows.iter_mut().filter(headline).filter_map(|row| row.difference.p_value).collect();
+    for (row, adjusted) in rows.iter_mut().filter(headline).zip(holm(&p_values)) {
+        row.adjusted_p_value = Some(adjusted);
+    }
+}
+
+fn overall(rows: &[Row]) -> Verdict {
+    let any = |verdict| rows.iter().any(|row| row.stands() && row.verdict == verdict);
+    match (any(Verdict::Worse), any(Verdict::Better)) {
+        (true, true) => Verdict::Mixed,
+        (true, false) => Verdict::Worse,
+        (false, true) => Verdict::Better,
+        (false, false) => Verdict::NotDistinguishable,
+    }
+}
+
+/// The compared cases, and the whole runs, that are not to be believed.
+fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<String> {
+    let mut told = Vec::new();
+    for (subject, label) in
+        [(first, (|row| &row.label_a) as fn(&Row) -> &String), (second, |row| &row.label_b)]
+    {
+        for finding in subject.analysis.findings.iter().filter(|one| one.severity == Severity::Void) {
+            let case = finding.case.as_deref();
+            let about = |row: &Row| {
+                [label(row), DIRECT]
+                    .iter()
+                    .any(|label| case.is_some_and(|case| case == format!("{label}, {}", row.load.label)))
+            };
+            if case.is_none() || rows.iter().any(about) {
+                let case = case.unwrap_or("the whole run");
+                told.push(format!("{}, {case}: {} ({})", subject.name, finding.message, finding.code));
+            }
+        }
+    }
+    told.dedup();
+    told
+}

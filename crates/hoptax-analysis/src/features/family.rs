@@ -1,0 +1,163 @@
+//! Which gateways of a plan are the same but for their features.
+
+use hoptax_plan::{Feature, Gateway, GatewayKind, PackDriver, Plan};
+
+/// A gateway with features, and those it is set against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Family<'p> {
+    /// The one with features.
+    pub(super) gateway: &'p str,
+    /// The one without.
+    pub(super) bare: &'p str,
+    /// What is switched on.
+    pub(super) features: &'p [Feature],
+    /// Two with parts of the features that make up all of them, and have none in common.
+    pub(super) parts: Option<[&'p str; 2]>,
+}
+
+/// One for each gateway with features whose bare sibling is in the plan, in the plan's order.
+pub(super) fn families(plan: &Plan) -> Vec<Family<'_>> {
+    let all: Vec<Known<'_>> = plan.gateways.iter().filter_map(Known::of).collect();
+    all.iter().filter(|one| !one.features.is_empty()).filter_map(|one| one.family(&all)).collect()
+}
+
+/// A gateway that is started from a pack.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Known<'p> {
+    label: &'p str,
+    pack: &'p str,
+    workers: u32,
+    features: &'p [Feature],
+    instances: Option<u32>,
+    driver: &'p PackDriver,
+}
+
+impl<'p> Known<'p> {
+    fn of(gateway: &'p Gateway) -> Option<Self> {
+        let GatewayKind::Pack { pack, workers, features, instances, driver } = &gateway.kind else {
+            return None;
+        };
+        Some(Self { label: &gateway.label, pack, workers: *workers, features, instances: *instances, driver })
+    }
+
+    fn family(&self, all: &[Self]) -> Option<Family<'p>> {
+        let bare = self.bare(all)?;
+        let parts = parts(self, bare, all);
+        Some(Family { gateway: self.label, bare: bare.label, features: self.features, parts })
+    }
+
+    /// The sibling without features. Of several, one whose label this one's begins with (a matrix names them so), then one
+    /// that sends to as many instances of the upstream.
+    fn bare(&self, all: &[Self]) -> Option<Self> {
+        let siblings = all.iter().filter(|one| one.features.is_empty() && one.is_sibling(self));
+        siblings.copied().min_by_key(|one| {
+            let named = self.label.strip_prefix(one.label).is_some_and(|rest| rest.starts_with('.'));
+            (!named, one.instances != self.instances)
+        })
+    }
+
+    fn is_sibling(&self, other: &Self) -> bool {
+        (self.pack, self.workers, self.driver) == (other.pack, other.workers, other.driver)
+    }
+}
+
+fn parts<'p>(whole: &Known<'p>, bare: Known<'p>, all: &[Known<'p>]) -> Option<[&'p str; 2]> {
+    let is_part = |one: &&Known<'p>| {
+        !one.features.is_empty()
+            && one.features.len() < whole.features.len()
+            && one.features.iter().all(|feature| whole.features.contains(feature))
+            && one.is_sibling(whole)
+            && one.bare(all).is_some_and(|of_part| of_part.label == bare.label)
+    };
+    let parts: Vec<&Known<'p>> = all.iter().filter(is_part).collect();
+    parts.iter().enumerate().find_map(|(index, one)| {
+        let other = parts[index + 1..].iter().find(|other| {
+            one.features.len() + other.features.len() == whole.features.len()
+                && one.features.iter().all(|feature| !other.features.contains(feature))
+        })?;
+        Some([one.label, other.label])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Run;
+
+    fn told(gateways: &[(&str, u32, &[Feature], Option<u32>)]) -> Vec<(String, String, Option<String>)> {
+        let mut plan = Run::closed(1).record.plan;
+        plan.gateways = gateways
+            .iter()
+            .map(|(label, workers, features, instances)| Gateway {
+                label: (*label).into(),
+                kind: GatewayKind::Pack {
+                    pack: label.split(['.', '-']).next().expect("a word").into(),
+                    workers: *workers,
+                    features: features.to_vec(),
+                    instances: *instances,
+                    driver: PackDriver::Process,
+                },
+            })
+            .collect();
+        let told = families(&plan);
+        let parts = |family: &Family<'_>| family.parts.map(|parts| parts.join(" and "));
+        told.iter().map(|one| (one.gateway.into(), one.bare.into(), parts(one))).collect()
+    }
+
+    const KEY: &[Feature] = &[Feature::KeyAuth];
+    const TLS: &[Feature] = &[Feature::Tls];
+
+    #[test]
+    fn a_pair_knows_its_parts_and_its_bare_sibling() {
+        let both = [Feature::KeyAuth, Feature::Tls];
+        let told = told(&[
+            ("nginx", 1, &[], Some(1)),
+            ("nginx.key-auth", 1, KEY, Some(1)),
+            ("nginx.tls", 1, TLS, Some(1)),
+            ("nginx.key-auth.tls", 1, &both, Some(1)),
+        ]);
+        let one = |label: &str, parts: Option<&str>| (label.into(), "nginx".into(), parts.map(Into::into));
+        assert_eq!(
+            told,
+            [
+                one("nginx.key-auth", None),
+                one("nginx.tls", None),
+                one("nginx.key-auth.tls", Some("nginx.key-auth and nginx.tls"))
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_feature_brings_with_it_is_its_own_part() {
+        let both = [Feature::KeyAuth, Feature::Tls, Feature::Mtls];
+        let told = told(&[
+            ("nginx", 1, &[], None),
+            ("nginx-key", 1, KEY, None),
+            ("nginx-mtls", 1, &[Feature::Tls, Feature::Mtls], None),
+            ("nginx-all", 1, &both, None),
+        ]);
+        assert_eq!(told[2].2.as_deref(), Some("nginx-key and nginx-mtls"));
+        assert_eq!(told[1].2, None, "nothing of it alone is in the plan");
+    }
+
+    #[test]
+    fn other_packs_and_other_worker_counts_are_no_siblings() {
+        assert_eq!(
+            told(&[("nginx", 2, &[], None), ("nginx-key", 1, KEY, None), ("envoy", 1, &[], None)]),
+            []
+        );
+    }
+
+    #[test]
+    fn of_several_bare_ones_the_matrix_s_own_is_taken() {
+        let told = told(&[
+            ("nginx-a", 1, &[], None),
+            ("nginx-b", 1, &[], Some(1)),
+            ("nginx-b.key-auth", 1, KEY, Some(1)),
+            ("nginx-a.round-robin", 1, &[Feature::RoundRobin { instances: None }], None),
+            ("nginx-tls", 1, TLS, Some(1)),
+        ]);
+        let bare: Vec<&str> = told.iter().map(|(_, bare, _)| bare.as_str()).collect();
+        assert_eq!(bare, ["nginx-b", "nginx-a", "nginx-b"]);
+    }
+}

@@ -1,0 +1,103 @@
+use super::*;
+use crate::fixture::features::matrix;
+use crate::fixture::{Run, via};
+
+fn at<'p>(prices: &'p [Price], gateway: &str) -> &'p Price {
+    prices.iter().find(|price| price.gateway == gateway).unwrap_or_else(|| panic!("{gateway}: {prices:#?}"))
+}
+
+fn close(told: Option<&Difference>, expected: f64, within: f64) -> bool {
+    told.is_some_and(|told| (told.estimate.estimate - expected).abs() <= within)
+}
+
+#[test]
+fn a_feature_costs_what_its_gateway_takes_more_than_bare() {
+    let prices = matrix(230, 33).analyse().prices;
+    assert_eq!(prices.len(), 3);
+    let key = at(&prices, "nginx.key-auth");
+    assert_eq!(
+        (key.bare.as_str(), key.features.as_slice(), &key.beyond),
+        ("nginx", &[Feature::KeyAuth][..], &None)
+    );
+    assert!(close(key.prices.added_p50.as_ref(), 12.0, 0.3), "{key:#?}");
+    assert!(close(key.prices.added_p99.as_ref(), 12.0, 0.3), "{key:#?}");
+    assert!(close(key.prices.cpu_us_per_request.as_ref(), 1.0, 0.02), "{key:#?}");
+    assert!(close(key.prices.throughput_ratio.as_ref(), 150.0 / 162.0, 0.001), "{key:#?}");
+    assert!(close(key.prices.memory_rss_bytes.as_ref(), 0.0, 0.0), "{key:#?}");
+    let told = |metric| key.prices.get(metric).expect("measured");
+    for metric in Metric::PRICES {
+        assert_eq!(told(metric).estimate.trials, 5, "{metric:?}");
+        assert!(told(metric).estimate.interval().is_some(), "{metric:?}");
+        assert_eq!(told(metric).distinguishable, metric != Metric::MemoryRssBytes, "{metric:?}: {key:#?}");
+    }
+}
+
+#[test]
+fn a_pair_that_costs_the_sum_has_nothing_beyond() {
+    let prices = matrix(212, 31).analyse().prices;
+    let both = at(&prices, "nginx.key-auth.tls");
+    assert!(close(both.prices.added_p50.as_ref(), 62.0, 0.3), "{both:#?}");
+    let beyond = both.beyond.as_ref().expect("both parts are there");
+    assert_eq!(beyond.alone, ["nginx.key-auth", "nginx.tls"]);
+    assert!(close(beyond.prices.added_p50.as_ref(), 0.0, 0.5), "{beyond:#?}");
+    assert!(!beyond.prices.added_p50.as_ref().expect("measured").distinguishable, "{beyond:#?}");
+    assert!(close(beyond.prices.cpu_us_per_request.as_ref(), 0.0, 0.05), "{beyond:#?}");
+}
+
+#[test]
+fn a_pair_that_costs_more_than_the_sum_is_told_by_how_much() {
+    let prices = matrix(300, 50).analyse().prices;
+    let beyond = at(&prices, "nginx.key-auth.tls").beyond.as_ref().expect("both parts are there");
+    let p50 = beyond.prices.added_p50.as_ref();
+    assert!(
+        close(p50, 300.0 - 162.0 - 200.0 + 150.0, 0.6) && p50.expect("told").distinguishable,
+        "{beyond:#?}"
+    );
+    assert!(close(beyond.prices.cpu_us_per_request.as_ref(), 19.0, 0.1), "{beyond:#?}");
+    // What is left of throughput: (150 ÷ 300) ÷ (150 ÷ 162 · 150 ÷ 200).
+    let left = (150.0 / 300.0) / (150.0 / 162.0 * 150.0 / 200.0);
+    assert!(close(beyond.prices.throughput_ratio.as_ref(), left, 0.002), "{beyond:#?}");
+}
+
+#[test]
+fn what_lies_below_the_noise_floor_is_not_distinguishable() {
+    let mut run = matrix(230, 33);
+    for trial in run.trials.iter_mut().filter(|trial| trial.direct == Some(hoptax_record::DirectTrial::Last))
+    {
+        *trial = via("direct", trial.round).last().all_at_us(130).0;
+    }
+    let prices = run.analyse().prices;
+    let key = at(&prices, "nginx.key-auth").prices.added_p50.expect("measured");
+    assert!(key.estimate.excludes(0.0) && !key.distinguishable, "12 µs against a floor of 30: {key:?}");
+    assert!(at(&prices, "nginx.tls").prices.added_p50.expect("measured").distinguishable);
+}
+
+#[test]
+fn rounds_count_where_all_were_measured_and_one_has_no_interval() {
+    let mut run = matrix(230, 33);
+    run.trials.retain(|trial| trial.round == 0 || trial.contender != "nginx.tls");
+    let prices = run.analyse().prices;
+    let tls = at(&prices, "nginx.tls").prices.added_p50.expect("one round has both");
+    assert_eq!((tls.estimate.trials, tls.estimate.interval(), tls.distinguishable), (1, None, false));
+    assert_eq!(at(&prices, "nginx.key-auth").prices.added_p50.expect("measured").estimate.trials, 5);
+    let beyond = at(&prices, "nginx.key-auth.tls").beyond.clone().expect("one round has all");
+    assert_eq!(beyond.prices.added_p50.expect("measured").estimate.trials, 1);
+    run.trials.retain(|trial| trial.contender != "nginx");
+    assert_eq!(run.analyse().prices, [], "nothing to set them against");
+}
+
+#[test]
+fn unwatched_gateways_have_no_price_in_cpu_or_memory() {
+    let mut run = matrix(230, 33);
+    for trial in &mut run.trials {
+        trial.gateway = None;
+    }
+    let price = &run.analyse().prices[0];
+    assert!(price.prices.cpu_us_per_request.is_none() && price.prices.memory_rss_bytes.is_none());
+    assert!(price.prices.added_p50.is_some());
+}
+
+#[test]
+fn a_run_without_features_has_no_prices() {
+    assert_eq!(Run::steady(3, 100, &[("nginx", 150)]).analyse().prices, []);
+}

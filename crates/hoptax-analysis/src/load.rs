@@ -1,0 +1,189 @@
+//! A load point, as reports tell it.
+
+use hoptax_load::clock::SECOND;
+use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape, Stage};
+use hoptax_plan::LoadPoint;
+use hoptax_plan::stages::show_pace;
+use hoptax_record::report::{LoadSearch, LoadStage};
+
+/// A load point, as reports tell it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// Index in the plan's expanded list.
+    pub index: usize,
+    /// In words; distinct within a run.
+    pub label: String,
+    /// `closed` or `open`.
+    pub kind: &'static str,
+    /// Connections.
+    pub connections: u32,
+    /// Requests per second asked for, of stages their mean; absent in a closed loop.
+    pub rate: Option<f64>,
+    /// The stages of a rate that changes; absent for a steady one.
+    pub stages: Option<Vec<LoadStage>>,
+    /// `constant`, `jitter` or `poisson`; absent in a closed loop.
+    pub arrivals: Option<&'static str>,
+    /// Measured time of one trial asked for, s.
+    pub duration_s: f64,
+    /// Requests after which a trial ends early; absent where only time ends it.
+    pub requests: Option<u64>,
+    /// Requests that a connection carries, 1 without keep-alive; absent where there is no limit.
+    pub requests_per_connection: Option<u32>,
+    /// Version of HTTP spoken.
+    pub http: HttpVersion,
+    /// The search for capacity that the load point is; absent for one at which cases are measured.
+    pub search: Option<LoadSearch>,
+}
+
+impl Load {
+    /// Every load point of a run. Labels hold what tells the points apart, and no more.
+    pub fn all(points: &[LoadPoint]) -> Vec<Self> {
+        let mut loads: Vec<Self> =
+            points.iter().enumerate().map(|(index, point)| Self::new(index, point)).collect();
+        let alike = |loads: &[Self], label: &str| loads.iter().filter(|load| load.label == label).count() > 1;
+        let with_duration: Vec<String> = loads
+            .iter()
+            .map(|load| match alike(&loads, &load.label) {
+                true => format!("{}, {} s", load.label, load.duration_s),
+                false => load.label.clone(),
+            })
+            .collect();
+        for (load, label) in loads.iter_mut().zip(with_duration) {
+            load.label = label;
+        }
+        let numbered: Vec<String> = loads
+            .iter()
+            .map(|load| match alike(&loads, &load.label) {
+                true => format!("{} (load point {})", load.label, load.index + 1),
+                false => load.label.clone(),
+            })
+            .collect();
+        for (load, label) in loads.iter_mut().zip(numbered) {
+            load.label = label;
+        }
+        loads
+    }
+
+    fn new(index: usize, point: &LoadPoint) -> Self {
+        let connections =
+            format!("{} connection{}", point.connections, if point.connections == 1 { "" } else { "s" });
+        let how: String = point.unusual().iter().map(|words| format!(", {words}")).collect();
+        let (kind, rate, arrivals, label) = match &point.shape {
+            Shape::Closed => ("closed", None, None, format!("closed loop, {connections}{how}")),
+            Shape::Open { rate, arrivals } => {
+                let (name, manner) = match arrivals {
+                    Arrivals::Constant => ("constant", "constant".to_string()),
+                    Arrivals::Jitter(share) => ("jitter", format!("jitter ±{} %", share * 100.0)),
+                    Arrivals::Poisson => ("poisson", "poisson".to_string()),
+                };
+                let pace = match &point.search {
+                    None => format!("open loop, {}", pace(rate)),
+                    Some(search) => format!("search, {}/s to {}/s", grouped(search.from), grouped(search.to)),
+                };
+                let label = format!("{pace}, {manner}, {connections}{how}");
+                ("open", Some(rate), Some(name), label)
+            }
+        };
+        Self {
+            index,
+            label,
+            kind,
+            connections: point.connections,
+            rate: rate.map(Rate::mean),
+            stages: rate.and_then(stages),
+            arrivals,
+            duration_s: point.duration.as_secs_f64(),
+            requests: point.requests,
+            requests_per_connection: point.requests_per_connection,
+            http: point.http,
+            search: point.search.as_ref().map(|search| LoadSearch {
+                from: search.from,
+                to: search.to,
+                precision: search.precision,
+                confirm_s: search.confirm.as_secs_f64(),
+            }),
+        }
+    }
+
+    /// Whether requests are due whatever the responses do.
+    pub fn is_open(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// Whether they are due at one rate all the time.
+    pub fn is_steady(&self) -> bool {
+        self.is_open() && self.stages.is_none()
+    }
+}
+
+/// A rate, or its stages, with thousands apart.
+fn pace(rate: &Rate) -> String {
+    match rate {
+        Rate::Fixed(rate) => format!("{}/s", grouped(*rate)),
+        Rate::Stages(_) => show_pace(rate),
+    }
+}
+
+fn stages(rate: &Rate) -> Option<Vec<LoadStage>> {
+    let Rate::Stages(stages) = rate else { return None };
+    let told = |stage: &Stage| LoadStage {
+        from: stage.from,
+        to: stage.to,
+        duration_s: stage.for_ns as f64 / SECOND as f64,
+    };
+    Some(stages.iter().map(told).collect())
+}
+
+/// A rate with its thousands apart; with its fraction where it has one.
+pub(super) fn grouped(rate: f64) -> String {
+    let text = rate.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{closed_point, open_point, staged_point};
+
+    #[test]
+    fn labels_are_distinct() {
+        let points = [
+            closed_point(1, 5),
+            closed_point(32, 5),
+            closed_point(32, 10),
+            closed_point(32, 10),
+            open_point(1000.0, 8, 10),
+            LoadPoint { requests_per_connection: Some(1), ..closed_point(1, 5) },
+            staged_point("100/s for 10s, ramp to 5000/s over 60s", 8),
+        ];
+        let labels: Vec<String> = Load::all(&points).into_iter().map(|load| load.label).collect();
+        assert_eq!(
+            labels,
+            [
+                "closed loop, 1 connection",
+                "closed loop, 32 connections, 5 s",
+                "closed loop, 32 connections, 10 s (load point 3)",
+                "closed loop, 32 connections, 10 s (load point 4)",
+                "open loop, 1,000/s, jitter ±10 %, 8 connections",
+                "closed loop, 1 connection, keep-alive off",
+                "open loop, 100/s for 10s, ramp to 5000/s over 1m, jitter ±10 %, 8 connections",
+            ]
+        );
+    }
+
+    #[test]
+    fn stages_have_their_mean_and_themselves() {
+        let load = &Load::all(&[staged_point("100/s for 1s, ramp to 300/s over 3s", 8)])[0];
+        assert_eq!((load.rate, load.duration_s, load.is_steady()), (Some(175.0), 4.0, false));
+        let stages = load.stages.as_deref().expect("it changes");
+        assert_eq!(stages[1], LoadStage { from: 100.0, to: 300.0, duration_s: 3.0 });
+    }
+}

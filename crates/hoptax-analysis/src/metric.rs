@@ -1,0 +1,25 @@
+//! Metrics of a single trial.
+
+use super::counts::failures;
+use super::trial::Trial;
+use hoptax_plan::Metric;
+use hoptax_stats::{Statistic, share};
+
+/// The percentile of response time that a metric is computed from; absent for any other metric.
+pub(super) fn percentile(metric: Metric) -> Option<Statistic> {
+    let quantile = metric.quantile()?;
+    Statistic::ALL.into_iter().find(|statistic| statistic.quantile() == Some(quantile))
+}
+
+/// The value of a metric in one trial; of a metric that is relative to direct the figure that is set against direct's.
+pub(super) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
+    match metric {
+        Metric::Throughput | Metric::ThroughputRatio => Some(trial.throughput()),
+        Metric::CpuUsPerRequest => trial.gateway_us_per_request(),
+        Metric::ExtraUpstreamRequests => trial.extra_upstream_requests(),
+        Metric::ErrorShare => share(failures(&trial.load.counts) as f64, trial.load.counts.scheduled as f64),
+        Metric::MemoryRssBytes => Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64),
+        Metric::MemoryPssBytes => Some(trial.record.gateway.as_ref()?.pss_bytes_max? as f64),
+        _ => trial.response_time_us(percentile(metric)?),
+    }
+}

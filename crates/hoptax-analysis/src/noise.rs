@@ -1,0 +1,102 @@
+//! The noise floor: how far direct lies from itself within a round.
+
+use super::load::Load;
+use super::metric::of_trial;
+use super::pairs::both_ends;
+use super::trial::Trial;
+use hoptax_plan::Metric;
+use hoptax_stats::root_mean_square;
+
+/// The noise floor of one load point: for each metric of the tax, the root mean square over rounds of
+/// (direct last − direct first). Absent where no round has both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NoiseFloor {
+    /// The load point.
+    pub load: Load,
+    /// Rounds with both direct trials.
+    pub rounds: u32,
+    /// µs.
+    pub added_p50: Option<f64>,
+    /// µs.
+    pub added_p90: Option<f64>,
+    /// µs.
+    pub added_p95: Option<f64>,
+    /// µs.
+    pub added_p99: Option<f64>,
+    /// Distance from 1.
+    pub throughput_ratio: Option<f64>,
+    /// µs; zero, as direct has no gateway.
+    pub cpu_us_per_request: f64,
+    /// Requests per request.
+    pub extra_upstream_requests: Option<f64>,
+}
+
+impl NoiseFloor {
+    /// The floor that `direct`, all direct trials of `load`, show.
+    pub fn new(load: Load, direct: &[Trial<'_>]) -> Self {
+        let pairs = both_ends(direct);
+        let of = |metric: Metric| {
+            let drifts: Vec<f64> =
+                pairs.iter().filter_map(|(first, last)| drift(metric, first, last)).collect();
+            root_mean_square(&drifts)
+        };
+        Self {
+            load,
+            rounds: pairs.len() as u32,
+            added_p50: of(Metric::AddedP50),
+            added_p90: of(Metric::AddedP90),
+            added_p95: of(Metric::AddedP95),
+            added_p99: of(Metric::AddedP99),
+            throughput_ratio: of(Metric::ThroughputRatio),
+            cpu_us_per_request: 0.0,
+            extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
+        }
+    }
+
+    /// The floor of one metric; absent for a metric that is no tax.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::AddedP50 => self.added_p50,
+            Metric::AddedP90 => self.added_p90,
+            Metric::AddedP95 => self.added_p95,
+            Metric::AddedP99 => self.added_p99,
+            Metric::ThroughputRatio => self.throughput_ratio,
+            Metric::CpuUsPerRequest => Some(self.cpu_us_per_request),
+            Metric::ExtraUpstreamRequests => self.extra_upstream_requests,
+            _ => None,
+        }
+    }
+}
+
+/// How far the direct trials `first` and `last` of one round differ in a metric of the tax; absent if either has no value.
+fn drift(metric: Metric, first: &Trial<'_>, last: &Trial<'_>) -> Option<f64> {
+    let (first, last) = (of_trial(metric, first)?, of_trial(metric, last)?);
+    match metric {
+        Metric::ThroughputRatio => (first > 0.0).then(|| last / first - 1.0),
+        _ => Some(last - first),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::{Run, via};
+
+    #[test]
+    fn is_the_root_mean_square_of_direct_against_itself() {
+        // 30 and −40 µs apart: √((900 + 1600) / 2) = 35.36.
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 130).direct(1, 140, 100);
+        let floor = &run.analyse().noise_floor[0];
+        assert_eq!(floor.rounds, 2);
+        assert!((floor.added_p50.expect("two rounds") - 1250.0_f64.sqrt()).abs() < 0.2);
+        assert_eq!(floor.throughput_ratio, Some(0.0));
+    }
+
+    #[test]
+    fn is_absent_without_a_round_that_has_both() {
+        let mut run = Run::closed(1);
+        run.push(via("direct", 0).first().all_at_us(100));
+        let floor = &run.analyse().noise_floor[0];
+        assert_eq!((floor.rounds, floor.added_p50), (0, None));
+    }
+}

@@ -1,0 +1,116 @@
+//! Trials of a gateway paired with the direct trials of the same rounds, and direct's first trial of a round with its last.
+
+use super::trial::Trial;
+use hdrhistogram::Histogram;
+use hoptax_plan::Metric;
+use hoptax_record::DirectTrial;
+use hoptax_stats::{Estimate, Rounds, Statistic, Sums, Units, resampled, share};
+
+/// The trials of a gateway and those of direct, in the rounds that have both.
+#[derive(Debug)]
+pub(super) struct Pairs<'t, 'a> {
+    via: Vec<&'t Trial<'a>>,
+    direct: Vec<&'t Trial<'a>>,
+    /// The rounds.
+    units: Units,
+}
+
+impl<'t, 'a> Pairs<'t, 'a> {
+    pub(super) fn new(via: &'t [Trial<'a>], direct: &'t [Trial<'a>]) -> Self {
+        Self::of(via.iter().collect(), direct.iter().collect())
+    }
+
+    fn of(via: Vec<&'t Trial<'a>>, direct: Vec<&'t Trial<'a>>) -> Self {
+        let has = |trials: &[&Trial<'_>], round| trials.iter().any(|trial| trial.round() == round);
+        let rounds = via.iter().map(|trial| trial.round()).filter(|round| has(&direct, *round));
+        let units = Units::new(rounds);
+        let paired = |trial: &&Trial<'_>| units.of(trial.round()).is_some();
+        let (via, direct) =
+            (via.into_iter().filter(paired).collect(), direct.into_iter().filter(paired).collect());
+        Self { via, direct, units }
+    }
+
+    /// Those of its trials of which something holds, and again only the rounds that have both.
+    fn where_both(&self, has: impl Fn(&Trial<'_>) -> bool) -> Self {
+        let of = |trials: &[&'t Trial<'a>]| trials.iter().copied().filter(|trial| has(trial)).collect();
+        Self::of(of(&self.via), of(&self.direct))
+    }
+
+    /// A tax that is no added time.
+    pub(super) fn of_sums(&self, metric: Metric) -> Option<Estimate> {
+        match metric {
+            Metric::ThroughputRatio => self.throughput_ratio(),
+            Metric::CpuUsPerRequest => {
+                self.own(|trial| Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.completed as f64)))
+            }
+            Metric::ExtraUpstreamRequests => self.own(|trial| {
+                let (requests, sent) = (trial.record.ledger.as_ref()?.requests, trial.load.lifetime.sent);
+                Some((requests as f64 - sent as f64, sent as f64))
+            }),
+            _ => None,
+        }
+    }
+
+    /// Throughput via over direct throughput: each the requests of all rounds over the time of all rounds. A mean of the
+    /// rounds' ratios would be too large by the scatter of direct, and would count a slow round as much as a quick one.
+    fn throughput_ratio(&self) -> Option<Estimate> {
+        let rate = |trials: &[&Trial<'_>]| {
+            let of = |trial: &&Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());
+            Sums::new(&self.units, trials.iter().map(of))
+        };
+        let (via, direct) = (rate(&self.via), rate(&self.direct));
+        resampled(&self.units, |drawn| share(via.share(drawn)?, direct.share(drawn)?))
+    }
+
+    /// One sum over another, of the gateway's trials alone: direct has none of it.
+    fn own(&self, of: impl Fn(&Trial<'_>) -> Option<(f64, f64)>) -> Option<Estimate> {
+        let told: Vec<(u32, f64, f64)> = self
+            .via
+            .iter()
+            .filter_map(|trial| of(trial).map(|(part, whole)| (trial.round(), part, whole)))
+            .collect();
+        let units = Units::new(told.iter().map(|(round, ..)| *round));
+        let sums = Sums::new(&units, told);
+        resampled(&units, |drawn| sums.share(drawn))
+    }
+}
+
+/// Response times via a gateway and direct, round by round.
+#[derive(Debug)]
+pub(super) struct Added {
+    via: Rounds,
+    direct: Rounds,
+    units: Units,
+}
+
+impl Added {
+    /// Of the histograms that `of` finds in the trials; rounds in which either kind has no sample are left out.
+    pub(super) fn new<'t>(
+        pairs: &Pairs<'t, '_>,
+        of: impl for<'x> Fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>,
+    ) -> Self {
+        let pairs = pairs.where_both(|trial| of(trial).is_some_and(|times| !times.is_empty()));
+        let rounds = |trials: &[&'t Trial<'_>]| {
+            let of = |trial: &&'t Trial<'_>| Some((pairs.units.of(trial.round())?, of(trial)?));
+            Rounds::new(pairs.units.count(), trials.iter().filter_map(of))
+        };
+        Self { via: rounds(&pairs.via), direct: rounds(&pairs.direct), units: pairs.units.clone() }
+    }
+
+    /// pNN(merged via) − pNN(merged direct), µs.
+    pub(super) fn at(&self, statistic: Statistic) -> Option<Estimate> {
+        let (via, direct) = (self.via.reader(statistic)?, self.direct.reader(statistic)?);
+        resampled(&self.units, |drawn| Some(via.of(drawn)? - direct.of(drawn)?))
+    }
+}
+
+/// The direct trials of each round that has both, first and last.
+pub(super) fn both_ends<'t, 'a>(direct: &'t [Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>)> {
+    let end =
+        |round, which| direct.iter().find(|trial| trial.round() == round && trial.direct() == Some(which));
+    direct
+        .iter()
+        .filter(|trial| trial.direct() == Some(DirectTrial::First))
+        .filter_map(|first| Some((first, end(first.round(), DirectTrial::Last)?)))
+        .collect()
+}

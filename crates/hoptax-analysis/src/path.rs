@@ -1,0 +1,204 @@
+//! The path split: with the upstream's stamps, how long requests take to reach the upstream, how long its answers take to come
+//! back, and what a gateway adds to each.
+
+use super::difference::Difference;
+use super::latency::Latency;
+use super::pairs::{Added, Pairs, both_ends};
+use super::trial::Trial;
+use hdrhistogram::Histogram;
+use hoptax_load::stamp::ClockId;
+use hoptax_stats::{Estimate, Statistic, root_mean_square, share};
+
+/// Stamps that contradict the generator's clock, over all stamps, above which the two clocks are not one. On one clock there
+/// are none at all, as nothing arrives before it is sent; the allowance is for CPUs whose counters are not quite in step.
+pub(super) const IMPOSSIBLE: f64 = 0.001;
+/// Responses without stamps, over all, above which the paths speak of other requests than the response times beside them.
+pub(super) const MISSING: f64 = 0.01;
+
+/// The way there and the way back, µs. The upstream's own time belongs to neither.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Path {
+    /// Received by the upstream − sent, at the median.
+    pub request_us_p50: Option<Estimate>,
+    /// Completed − replied by the upstream, at the median.
+    pub response_us_p50: Option<Estimate>,
+    /// What the gateway adds on the way there, at the median; absent for direct.
+    pub added_request_us_p50: Option<Difference>,
+    /// What the gateway adds on the way back, at the median; absent for direct.
+    pub added_response_us_p50: Option<Difference>,
+    /// Responses behind it.
+    pub responses: u64,
+}
+
+/// Why there is no split although stamps were asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Refusal {
+    /// Generator and upstream have different clocks.
+    OtherClock { generator: ClockId, upstream: ClockId },
+    /// This share of the stamps contradicts the generator's clock.
+    Impossible { share: f64 },
+    /// This share of the responses carries no stamps.
+    Missing { share: f64 },
+}
+
+/// Whether a case's trials can be split. `None`: nobody asked, or nothing was answered.
+pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
+    let (mut used, mut missing, mut impossible) = (0, 0, 0);
+    for trial in trials {
+        let Some(stamps) = &trial.load.stamps else { continue };
+        if let (Some(generator), Some(upstream)) = (&stamps.clock, &trial.record.upstream_clock)
+            && generator != upstream
+        {
+            return Some(Refusal::OtherClock { generator: generator.clone(), upstream: upstream.clone() });
+        }
+        used += stamps.used;
+        missing += stamps.missing;
+        impossible += stamps.impossible;
+    }
+    let stamped = (used + impossible) as f64;
+    let above = |part: u64, whole: f64, limit: f64| share(part as f64, whole).filter(|share| *share > limit);
+    match above(missing, stamped + missing as f64, MISSING) {
+        Some(share) => Some(Refusal::Missing { share }),
+        None => above(impossible, stamped, IMPOSSIBLE).map(|share| Refusal::Impossible { share }),
+    }
+}
+
+/// Finds the times of one of the two ways in a trial.
+type Way = for<'x> fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>;
+
+/// Times without samples tell nothing.
+const THERE: Way = |trial| trial.request_path.as_ref().filter(|times| !times.is_empty());
+const BACK: Way = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
+
+impl Path {
+    /// Of the trials of a case, against the `direct` trials of the same load point; `None` where nobody asked for stamps, or
+    /// they cannot be used.
+    pub(super) fn new(trials: &[Trial<'_>], direct: &[Trial<'_>], is_direct: bool) -> Option<Self> {
+        if refusal(trials).is_some() {
+            return None;
+        }
+        let responses: u64 =
+            trials.iter().filter_map(|trial| trial.load.stamps.as_ref()).map(|stamps| stamps.used).sum();
+        let comparable = !is_direct && refusal(direct).is_none();
+        let pairs = comparable.then(|| Pairs::new(trials, direct));
+        let added = |way| added(pairs.as_ref()?, direct, way);
+        (responses > 0).then(|| Self {
+            request_us_p50: own(trials, THERE),
+            response_us_p50: own(trials, BACK),
+            added_request_us_p50: added(THERE),
+            added_response_us_p50: added(BACK),
+            responses,
+        })
+    }
+}
+
+fn own(trials: &[Trial<'_>], way: Way) -> Option<Estimate> {
+    let times = trials.iter().filter_map(|trial| Some((trial.round(), way(trial)?)));
+    Latency::of(&times.collect::<Vec<_>>()).p50
+}
+
+/// Made as the tax's added times are, with a floor of its own.
+fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], way: Way) -> Option<Difference> {
+    let estimate = Added::new(pairs, way).at(Statistic::P50)?;
+    let median = |trial| Statistic::P50.of(way(trial)?);
+    let drift = |(first, last)| Some(median(last)? - median(first)?);
+    let floor = root_mean_square(&both_ends(direct).into_iter().filter_map(drift).collect::<Vec<_>>());
+    Some(Difference::new(estimate, 0.0, floor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Run, clock_id, via};
+
+    fn path(run: &Run, gateway: &str) -> Option<Path> {
+        run.analyse().case(gateway, 0).expect("measured").path.clone()
+    }
+
+    /// Three rounds; direct takes 20 µs there and 30 µs back, the gateway adds 45 and 10.
+    fn run() -> Run {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            let more = u64::from(round);
+            run.push(via("direct", round).first().paths_us(20 + more, 30));
+            run.push(via("direct", round).last().paths_us(22 + more, 30));
+            run.push(via("nginx", round).paths_us(66 + more, 40));
+        }
+        run
+    }
+
+    #[test]
+    fn what_is_added_is_paired_within_rounds() {
+        let path = path(&run(), "nginx").expect("stamped");
+        let near =
+            |value: f64, expected: f64| assert!((value - expected).abs() < 0.1, "{value} for {expected}");
+        let there = path.added_request_us_p50.expect("three rounds");
+        near(there.estimate.estimate, 45.0);
+        // Direct drifts by 1 µs from round to round, and so does the gateway: draws keep the pairs.
+        let (low, high) = there.estimate.interval().expect("three rounds");
+        assert!(high - low < 10.0, "{there:?}");
+        assert!(there.distinguishable);
+        near(path.added_response_us_p50.expect("three rounds").estimate.estimate, 10.0);
+        near(path.request_us_p50.expect("three trials").estimate, 67.0);
+        near(path.response_us_p50.expect("three trials").estimate, 40.0);
+        assert_eq!(path.responses, 3000);
+    }
+
+    #[test]
+    fn direct_has_ways_to_which_nothing_is_added() {
+        let path = path(&run(), "direct").expect("stamped");
+        assert!(path.request_us_p50.is_some() && path.response_us_p50.is_some());
+        assert_eq!((path.added_request_us_p50, path.added_response_us_p50), (None, None));
+    }
+
+    #[test]
+    fn what_lies_within_the_noise_is_not_distinguishable() {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            run.push(via("direct", round).first().paths_us(20, 30));
+            run.push(via("direct", round).last().paths_us(60, 30));
+            run.push(via("nginx", round).paths_us(50, 40 + u64::from(round)));
+        }
+        let path = path(&run, "nginx").expect("stamped");
+        // 30 µs are added on the way there; direct differs from itself by 40. On the way back it does not.
+        assert!(!path.added_request_us_p50.expect("three rounds").distinguishable);
+        assert!(path.added_response_us_p50.expect("three rounds").distinguishable);
+    }
+
+    #[test]
+    fn without_stamps_there_is_none() {
+        assert_eq!(path(&Run::steady(3, 100, &[("nginx", 150)]), "nginx"), None);
+    }
+
+    #[test]
+    fn an_unreadable_histogram_is_left_out() {
+        let mut run = run();
+        let record =
+            run.trials.iter_mut().find(|record| record.contender == "nginx").expect("there are three");
+        let histograms = &mut record.load_record.as_mut().expect("measured").histograms;
+        histograms.request_path.as_mut().expect("stamped").0 = "aGVsbG8=".into();
+        let path = path(&run, "nginx").expect("stamped");
+        assert_eq!(path.added_request_us_p50.expect("two rounds").estimate.trials, 2);
+        assert_eq!(path.added_response_us_p50.expect("three rounds").estimate.trials, 3);
+    }
+
+    #[test]
+    fn is_refused_where_clocks_are_not_one() {
+        let refused = |trial| {
+            let mut run = Run::closed(1);
+            run.push(trial);
+            path(&run, "nginx").is_none()
+        };
+        let trial = || via("nginx", 0).paths_us(20, 30);
+        assert!(!refused(trial()));
+        assert!(!refused(trial().clocks(clock_id("a", 0), clock_id("a", 0))));
+        assert!(refused(trial().clocks(clock_id("a", 0), clock_id("b", 0))));
+        assert!(refused(trial().clocks(clock_id("a", 0), clock_id("a", 1))));
+        assert!(!refused(trial().stamps(1000, 0, 1)), "one in a thousand and one");
+        assert!(refused(trial().stamps(1000, 0, 2)));
+        assert!(!refused(trial().stamps(1000, 10, 0)), "nearly all of them");
+        assert!(refused(trial().stamps(1000, 11, 0)));
+        assert!(refused(trial().stamps(0, 1000, 0)));
+        assert!(refused(trial().stamps(0, 0, 1000)));
+    }
+}

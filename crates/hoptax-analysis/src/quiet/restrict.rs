@@ -1,0 +1,70 @@
+//! A trial as its quiet windows alone tell it.
+
+use super::unfold::unfold;
+use super::windows::Quiet;
+use crate::trial::Trial;
+use hdrhistogram::Histogram;
+use hoptax_load::histogram::{LOWEST, WINDOW_DIGITS, empty};
+use hoptax_load::record::WINDOW_NS;
+
+/// The trial restricted to its quiet windows: requests that completed in them, their time, their response times, and the CPU
+/// time that the gateway used in them. What is not told by window (service times, connects, ways, targets) is empty. Absent where
+/// no window is quiet, or a window's histogram cannot be read.
+pub(super) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>> {
+    let windows = &trial.load.windows;
+    let mut response_time = empty(WINDOW_DIGITS);
+    let (mut completed, mut measured_ns) = (0, 0);
+    for number in quiet.numbers() {
+        let window = windows.get(number)?;
+        completed += window.completed;
+        measured_ns += length(number, trial.load.measured_ns);
+        if let Some(encoded) = &window.response_time {
+            response_time.add(encoded.decode().ok()?).ok()?;
+        }
+    }
+    Some(Trial {
+        record: trial.record,
+        load: trial.load,
+        completed,
+        measured_ns: Some(measured_ns).filter(|measured| *measured > 0)?,
+        gateway_cpu_ns: gateway_cpu(trial, quiet),
+        response_time: unfold(&response_time),
+        service_time: nothing(),
+        send_lag: nothing(),
+        first_byte: nothing(),
+        connect: nothing(),
+        tls_handshake: None,
+        request_path: None,
+        response_path: None,
+        targets: Vec::new(),
+    })
+}
+
+/// CPU time of the gateway in the quiet windows; absent where it was not watched in each of them.
+fn gateway_cpu(trial: &Trial<'_>, quiet: &Quiet) -> Option<u64> {
+    let by_window = &trial.record.gateway.as_ref()?.cpu_ns_by_window;
+    quiet.numbers().map(|number| by_window.get(number).copied()).sum()
+}
+
+/// Time that a window covers of a trial so long: the last one may be cut short.
+fn length(number: usize, measured_ns: u64) -> u64 {
+    measured_ns.saturating_sub(number as u64 * WINDOW_NS).min(WINDOW_NS)
+}
+
+/// A histogram of nothing, as small as there is.
+fn nothing() -> Histogram<u64> {
+    Histogram::new_with_bounds(LOWEST, 2 * LOWEST, 1)
+        .expect("the bounds are constants that the crate accepts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_window_may_be_short() {
+        assert_eq!(length(0, 250_000_000), WINDOW_NS);
+        assert_eq!(length(2, 250_000_000), WINDOW_NS / 2);
+        assert_eq!(length(3, 250_000_000), 0);
+    }
+}

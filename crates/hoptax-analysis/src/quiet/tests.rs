@@ -1,0 +1,207 @@
+//! The rule, window by window, and figures by hand.
+
+use super::{Quiet, needs_repeating};
+use crate::fixture::{MadeTrial, Run, via};
+use hoptax_load::clock::MILLISECOND;
+use hoptax_record::Stolen;
+use std::collections::BTreeMap;
+
+/// The windows of a trial, `.` quiet, `x` left out, when this was taken of each CPU, ms, with so many windows in front and
+/// behind that are not the trial's.
+fn marks(before: u32, after: u32, taken: &[&[u64]]) -> String {
+    let length = taken[0].len() - (before + after) as usize;
+    let mut trial = via("nginx", 0).windows_us(&vec![vec![100]; length]).0;
+    let lists = taken.iter().map(|list| list.iter().map(|ms| ms * MILLISECOND).collect());
+    trial.host.stolen = Some(Stolen { before, after, ns_by_cpu: (0..).zip(lists).collect() });
+    drawn(&Quiet::of(&trial).expect("it can be told"))
+}
+
+fn drawn(quiet: &Quiet) -> String {
+    quiet.left_out.iter().map(|left_out| if *left_out { 'x' } else { '.' }).collect()
+}
+
+#[test]
+fn a_tick_takes_its_neighbours_along() {
+    assert_eq!(marks(0, 0, &[&[0, 0, 0, 10, 0, 0, 0]]), "..xxx..");
+    assert_eq!(marks(0, 0, &[&[0, 0, 0, 0, 0, 0, 0]]), ".......");
+}
+
+#[test]
+fn a_tick_shared_by_two_windows_belongs_to_the_one_that_has_more_of_it() {
+    let mut trial = via("nginx", 0).windows_us(&vec![vec![100]; 6]).0;
+    let mut mark = |part: u64| {
+        let taken = vec![0, 0, 10 * MILLISECOND - part, part, 0, 0];
+        trial.host.stolen = Some(Stolen { before: 0, after: 0, ns_by_cpu: BTreeMap::from([(1, taken)]) });
+        drawn(&Quiet::of(&trial).expect("it can be told"))
+    };
+    assert_eq!(mark(MILLISECOND), ".xxx..");
+    assert_eq!(mark(9 * MILLISECOND), "..xxx.");
+    assert_eq!(mark(5 * MILLISECOND), ".xxxx.");
+}
+
+#[test]
+fn a_burst_takes_as_much_along_behind_it_as_it_lasted() {
+    assert_eq!(marks(0, 0, &[&[0, 0, 90, 100, 90, 0, 0, 0, 0, 0]]), ".xxxxxxx..");
+    // A drizzle of ticks is no backlog.
+    assert_eq!(marks(0, 0, &[&[0, 0, 10, 10, 10, 10, 0, 0, 0, 0]]), ".xxxxxx...");
+}
+
+#[test]
+fn more_than_fits_into_a_window_began_before_it() {
+    // The CPU came back after 280 ms, and only then the kernel knew.
+    assert_eq!(marks(0, 0, &[&[0, 0, 0, 0, 0, 280, 0, 0, 0, 0, 0]]), "..xxxxxxx..");
+}
+
+#[test]
+fn cpus_are_looked_at_one_by_one() {
+    // 4 ms on each of two CPUs is a tick on neither; two bursts on two CPUs are two bursts.
+    assert_eq!(marks(0, 0, &[&[0, 0, 4, 0, 0, 0], &[0, 0, 4, 0, 0, 0]]), "......");
+    let two: [&[u64]; 2] = [&[0, 10, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0, 10, 0, 0]];
+    assert_eq!(marks(0, 0, &two), "xxx..xxx.");
+    assert_eq!(marks(0, 0, &[&[0, 0, 100, 0, 0, 0, 0], &[0, 0, 100, 0, 0, 0, 0]]), ".xxx...");
+}
+
+#[test]
+fn bursts_around_the_measured_time_reach_into_it() {
+    assert_eq!(marks(3, 2, &[&[0, 100, 100, 0, 0, 0, 0, 0, 0]]), "xx..");
+    assert_eq!(marks(2, 3, &[&[0, 0, 0, 0, 0, 0, 0, 210, 0]]), "..xx");
+    assert_eq!(marks(2, 2, &[&[20, 0, 0, 0, 0, 0, 0, 0]]), "....");
+}
+
+#[test]
+fn a_machine_of_ones_own_is_quiet_and_an_older_record_is_not_known() {
+    let bare = via("nginx", 0).stolen_ms(&[0; 10]).0;
+    assert_eq!(Quiet::of(&bare).expect("told").left_out(), 0);
+    assert!(!needs_repeating(&bare));
+    let unknown = via("nginx", 0).host(0.5, 0.0).0;
+    assert_eq!(Quiet::of(&unknown), None);
+    assert!(!needs_repeating(&unknown), "what is not known is no reason");
+}
+
+#[test]
+fn older_records_tell_steal_as_a_share_of_all_cpus() {
+    let mut trial = via("nginx", 0).windows_us(&vec![vec![100]; 6]).0;
+    trial.host.steal_by_window = vec![0.0, 0.0, 0.05, 0.0, 0.0, 0.0];
+    assert_eq!(drawn(&Quiet::of(&trial).expect("told")), ".xxx..");
+    // A list of another length is no reason to panic.
+    trial.host.steal_by_window = vec![0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.2];
+    assert_eq!(drawn(&Quiet::of(&trial).expect("told")), "......");
+    trial.host.steal_by_window = vec![0.2];
+    assert_eq!(drawn(&Quiet::of(&trial).expect("told")), "xx....");
+}
+
+#[test]
+fn a_trial_is_made_again_when_less_than_half_of_it_is_quiet() {
+    let trial = |stolen: usize| {
+        let taken: Vec<u64> = (0..10).map(|window| if window < stolen { 10 } else { 0 }).collect();
+        via("nginx", 0).stolen_ms(&taken)
+    };
+    assert!(!needs_repeating(&trial(4).0));
+    assert!(needs_repeating(&trial(5).0));
+    assert!(!needs_repeating(&trial(5).failed("nginx died").0), "it failed, and says so");
+}
+
+/// Ten windows; in the fifth, which is stolen from where asked for, everything is slow and little completes.
+fn trial(who: &str, round: u32, usual_us: u64, stolen: bool) -> MadeTrial {
+    let windows: Vec<Vec<u64>> = (0..10)
+        .map(|window| if stolen && window == 4 { vec![40_000; 10] } else { vec![usual_us + window; 100] })
+        .collect();
+    let mut trial = via(who, round).windows_us(&windows);
+    if let Some(gateway) = &mut trial.0.gateway {
+        gateway.cpu_ns_by_window =
+            (0..10).map(|window| if window == 4 { 9_000_000 } else { 2_000_000 }).collect();
+    }
+    let mut taken = [0; 10];
+    taken[4] = if stolen { 90 } else { 0 };
+    trial.stolen_ms(&taken)
+}
+
+#[test]
+fn figures_by_hand() {
+    let mut run = Run::closed(1);
+    for round in 0..3 {
+        run.push(trial("direct", round, 1000, false).first())
+            .push(trial("direct", round, 1000, false).last());
+        run.push(trial("nginx", round, 1500, true));
+    }
+    let analysis = run.analyse();
+    let case = analysis.case("nginx", 0).expect("measured");
+    let quiet = case.quiet.as_ref().expect("told");
+    // The stolen window and one on each side of it, in each of three trials.
+    assert_eq!((quiet.windows, quiet.left_out, quiet.share_left_out), (30, 9, 0.3));
+    assert_eq!((quiet.trials, quiet.trials_left_out), (3, 0));
+    let throughput =
+        |throughput: &Option<crate::Throughput>| throughput.as_ref().expect("told").estimate.estimate;
+    assert!((throughput(&case.throughput) - 910.0).abs() < 1e-9);
+    assert!((throughput(&quiet.throughput) - 1000.0).abs() < 1e-9);
+    // 2 ms in each of seven windows of 100 requests.
+    assert!((quiet.cpu_us_per_request.expect("watched") - 20.0).abs() < 1e-9);
+    let all = case.response_time.as_ref().expect("told").p99.expect("samples").estimate;
+    let without = quiet.response_time.as_ref().expect("told").p99.expect("samples").estimate;
+    assert!(all > 39_000.0 && (without / 1509.0 - 1.0).abs() < 0.008, "{all} {without}");
+    let added = quiet.tax.as_ref().expect("a gateway").added_p50.expect("three rounds").estimate;
+    assert!((added.estimate - 500.0).abs() < 0.016 * 1000.0 && added.trials == 3, "{added:?}");
+    let ratio = quiet.tax.as_ref().expect("a gateway").throughput_ratio.expect("three rounds").estimate;
+    assert!((ratio.estimate - 1.0).abs() < 1e-9, "{ratio:?}");
+
+    let direct = analysis.case("direct", 0).expect("measured").quiet.as_ref().expect("told");
+    assert_eq!((direct.left_out, direct.trials, &direct.tax), (0, 6, &None));
+}
+
+#[test]
+fn where_nothing_was_left_out_the_figures_are_those_of_all_windows() {
+    let mut run = Run::closed(1);
+    for round in 0..3 {
+        run.push(trial("direct", round, 1000, false).first())
+            .push(trial("direct", round, 1000, false).last());
+        run.push(trial("nginx", round, 1500, false));
+    }
+    let analysis = run.analyse();
+    let case = analysis.case("nginx", 0).expect("measured");
+    let quiet = case.quiet.as_ref().expect("told");
+    assert_eq!((quiet.left_out, quiet.trials), (0, 3));
+    assert_eq!(
+        (&quiet.throughput, &quiet.response_time, &quiet.tax),
+        (&case.throughput, &case.response_time, &case.tax)
+    );
+}
+
+#[test]
+fn a_trial_with_too_few_quiet_windows_is_in_no_quiet_figure() {
+    let mut run = Run::closed(1);
+    for round in 0..3 {
+        run.push(trial("direct", round, 1000, false).first())
+            .push(trial("direct", round, 1000, false).last());
+        let via = trial("nginx", round, 1500 + 1000 * u64::from(round), true);
+        run.push(if round == 2 { via.stolen_ms(&[10; 10]) } else { via });
+    }
+    let analysis = run.analyse();
+    let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("told");
+    assert_eq!((quiet.trials, quiet.trials_left_out, quiet.left_out), (2, 1, 16));
+    let added = quiet.tax.as_ref().expect("a gateway").added_p50.expect("two rounds").estimate;
+    // Merged, half of its requests took 1,500 µs and half 2,500: the median is the former.
+    assert!(added.trials == 2 && (added.estimate - 500.0).abs() < 30.0, "{added:?}");
+}
+
+#[test]
+fn a_case_without_a_quiet_trial_says_what_was_left_out_and_no_figure() {
+    let mut run = Run::closed(1);
+    run.push(trial("direct", 0, 1000, false).first());
+    run.push(trial("nginx", 0, 1500, true).stolen_ms(&[10; 10]));
+    let analysis = run.analyse();
+    let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("told");
+    assert_eq!((quiet.trials, quiet.share_left_out), (0, 1.0));
+    assert_eq!((&quiet.throughput, &quiet.response_time, &quiet.tax), (&None, &None, &None));
+}
+
+#[test]
+fn a_window_that_cannot_be_read_leaves_its_trial_out_of_quiet_figures_alone() {
+    let mut run = Run::closed(1);
+    run.push(trial("direct", 0, 1000, false).first());
+    run.push(trial("nginx", 0, 1500, true)).push(trial("nginx", 1, 1500, true));
+    let load = run.trials[1].load_record.as_mut().expect("measured");
+    load.windows[0].response_time.as_mut().expect("there is one").0 = "*".into();
+    let analysis = run.analyse();
+    let case = analysis.case("nginx", 0).expect("measured");
+    assert_eq!((case.trials, case.quiet.as_ref().expect("told").trials), (2, 1));
+}

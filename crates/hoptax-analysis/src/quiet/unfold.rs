@@ -1,0 +1,94 @@
+//! From the coarse histograms of windows to a histogram that percentiles can be read from as from a whole trial's.
+
+use hdrhistogram::Histogram;
+use hoptax_load::histogram::{TRIAL_DIGITS, empty};
+
+/// The sum of windows' histograms, at a trial's precision: what a coarse bucket counts is spread evenly over the fine ones
+/// that it covers. A percentile read from it is interpolated within its bucket, and is the same arithmetic as for a whole
+/// trial. Reading the coarse buckets' upper ends instead would add up to 0.8 % to every percentile, which is more than many a
+/// tax. Where the values spread over several buckets, the error left is a small part of a bucket's width; where all of them
+/// are equal, up to that 0.8 %.
+pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
+    let mut fine = empty(TRIAL_DIGITS);
+    for bucket in coarse.iter_recorded() {
+        let value = bucket.value_iterated_to();
+        let lowest = coarse.lowest_equivalent(value);
+        let highest = coarse.highest_equivalent(value);
+        let parts =
+            (highest - lowest) / (fine.highest_equivalent(lowest) - fine.lowest_equivalent(lowest) + 1) + 1;
+        let count = bucket.count_at_value();
+        // The first `part` parts hold `count · part / parts`, rounded: a lone value lands in the middle.
+        let until = |part: u64| (2 * count * part + parts) / (2 * parts);
+        let mut edge = lowest;
+        for part in 0..parts {
+            fine.saturating_record_n(edge, until(part + 1) - until(part));
+            edge = fine.next_non_equivalent(edge);
+        }
+    }
+    fine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_load::histogram::WINDOW_DIGITS;
+    use hoptax_load::random::Random;
+    use hoptax_stats::Statistic;
+
+    /// The same values in both precisions.
+    fn both(values: impl Iterator<Item = u64>) -> (Histogram<u64>, Histogram<u64>) {
+        let (mut fine, mut coarse) = (empty(TRIAL_DIGITS), empty(WINDOW_DIGITS));
+        for value in values {
+            fine.saturating_record(value);
+            coarse.saturating_record(value);
+        }
+        (fine, coarse)
+    }
+
+    #[test]
+    fn keeps_every_value_in_its_bucket() {
+        let (_, coarse) = both((0..5000).map(|index| 90 + index * index * 37));
+        let unfolded = unfold(&coarse);
+        assert_eq!(unfolded.len(), coarse.len());
+        let mut folded = empty(WINDOW_DIGITS);
+        for bucket in unfolded.iter_recorded() {
+            folded.saturating_record_n(bucket.value_iterated_to(), bucket.count_at_value());
+        }
+        for bucket in coarse.iter_recorded() {
+            let value = bucket.value_iterated_to();
+            assert_eq!(folded.count_at(value), bucket.count_at_value(), "at {value}");
+        }
+    }
+
+    #[test]
+    fn percentiles_of_scattered_values_are_those_of_a_whole_trial() {
+        // Skewed, as response times are: a floor and an exponential above it.
+        let mut random = Random::new(11);
+        for (floor, mean) in [(20e3, 9e3), (180e3, 60e3), (2e6, 5e6)] {
+            let (fine, coarse) = both((0..50_000).map(|_| (floor + mean * random.exponential()) as u64));
+            let unfolded = unfold(&coarse);
+            for statistic in [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99] {
+                let [whole, told, raw] =
+                    [&fine, &unfolded, &coarse].map(|one| statistic.of(one).expect("samples"));
+                assert!((told / whole - 1.0).abs() < 0.002, "{}: {told} for {whole}", statistic.name());
+                assert!(raw >= whole, "coarse buckets are read at their upper ends: {raw} for {whole}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_values_are_told_to_within_a_bucket() {
+        for value in [15_000, 150_000, 3_333_333] {
+            let (_, coarse) = both(std::iter::repeat_n(value, 1000));
+            for statistic in [Statistic::P50, Statistic::P99] {
+                let told = statistic.of(&unfold(&coarse)).expect("samples") * 1e3;
+                assert!((told / value as f64 - 1.0).abs() < 0.008, "{told} for {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_stays_nothing() {
+        assert!(unfold(&empty(WINDOW_DIGITS)).is_empty());
+    }
+}

@@ -1,0 +1,154 @@
+//! A run as one side of a comparison: the value that each metric has in each round.
+
+use super::case::Case;
+use super::counts::failures;
+use super::load::Load;
+use super::merged;
+use super::metric::{of_trial, percentile};
+use super::noise::NoiseFloor;
+use super::trial::{Trial, good_trials};
+use hoptax_plan::recorded::RunRecord;
+use hoptax_plan::{LoadPoint, Metric};
+use hoptax_record::{DIRECT, TrialRecord};
+use hoptax_stats::{Estimate, mean, of_mean, of_share, share};
+use std::collections::BTreeMap;
+
+/// The good trials of a run by contender and load point.
+#[derive(Debug)]
+pub struct Side<'a> {
+    /// The run.
+    pub run: &'a RunRecord,
+    /// By load point, then by contender as the run lists them.
+    trials: Vec<Vec<Vec<Trial<'a>>>>,
+    floors: Vec<NoiseFloor>,
+}
+
+impl<'a> Side<'a> {
+    /// Reads the records of a run.
+    pub fn read(run: &'a RunRecord, records: &'a [TrialRecord]) -> Self {
+        let loads = Load::all(&run.load);
+        let of_load = |load: &Load| -> Vec<Vec<Trial<'a>>> {
+            run.contenders.iter().map(|one| good_trials(records, &one.label, load.index)).collect()
+        };
+        let trials: Vec<_> = loads.iter().map(of_load).collect();
+        let mut side = Self { run, trials, floors: Vec::new() };
+        side.floors = loads
+            .into_iter()
+            .map(|load| {
+                let index = load.index;
+                NoiseFloor::new(load, side.trials(DIRECT, index))
+            })
+            .collect();
+        side
+    }
+
+    /// The good trials of a case; empty where there is none.
+    pub fn trials(&self, label: &str, load: usize) -> &[Trial<'a>] {
+        let contender = self.run.contenders.iter().position(|one| one.label == label);
+        contender.and_then(|at| Some(self.trials.get(load)?.get(at)?.as_slice())).unwrap_or_default()
+    }
+
+    /// The value of a metric in each round of a case that tells it. Direct's two trials of a round count as one, their
+    /// mean; a tax is taken against them.
+    pub fn by_round(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
+        if label == DIRECT && metric.is_tax() {
+            return BTreeMap::new();
+        }
+        let own = self.means(metric, label, load);
+        if metric.plain().is_none() {
+            return own;
+        }
+        let direct = self.means(metric, DIRECT, load);
+        let against_direct = |via: f64, direct: f64| match metric {
+            Metric::ThroughputRatio => share(via, direct),
+            _ => Some(via - direct),
+        };
+        own.into_iter()
+            .filter_map(|(round, via)| Some((round, against_direct(via, *direct.get(&round)?)?)))
+            .collect()
+    }
+
+    /// The mean over each round's trials of a figure that a trial tells by itself.
+    fn means(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
+        let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for trial in self.trials(label, load) {
+            rounds.entry(trial.round()).or_default().extend(of_trial(metric, trial));
+        }
+        rounds.into_iter().filter_map(|(round, values)| Some((round, mean(&values)?))).collect()
+    }
+
+    /// As [`Self::by_round`], without the rounds.
+    pub fn values(&self, metric: Metric, label: &str, load: usize) -> Vec<f64> {
+        self.by_round(metric, label, load).into_values().collect()
+    }
+
+    /// What direct shows as a difference from itself within a round, in the metric's own unit. Zero where direct cannot
+    /// show it.
+    pub fn floor(&self, metric: Metric, label: &str, load: usize) -> f64 {
+        let Some(floors) = self.floors.get(load) else { return 0.0 };
+        let of = |tax| floors.get(tax).unwrap_or(0.0);
+        match Metric::TAXES.into_iter().find(|tax| tax.plain() == Some(metric)) {
+            Some(Metric::ThroughputRatio) => {
+                of(Metric::ThroughputRatio) * mean(&self.values(metric, label, load)).unwrap_or(0.0)
+            }
+            Some(tax) => of(tax),
+            None => of(metric),
+        }
+    }
+
+    /// CPU time of generator and upstream per completed request of direct, µs, by round: what the same work costs on
+    /// this machine at that time. Empty where the upstream was not watched.
+    fn yardstick(&self, load: usize) -> Vec<f64> {
+        let used = |trial: &Trial<'_>| {
+            let upstream = trial.record.upstream.as_ref()?.cpu_ns;
+            share((trial.load.cpu.used_ns + upstream) as f64 / 1e3, trial.load.completed_in_time as f64)
+        };
+        self.trials(DIRECT, load).iter().filter_map(used).collect()
+    }
+}
+
+/// What a report tells of a metric of a case, with its interval.
+pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
+    if metric.is_tax() {
+        return Some(case.tax.as_ref()?.get(metric)?.estimate);
+    }
+    if let Some(statistic) = percentile(metric) {
+        return case.response_time.as_ref()?.get(statistic).copied();
+    }
+    match metric {
+        Metric::Throughput => Some(case.throughput.as_ref()?.estimate),
+        Metric::ErrorShare => {
+            let count = |trial: &Trial<'_>| (failures(&trial.load.counts), trial.load.counts.scheduled);
+            let trials = side.trials(&case.gateway, case.load.index);
+            of_share(&trials.iter().map(count).collect::<Vec<_>>())
+        }
+        _ => of_mean(&side.values(metric, &case.gateway, case.load.index))
+            .map(|estimate| estimate.at_least(0.0)),
+    }
+}
+
+/// The load point of `of` that sends the same traffic as `point`, whatever its place in the list.
+pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
+    let same = |other: &LoadPoint| {
+        LoadPoint { duration: point.duration, ..other.clone() } == *point
+            && other.search.is_none()
+            && point.search.is_none()
+    };
+    let exact = of.load.iter().position(|other| other == point && other.search.is_none());
+    exact.or_else(|| of.load.iter().position(same))
+}
+
+/// How much direct changed from one run to another in the figure that `metric` is made from, as a share: what the
+/// machine changed by, not the gateway. Zero for what does not hang on the machine's speed, and where it cannot be told.
+pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
+    let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
+        (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),
+        (None, Metric::Throughput) => mean(&side.values(metric, DIRECT, load)),
+        (None, Metric::CpuUsPerRequest) => mean(&side.yardstick(load)),
+        _ => None,
+    };
+    match (of(first), of(second)) {
+        (Some(first), Some(second)) if first > 0.0 => (second / first - 1.0).abs(),
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,204 @@
+//! The tax: a gateway's trials set against the direct trials of the same rounds and load point.
+//!
+//! A tax is a figure of all rounds together: the percentile of the merged trials via the gateway less that of the merged direct
+//! trials, or a ratio of sums. What is drawn for its interval are rounds, each with its trials of both kinds: that keeps the
+//! pairs, and what a round has in common cancels in each draw.
+
+use super::difference::Difference;
+use super::metric::percentile;
+use super::noise::NoiseFloor;
+use super::pairs::{Added, Pairs};
+use super::trial::Trial;
+use hoptax_plan::Metric;
+
+/// The tax of one gateway at one load point. Members are absent where they were not measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tax {
+    /// Added response time at the median, µs.
+    pub added_p50: Option<Difference>,
+    /// Added response time at the 90th percentile, µs.
+    pub added_p90: Option<Difference>,
+    /// Added response time at the 95th percentile, µs.
+    pub added_p95: Option<Difference>,
+    /// Added response time at the 99th percentile, µs.
+    pub added_p99: Option<Difference>,
+    /// Throughput via the gateway over direct throughput.
+    pub throughput_ratio: Option<Difference>,
+    /// CPU time of the gateway per completed request, µs.
+    pub cpu_us_per_request: Option<Difference>,
+    /// Upstream requests per client request, less 1.
+    pub extra_upstream_requests: Option<Difference>,
+}
+
+impl Tax {
+    /// The tax of the trials `via` a gateway, against the `direct` trials of the same load point.
+    pub fn new(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -> Self {
+        let pairs = Pairs::new(via, direct);
+        let times = Added::new(&pairs, |trial| Some(&trial.response_time));
+        let of = |metric: Metric| {
+            let estimate = match percentile(metric) {
+                Some(statistic) => times.at(statistic),
+                None => pairs.of_sums(metric),
+            }?;
+            Some(Difference::new(estimate, metric.neutral(), floor.get(metric)))
+        };
+        Self {
+            added_p50: of(Metric::AddedP50),
+            added_p90: of(Metric::AddedP90),
+            added_p95: of(Metric::AddedP95),
+            added_p99: of(Metric::AddedP99),
+            throughput_ratio: of(Metric::ThroughputRatio),
+            cpu_us_per_request: of(Metric::CpuUsPerRequest),
+            extra_upstream_requests: of(Metric::ExtraUpstreamRequests),
+        }
+    }
+
+    /// One of its members; absent for a metric that is no tax.
+    pub fn get(&self, metric: Metric) -> Option<&Difference> {
+        match metric {
+            Metric::AddedP50 => self.added_p50.as_ref(),
+            Metric::AddedP90 => self.added_p90.as_ref(),
+            Metric::AddedP95 => self.added_p95.as_ref(),
+            Metric::AddedP99 => self.added_p99.as_ref(),
+            Metric::ThroughputRatio => self.throughput_ratio.as_ref(),
+            Metric::CpuUsPerRequest => self.cpu_us_per_request.as_ref(),
+            Metric::ExtraUpstreamRequests => self.extra_upstream_requests.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Run, via};
+
+    fn tax(run: &Run, gateway: &str) -> Tax {
+        run.analyse().case(gateway, 0).expect("measured").tax.clone().expect("a gateway has a tax")
+    }
+
+    #[test]
+    fn by_hand() {
+        // Two rounds; direct 100 and 110 µs, then 100 and 130; via 150, then 175. Merged: direct's median is 100, the gateway's
+        // 150, so 50 are added. Draws: the first round twice gives 50, the second twice 75, both 50, of which the last is twice
+        // as likely: mean 56.25, s*² = 0.75 · 6.25² + 0.25 · 18.75².
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 110).direct(1, 100, 130);
+        run.push(via("nginx", 0).all_at_us(150)).push(via("nginx", 1).all_at_us(175));
+        let added = tax(&run, "nginx").added_p50.expect("both rounds have direct").estimate;
+        assert!((added.estimate - 50.0).abs() < 0.2, "{added:?}");
+        assert_eq!(added.trials, 2);
+        // t(1) = 12.706, and n ÷ (n − 1) = 2.
+        let half = 12.706 * (2.0 * (0.75 * 6.25 * 6.25 + 0.25 * 18.75 * 18.75_f64)).sqrt();
+        assert!((added.half_width().expect("two rounds") / half - 1.0).abs() < 0.01, "{added:?}, {half}");
+    }
+
+    #[test]
+    fn percentiles_of_merged_trials_and_no_average_of_percentiles() {
+        // One round in ten is slow: its times are a tenth of all, and the p95 lies within them. The mean of the rounds' own
+        // p95 would say that a tenth of 900 µs are added.
+        let mut run = Run::closed(1);
+        for round in 0..10 {
+            run.direct(round, 100, 100);
+            run.push(via("nginx", round).all_at_us(if round == 4 { 1000 } else { 100 }));
+        }
+        let tax = tax(&run, "nginx");
+        let added = tax.added_p95.expect("measured").estimate;
+        assert!((added.estimate - 900.0).abs() < 1.0, "{added:?}");
+        assert!(!added.excludes(0.0), "a third of the draws leave the slow round out: {added:?}");
+        assert_eq!(tax.added_p50.expect("measured").estimate.estimate.round(), 0.0);
+    }
+
+    #[test]
+    fn what_a_round_has_in_common_cancels() {
+        // Rounds differ tenfold, and the gateway halves the throughput in each of them.
+        let mut run = Run::closed(1);
+        for round in 0..5 {
+            let direct = 1000 * (1 + 2 * u64::from(round));
+            run.push(via("direct", round).first().throughput(direct));
+            run.push(via("direct", round).last().throughput(direct));
+            run.push(via("nginx", round).throughput(direct / 2));
+        }
+        let ratio = tax(&run, "nginx").throughput_ratio.expect("measured");
+        assert!(
+            ratio.estimate.half_width().expect("five rounds") < 1e-9 && ratio.distinguishable,
+            "{ratio:?}"
+        );
+        assert!((ratio.estimate.estimate - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn throughput_is_a_ratio_of_the_same_round() {
+        let mut run = Run::closed(1);
+        run.push(via("direct", 0).first().throughput(1000)).push(via("direct", 0).last().throughput(3000));
+        run.push(via("direct", 1).first().throughput(8000)).push(via("direct", 1).last().throughput(8000));
+        run.push(via("nginx", 0).throughput(1000)).push(via("nginx", 1).throughput(4000));
+        // 5,000 in 2 s against 20,000 in 4 s.
+        let ratio = tax(&run, "nginx").throughput_ratio.expect("both rounds");
+        assert!((ratio.estimate.estimate - 0.5).abs() < 1e-9, "{ratio:?}");
+    }
+
+    #[test]
+    fn a_round_without_direct_is_no_pair() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        run.push(via("nginx", 0).all_at_us(150)).push(via("nginx", 1).all_at_us(900));
+        let added = tax(&run, "nginx").added_p50.expect("one round").estimate;
+        assert_eq!((added.trials, added.interval()), (1, None));
+        assert!((added.estimate - 50.0).abs() < 0.2);
+    }
+
+    #[test]
+    fn stands_out_only_with_an_interval_and_above_the_floor() {
+        let clear = Run::steady(5, 100, &[("nginx", 150)]);
+        assert!(tax(&clear, "nginx").added_p50.expect("measured").distinguishable);
+
+        // The same tax, but direct differs from itself by more.
+        let mut noisy = Run::closed(1);
+        for round in 0..5 {
+            noisy.direct(round, 100, 180);
+            noisy.push(via("nginx", round).all_at_us(170));
+        }
+        let tax_in_noise = tax(&noisy, "nginx").added_p50.expect("measured");
+        assert!(tax_in_noise.estimate.excludes(0.0), "the interval alone would say it stands out");
+        assert!(!tax_in_noise.distinguishable, "{tax_in_noise:?}");
+
+        let one_trial = Run::steady(1, 100, &[("nginx", 5000)]);
+        assert!(!tax(&one_trial, "nginx").added_p50.expect("measured").distinguishable);
+    }
+
+    #[test]
+    fn cpu_and_extra_requests_are_the_gateways_own() {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            run.direct(round, 100, 100);
+            // 1,000 requests; 18 ms of CPU; the upstream saw twice as many.
+            run.push(via("nginx", round).all_at_us(150).gateway_cpu_us(18_000).ledger_requests(2000));
+        }
+        let tax = tax(&run, "nginx");
+        let cpu = tax.cpu_us_per_request.expect("watched");
+        assert!((cpu.estimate.estimate - 18.0).abs() < 1e-9 && cpu.distinguishable);
+        let extra = tax.extra_upstream_requests.expect("there is a ledger");
+        assert!((extra.estimate.estimate - 1.0).abs() < 1e-9 && extra.distinguishable);
+    }
+
+    #[test]
+    fn what_was_not_watched_is_absent() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        run.push(via("mine", 0).all_at_us(150).unwatched());
+        let tax = tax(&run, "mine");
+        assert_eq!((tax.cpu_us_per_request, tax.extra_upstream_requests), (None, None));
+    }
+
+    #[test]
+    fn nothing_completed_gives_no_tax_and_no_division_by_zero() {
+        let mut run = Run::closed(1);
+        run.direct(0, 100, 100);
+        run.push(via("nginx", 0).nothing_completed());
+        let tax = tax(&run, "nginx");
+        assert_eq!(tax.added_p50, None);
+        assert_eq!(tax.cpu_us_per_request, None);
+        assert_eq!(tax.throughput_ratio.expect("zero is a throughput").estimate.estimate, 0.0);
+    }
+}

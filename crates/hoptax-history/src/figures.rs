@@ -1,0 +1,104 @@
+//! What the analysis of a run leaves in the index: its verdict, its answer and the figures that trends are drawn of.
+
+use hoptax_analysis::{Side, analyse, measured};
+use hoptax_plan::Metric;
+use hoptax_plan::recorded::{self, Run};
+use hoptax_record::dir::DirError;
+use hoptax_report::{Belief, Model};
+use hoptax_stats::Estimate;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What is kept of an analysis.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Analysed {
+    /// `believable`, `warnings`, `void`; absent where nothing was measured.
+    pub(super) verdict: Option<&'static str>,
+    /// The answer; where there is only one gateway, what is said of it.
+    pub(super) answer: Option<String>,
+    /// The figures of each case that was measured.
+    pub(super) cases: Vec<CaseFigures>,
+    /// Lines of the records that could not be read, in words.
+    pub(super) unreadable: Vec<String>,
+}
+
+/// The figures of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct CaseFigures {
+    /// Direct or the gateway's label.
+    pub(super) gateway: String,
+    /// The load point in words.
+    pub(super) load: String,
+    /// By the metrics' names.
+    pub(super) figures: BTreeMap<String, Figure>,
+}
+
+/// A value and its interval, as they lie in the index.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Figure {
+    /// The estimate.
+    #[serde(rename = "e")]
+    pub(super) estimate: f64,
+    /// Its interval.
+    #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
+    pub(super) interval: Option<(f64, f64)>,
+}
+
+impl Analysed {
+    /// Reads and analyses a run directory.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn read(path: &Path) -> Result<Self, DirError> {
+        Ok(Self::of(&recorded::read(path)?))
+    }
+
+    fn of(run: &Run) -> Self {
+        let analysis = analyse(&run.record, &run.trials);
+        let side = Side::read(&run.record, &run.trials);
+        let of_case = |case: &hoptax_analysis::Case| {
+            let told = Metric::ALL.into_iter().filter_map(|metric| {
+                Some((metric.name().to_owned(), Figure::of(&measured(metric, case, &side)?)?))
+            });
+            CaseFigures {
+                gateway: case.gateway.clone(),
+                load: case.load.label.clone(),
+                figures: told.collect(),
+            }
+        };
+        let measured_cases = analysis.cases.iter().filter(|case| case.trials > 0);
+        let cases = measured_cases.map(of_case).filter(|case| !case.figures.is_empty()).collect();
+        let model = Model::new(&run.record, run.trials.len(), analysis, &run.unreadable);
+        Self {
+            verdict: model.measured_anything().then(|| verdict(model.belief())),
+            answer: answer(&model),
+            cases,
+            unreadable: run.unreadable.clone(),
+        }
+    }
+}
+
+impl Figure {
+    fn of(estimate: &Estimate) -> Option<Self> {
+        let is_finite = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite();
+        let figure = Self { estimate: estimate.estimate, interval: estimate.interval().filter(is_finite) };
+        estimate.estimate.is_finite().then_some(figure)
+    }
+}
+
+fn answer(model: &Model) -> Option<String> {
+    match (&model.answer, model.summary.as_slice()) {
+        (Some(answer), _) => Some(answer.clone()),
+        (None, [only]) => Some(only.sentence.clone()),
+        (None, _) => None,
+    }
+}
+
+fn verdict(belief: Belief) -> &'static str {
+    match belief {
+        Belief::Believable => "believable",
+        Belief::Warnings => "warnings",
+        Belief::Void => "void",
+    }
+}

@@ -1,0 +1,70 @@
+//! The last whole run of each case, for who watches figures as they are now.
+
+use super::columns::parsed;
+use super::figures::Figure;
+use super::{Contender, HistoryError, Store};
+use hoptax_plan::Metric;
+use rusqlite::{Connection, Error};
+use std::collections::BTreeMap;
+
+/// The figures of a case in the last run that went to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latest {
+    /// The plan's name.
+    pub name: String,
+    /// Direct or the gateway's label.
+    pub gateway: String,
+    /// The load point in words.
+    pub load: String,
+    /// The run.
+    pub id: String,
+    /// Its start, Unix seconds.
+    pub started_unix: i64,
+    /// Its verdict.
+    pub verdict: String,
+    /// Version of the gateway, where it is known.
+    pub version: Option<String>,
+    figures: BTreeMap<String, Figure>,
+}
+
+impl Latest {
+    /// The estimate of a metric and its interval, in the unit of JSON reports.
+    pub fn figure(&self, metric: Metric) -> Option<(f64, Option<(f64, f64)>)> {
+        self.figures.get(metric.name()).map(|figure| (figure.estimate, figure.interval))
+    }
+}
+
+impl Store {
+    /// The last figures of each plan, gateway and load point.
+    ///
+    /// # Errors
+    /// If another process does not let go of the index.
+    pub fn latest(&self) -> Result<Vec<Latest>, HistoryError> {
+        self.attempt(|index| Ok(latest(index)?))
+    }
+}
+
+fn latest(index: &Connection) -> Result<Vec<Latest>, Error> {
+    // Of the row with the greatest start SQLite takes the other columns too.
+    let sql = "SELECT series.name, gateway, load, id, max(started) AS started, verdict, contenders, figures
+        FROM series JOIN figures USING (series) JOIN runs USING (run) WHERE state = 'whole'
+        GROUP BY series ORDER BY series.name, gateway <> 'direct', gateway, load";
+    let mut rows = index.prepare_cached(sql)?;
+    let mut rows = rows.query([])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        let gateway: String = row.get("gateway")?;
+        let contenders: Vec<Contender> = parsed(row, "contenders")?;
+        all.push(Latest {
+            name: row.get(0)?,
+            load: row.get("load")?,
+            id: row.get("id")?,
+            started_unix: row.get::<_, Option<i64>>("started")?.unwrap_or_default(),
+            verdict: row.get::<_, Option<String>>("verdict")?.unwrap_or_default(),
+            version: contenders.into_iter().find(|one| one.label == gateway).and_then(|one| one.version),
+            figures: parsed(row, "figures")?,
+            gateway,
+        });
+    }
+    Ok(all)
+}

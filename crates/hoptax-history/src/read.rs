@@ -1,0 +1,354 @@
+//! What a run directory says for the list: its record and how many trials there are, without the analysis.
+
+use super::notes::Notes;
+use super::scan::{Found, Mark, started_by_name};
+use super::{Contender, Entry, State};
+use hoptax_analysis::Load;
+use hoptax_plan::recorded::{RunRecord, read_run};
+use hoptax_plan::{GatewayKind, Plan};
+use hoptax_record::dir::{DirError, RUN, TRIALS};
+use hoptax_record::{bounded, digest, plan as kept};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::time::Duration;
+
+/// For how long after it was last written to a run counts as going on, beyond what its longest trial takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A record longer than this is none of ours, bytes.
+const LONGEST_RECORD: u64 = 64 << 20;
+
+/// A run as the index keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    /// As it is listed, without verdict and answer.
+    pub(super) entry: Entry,
+    /// Until when it counts as going on, Unix seconds; absent where it does not.
+    pub(super) until: Option<i64>,
+    /// By what it is sorted, Unix seconds: its start, or what comes nearest to it.
+    pub(super) sorted: i64,
+    /// Whether there is something to analyse.
+    pub(super) pending: bool,
+    /// What a change of a figure may come from.
+    pub(super) basis: Basis,
+    /// What is wrong with its notes.
+    pub(super) notes_problem: Option<String>,
+}
+
+/// What a change of a figure from one run to the next may come from, beside versions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Basis {
+    /// Host name.
+    pub(super) host: String,
+    /// What else is known of the host, by name.
+    pub(super) machine: BTreeMap<String, String>,
+    /// Digest of what the plan asks of every case.
+    pub(super) plan: String,
+    /// Digest of how each gateway was configured, by label.
+    pub(super) gateways: BTreeMap<String, String>,
+}
+
+/// Reads a directory. `now_ns` is the time, Unix nanoseconds: it tells a run that goes on from one that was killed.
+pub(super) fn row(found: &Found, now_ns: i64) -> Row {
+    let mut row = match (found.shut, found.run) {
+        (Some(why), _) => without_record(found, State::Foreign, why.into()),
+        (None, Mark::Absent) => unrecorded(found, now_ns),
+        (None, Mark::Hidden(error)) => {
+            let error = io::Error::from_raw_os_error(error);
+            without_record(found, State::Broken, format!("{RUN} cannot be seen: {error}"))
+        }
+        (None, Mark::There { is_file: false, .. }) => {
+            without_record(found, State::Broken, format!("{RUN} is not a file"))
+        }
+        (None, Mark::There { len, .. }) if len > LONGEST_RECORD => {
+            without_record(found, State::Broken, format!("{RUN} is longer than any record"))
+        }
+        (None, Mark::There { .. }) => match read_run(&found.path) {
+            Ok(record) => recorded(found, &record, now_ns),
+            Err(error) => unreadable(found, &error),
+        },
+    };
+    let (notes, problem) = notes(found);
+    (row.entry.tags, row.entry.note, row.notes_problem) = (notes.tags, notes.note, problem);
+    row
+}
+
+/// The notes of a directory, and what is wrong with them in words.
+pub(super) fn notes(found: &Found) -> (Notes, Option<String>) {
+    let notes = if found.shut.is_some() { Ok(Notes::default()) } else { Notes::read(&found.path) };
+    let problem = notes.as_ref().err().map(|why| format!("its notes cannot be read: {why}"));
+    (notes.unwrap_or_default(), problem)
+}
+
+/// A directory whose record cannot be read.
+fn without_record(found: &Found, state: State, problem: String) -> Row {
+    let written = || found.run.written_ns().or(found.trials.written_ns()).map(seconds);
+    Row {
+        entry: Entry {
+            id: found.id.clone(),
+            state,
+            problem: Some(problem),
+            name: String::new(),
+            started_unix: None,
+            took_s: None,
+            hoptax: String::new(),
+            contenders: Vec::new(),
+            loads: Vec::new(),
+            trials: 0,
+            trials_planned: 0,
+            verdict: None,
+            answer: None,
+            tags: Vec::new(),
+            note: String::new(),
+        },
+        until: None,
+        sorted: started_by_name(&found.id).or_else(written).unwrap_or(0),
+        pending: false,
+        basis: Basis::default(),
+        notes_problem: None,
+    }
+}
+
+/// There is no `run.json`: a moment ago none was written yet, later there will be none.
+fn unrecorded(found: &Found, now_ns: i64) -> Row {
+    let until = found.trials.written_ns().and_then(|written| going_on(written, now_ns, PATIENCE));
+    let (state, problem) = match found.trials {
+        Mark::Absent => {
+            (State::Foreign, format!("it is named like a run, and holds neither {RUN} nor {TRIALS}"))
+        }
+        Mark::Hidden(error) => {
+            (State::Broken, format!("it cannot be looked into: {}", io::Error::from_raw_os_error(error)))
+        }
+        Mark::There { .. } => (State::Broken, format!("{RUN} is missing")),
+    };
+    let state = if until.is_some() { State::Running } else { state };
+    let mut row = without_record(found, state, problem);
+    if state == State::Running {
+        row.entry.problem = None;
+    }
+    row.until = until;
+    row
+}
+
+fn unreadable(found: &Found, error: &DirError) -> Row {
+    let told = error.to_string();
+    let (state, problem) = match error {
+        DirError::Newer { found, .. } => {
+            (State::Newer, format!("{RUN} has schema {found}: written by a newer hoptax"))
+        }
+        DirError::Foreign { source, .. } if source.is_data() && !claims_to_be_ours(&found.path) => {
+            (State::Foreign, format!("{RUN} is not a record of hoptax"))
+        }
+        DirError::Foreign { source, .. } => (State::Broken, format!("{RUN} cannot be read: {source}")),
+        DirError::Read { source, .. } => (State::Broken, format!("{RUN} cannot be read: {source}")),
+        DirError::Create { .. } | DirError::Write { .. } => (State::Broken, told),
+    };
+    without_record(found, state, problem)
+}
+
+/// Whether it is JSON that says which hoptax wrote it.
+fn claims_to_be_ours(path: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct Claim {
+        #[serde(rename = "hoptax")]
+        _hoptax: String,
+    }
+    bounded::read(&path.join(RUN), bounded::RUN)
+        .is_ok_and(|text| serde_json::from_slice::<Claim>(&text).is_ok())
+}
+
+fn recorded(found: &Found, record: &RunRecord, now_ns: i64) -> Row {
+    let counted = if found.trials.is_file() {
+        count_lines(&found.path.join(TRIALS)).map_err(|error| format!("{TRIALS} cannot be read: {error}"))
+    } else if found.trials.is_there() {
+        Err(format!("{TRIALS} is not a file"))
+    } else {
+        Err(format!("{TRIALS} is missing"))
+    };
+    let written = found.run.written_ns().max(found.trials.written_ns()).unwrap_or(0);
+    let until = match (&record.ended, &counted) {
+        (None, Ok(_)) => going_on(written, now_ns, PATIENCE.saturating_add(longest_trial(&record.plan))),
+        _ => None,
+    };
+    let (state, problem) = state(record, &counted, until.is_some());
+    let started = i64::try_from(record.started_unix_ns / 1_000_000_000).unwrap_or(0);
+    let lines = counted.as_ref().copied().unwrap_or_default();
+    let entry = Entry {
+        state,
+        problem,
+        name: record.plan.name.clone(),
+        started_unix: Some(started),
+        took_s: took(record, written),
+        hoptax: record.hoptax.clone(),
+        contenders: record.contenders.iter().map(contender).collect(),
+        loads: Load::all(&record.load).into_iter().map(|load| load.label).collect(),
+        trials: lines.whole,
+        trials_planned: record.trials_planned,
+        ..without_record(found, state, String::new()).entry
+    };
+    Row {
+        entry,
+        until,
+        sorted: started,
+        pending: state != State::Running && found.trials.is_file(),
+        basis: Basis::of(record),
+        notes_problem: None,
+    }
+}
+
+/// What became of a run whose record can be read, and what is wrong with it.
+fn state(record: &RunRecord, counted: &Result<Lines, String>, goes_on: bool) -> (State, Option<String>) {
+    let lines = match counted {
+        Ok(_) if goes_on => return (State::Running, None),
+        Ok(lines) => lines,
+        Err(problem) => return (State::Damaged, Some(problem.clone())),
+    };
+    let of = format!("{} of {} trials", lines.whole, record.trials_planned);
+    let cut = lines.is_cut.then(|| format!("the last line of {TRIALS} is cut short"));
+    let (state, why) = match &record.ended {
+        None => (State::Interrupted, Some(format!("it was killed after {of}"))),
+        Some(ended) => match &ended.failed {
+            Some(failure) => (State::Interrupted, Some(format!("it ended after {of}: {}", failure.message))),
+            None if ended.interrupted => (State::Interrupted, Some(format!("it was interrupted after {of}"))),
+            None if lines.is_cut => (State::Damaged, None),
+            None => (State::Whole, None),
+        },
+    };
+    let told: Vec<String> = why.into_iter().chain(cut).collect();
+    (state, (!told.is_empty()).then(|| told.join("; ")))
+}
+
+fn contender(one: &hoptax_record::Contender) -> Contender {
+    Contender { label: one.label.clone(), kind: one.kind.clone(), version: one.version.clone() }
+}
+
+/// Seconds from its start to its end, or to what was last written.
+fn took(record: &RunRecord, written_ns: i64) -> Option<f64> {
+    let end = record.ended.as_ref().map_or(u64::try_from(written_ns).ok(), |ended| Some(ended.unix_ns))?;
+    Some(end.checked_sub(record.started_unix_ns)? as f64 / 1e9)
+}
+
+/// The longest time in which nothing is written while all is well.
+fn longest_trial(plan: &Plan) -> Duration {
+    let measured = plan.load.iter().map(|point| {
+        let confirm = point.search.as_ref().map(|search| search.confirm);
+        point.duration.max(confirm.unwrap_or_default())
+    });
+    let around = [plan.warmup, plan.pause, plan.timeout.total];
+    around.iter().fold(measured.max().unwrap_or_default(), |sum, part| sum.saturating_add(*part))
+}
+
+/// Until when something that was written at `written_ns` counts as going on, Unix seconds; absent where that is over. A time that
+/// has not come yet is a clock gone wrong, and nobody waits for it.
+fn going_on(written_ns: i64, now_ns: i64, patience: Duration) -> Option<i64> {
+    let patience = i64::try_from(patience.as_nanos()).unwrap_or(i64::MAX);
+    let is_recent = now_ns.saturating_sub(written_ns).saturating_abs() <= patience;
+    is_recent.then(|| seconds(written_ns.saturating_add(patience)))
+}
+
+fn seconds(ns: i64) -> i64 {
+    ns.div_euclid(1_000_000_000)
+}
+
+/// Lines of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Lines {
+    /// Those that have their end.
+    whole: u32,
+    /// Whether there is one more without.
+    is_cut: bool,
+}
+
+fn count_lines(path: &Path) -> io::Result<Lines> {
+    let mut file = File::open(path)?;
+    let mut part = vec![0; 256 << 10];
+    let mut lines = Lines::default();
+    loop {
+        match file.read(&mut part)? {
+            0 => return Ok(lines),
+            read => {
+                let part = &part[..read];
+                let ends = memchr::memchr_iter(b'\n', part).count();
+                lines.whole = lines.whole.saturating_add(u32::try_from(ends).unwrap_or(u32::MAX));
+                lines.is_cut = part.last() != Some(&b'\n');
+            }
+        }
+    }
+}
+
+impl Basis {
+    fn of(record: &RunRecord) -> Self {
+        let machine = &record.environment;
+        let told = [
+            ("kernel", machine.kernel.clone()),
+            ("CPU", machine.cpu.clone()),
+            ("CPUs", machine.cpus.to_string()),
+            ("governor", machine.governor.clone().unwrap_or_default()),
+            ("hypervisor", machine.hypervisor.clone().unwrap_or_default()),
+        ];
+        Self {
+            host: machine.host.clone(),
+            machine: told.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            plan: digest(&asked(&record.plan)),
+            gateways: record
+                .contenders
+                .iter()
+                .map(|one| (one.label.clone(), configured(record, one)))
+                .collect(),
+        }
+    }
+}
+
+/// What a plan asks of every case alike. Its gateways and load points are those of single cases, and processes are others every time.
+fn asked(plan: &Plan) -> String {
+    let mut plan = serde_json::to_value(kept::Plan::from(plan)).unwrap_or_default();
+    if let Some(members) = plan.as_object_mut() {
+        members
+            .retain(|name, _| !["name", "seed", "trials", "budget", "gateways", "load"].contains(&&**name));
+    }
+    if let Some(running) = plan.pointer_mut("/upstream/running").and_then(serde_json::Value::as_object_mut) {
+        running.remove("pid");
+    }
+    plan.to_string()
+}
+
+/// How a gateway was configured: as the plan asks and as its files were rendered. Of something that ran already nothing is known.
+fn configured(record: &RunRecord, one: &hoptax_record::Contender) -> String {
+    let planned = record.plan.gateways.iter().find(|gateway| gateway.label == one.label);
+    let kind = planned.map(|gateway| match &gateway.kind {
+        GatewayKind::External { .. } => "external".to_owned(),
+        kind => serde_json::to_string(&kept::GatewayKind::from(kind)).unwrap_or_default(),
+    });
+    digest(&format!("{kind:?} {:?} {:?}", one.workers, one.rendered))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_a_moment_ago_goes_on() {
+        let second = 1_000_000_000;
+        let minute = Duration::from_secs(60);
+        assert_eq!(going_on(100 * second, 130 * second, minute), Some(160));
+        assert_eq!(going_on(100 * second, 160 * second, minute), Some(160));
+        assert_eq!(going_on(100 * second, 161 * second, minute), None);
+        assert_eq!(going_on(200 * second, 150 * second, minute), Some(260), "clocks of files are coarse");
+        assert_eq!(going_on(9000 * second, 150 * second, minute), None);
+        assert_eq!(going_on(i64::MAX, 0, Duration::MAX), Some(i64::MAX / second));
+    }
+
+    #[test]
+    fn lines_are_counted_and_one_without_its_end_is_seen() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("lines");
+        for (text, whole, is_cut) in
+            [("", 0, false), ("a\n", 1, false), ("a\nb", 1, true), (&"x\n".repeat(300_000), 300_000, false)]
+        {
+            std::fs::write(&path, text).expect("written");
+            assert_eq!(count_lines(&path).expect("read"), Lines { whole, is_cut });
+        }
+    }
+}

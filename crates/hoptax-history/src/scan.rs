@@ -1,0 +1,209 @@
+//! What lies below the history's directory, without opening anything: names, and marks by which a change is seen.
+
+use super::{HistoryError, notes};
+use hoptax_record::dir::{RUN, TRIALS};
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// A directory that is listed.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// Its name; of one that is not UTF-8 what can be shown of it.
+    pub(super) id: String,
+    /// Where it lies.
+    pub(super) path: PathBuf,
+    /// Why it is not looked into; absent where it is.
+    pub(super) shut: Option<&'static str>,
+    /// `run.json`.
+    pub(super) run: Mark,
+    /// `trials.jsonl`.
+    pub(super) trials: Mark,
+    /// The notes.
+    pub(super) notes: Mark,
+}
+
+/// How a file looks from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// It is not there.
+    Absent,
+    /// It cannot be told: the system's error number.
+    Hidden(i32),
+    /// It is there.
+    There {
+        /// Whether it is a file, and not a directory, a link or a pipe.
+        is_file: bool,
+        /// Bytes.
+        len: u64,
+        /// When it was written, Unix nanoseconds.
+        written_ns: i64,
+        /// When anything about it changed, its permissions included.
+        changed_ns: i64,
+        /// A file that took its place has another.
+        inode: u64,
+    },
+}
+
+impl Mark {
+    fn of(path: &Path) -> Self {
+        match fs::symlink_metadata(path) {
+            Ok(found) => Self::from(&found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Absent,
+            Err(error) => Self::Hidden(error.raw_os_error().unwrap_or(0)),
+        }
+    }
+
+    /// Whether there is something, readable or not.
+    pub(super) fn is_there(self) -> bool {
+        matches!(self, Self::There { .. })
+    }
+
+    /// Whether it can be read as a file.
+    pub(super) fn is_file(self) -> bool {
+        matches!(self, Self::There { is_file: true, .. })
+    }
+
+    /// When it was written, Unix nanoseconds.
+    pub(super) fn written_ns(self) -> Option<i64> {
+        match self {
+            Self::There { written_ns, .. } => Some(written_ns),
+            _ => None,
+        }
+    }
+}
+
+impl From<&Metadata> for Mark {
+    fn from(found: &Metadata) -> Self {
+        let ns = |s: i64, ns: i64| s.saturating_mul(1_000_000_000).saturating_add(ns);
+        Self::There {
+            is_file: found.is_file(),
+            len: found.len(),
+            written_ns: ns(found.mtime(), found.mtime_nsec()),
+            changed_ns: ns(found.ctime(), found.ctime_nsec()),
+            inode: found.ino(),
+        }
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("-"),
+            Self::Hidden(error) => write!(f, "!{error}"),
+            Self::There { is_file, len, written_ns, changed_ns, inode } => {
+                write!(f, "{}{len}.{written_ns}.{changed_ns}.{inode}", if *is_file { "" } else { "?" })
+            }
+        }
+    }
+}
+
+impl Found {
+    /// Looks at one directory.
+    pub(super) fn look(id: String, path: PathBuf) -> Self {
+        let mark = |name| Mark::of(&path.join(name));
+        let (run, trials, notes) = (mark(RUN), mark(TRIALS), mark(notes::FILE));
+        Self { id, path, shut: None, run, trials, notes }
+    }
+
+    fn closed(id: String, path: PathBuf, why: &'static str) -> Self {
+        Self { id, path, shut: Some(why), run: Mark::Absent, trials: Mark::Absent, notes: Mark::Absent }
+    }
+
+    /// Whether it holds what only a run directory holds.
+    pub(super) fn holds_a_run(&self) -> bool {
+        self.run.is_there() || self.trials.is_there()
+    }
+
+    /// By which a change of the run is seen.
+    pub(super) fn mark(&self) -> String {
+        format!("{} {} {}", self.run, self.trials, self.shut.unwrap_or(""))
+    }
+}
+
+/// Every directory below `root` that is listed, in no order: those that hold a run, and those that are named like one.
+///
+/// # Errors
+/// If `root` cannot be read.
+pub(super) fn scan(root: &Path) -> Result<Vec<Found>, HistoryError> {
+    let entries = fs::read_dir(root).map_err(|source| HistoryError::Root { path: root.into(), source })?;
+    // An entry that cannot be told, or that vanished meanwhile, is no reason to tell none of the others.
+    Ok(entries.flatten().filter_map(|entry| found(&entry)).collect())
+}
+
+fn found(entry: &fs::DirEntry) -> Option<Found> {
+    let kind = entry.file_type().ok()?;
+    let name = entry.file_name();
+    let id = name.to_string_lossy().into_owned();
+    if id.starts_with('.') || !(kind.is_dir() || kind.is_symlink()) {
+        return None;
+    }
+    let is_named_so = started_by_name(&id).is_some();
+    if kind.is_symlink() {
+        // A link may lead anywhere, and is not ours to remove what it leads to.
+        return is_named_so
+            .then(|| Found::closed(id, entry.path(), "it is a symbolic link, which is not followed"));
+    }
+    let found = Found::look(id, entry.path());
+    if !is_named_so && !found.holds_a_run() {
+        return None;
+    }
+    Some(match name.to_str() {
+        Some(_) => found,
+        None => Found::closed(found.id, found.path, "its name is not UTF-8: rename it"),
+    })
+}
+
+/// The start that a run directory's name tells (`20260930T174501Z-name`), Unix seconds; absent for any other name.
+pub(super) fn started_by_name(name: &str) -> Option<i64> {
+    let (stamp, _) = name.split_once('-')?;
+    let is_stamp = stamp.len() == 16
+        && stamp.bytes().enumerate().all(|(at, byte)| match at {
+            8 => byte == b'T',
+            15 => byte == b'Z',
+            _ => byte.is_ascii_digit(),
+        });
+    if !is_stamp {
+        return None;
+    }
+    let part = |from: usize, to: usize| &stamp[from..to];
+    let written = format!(
+        "{}-{}-{}T{}:{}:{}Z",
+        part(0, 4),
+        part(4, 6),
+        part(6, 8),
+        part(9, 11),
+        part(11, 13),
+        part(13, 15)
+    );
+    let at = humantime::parse_rfc3339(&written).ok()?;
+    i64::try_from(at.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()).ok()
+}
+
+/// Whether `id` is the name of something directly below a directory, and nothing that leads elsewhere.
+pub(super) fn is_name(id: &str) -> bool {
+    !id.is_empty() && !id.starts_with('.') && !id.contains(['/', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_when_a_run_began() {
+        assert_eq!(started_by_name("20231114T221320Z-quickstart-2"), Some(1_700_000_000));
+        for other in ["20231114T221320Z", "20231314T221320Z-x", "2023é114T22132Z-x", "notes", "", "-"] {
+            assert_eq!(started_by_name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn ids_lead_nowhere_else() {
+        assert!(is_name("20231114T221320Z-quickstart") && is_name("ö"));
+        for wrong in ["", ".", "..", "../x", "a/b", "/etc", "a\0b", ".hidden"] {
+            assert!(!is_name(wrong), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The JSON interface: what each operation answers.
+
+use super::app::App;
+use super::ask::{Asked, Id, Told};
+use super::problem::Problem;
+use super::runs::{self, CompareQuery};
+use crate::live;
+use crate::{Entry, Listing, Query, Trend, TrendChoice, TrendQuery};
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hoptax_record::report::Comparison;
+use hoptax_report as report;
+use hoptax_report::document;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Runs that one answer lists at most.
+pub(super) const MOST_LISTED: u32 = 1000;
+type Answer<T> = Result<Json<T>, Problem>;
+type Asking = State<Arc<App>>;
+
+/// What is written to a run; what is absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Annotation {
+    /// All its tags: at most 20 of 1 to 40 letters, digits or characters of `-_.:/` each.
+    #[schemars(length(max = 20), inner(length(min = 1, max = 40), regex(pattern = r"^[\p{L}\p{N}_.:/-]+$")))]
+    pub(super) tags: Option<Vec<String>>,
+    /// Its note: at most 10,000 characters.
+    #[schemars(length(max = 10_000))]
+    pub(super) note: Option<String>,
+}
+
+/// Every tag of any run, sorted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Tags {
+    /// The tags.
+    pub(super) tags: Vec<String>,
+}
+
+/// The trends that there are.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(super) struct Trends {
+    /// One for each plan, gateway and load point.
+    pub(super) trends: Vec<TrendChoice>,
+}
+
+/// What was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Deleted {
+    /// The run.
+    pub(super) deleted: String,
+}
+
+pub(super) async fn list(State(app): Asking, Asked(asked): Asked<Query>) -> Answer<Listing> {
+    let asked = Query { limit: asked.limit.min(MOST_LISTED), ..asked };
+    Ok(Json(app.history(move |store| Ok(store.list(&asked)?)).await?))
+}
+
+pub(super) async fn run(State(app): Asking, Id(id): Id) -> Answer<Entry> {
+    let found = app.history(move |store| store.get(&id)?.ok_or_else(|| Problem::no_run(&id))).await;
+    Ok(Json(found?))
+}
+
+pub(super) async fn report(State(app): Asking, Id(id): Id) -> Result<Response, Problem> {
+    let text = runs::drawn(&app, id, |measured| Ok(report::json(&measured.model()))).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
+}
+
+pub(super) async fn annotate(State(app): Asking, Id(id): Id, Told(told): Told<Annotation>) -> Answer<Entry> {
+    let changed =
+        app.history(move |store| Ok(store.annotate(&id, told.tags.as_deref(), told.note.as_deref())?));
+    let changed = changed.await?;
+    app.forget();
+    Ok(Json(changed))
+}
+
+pub(super) async fn delete(State(app): Asking, Id(id): Id) -> Answer<Deleted> {
+    let deleted = app.history(move |store| {
+        store.delete(&id)?;
+        Ok(Deleted { deleted: id })
+    });
+    let deleted = deleted.await?;
+    app.forget();
+    Ok(Json(deleted))
+}
+
+pub(super) async fn compare(State(app): Asking, Asked(asked): Asked<CompareQuery>) -> Answer<Comparison> {
+    Ok(Json(document::comparison(&runs::comparison(&app, asked).await?)))
+}
+
+pub(super) async fn trends(State(app): Asking) -> Answer<Trends> {
+    Ok(Json(app.history(|store| Ok(Trends { trends: store.trend_choices()? })).await?))
+}
+
+pub(super) async fn trend(State(app): Asking, Asked(asked): Asked<TrendQuery>) -> Answer<Trend> {
+    Ok(Json(app.history(move |store| Ok(store.trend(&asked)?)).await?))
+}
+
+pub(super) async fn live(State(app): Asking) -> Answer<live::State> {
+    app.live().map(Json).ok_or_else(|| {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "no run is under way in this process",
+            "`hoptax run --serve` shows a run while it goes on",
+        )
+    })
+}
+
+pub(super) async fn tags(State(app): Asking) -> Answer<Tags> {
+    Ok(Json(app.history(|store| Ok(Tags { tags: store.tags()? })).await?))
+}

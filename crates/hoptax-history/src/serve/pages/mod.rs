@@ -1,0 +1,50 @@
+//! Pages: templates filled with what the history tells. They say everything without a script; scripts add charts, searching
+//! while one types, and changes.
+
+pub(super) mod compare;
+pub(super) mod list;
+pub(super) mod live;
+pub(super) mod run;
+pub(super) mod template;
+pub(super) mod trends;
+
+use super::app::App;
+use super::assets::ADDRESSES;
+use crate as history;
+use crate::live::Stage;
+use axum::response::{Html, IntoResponse as _};
+use minijinja::{Value, context};
+use template::{Page, draw};
+
+/// Letters of a note that a list shows.
+const OF_A_NOTE: usize = 200;
+
+/// Fills a template; `here` is the page's entry in the navigation.
+fn filled(app: &App, template: &str, here: &str, with: Value) -> Page {
+    // What `serve` watches only where a run goes on in this process.
+    let under_way = app.live().filter(|state| state.stage != Stage::Ended);
+    let common = context! { here, under_way, assets => &*ADDRESSES, version => env!("CARGO_PKG_VERSION") };
+    Ok(Html(draw(template, context! { ..with, ..common })?).into_response())
+}
+
+/// A run as lists and headings show it.
+fn shown(entry: &history::Entry) -> Value {
+    let state = match entry.state {
+        history::State::Whole => None,
+        history::State::Running => Some("running"),
+        history::State::Interrupted => Some("interrupted"),
+        history::State::Damaged => Some("damaged"),
+        history::State::Broken => Some("broken"),
+        history::State::Newer => Some("of a later version"),
+        history::State::Foreign => Some("not of hoptax"),
+    };
+    let verdict = entry.verdict.as_deref().map(|verdict| match verdict {
+        "warnings" => "with warnings",
+        other => other,
+    });
+    let readable =
+        !matches!(entry.state, history::State::Broken | history::State::Newer | history::State::Foreign);
+    let note: String = entry.note.chars().take(OF_A_NOTE).collect();
+    let note = if note.len() < entry.note.len() { format!("{note} …") } else { note };
+    context! { entry, state, verdict, readable, note }
+}

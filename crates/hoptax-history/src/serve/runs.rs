@@ -1,0 +1,100 @@
+//! Run directories, read for an answer.
+
+use super::app::{App, aside};
+use super::problem::Problem;
+use axum::http::StatusCode;
+use hoptax_analysis::compare::{Comparison, LEAST_CHANGE};
+use hoptax_record::dir::DirError;
+use hoptax_report::{Measured, NotCompared, compared};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What is asked of a comparison.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CompareQuery {
+    /// The run that was before, or the only one.
+    pub(super) a: String,
+    /// The run that is now; without it two gateways of the first are compared.
+    #[serde(default)]
+    pub(super) b: Option<String>,
+    /// The gateway of the first and that of the second, with a comma between them; without it each that both have.
+    #[serde(default)]
+    #[schemars(regex(pattern = r"^[^,]*[^,\s][^,]*,[^,]*[^,\s][^,]*$"))]
+    pub(super) labels: Option<String>,
+    /// Compare what answers different questions all the same.
+    #[serde(default)]
+    pub(super) force: bool,
+}
+
+/// The directory of a run.
+fn place(app: &App, id: &str) -> Result<PathBuf, Problem> {
+    app.history_now(|store| Ok(store.path(id)?))?.ok_or_else(|| Problem::no_run(id))
+}
+
+/// Reads a run.
+pub(super) fn read(app: &App, id: &str) -> Result<Measured, Problem> {
+    Measured::read(&place(app, id)?).map_err(|error| {
+        let help = match &error {
+            DirError::Newer { .. } => "look at it with the version of hoptax that wrote it, or a later one",
+            _ => "measure it again, or delete it",
+        };
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string(), help)
+    })
+}
+
+/// What `draw` makes of a run, on a thread that may take its time.
+pub(super) async fn drawn<T: Send + 'static>(
+    app: &Arc<App>,
+    id: String,
+    draw: impl FnOnce(&Measured) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let app = Arc::clone(app);
+    aside(move || draw(&read(&app, &id)?)).await
+}
+
+/// A comparison.
+pub(super) async fn comparison(app: &Arc<App>, asked: CompareQuery) -> Result<Comparison, Problem> {
+    let app = Arc::clone(app);
+    aside(move || compare(&app, &asked)).await
+}
+
+fn compare(app: &App, asked: &CompareQuery) -> Result<Comparison, Problem> {
+    let labels = match asked.labels.as_deref().filter(|labels| !labels.is_empty()) {
+        None => None,
+        Some(typed) => Some(two(typed)?),
+    };
+    let first = read(app, &asked.a)?;
+    let second = asked.b.as_ref().filter(|b| !b.is_empty() && **b != asked.a);
+    let second = second.map(|id| read(app, id)).transpose()?;
+    compared(&first, second.as_ref(), labels, LEAST_CHANGE, asked.force).map_err(refused)
+}
+
+fn two(typed: &str) -> Result<(&str, &str), Problem> {
+    match typed.split_once(',').map(|(one, two)| (one.trim(), two.trim())) {
+        Some((one, two)) if !one.is_empty() && !two.is_empty() && !two.contains(',') => Ok((one, two)),
+        _ => Err(Problem::asked("labels are two, with a comma between them, as in main,pr")),
+    }
+}
+
+fn refused(refusal: NotCompared) -> Problem {
+    let told = refusal.to_string();
+    let problem = |status, help: String| Problem::new(status, told, help);
+    match refusal {
+        NotCompared::Alone { labels, .. } => problem(
+            StatusCode::BAD_REQUEST,
+            format!("the labels of two of them go into `labels`; it has {}", labels.join(", ")),
+        ),
+        NotCompared::Itself(_) => problem(StatusCode::BAD_REQUEST, "choose two different gateways".into()),
+        NotCompared::NoLabel { help, .. } => problem(StatusCode::BAD_REQUEST, help),
+        NotCompared::Obstacles(obstacles) => Problem {
+            obstacles,
+            ..problem(StatusCode::CONFLICT, "`force=true` compares them all the same".into())
+        },
+        NotCompared::NothingInCommon(_) => {
+            problem(StatusCode::CONFLICT, "choose two runs that measured the same".into())
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The server itself: threads of its own, until it is dropped.
+
+use super::app::App;
+use super::options::{Options, ServeError};
+use super::{connections, routes};
+use hoptax_host::cpus;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Threads that read run directories and draw reports, at most.
+const DRAWING: usize = 4;
+
+/// How long what is drawn when the server ends is waited for.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// A server; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<watch::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Begins to listen, and serves on threads of its own.
+    ///
+    /// # Errors
+    /// If it cannot listen there, or cannot read the history.
+    pub fn start(options: Options) -> Result<Self, ServeError> {
+        if !options.address.ip().is_loopback() && options.token.is_none() {
+            return Err(ServeError::NoToken(options.address));
+        }
+        let refused = |source| ServeError::Listen { address: options.address, source };
+        let listener = TcpListener::bind(options.address).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let (stop, stopped) = watch::channel(());
+        let app = Arc::new(App::open(&options, address)?);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(DRAWING)
+            .thread_name("serve-draw")
+            .build()
+            .map_err(ServeError::Start)?;
+        let keep_off = options.keep_off;
+        let body = move || {
+            // Those that it will start, too.
+            cpus::keep_off(&keep_off);
+            app.analyse_in_the_background();
+            runtime.block_on(connections::serve(listener, routes::router(&app), stopped));
+            runtime.shutdown_timeout(PARTING);
+        };
+        let thread =
+            std::thread::Builder::new().name("serve".into()).spawn(body).map_err(ServeError::Start)?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

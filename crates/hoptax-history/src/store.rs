@@ -1,0 +1,286 @@
+//! The history of a directory: what is asked of it, and what is changed.
+
+use super::figures::Analysed;
+use super::index;
+use super::notes::{self, Notes};
+use super::read::{self, Row};
+use super::scan::{self, Found};
+use super::{Entry, HistoryError, Listing, Query, State, Trend, TrendChoice, TrendQuery, table, trend};
+use hoptax_plan::units::nearest;
+use rusqlite::{Connection, TransactionBehavior};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Directories that are read before they are written to the index together.
+const AT_ONCE: usize = 200;
+
+/// The history of the runs below one directory.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    /// Whoever finds that it cannot be used puts another in its place, also who only reads.
+    index: RefCell<Connection>,
+}
+
+impl Store {
+    /// Opens the history of a directory. Its index is made where there is none that can be used, and kept in memory where the
+    /// directory cannot be written; it is empty until [`Self::refresh`].
+    ///
+    /// # Errors
+    /// If the directory is not there, or another process does not let go of the index.
+    pub fn open(root: &Path) -> Result<Self, HistoryError> {
+        let failed = |source| HistoryError::Root { path: root.to_path_buf(), source };
+        let root = root.canonicalize().map_err(failed)?;
+        fs::read_dir(&root).map_err(failed)?;
+        Ok(Self { index: RefCell::new(index::open(&root)?), root })
+    }
+
+    /// Looks for directories that are new, changed or gone.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or another process does not let go of the index.
+    pub fn refresh(&mut self) -> Result<(), HistoryError> {
+        self.attempt(|index| refresh(index, &self.root, now_ns()))
+    }
+
+    /// Makes the index anew; runs have to be analysed again. Others see the old one until the new one is whole.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub fn rebuild(&mut self) -> Result<(), HistoryError> {
+        let is_sound = index::is_sound(&self.index.borrow());
+        if !is_sound {
+            // The old one lets go of the file first.
+            drop(self.index.replace(Connection::open_in_memory()?));
+            self.index.replace(index::empty(&self.root)?);
+        }
+        self.attempt(|index| rebuild(index, &self.root, now_ns()))
+    }
+
+    /// Analyses the newest run that is pending; false where there is none.
+    ///
+    /// # Errors
+    /// If another process does not let go of the index.
+    pub fn analyse_next(&mut self) -> Result<bool, HistoryError> {
+        match self.attempt(|index| Ok(table::next_pending(index)?))? {
+            Some(id) => self.analyse(&id).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Analyses a run, if it is pending.
+    ///
+    /// # Errors
+    /// If another process does not let go of the index.
+    pub fn analyse(&mut self, id: &str) -> Result<(), HistoryError> {
+        // Whoever ends while it is at it, as at a record made to be too much, does not end like that for ever.
+        let Some(begun) = self.attempt(|index| Ok(table::begin_analysis(index, id)?))? else { return Ok(()) };
+        let analysed = Analysed::read(&self.root.join(id)).map_err(|error| error.to_string());
+        self.attempt(|index| Ok(table::end_analysis(index, &begun, &analysed)?))
+    }
+
+    /// The runs that fit a query, the newest first.
+    ///
+    /// # Errors
+    /// If another process does not let go of the index.
+    pub fn list(&self, query: &Query) -> Result<Listing, HistoryError> {
+        self.attempt(|index| Ok(table::list(index, query)?))
+    }
+
+    /// One run; absent where the index knows none of this id.
+    ///
+    /// # Errors
+    /// If another process does not let go of the index.
+    pub fn get(&self, id: &str) -> Result<Option<Entry>, HistoryError> {
+        self.attempt(|index| Ok(table::get(index, id)?))
+    }
+
+    /// The directory of a run: always one directly below the history's, and no link; absent where there is none of this id.
+    ///
+    /// # Errors
+    /// None today; what is asked of the index may fail as elsewhere.
+    pub fn path(&self, id: &str) -> Result<Option<PathBuf>, HistoryError> {
+        let path = self.root.join(id);
+        let is_listed =
+            || Found::look(id.to_owned(), path.clone()).holds_a_run() || scan::started_by_name(id).is_some();
+        Ok((scan::is_name(id) && is_directory(&path) && is_listed()).then_some(path))
+    }
+
+    /// Every tag that is in use, sorted.
+    ///
+    /// # Errors
+    /// If another process does not let go of the index.
+    pub fn tags(&self) -> Result<Vec<String>, HistoryError> {
+        self.attempt(|index| Ok(table::tags(index)?))
+    }
+
+    /// Which trends there are, of the runs that were analysed.
+    ///
+    /// # Errors
+    /// If another process does not let go of the index.
+    pub fn trend_choices(&self) -> Result<Vec<TrendChoice>, HistoryError> {
+        self.attempt(|index| Ok(trend::choices(index)?))
+    }
+
+    /// How a metric went over the runs that were analysed; without points where there is no such case.
+    ///
+    /// # Errors
+    /// If another process does not let go of the index.
+    pub fn trend(&self, query: &TrendQuery) -> Result<Trend, HistoryError> {
+        self.attempt(|index| Ok(trend::trend(index, query)?))
+    }
+
+    /// Puts tags, a note or both in place of those that a run has, and returns it as it is then.
+    ///
+    /// # Errors
+    /// If there is no such run, tags or note are none, the run's notes cannot be read, or its directory cannot be written.
+    pub fn annotate(
+        &mut self,
+        id: &str,
+        tags: Option<&[String]>,
+        note: Option<&str>,
+    ) -> Result<Entry, HistoryError> {
+        let tags = tags.map(notes::checked_tags).transpose().map_err(HistoryError::Invalid)?;
+        note.map(notes::checked_note).transpose().map_err(HistoryError::Invalid)?;
+        let found = self.find(id)?;
+        let mut written = Notes::read(&found.path)
+            .map_err(|problem| HistoryError::Notes { path: found.path.join(notes::FILE), problem })?;
+        let before = written.clone();
+        written.tags = tags.unwrap_or(written.tags);
+        written.note = note.map_or(written.note, str::to_owned);
+        if written != before {
+            written.write(&found.path)?;
+        }
+        self.refresh()?;
+        self.get(id)?.ok_or_else(|| self.unknown(id))
+    }
+
+    /// Removes a run's directory with all that is in it.
+    ///
+    /// # Errors
+    /// If there is no such run, it still goes on, the directory holds none, or it cannot be removed.
+    pub fn delete(&mut self, id: &str) -> Result<(), HistoryError> {
+        let found = self.find(id)?;
+        if read::row(&found, now_ns()).entry.state == State::Running {
+            return Err(HistoryError::Running { id: id.into() });
+        }
+        // Nobody is to see what is half removed as a run.
+        let hidden = self.root.join(format!(".removed-{}-{id}", std::process::id()));
+        let failed = |path: &Path| {
+            let path = path.to_path_buf();
+            |source| HistoryError::Change { what: "remove", path, source }
+        };
+        fs::rename(&found.path, &hidden).map_err(failed(&found.path))?;
+        let removed = fs::remove_dir_all(&hidden).map_err(failed(&hidden));
+        self.refresh()?;
+        removed
+    }
+
+    /// A directory below the history's that holds a run and may be changed.
+    fn find(&self, id: &str) -> Result<Found, HistoryError> {
+        let path = self.root.join(id);
+        if !scan::is_name(id) || fs::symlink_metadata(&path).is_err() {
+            return Err(self.unknown(id));
+        }
+        let not_ours = |problem: &str| HistoryError::NotOurs { id: id.into(), problem: problem.into() };
+        if !is_directory(&path) {
+            return Err(not_ours("it is no directory"));
+        }
+        let found = Found::look(id.into(), path);
+        match found.holds_a_run() {
+            true => Ok(found),
+            false => Err(not_ours("there is neither run.json nor trials.jsonl in it")),
+        }
+    }
+
+    /// The error about a run that is not there, with what was most likely meant.
+    pub fn unknown(&self, id: &str) -> HistoryError {
+        let ids = self.attempt(|index| Ok(table::ids(index)?)).unwrap_or_default();
+        // Who leaves out the time means the last one.
+        let named = ids.iter().find(|known| !id.is_empty() && known.contains(id)).map(String::as_str);
+        let nearest = named.or_else(|| nearest(id, ids.iter().map(String::as_str))).map(str::to_owned);
+        HistoryError::NoRun { id: id.into(), nearest }
+    }
+
+    /// Does something with the index. One that cannot be used is replaced, filled, and tried once more.
+    pub(super) fn attempt<T>(
+        &self,
+        work: impl Fn(&mut Connection) -> Result<T, HistoryError>,
+    ) -> Result<T, HistoryError> {
+        let first = work(&mut self.index.borrow_mut());
+        let Err(HistoryError::Index(error)) = first else { return first };
+        // The old one lets go of the file first.
+        drop(self.index.replace(Connection::open_in_memory()?));
+        let mut other = index::in_place_of(&self.root, error)?;
+        refresh(&mut other, &self.root, now_ns())?;
+        let second = work(&mut other);
+        self.index.replace(other);
+        second
+    }
+}
+
+/// Makes the index agree with the directories.
+fn refresh(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), HistoryError> {
+    let mut known = table::known(index)?;
+    let mut changed: Vec<Found> = Vec::new();
+    let mut noted: Vec<Found> = Vec::new();
+    for found in by_id(scan::scan(root)?) {
+        match known.remove(&found.id) {
+            Some(was)
+                if was.mark != found.mark()
+                    || was.until.is_some_and(|until| until < now_ns / 1_000_000_000) =>
+            {
+                changed.push(found);
+            }
+            Some(was) if was.noted != found.notes.to_string() => noted.push(found),
+            Some(_) => {}
+            None => changed.push(found),
+        }
+    }
+    for part in changed.chunks(AT_ONCE) {
+        let rows: Vec<(&Found, Row)> = part.iter().map(|found| (found, read::row(found, now_ns))).collect();
+        let change = index.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        rows.iter().try_for_each(|(found, row)| table::put(&change, found, row))?;
+        change.commit()?;
+    }
+    if known.is_empty() && noted.is_empty() {
+        return Ok(());
+    }
+    let change = index.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    noted.iter().try_for_each(|found| table::put_notes(&change, found))?;
+    known.values().try_for_each(|was| table::remove(&change, was.run))?;
+    Ok(change.commit()?)
+}
+
+/// Reads every directory, and puts what is read in place of what was known.
+fn rebuild(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), HistoryError> {
+    let all = by_id(scan::scan(root)?);
+    let rows: Vec<(Found, Row)> = all
+        .map(|found| {
+            let row = read::row(&found, now_ns);
+            (found, row)
+        })
+        .collect();
+    let change = index.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    table::clear(&change)?;
+    rows.iter().try_for_each(|(found, row)| table::put(&change, found, row))?;
+    Ok(change.commit()?)
+}
+
+/// Names that are not UTF-8 can look alike: one of them is listed.
+fn by_id(found: Vec<Found>) -> impl Iterator<Item = Found> {
+    let by_id: HashMap<String, Found> = found.into_iter().map(|found| (found.id.clone(), found)).collect();
+    by_id.into_values()
+}
+
+fn is_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

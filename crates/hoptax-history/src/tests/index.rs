@@ -1,0 +1,155 @@
+//! The index: several at once, unusable ones, none at all.
+
+use super::*;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Barrier;
+
+const FILE: &str = ".hoptax-history.sqlite";
+
+#[test]
+fn an_index_that_cannot_be_used_is_made_anew() {
+    let root = Root::new();
+    root.put_steady("20260101T000000Z-a", 150);
+    let whole = [("20260101T000000Z-a".to_owned(), State::Whole)];
+    let index = root.path().join(FILE);
+    for garbage in [
+        &b"no database at all, but longer than a header of one is, so that it is looked at whole and in full"
+            [..],
+        b"",
+        b"x",
+    ] {
+        fs::write(&index, garbage).expect("written");
+        assert_eq!(root.listed(), whole);
+        assert_eq!(root.listed(), whole, "and it is kept");
+        assert!(fs::metadata(&index).expect("there").len() > 4096, "on the disk");
+    }
+    let other = rusqlite::Connection::open(&index).expect("opened");
+    other
+        .execute_batch("PRAGMA user_version = 4711; CREATE TABLE more (a); DROP TABLE runs;")
+        .expect("changed");
+    assert_eq!(root.listed(), whole);
+    other.execute_batch("DROP TABLE figures; DROP TABLE about").expect("changed");
+    assert_eq!(root.listed(), whole);
+    other.execute_batch("UPDATE runs SET contenders = 'no JSON', state = 'odd'").expect("changed");
+    assert_eq!(root.listed(), whole);
+    other
+        .execute_batch("UPDATE about SET hoptax = '0.0.1'; UPDATE runs SET name = 'stale'")
+        .expect("changed");
+    assert_eq!(one(&root.store(), "20260101T000000Z-a").name, "made-up", "another hoptax made it");
+}
+
+#[test]
+fn one_that_is_spoilt_while_it_is_used_is_made_anew() {
+    let root = Root::new();
+    for day in 1..=9 {
+        root.put_steady(&format!("2026010{day}T000000Z-a"), 150);
+    }
+    let mut store = root.store();
+    analyse_all(&mut store);
+    let path = root.path().join(FILE);
+    let mut second = root.store();
+    let length = fs::metadata(&path).expect("there").len();
+    fs::write(&path, vec![0xa5; length as usize]).expect("spoilt");
+    assert_eq!((all(&store).len(), all(&second).len()), (9, 9));
+    store.refresh().expect("refreshed");
+    second.refresh().expect("refreshed");
+    assert_eq!(analyse_all(&mut second), 9);
+    assert!(all(&store).iter().all(|run| run.verdict.is_some()), "both have the same one");
+    drop(store);
+    assert_eq!(root.listed().len(), 9);
+}
+
+#[test]
+fn one_cut_short_or_overwritten_anywhere_is_made_anew() {
+    let root = Root::new();
+    for day in 1..=9 {
+        root.put_steady(&format!("2026010{day}T000000Z-a"), 150);
+    }
+    let mut store = root.store();
+    analyse_all(&mut store);
+    drop(store);
+    let good = fs::read(root.path().join(FILE)).expect("there");
+    for page in 0..good.len() / 4096 {
+        let mut bad = good.clone();
+        bad[page * 4096..page * 4096 + 2000].fill(0xff);
+        for (kind, bytes) in [("overwritten", &bad[..]), ("cut", &good[..page * 4096 + 7])] {
+            fs::write(root.path().join(FILE), bytes).expect("spoilt");
+            let store = root.store();
+            let listing = store.list(&Query::default()).expect("listed");
+            assert_eq!((listing.runs.len(), listing.all), (9, 9), "{kind} at page {page}");
+            store.trend_choices().expect("asked");
+            store.tags().expect("asked");
+            let now = all(&store).into_iter().map(|run| run.id);
+            assert!(now.eq(listing.runs.into_iter().map(|run| run.id)), "{kind} at page {page}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_can_be_written_it_is_kept_in_memory() {
+    let root = Root::new();
+    root.put_steady("20260101T000000Z-a", 150);
+    // A directory in its place keeps root from writing as well.
+    fs::create_dir(root.path().join(FILE)).expect("made");
+    let mut store = root.store();
+    assert_eq!(told(&store).len(), 1);
+    assert_eq!(analyse_all(&mut store), 1);
+    store.rebuild().expect("rebuilt");
+    assert_eq!(told(&store).len(), 1);
+    fs::remove_dir(root.path().join(FILE)).expect("there");
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o555)).expect("ours");
+    assert_eq!(root.listed().len(), 1);
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+    let _ = fs::remove_file(root.path().join(FILE));
+    std::os::unix::fs::symlink("/dev/null", root.path().join(FILE)).expect("made");
+    assert_eq!(root.listed().len(), 1);
+    assert!(root.path().join(FILE).is_symlink(), "a link is neither followed nor removed");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named() {
+    let error = Store::open(Path::new("/nowhere/at/all")).expect_err("there is none");
+    assert!(error.to_string().contains("/nowhere/at/all") && error.to_string().contains("--root"), "{error}");
+}
+
+#[test]
+fn several_at_once_come_to_the_same() {
+    let root = Root::new();
+    for number in 0..40 {
+        root.put_steady(&format!("20260101T0000{number:02}Z-a"), 150);
+    }
+    let start = Barrier::new(4);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                start.wait();
+                let mut store = root.store();
+                analyse_all(&mut store);
+                // Whoever sees a run sees all of it.
+                for run in all(&store) {
+                    assert_eq!((run.contenders.len(), run.trials), (2, 9));
+                }
+                assert_eq!(all(&store).len(), 40);
+            });
+        }
+    });
+    let store = root.store();
+    assert_eq!(store.list(&Query::default()).expect("listed").pending, 0);
+    assert!(store.trend_choices().expect("asked").iter().all(|choice| choice.runs == 40));
+}
+
+#[test]
+fn an_analysis_that_ends_hoptax_is_not_tried_for_ever() {
+    let root = Root::new();
+    root.put_steady("20260101T000000Z-a", 150);
+    let store = root.store();
+    let index = rusqlite::Connection::open(root.path().join(FILE)).expect("opened");
+    for _ in 0..3 {
+        let begun = crate::table::begin_analysis(&index, "20260101T000000Z-a").expect("begun");
+        assert!(begun.is_some());
+    }
+    assert!(crate::table::begin_analysis(&index, "20260101T000000Z-a").expect("asked").is_none());
+    let run = one(&store, "20260101T000000Z-a");
+    assert!(run.problem.expect("told").contains("three times"));
+    assert_eq!(store.list(&Query::default()).expect("listed").pending, 0);
+}

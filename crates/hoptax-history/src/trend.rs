@@ -1,0 +1,147 @@
+//! Figures over time: how they lie in the index, and what changed from one run to the next.
+
+use super::columns::{json, parsed};
+use super::figures::{CaseFigures, Figure};
+use super::read::Basis;
+use super::{Contender, Point, Trend, TrendChoice, TrendQuery};
+use hoptax_plan::Metric;
+use hoptax_record::DIRECT;
+use rusqlite::{Connection, Error, OptionalExtension as _, Transaction, params};
+use std::collections::BTreeMap;
+
+/// Keeps the figures of a run.
+pub(super) fn put(
+    change: &Transaction<'_>,
+    run: i64,
+    name: &str,
+    cases: &[CaseFigures],
+) -> Result<(), Error> {
+    for case in cases {
+        let known = "INSERT INTO series (name, gateway, load) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+        change.prepare_cached(known)?.execute([name, &case.gateway, &case.load])?;
+        let metrics: Vec<&str> = case.figures.keys().map(String::as_str).collect();
+        let sql = "INSERT OR REPLACE INTO figures (series, run, metrics, figures)
+            SELECT series, ?4, ?5, ?6 FROM series WHERE name = ?1 AND gateway = ?2 AND load = ?3";
+        let values = params![name, case.gateway, case.load, run, metrics.join(" "), json(&case.figures)];
+        change.prepare_cached(sql)?.execute(values)?;
+    }
+    Ok(())
+}
+
+/// Which trends there are, by name, gateway and load point.
+pub(super) fn choices(index: &Connection) -> Result<Vec<TrendChoice>, Error> {
+    let sql = "SELECT name, gateway, load, metrics, count(*) FROM figures JOIN series USING (series)
+        GROUP BY series, metrics ORDER BY name, gateway <> 'direct', gateway, load, series";
+    let mut rows = index.prepare_cached(sql)?;
+    let mut rows = rows.query([])?;
+    let mut choices: Vec<TrendChoice> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let told: String = row.get(3)?;
+        let told: Vec<&str> = told.split(' ').collect();
+        let new = TrendChoice {
+            name: row.get(0)?,
+            gateway: row.get(1)?,
+            load: row.get(2)?,
+            metrics: Metric::ALL.into_iter().filter(|metric| told.contains(&metric.name())).collect(),
+            runs: row.get(4)?,
+        };
+        match choices.last_mut().filter(|last| same_case(last, &new)) {
+            Some(last) => {
+                last.runs += new.runs;
+                let either = |metric: &Metric| last.metrics.contains(metric) || new.metrics.contains(metric);
+                last.metrics = Metric::ALL.into_iter().filter(either).collect();
+            }
+            None => choices.push(new),
+        }
+    }
+    Ok(choices)
+}
+
+fn same_case(a: &TrendChoice, b: &TrendChoice) -> bool {
+    (&a.name, &a.gateway, &a.load) == (&b.name, &b.gateway, &b.load)
+}
+
+/// How a metric of a case went over time.
+pub(super) fn trend(index: &Connection, query: &TrendQuery) -> Result<Trend, Error> {
+    let mut trend = Trend { unit: query.metric.unit().into(), points: Vec::new() };
+    let sql = "SELECT series FROM series WHERE name = ?1 AND gateway = ?2 AND load = ?3";
+    let series: Option<i64> = index
+        .prepare_cached(sql)?
+        .query_row([&query.name, &query.gateway, &query.load], |row| row.get(0))
+        .optional()?;
+    let sql =
+        "SELECT id, started, verdict, hoptax, contenders, basis, figures FROM figures JOIN runs USING (run)
+        WHERE series = ?1 ORDER BY started, id";
+    let mut rows = index.prepare_cached(sql)?;
+    let mut rows = rows.query([series])?;
+    let mut before: Option<Setting> = None;
+    while let Some(row) = rows.next()? {
+        let figures: BTreeMap<String, Figure> = parsed(row, "figures")?;
+        let Some(figure) = figures.get(query.metric.name()) else { continue };
+        let now = Setting::of(row, &query.gateway)?;
+        trend.points.push(Point {
+            id: row.get("id")?,
+            started_unix: row.get::<_, Option<i64>>("started")?.unwrap_or_default(),
+            estimate: figure.estimate,
+            interval: figure.interval,
+            verdict: row.get::<_, Option<String>>("verdict")?.unwrap_or_default(),
+            version: if query.gateway == DIRECT { Some(now.hoptax.clone()) } else { now.version.clone() },
+            changed: before.map(|before| now.changed_from(&before)).unwrap_or_default(),
+        });
+        before = Some(now);
+    }
+    Ok(trend)
+}
+
+/// What a run's figure of one gateway may hang on.
+struct Setting {
+    gateway: String,
+    hoptax: String,
+    version: Option<String>,
+    basis: Basis,
+}
+
+impl Setting {
+    fn of(row: &rusqlite::Row<'_>, gateway: &str) -> Result<Self, Error> {
+        let contenders: Vec<Contender> = parsed(row, "contenders")?;
+        let version = contenders.into_iter().find(|one| one.label == gateway).and_then(|one| one.version);
+        let (hoptax, basis) = (row.get("hoptax")?, parsed(row, "basis")?);
+        Ok(Self { gateway: gateway.to_owned(), hoptax, version, basis })
+    }
+
+    /// What is not as it was, in words.
+    fn changed_from(&self, before: &Self) -> Vec<String> {
+        let mut changed = Vec::new();
+        let mut told = |what: &str, before: &str, now: &str| {
+            if before != now {
+                changed.push(format!("{what} {} → {}", known(before), known(now)));
+            }
+        };
+        // Direct's version is its upstream's; that of our own is hoptax's.
+        let gateway = if self.gateway == DIRECT { "upstream" } else { &*self.gateway };
+        let version = |one: &Self| {
+            one.version.clone().filter(|version| gateway != "upstream" || *version != one.hoptax)
+        };
+        told(gateway, &version(before).unwrap_or_default(), &version(self).unwrap_or_default());
+        told("hoptax", &before.hoptax, &self.hoptax);
+        told("host", &before.basis.host, &self.basis.host);
+        // Another host is another machine: nobody needs to be told in how many ways.
+        if before.basis.host == self.basis.host {
+            for (name, now) in &self.basis.machine {
+                told(name, before.basis.machine.get(name).map_or("", String::as_str), now);
+            }
+        }
+        let of = |basis: &Basis| basis.gateways.get(&self.gateway).cloned();
+        if of(&self.basis) != of(&before.basis) {
+            changed.push(format!("{gateway} configuration"));
+        }
+        if self.basis.plan != before.basis.plan {
+            changed.push("plan".into());
+        }
+        changed
+    }
+}
+
+fn known(value: &str) -> &str {
+    if value.is_empty() { "unknown" } else { value }
+}

@@ -1,0 +1,16 @@
+//! Everything that touches this machine: processes and their guards, threads, ports, CPUs, namespaces.
+#![forbid(unsafe_code)]
+
+pub mod cpus;
+pub mod guard;
+pub mod guarded;
+pub mod logs;
+pub mod namespace;
+pub mod ports;
+pub mod probe;
+pub mod programs;
+pub mod threads;
+pub mod tree;
+mod watched;
+
+pub use watched::Watched;

@@ -1,0 +1,355 @@
+//! A network namespace of a run, in which the application of a sidecar stands: what comes for the application's own port
+//! is redirected to the sidecar, and a second port leads past it, for direct.
+//!
+//! ```text
+//! this namespace │ the run's namespace
+//! generator ─────┤veth├── eth0 ─ redirect ─► sidecar ─► application's port ─┐
+//!                │      └───────────────────────────► direct port ─────────┴─ upstream
+//! ```
+//!
+//! It has no name: it lives as long as a process in it, of which each stands under a guard. So whatever hoptax dies of,
+//! namespace, rules and both ends of the veth pair go with the processes, and nothing is ever written into the host's tables.
+
+use super::guard::StopSignal;
+use super::guarded::{Guarded, Launch};
+use super::tree::descendants;
+use hoptax_record::{Failure, Stage};
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The upstream's port past every sidecar.
+pub const DIRECT_PORT: u16 = 9080;
+
+/// The application's port as the first sidecar's clients know it; the ports of further ones follow.
+const APPLICATION_PORT: u16 = 8080;
+
+/// Between the ports of two sidecars.
+const PORTS_APART: u16 = 100;
+
+/// Addresses that are set aside for measuring network devices (RFC 2544, appendix C.2.2): no network routes them.
+const NETWORK: u32 = u32::from_be_bytes([198, 18, 0, 0]);
+
+/// Networks of four addresses, of which two are of use, in 198.18.0.0/15.
+const NETWORKS: u32 = 1 << 15;
+
+/// Networks that are tried before giving up.
+const TRIES: u32 = 16;
+
+/// Longest wait for the namespace. It is there within milliseconds; the bound is for machines that are busy otherwise.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Bits of `CapEff`, from linux/capability.h.
+const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
+
+/// What stands between the clients of the application and the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interception {
+    /// The application's own port.
+    pub application: u16,
+    /// The sidecar's, to which what comes for the application is redirected.
+    pub inbound: u16,
+    /// The sidecar's port for readiness and statistics.
+    pub admin: u16,
+}
+
+impl Interception {
+    /// Of the sidecar number `index` (from 0) of a run, whose pack names these ports for the first.
+    pub fn new(index: usize, inbound: u16, admin: u16) -> Self {
+        let index = u16::try_from(index).unwrap_or(u16::MAX);
+        let apart = index.saturating_mul(PORTS_APART);
+        Self {
+            application: APPLICATION_PORT.saturating_add(index),
+            inbound: inbound.saturating_add(apart),
+            admin: admin.saturating_add(apart),
+        }
+    }
+}
+
+/// A namespace that lives until it is dropped.
+#[derive(Debug)]
+pub struct Namespace {
+    holder: Guarded,
+    /// The process that holds it.
+    pid: u32,
+    /// Our end of the veth pair.
+    interface: String,
+    /// The address inside.
+    inside: Ipv4Addr,
+    nsenter: PathBuf,
+    ip: PathBuf,
+}
+
+impl Namespace {
+    /// Makes one that redirects as `interceptions` say; `exe` is the `hoptax` binary.
+    ///
+    /// # Errors
+    /// If the rights or the programs for it are not there, or the kernel refuses; says which.
+    pub fn make(exe: &Path, interceptions: &[Interception], log_directory: &Path) -> Result<Self, Failure> {
+        check_rights()?;
+        let [unshare, nsenter, ip] = ["unshare", "nsenter", "ip"].map(program);
+        let (unshare, nsenter, ip) = (unshare?, nsenter?, ip?);
+        let launch = Launch {
+            program: unshare.into(),
+            // What holds it needs no more than to be there.
+            arguments: ["--net", "--", "sleep", "infinity"].map(OsString::from).to_vec(),
+            environment: std::collections::BTreeMap::new(),
+            directory: None,
+            cpus: Vec::new(),
+            stop_signal: StopSignal::TERM,
+            grace: Duration::from_secs(1),
+            remove: None,
+            scrub: None,
+            finally: Vec::new(),
+            stdout: Some(log_directory.join("stdout.log")),
+            stderr: log_directory.join("stderr.log"),
+        };
+        let mut holder = Guarded::start(exe, &launch)
+            .map_err(|error| refused(format!("its holder could not be started: {error}"), log_directory))?;
+        let pid = await_holder(&mut holder).map_err(|what| refused(what, log_directory))?;
+        let mut made = Self {
+            interface: format!("hoptax{pid}"),
+            inside: Ipv4Addr::UNSPECIFIED,
+            holder,
+            pid,
+            nsenter,
+            ip,
+        };
+        made.connect()
+            .and_then(|()| made.redirect(interceptions))
+            .map_err(|what| refused(what, log_directory))?;
+        Ok(made)
+    }
+
+    /// `port` of its address.
+    pub fn at(&self, port: u16) -> SocketAddr {
+        SocketAddr::from((self.inside, port))
+    }
+
+    /// Its address.
+    pub fn address(&self) -> Ipv4Addr {
+        self.inside
+    }
+
+    /// The process that holds it: `/proc/<pid>/ns/net` is the namespace.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The same launch, inside.
+    #[must_use]
+    pub fn enter(&self, launch: Launch) -> Launch {
+        let mut arguments = self.nsenter_arguments();
+        arguments.push(launch.program);
+        arguments.extend(launch.arguments);
+        // It becomes what it starts, so that the guard's child is the service itself.
+        Launch { program: self.nsenter.clone().into(), arguments, ..launch }
+    }
+
+    fn nsenter_arguments(&self) -> Vec<OsString> {
+        vec![format!("--net=/proc/{}/ns/net", self.pid).into(), "--".into()]
+    }
+
+    /// The veth pair, with an address at each end.
+    fn connect(&mut self) -> Result<(), String> {
+        let (outside, inside) = self.free_network()?;
+        self.inside = inside;
+        let name = &self.interface;
+        let here = format!(
+            "link add {name} type veth peer name eth0 netns {}\naddr add {outside}/30 dev {name}\nlink set {name} up\n",
+            self.pid
+        );
+        fed(Command::new(&self.ip).args(["-batch", "-"]), &here)?;
+        let there = format!("link set lo up\naddr add {inside}/30 dev eth0\nlink set eth0 up\n");
+        fed(self.within().arg(&self.ip).args(["-batch", "-"]), &there)
+    }
+
+    /// Two addresses of a network that this host has no route to but its default one.
+    fn free_network(&self) -> Result<(Ipv4Addr, Ipv4Addr), String> {
+        for attempt in 0..TRIES {
+            // Process ids differ, so that runs side by side mostly begin with different ones.
+            let first = NETWORK + 4 * ((self.pid + attempt * 257) % NETWORKS);
+            let network = format!("{}/30", Ipv4Addr::from(first));
+            let narrower = ["-4", "route", "show", "table", "all", "root", &network];
+            let known = told(Command::new(&self.ip).args(narrower))?;
+            if known.trim().is_empty() {
+                return Ok((Ipv4Addr::from(first + 1), Ipv4Addr::from(first + 2)));
+            }
+        }
+        Err(format!("{TRIES} networks in 198.18.0.0/15 were looked at, and each is in use here"))
+    }
+
+    /// What comes from outside for an application's port goes to its sidecar. Only what comes through eth0: the sidecar itself
+    /// has to reach the application.
+    fn redirect(&self, interceptions: &[Interception]) -> Result<(), String> {
+        if let Ok(nft) = program("nft") {
+            return fed(self.within().arg(nft).args(["-f", "-"]), &ruleset(interceptions));
+        }
+        let iptables = program("iptables").map_err(|failure| failure.message)?;
+        for one in interceptions {
+            let rule = ["-t", "nat", "-A", "PREROUTING", "-i", "eth0", "-p", "tcp", "--dport"];
+            let mut command = self.within();
+            command.arg(&iptables).args(rule).arg(one.application.to_string());
+            told(command.args(["-j", "REDIRECT", "--to-ports"]).arg(one.inbound.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// A command that starts inside.
+    fn within(&self) -> Command {
+        let mut command = Command::new(&self.nsenter);
+        command.args(self.nsenter_arguments());
+        command
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // The kernel takes both ends down some time after the last process inside has gone; this does not wait for that.
+        let _ = told(Command::new(&self.ip).args(["link", "delete", &self.interface]));
+        self.holder.stop();
+    }
+}
+
+/// What nftables is fed.
+fn ruleset(interceptions: &[Interception]) -> String {
+    let mut rules = String::from(
+        "table ip hoptax {\n  chain prerouting {\n    type nat hook prerouting priority dstnat; policy accept;\n",
+    );
+    for one in interceptions {
+        rules += &format!(
+            "    iifname \"eth0\" tcp dport {} counter redirect to :{}\n",
+            one.application, one.inbound
+        );
+    }
+    rules + "  }\n}\n"
+}
+
+/// Waits until the holder is in a namespace of its own; its process id.
+fn await_holder(holder: &mut Guarded) -> Result<u32, String> {
+    let own = std::fs::read_link("/proc/self/ns/net").map_err(|error| format!("this namespace: {error}"))?;
+    let deadline = Instant::now() + BOUND;
+    loop {
+        for pid in descendants(holder.pid()) {
+            let its = std::fs::read_link(format!("/proc/{pid}/ns/net"));
+            if its.is_ok_and(|its| its != own) {
+                return Ok(pid);
+            }
+        }
+        if holder.ended().is_some() {
+            return Err("the kernel made none".to_owned());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("there was none within {}", humantime::format_duration(BOUND)));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn check_rights() -> Result<(), Failure> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    match missing_rights(&status).as_slice() {
+        [] => Ok(()),
+        missing => Err(Failure {
+            stage: Stage::Start,
+            message: format!(
+                "interception needs a network namespace, and making one needs root: {} is missing. Run hoptax as root, or \
+                 leave the sidecar out",
+                missing.join(" and ")
+            ),
+            detail: String::new(),
+        }),
+    }
+}
+
+/// Which of the capabilities that are needed `/proc/<pid>/status` does not show as effective.
+fn missing_rights(status: &str) -> Vec<&'static str> {
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .unwrap_or(0);
+    let lacks = |&&(_, bit): &&(&str, u32)| effective & (1 << bit) == 0;
+    CAPABILITIES.iter().filter(lacks).map(|(name, _)| *name).collect()
+}
+
+/// Where a program of the system lies: on PATH, or where only root looks.
+fn program(name: &str) -> Result<PathBuf, Failure> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    let places = std::env::split_paths(&path).chain(system);
+    places.map(|place| place.join(name)).find(|file| file.is_file()).ok_or_else(|| Failure {
+        stage: Stage::Missing,
+        message: format!(
+            "interception needs `{name}`, which is not installed. Install it ({}) or leave the sidecar out",
+            match name {
+                "ip" => "Debian: apt-get install iproute2",
+                "nft" | "iptables" => "Debian: apt-get install nftables",
+                _ => "Debian: apt-get install util-linux",
+            }
+        ),
+        detail: String::new(),
+    })
+}
+
+fn refused(what: String, log_directory: &Path) -> Failure {
+    Failure {
+        stage: Stage::Start,
+        message: format!("the sidecar's network namespace could not be made: {what}"),
+        detail: super::logs::tails(log_directory),
+    }
+}
+
+/// Runs a command; what it printed.
+fn told(command: &mut Command) -> Result<String, String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Runs a command with `input` as its standard input, which must be shorter than a pipe holds.
+fn fed(command: &mut Command, input: &str) -> Result<(), String> {
+    let run = |command: &mut Command| {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        // One that ended at once says why on its standard error.
+        let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+        child.wait_with_output()
+    };
+    let output = run(command).map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sidecar_has_ports_of_its_own() {
+        let [first, second] = [0, 1].map(|index| Interception::new(index, 15006, 15000));
+        assert_eq!(first, Interception { application: 8080, inbound: 15006, admin: 15000 });
+        assert_eq!(second, Interception { application: 8081, inbound: 15106, admin: 15100 });
+        let rules = ruleset(&[first, second]);
+        assert!(rules.contains("iifname \"eth0\" tcp dport 8081 counter redirect to :15106"), "{rules}");
+        assert!(!rules.contains(&DIRECT_PORT.to_string()), "direct is not intercepted: {rules}");
+    }
+
+    #[test]
+    fn rights_are_told_from_what_is_effective() {
+        let status = |bits: &str| format!("CapPrm:\t000001ffffffffff\nCapEff:\t{bits}\n");
+        assert!(missing_rights(&status("000001ffffffffff")).is_empty());
+        assert_eq!(missing_rights(&status("0000000000001000")), ["CAP_SYS_ADMIN"]);
+        assert_eq!(missing_rights(&status("0")), ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"]);
+        assert_eq!(missing_rights(""), ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"]);
+    }
+}

@@ -1,0 +1,101 @@
+//! The network's limits: ports, lines at listeners, what firewalls remember.
+
+use super::host::Host;
+use super::item::{doubt, good, graded, unknown};
+use hoptax_record::{Fitness, FitnessStatus};
+
+/// Ports that the kernel may choose from, towards one address and port: the default has 28,232. Below the first a second
+/// without keep-alive at a moderate rate uses them up; below the other, so do the connections of one load point.
+const PORTS: (u64, u64) = (10_000, 1_024);
+
+/// Shares of the ports in TIME_WAIT: from the first on they run out if as many come again, from the other they nearly have.
+const WAITING: (f64, f64) = (0.25, 0.75);
+
+/// Connections that come at once when a load begins and find no place wait a second, until they are sent again.
+const LINE: u64 = 1_024;
+
+/// The kernel's own default.
+const DEVICE_BACKLOG: u64 = 1_000;
+
+/// Shares of the connection table: full, it drops packets of new connections.
+const TABLE: (f64, f64) = (0.5, 0.9);
+/// Connections that the table should be able to remember: closed ones stay in it for two minutes.
+const LEAST_TABLE: u64 = 65_536;
+
+pub(super) fn ports(host: &Host) -> Fitness {
+    let Some((first, last)) = host.port_range() else {
+        return unknown("ports", "The kernel does not tell which ports it chooses from.");
+    };
+    let count = (last + 1).saturating_sub(first);
+    let seen = format!("{count} ({first} to {last})");
+    let status = match count {
+        _ if count < PORTS.1 => FitnessStatus::Bad,
+        _ if count < PORTS.0 => FitnessStatus::Warning,
+        _ => return good("ports", seen),
+    };
+    let message =
+        "Each connection to one address takes a port, and keeps it for a minute after it was closed.";
+    doubt("ports", status, seen, message, "sudo sysctl net.ipv4.ip_local_port_range=\"1024 65535\"")
+}
+
+pub(super) fn time_wait(host: &Host) -> Fitness {
+    let waiting = host.text("proc/net/sockstat").and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("TCP:"))?.to_owned();
+        let mut words = line.split_whitespace().skip_while(|word| *word != "tw").skip(1);
+        words.next()?.parse::<u64>().ok()
+    });
+    let Some(waiting) = waiting else {
+        return unknown("time-wait", "The kernel does not tell how many ports wait in TIME_WAIT.");
+    };
+    let ports = host.local_ports().unwrap_or(u64::MAX);
+    let seen = format!("{waiting} sockets");
+    let Some(status) = graded(waiting as f64 / ports as f64, WAITING.0, WAITING.1) else {
+        return good("time-wait", seen);
+    };
+    let message =
+        "Ports of closed connections rest for a minute; new connections may find none that is free.";
+    doubt("time-wait", status, seen, message, "Wait a minute, or widen net.ipv4.ip_local_port_range.")
+}
+
+pub(super) fn listen_queue(host: &Host) -> Fitness {
+    line(host, "listen-queue", "proc/sys/net/core/somaxconn", "net.core.somaxconn", LINE)
+}
+
+pub(super) fn syn_backlog(host: &Host) -> Fitness {
+    line(host, "syn-backlog", "proc/sys/net/ipv4/tcp_max_syn_backlog", "net.ipv4.tcp_max_syn_backlog", LINE)
+}
+
+pub(super) fn device_backlog(host: &Host) -> Fitness {
+    let key = "net.core.netdev_max_backlog";
+    line(host, "device-backlog", "proc/sys/net/core/netdev_max_backlog", key, DEVICE_BACKLOG)
+}
+
+/// A line in which what comes waits, and is dropped where it is full.
+fn line(host: &Host, name: &str, path: &str, key: &str, least: u64) -> Fitness {
+    let Some(length) = host.number(path) else {
+        return unknown(name, format!("The kernel does not tell {key}."));
+    };
+    if length >= least {
+        return good(name, length.to_string());
+    }
+    let message = format!(
+        "Where more than {length} come at once ({key}), the others are dropped and come a second later."
+    );
+    doubt(name, FitnessStatus::Warning, length.to_string(), message, format!("sudo sysctl {key}=4096"))
+}
+
+pub(super) fn conntrack(host: &Host) -> Fitness {
+    const NAME: &str = "conntrack";
+    let Some(most) = host.number("proc/sys/net/netfilter/nf_conntrack_max") else {
+        return good(NAME, "not loaded");
+    };
+    let now = host.number("proc/sys/net/netfilter/nf_conntrack_count").unwrap_or(0);
+    let seen = format!("{now} of {most} connections");
+    let full = graded(now as f64 / most.max(1) as f64, TABLE.0, TABLE.1);
+    let small = (most < LEAST_TABLE).then_some(FitnessStatus::Warning);
+    let Some(status) = full.or(small) else { return good(NAME, seen) };
+    let message =
+        "The firewall remembers every connection; when its table is full, new ones are dropped in silence.";
+    let advice = "sudo sysctl net.netfilter.nf_conntrack_max=1048576, or exempt the traffic (NOTRACK).";
+    doubt(NAME, status, seen, message, advice)
+}

@@ -1,0 +1,132 @@
+//! Who else uses the machine: the hypervisor's other guests, and other processes of this one.
+
+use super::host::Host;
+use super::item::{doubt, good, graded, percent, unknown};
+use hoptax_record::{Fitness, FitnessStatus};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+pub(super) const LOAD_AVERAGE: &str = "load-average";
+
+/// Shares of all CPUs from which on the finding `host-noisy` would be raised for a trial; and those at which percentiles
+/// above the median are mostly theirs: every tenth moment is not ours.
+const STEAL: (f64, f64) = (0.02, 0.10);
+const FOREIGN: (f64, f64) = (0.05, 0.25);
+
+/// Processes ready to run, by CPU: a quarter of one is more than a quiet machine has; with one each nothing is left.
+const READY_BY_CPU: (f64, f64) = (0.25, 1.0);
+
+/// What the kernel had counted at one moment, in ticks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    busy: u64,
+    idle: u64,
+    steal: u64,
+    /// By process: its name and what it has used.
+    processes: BTreeMap<u32, (String, u64)>,
+}
+
+impl Snapshot {
+    /// What is counted now below `root`; `None` where `proc/stat` is not there.
+    pub fn take(root: &Path) -> Option<Self> {
+        let stat = fs::read_to_string(root.join("proc/stat")).ok()?;
+        let line = stat.lines().find(|line| line.starts_with("cpu "))?;
+        let field = |index: usize| -> u64 {
+            line.split_whitespace().nth(index + 1).and_then(|field| field.parse().ok()).unwrap_or(0)
+        };
+        let busy = [0, 1, 2, 5, 6].into_iter().map(field).sum();
+        Some(Self { busy, idle: field(3) + field(4), steal: field(7), processes: processes(root) })
+    }
+
+    fn total(&self) -> u64 {
+        self.busy + self.idle + self.steal
+    }
+}
+
+/// User and system time of every process but this one.
+fn processes(root: &Path) -> BTreeMap<u32, (String, u64)> {
+    let Ok(entries) = fs::read_dir(root.join("proc")) else { return BTreeMap::new() };
+    let ours = std::process::id();
+    let one = |entry: fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name, in brackets, may hold anything: it ends at the last one (proc_pid_stat(5)).
+        let (name, rest) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let used = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+        (pid != ours).then(|| (pid, (name.split_once('(').map_or("", |(_, name)| name).to_owned(), used)))
+    };
+    entries.flatten().filter_map(one).collect()
+}
+
+pub(super) fn hypervisor(host: &Host) -> Fitness {
+    let info = host.text("proc/cpuinfo").unwrap_or_default();
+    let flags = info.lines().find(|line| line.starts_with("flags"));
+    if !flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")) {
+        return good("hypervisor", "none seen");
+    }
+    let vendor = host.text("sys/class/dmi/id/sys_vendor");
+    good(
+        "hypervisor",
+        vendor.map_or("a virtual machine".into(), |vendor| format!("a virtual machine ({vendor})")),
+    )
+}
+
+/// Steal and foreign load between two snapshots.
+pub(super) fn between(snapshots: Option<(&Snapshot, &Snapshot)>) -> [Fitness; 2] {
+    let span = snapshots.map(|(before, after)| (before, after, after.total().saturating_sub(before.total())));
+    let Some((before, after, ticks)) = span.filter(|(_, _, ticks)| *ticks > 0) else {
+        return ["steal", "foreign-load"]
+            .map(|name| unknown(name, "The kernel does not tell what CPUs are used for."));
+    };
+    let share = |used: u64| used as f64 / ticks as f64;
+    let steal = share(after.steal.saturating_sub(before.steal));
+    let foreign = share(after.busy.saturating_sub(before.busy));
+    [judge_steal(steal), judge_foreign(foreign, busiest(before, after))]
+}
+
+fn judge_steal(steal: f64) -> Fitness {
+    let Some(status) = graded(steal, STEAL.0, STEAL.1) else { return good("steal", percent(steal)) };
+    let message = "The hypervisor gives this machine's CPUs to others; requests stand still meanwhile.";
+    let advice =
+        "Use a machine that is not shared, or more trials: figures of quiet windows stand beside the others.";
+    doubt("steal", status, percent(steal), message, advice)
+}
+
+fn judge_foreign(foreign: f64, busiest: Option<String>) -> Fitness {
+    let Some(status) = graded(foreign, FOREIGN.0, FOREIGN.1) else {
+        return good("foreign-load", percent(foreign));
+    };
+    let seen = match busiest {
+        Some(process) => format!("{}, most of it {process}", percent(foreign)),
+        None => percent(foreign),
+    };
+    let message = "Other processes use the CPUs that generator, gateway and upstream need.";
+    doubt("foreign-load", status, seen, message, "Stop them, or pin them to CPUs that the plan leaves alone.")
+}
+
+/// The process that used most between two snapshots.
+fn busiest(before: &Snapshot, after: &Snapshot) -> Option<String> {
+    let used = |(pid, (name, now)): (&u32, &(String, u64))| {
+        let then = before.processes.get(pid).map_or(0, |(_, then)| *then);
+        (now.saturating_sub(then), *pid, name.clone())
+    };
+    let (most, pid, name) = after.processes.iter().map(used).max()?;
+    (most > 0).then(|| format!("{name} (pid {pid})"))
+}
+
+pub(super) fn load_average(host: &Host) -> Fitness {
+    let average = host.text("proc/loadavg").and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    let Some(average) = average else {
+        return unknown(LOAD_AVERAGE, "The kernel does not tell how many processes were ready to run.");
+    };
+    let seen = format!("{average} over the last minute");
+    let by_cpu = average / host.allowed.len().max(1) as f64;
+    let Some(status) = graded(by_cpu, READY_BY_CPU.0, READY_BY_CPU.1) else {
+        return good(LOAD_AVERAGE, seen);
+    };
+    debug_assert_ne!(status, FitnessStatus::Good);
+    let message = "So many processes were ready to run at once, on average: somebody is at work here.";
+    doubt(LOAD_AVERAGE, status, seen, message, "See who with `top`, stop them, and wait a minute.")
+}

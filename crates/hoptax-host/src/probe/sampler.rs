@@ -1,0 +1,203 @@
+//! The thread that looks at everything every 100 ms while a trial runs.
+
+use super::network::time_wait;
+use super::threads::{self, ThreadTimes, Threads};
+use super::{HostTimes, Recent, Sample, Timeline, Tree};
+use crate::Watched;
+use hoptax_load::clock;
+use hoptax_load::record::WINDOW_NS;
+use procfs::{Current as _, LoadAverage};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Looks between two searches for new members of the watched trees: a search reads every process of the host.
+const LOOKS_PER_SCAN: u32 = 10;
+/// Looks between two times that somebody who watches is told what was used.
+const LOOKS_PER_TELLING: u32 = 5;
+
+/// Samples process trees and the host until it is asked for what it saw.
+#[derive(Debug)]
+pub struct Sampler {
+    orders: Sender<Order>,
+    thread: JoinHandle<(Timeline, Seen)>,
+    told: Receiver<Recent>,
+}
+
+/// What is looked at now and then, and not at every look.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seen {
+    /// What the threads of each tree did over the measured time, in the order given to the sampler; empty where it was not
+    /// told when that began.
+    pub threads: Vec<Threads>,
+    /// Most sockets in TIME_WAIT seen at once.
+    pub time_wait_max: u64,
+    /// The one-minute load average when the measured time ended.
+    pub load_average: Option<f64>,
+}
+
+enum Order {
+    /// Sample at this moment and every window from it on.
+    Align(u64),
+    /// Sample now, closely.
+    Look,
+}
+
+impl Sampler {
+    /// Begins to sample these trees. Where `tells`, what was used over the last second is told twice a second, from looks that
+    /// are made anyway.
+    pub fn start(watched: &[Watched], tells: bool) -> Self {
+        let (orders, inbox) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let trees = watched.iter().copied().map(Tree::new).collect();
+        let thread = thread::spawn(move || sample(trees, &inbox, tells.then_some(&tell)));
+        Self { orders, thread, told }
+    }
+
+    /// What was used of late, where that was told since this was last asked.
+    pub fn recent(&self) -> Option<Recent> {
+        self.told.try_iter().last()
+    }
+
+    /// Puts the samples in step with windows that begin at `start_ns`, so that none has to be guessed from two.
+    pub fn align(&self, start_ns: u64) {
+        let _ = self.orders.send(Order::Align(start_ns));
+    }
+
+    /// Looks now, closely.
+    pub fn look(&self) {
+        let _ = self.orders.send(Order::Look);
+    }
+
+    /// Looks once more and returns what was seen: at every look, and now and then.
+    ///
+    /// # Panics
+    /// If the sampling thread did, which is a defect of ours.
+    pub fn finish(self) -> (Timeline, Seen) {
+        drop(self.orders);
+        self.thread.join().expect("the sampler does not panic")
+    }
+}
+
+fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>, tell: Option<&Sender<Recent>>) -> (Timeline, Seen) {
+    let mut timeline = Timeline::default();
+    let mut seen = Seen::default();
+    let mut watch: Vec<ThreadWatch> = Vec::new();
+    let mut looks: u32 = 0;
+    let mut due = clock::now();
+    loop {
+        let wait = Duration::from_nanos(due.saturating_sub(clock::now()));
+        let order = match inbox.recv_timeout(wait) {
+            Ok(order) => Some(order),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                timeline.samples.push(look(&mut trees, true));
+                seen.time_wait_max = seen.time_wait_max.max(time_wait());
+                return (timeline, seen);
+            }
+        };
+        due = match order {
+            Some(Order::Align(start)) => next_in_step(start, clock::now()),
+            Some(Order::Look) => due,
+            None => next_in_step(due, clock::now()),
+        };
+        looks += 1;
+        let close = order.is_some();
+        if close || looks.is_multiple_of(LOOKS_PER_SCAN) {
+            trees.iter_mut().for_each(Tree::rescan);
+            seen.time_wait_max = seen.time_wait_max.max(time_wait());
+        }
+        timeline.samples.push(look(&mut trees, close));
+        if let Some(tell) = tell.filter(|_| looks.is_multiple_of(LOOKS_PER_TELLING)) {
+            // Whoever watched may have gone.
+            let _ = timeline.recent().map(|recent| tell.send(recent));
+        }
+        let at_ns = clock::now();
+        match order {
+            Some(Order::Align(_)) => {
+                watch = trees.iter().map(|tree| ThreadWatch::begin(tree.threads(at_ns))).collect();
+            }
+            Some(Order::Look) => {
+                seen.load_average = LoadAverage::current().ok().map(|load| f64::from(load.one));
+                let ended = watch.iter_mut().zip(&trees);
+                seen.threads = ended.map(|(watch, tree)| watch.end(tree.threads(at_ns))).collect();
+            }
+            None => {
+                let few = watch.iter_mut().zip(&trees).filter(|(watch, _)| watch.latest.are_few());
+                few.for_each(|(watch, tree)| watch.latest.update(tree.threads(at_ns)));
+            }
+        }
+    }
+}
+
+/// The threads of one tree from the beginning of the measured time on.
+struct ThreadWatch {
+    begun: ThreadTimes,
+    latest: ThreadTimes,
+    /// Where each could run at the beginning: one that has ended cannot be asked any more.
+    cpus: BTreeMap<i32, Vec<u32>>,
+}
+
+impl ThreadWatch {
+    fn begin(times: ThreadTimes) -> Self {
+        Self { cpus: times.affinities(), latest: times.clone(), begun: times }
+    }
+
+    fn end(&mut self, times: ThreadTimes) -> Threads {
+        self.latest.update(times);
+        let cpus = |tid| self.cpus.get(&tid).cloned().unwrap_or_else(|| threads::affinity(tid));
+        threads::between(&self.begun, &self.latest, cpus)
+    }
+}
+
+fn look(trees: &mut [Tree], close: bool) -> Sample {
+    let look = if close { Tree::look_closely } else { Tree::look };
+    let at_ns = clock::now();
+    let own_ns = clock::process_cpu();
+    let (host, steal_by_cpu) = HostTimes::now_with_steal();
+    Sample { at_ns, host, steal_by_cpu, own_ns, trees: trees.iter_mut().map(look).collect() }
+}
+
+/// The first moment after `now` that is a whole number of windows from `start`.
+fn next_in_step(start: u64, now: u64) -> u64 {
+    if start > now { start } else { start + ((now - start) / WINDOW_NS + 1) * WINDOW_NS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_from_the_start_of_the_windows() {
+        assert_eq!(next_in_step(1_000, 10), 1_000);
+        assert_eq!(next_in_step(1_000, 1_000), 1_000 + WINDOW_NS);
+        assert_eq!(next_in_step(1_000, 1_001 + 3 * WINDOW_NS), 1_000 + 4 * WINDOW_NS);
+    }
+
+    #[test]
+    fn watches_this_process() {
+        let watched = [Watched { pid: std::process::id(), include_root: true }];
+        let sampler = Sampler::start(&watched, true);
+        let from = clock::now();
+        sampler.align(from);
+        let mut busy: u64 = 0;
+        while clock::process_cpu() < 60 * clock::MILLISECOND || clock::now() < from + WINDOW_NS {
+            busy = busy.wrapping_add(clock::now());
+        }
+        sampler.look();
+        let recent = sampler.recent();
+        let (timeline, seen) = sampler.finish();
+        let to = clock::now();
+        assert!(busy > 0);
+        let usage = timeline.usage(0, from, to).expect("more than one look");
+        assert!(usage.cpu_ns > 0 && usage.rss_bytes_max > 1_000_000 && usage.threads > 0, "{usage:?}");
+        assert!(seen.threads[0].busy >= 1 && !seen.threads[0].cpus_allowed.is_empty(), "{seen:?}");
+        assert_eq!(usage.rss_bytes_by_window.len(), usage.cpu_ns_by_window.len());
+        assert!(usage.rss_bytes_by_window.iter().all(|&bytes| bytes > 1_000_000), "{usage:?}");
+        assert!(seen.load_average.is_some_and(|load| load >= 0.0), "{seen:?}");
+        let host = timeline.host(from, to);
+        assert!(recent.is_none_or(|recent| recent.trees[0].rss_bytes > 1_000_000), "of looks that were made");
+        assert!(host.steal + host.foreign + host.idle <= 1.0 + 1e-9, "{host:?}");
+    }
+}

@@ -1,0 +1,165 @@
+//! The threads of a process tree: how much CPU time each used, and on which CPUs those that work may run.
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// A thread that used less than this share of what the busiest one of its role did is a helper: it waits for timers, writes
+/// logs, starts others. Workers of one gateway rarely differ by more than a factor of two.
+const HELPER: f64 = 0.25;
+/// A thread that was on a CPU for less than this share of the time is no worker, however idle the others are.
+const IDLE: f64 = 0.02;
+
+/// Trees with at most so many threads are looked at every time, as their threads may end with the measured time (the
+/// generator's do). A look costs some 5 µs per thread, so this is at most 0.1 % of a CPU.
+const FEW: usize = 16;
+
+/// What the threads of a tree did between two looks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// Threads that worked.
+    pub busy: u32,
+    /// CPUs that those may run on; where none worked, those of all.
+    pub cpus_allowed: Vec<u32>,
+    /// Time for which they were ready to run and waited for a CPU, all together, nanoseconds.
+    pub waiting_ns: u64,
+}
+
+/// What one thread has had so far, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Times {
+    on_cpu: u64,
+    waiting: u64,
+}
+
+/// CPU time by thread at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ThreadTimes {
+    at_ns: u64,
+    by_thread: BTreeMap<i32, Times>,
+}
+
+impl ThreadTimes {
+    /// The threads of these processes now.
+    pub(super) fn now(at_ns: u64, processes: &BTreeSet<i32>) -> Self {
+        let threads = processes.iter().flat_map(|&pid| threads_of(pid));
+        Self { at_ns, by_thread: threads.filter_map(|(pid, tid)| Some((tid, times_of(pid, tid)?))).collect() }
+    }
+
+    /// Whether there are so few that they can be looked at every time.
+    pub(super) fn are_few(&self) -> bool {
+        self.by_thread.len() <= FEW
+    }
+
+    /// Takes over what a later look saw; threads that have ended since keep what they had.
+    pub(super) fn update(&mut self, later: Self) {
+        self.at_ns = later.at_ns;
+        self.by_thread.extend(later.by_thread);
+    }
+
+    /// CPUs that each may run on now.
+    pub(super) fn affinities(&self) -> BTreeMap<i32, Vec<u32>> {
+        self.by_thread.keys().map(|&tid| (tid, affinity(tid))).collect()
+    }
+
+    /// What was used since `before`, by thread; a thread that is new used all that it has.
+    fn since(&self, before: &Self) -> BTreeMap<i32, Times> {
+        let used = |(&tid, now): (&i32, &Times)| {
+            let then = before.by_thread.get(&tid).copied().unwrap_or_default();
+            let times = Times {
+                on_cpu: now.on_cpu.saturating_sub(then.on_cpu),
+                waiting: now.waiting.saturating_sub(then.waiting),
+            };
+            (tid, times)
+        };
+        self.by_thread.iter().map(used).collect()
+    }
+}
+
+/// Which threads worked between two looks, and where they may run. `affinity` tells the CPUs of a thread.
+pub(super) fn between(
+    before: &ThreadTimes,
+    after: &ThreadTimes,
+    affinity: impl Fn(i32) -> Vec<u32>,
+) -> Threads {
+    let used = after.since(before);
+    let elapsed = after.at_ns.saturating_sub(before.at_ns);
+    let busiest = used.values().map(|times| times.on_cpu).max().unwrap_or(0);
+    let least = (busiest as f64 * HELPER).max(elapsed as f64 * IDLE);
+    let works = |times: &Times| times.on_cpu > 0 && times.on_cpu as f64 >= least;
+    let worked: Vec<i32> = used.iter().filter(|(_, times)| works(times)).map(|(&tid, _)| tid).collect();
+    let waiting_ns = used.values().map(|times| times.waiting).sum();
+    let looked_at: Vec<i32> = if worked.is_empty() { used.keys().copied().collect() } else { worked.clone() };
+    let cpus: BTreeSet<u32> = looked_at.into_iter().flat_map(affinity).collect();
+    Threads { busy: worked.len() as u32, cpus_allowed: cpus.into_iter().collect(), waiting_ns }
+}
+
+/// CPUs that a thread may run on; none where it has gone.
+pub(super) fn affinity(tid: i32) -> Vec<u32> {
+    let Some(set) = Pid::from_raw(tid).and_then(|tid| sched_getaffinity(Some(tid)).ok()) else {
+        return Vec::new();
+    };
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect()
+}
+
+fn threads_of(pid: i32) -> Vec<(i32, i32)> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((pid, entry.file_name().to_str()?.parse().ok()?))).collect()
+}
+
+/// The first two fields of `schedstat`: time on a CPU and time on its queue, nanoseconds
+/// (Documentation/scheduler/sched-stats.rst).
+fn times_of(pid: i32, tid: i32) -> Option<Times> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let mut fields = text.split(' ').map(|field| field.parse().ok());
+    Some(Times { on_cpu: fields.next()??, waiting: fields.next()?? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(at_ns: u64, threads: &[(i32, u64)]) -> ThreadTimes {
+        // Each waited for a tenth of the time for which it ran.
+        let times = |&(tid, ns): &(i32, u64)| (tid, Times { on_cpu: ns, waiting: ns / 10 });
+        ThreadTimes { at_ns, by_thread: threads.iter().map(times).collect() }
+    }
+
+    #[test]
+    fn helpers_are_no_workers() {
+        let before = times(0, &[(1, 500), (2, 0), (3, 0)]);
+        // The first did much before, but hardly anything since; the fourth is new.
+        let after = times(10_000, &[(1, 600), (2, 8_000), (3, 2_100), (4, 1_900)]);
+        let threads = between(&before, &after, |tid| vec![tid as u32, 9]);
+        assert_eq!(
+            threads,
+            Threads { busy: 2, cpus_allowed: vec![2, 3, 9], waiting_ns: 10 + 800 + 210 + 190 }
+        );
+    }
+
+    #[test]
+    fn threads_that_have_ended_keep_what_they_had() {
+        let mut latest = times(0, &[(1, 0), (2, 0)]);
+        latest.update(times(5_000, &[(1, 100), (2, 4_000)]));
+        latest.update(times(10_000, &[(1, 200)]));
+        let threads = between(&times(0, &[(1, 0), (2, 0)]), &latest, |tid| vec![tid as u32]);
+        assert_eq!(threads, Threads { busy: 1, cpus_allowed: vec![2], waiting_ns: 420 });
+    }
+
+    #[test]
+    fn where_none_worked_all_tell_where_they_may_run() {
+        let after = times(10_000, &[(1, 100), (2, 0)]);
+        let threads = between(&times(0, &[]), &after, |tid| vec![tid as u32]);
+        assert_eq!(threads, Threads { busy: 0, cpus_allowed: vec![1, 2], waiting_ns: 10 });
+    }
+
+    #[test]
+    fn this_process_has_threads_and_cpus() {
+        let pid = std::process::id() as i32;
+        let times = ThreadTimes::now(1, &BTreeSet::from([pid]));
+        assert!(times.by_thread.contains_key(&pid), "{times:?}");
+        assert_eq!(affinity(pid), crate::cpus::allowed().expect("told"));
+        assert!(affinity(i32::MAX).is_empty(), "nobody has that number");
+    }
+}

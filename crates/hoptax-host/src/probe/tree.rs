@@ -1,0 +1,158 @@
+//! CPU time and memory of a process and everything that descends from it.
+
+use super::threads::ThreadTimes;
+use super::{Limited, Mounts, TreeSample};
+use crate::Watched;
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+use procfs::process::Process;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A process tree that is looked at again and again.
+///
+/// CPU time comes from each process's own CPU clock (`clock_getcpuclockid(3)`): nanoseconds, threads that have ended
+/// included, no parsing. A process that has gone keeps what it had used when it was last seen.
+#[derive(Debug)]
+pub struct Tree {
+    watched: Watched,
+    /// CPU time by process, of all that were ever seen.
+    cpu_ns: BTreeMap<i32, u64>,
+    alive: BTreeSet<i32>,
+    mounts: Mounts,
+    /// Cgroups with a CPU limit that its processes are in.
+    limits: BTreeSet<Limited>,
+}
+
+impl Tree {
+    /// Finds the members of the tree.
+    pub fn new(watched: Watched) -> Self {
+        let mut tree = Self {
+            watched,
+            cpu_ns: BTreeMap::new(),
+            alive: BTreeSet::new(),
+            mounts: Mounts::find(),
+            limits: BTreeSet::new(),
+        };
+        tree.rescan();
+        tree
+    }
+
+    /// Finds members anew. Costs a read per process of the host, so not for every look.
+    pub fn rescan(&mut self) {
+        let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+        for process in procfs::process::all_processes().into_iter().flatten().flatten() {
+            if let Ok(stat) = process.stat() {
+                children.entry(stat.ppid).or_default().push(stat.pid);
+            }
+        }
+        let root = self.watched.pid as i32;
+        self.alive = descendants(root, &children);
+        if self.watched.include_root {
+            self.alive.insert(root);
+        }
+        // Processes of a service mostly share a cgroup; one that has gone leaves its limit behind, which then stands still.
+        self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
+    }
+
+    /// CPU time by thread now.
+    pub(super) fn threads(&self, at_ns: u64) -> ThreadTimes {
+        ThreadTimes::now(at_ns, &self.alive)
+    }
+
+    /// CPU time and resident memory now.
+    pub fn look(&mut self) -> TreeSample {
+        let mut sample = TreeSample::default();
+        self.alive.retain(|&pid| {
+            let Some(cpu_ns) = cpu_time(pid) else { return false };
+            self.cpu_ns.insert(pid, cpu_ns);
+            sample.rss_bytes += resident(pid).unwrap_or(0);
+            true
+        });
+        sample.cpu_ns = self.cpu_ns.values().sum();
+        sample.processes = self.alive.len() as u32;
+        // Of limits one above the other the tightest holds back; adding them up would count its time twice.
+        sample.throttled_ns = self.limits.iter().filter_map(Limited::throttled_ns).max();
+        sample
+    }
+
+    /// As [`look`](Self::look), with what is dear to read: threads and proportional memory.
+    pub fn look_closely(&mut self) -> TreeSample {
+        let mut sample = self.look();
+        for process in self.alive.iter().filter_map(|&pid| Process::new(pid).ok()) {
+            sample.threads += process.stat().map_or(0, |stat| stat.num_threads as u32);
+            if let Some(bytes) = proportional(&process) {
+                *sample.pss_bytes.get_or_insert(0) += bytes;
+            }
+        }
+        sample
+    }
+}
+
+/// Everything below `root`, itself left out.
+fn descendants(root: i32, children: &BTreeMap<i32, Vec<i32>>) -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let mut to_visit = vec![root];
+    while let Some(parent) = to_visit.pop() {
+        for &child in children.get(&parent).into_iter().flatten() {
+            if found.insert(child) {
+                to_visit.push(child);
+            }
+        }
+    }
+    found
+}
+
+fn cpu_time(pid: i32) -> Option<u64> {
+    let time = clock_gettime(clock_getcpuclockid(Pid::from_raw(pid)).ok()?).ok()?;
+    Some(time.tv_sec() as u64 * hoptax_load::clock::SECOND + time.tv_nsec() as u64)
+}
+
+fn resident(pid: i32) -> Option<u64> {
+    Some(Process::new(pid).ok()?.statm().ok()?.resident * procfs::page_size())
+}
+
+fn proportional(process: &Process) -> Option<u64> {
+    let rollup = process.smaps_rollup().ok()?;
+    rollup.memory_map_rollup.0.first()?.extension.map.get("Pss").copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn descendants_leave_out_the_root_and_strangers() {
+        let children = BTreeMap::from([(1, vec![2, 9]), (2, vec![3, 4]), (4, vec![5])]);
+        assert_eq!(descendants(2, &children), BTreeSet::from([3, 4, 5]));
+    }
+
+    #[test]
+    fn a_busy_child_costs_what_its_own_clock_says() {
+        // Loops until its standard input closes, so that the test decides when it ends.
+        let mut child = Command::new("sh")
+            .args(["-c", "while :; do :; done & busy=$!; read line; kill $busy; wait"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("sh runs");
+        let mut tree = Tree::new(Watched { pid: child.id(), include_root: true });
+        let enough = 30 * hoptax_load::clock::MILLISECOND;
+        let mut sample = TreeSample::default();
+        for _ in 0..2_000 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            tree.rescan();
+            sample = tree.look_closely();
+            if sample.cpu_ns > enough {
+                break;
+            }
+        }
+        drop(child.stdin.take());
+        child.wait().expect("it ends");
+        assert!(sample.cpu_ns > enough, "the loop's time belongs to the tree: {sample:?}");
+        assert!(sample.rss_bytes > 100_000, "{sample:?}");
+        assert!(sample.processes == 2 && sample.threads == 2, "{sample:?}");
+        assert!(sample.pss_bytes.is_none_or(|pss| pss > 0 && pss <= sample.rss_bytes), "{sample:?}");
+        let after = tree.look();
+        assert!(after.cpu_ns >= sample.cpu_ns, "what has gone keeps what it used");
+    }
+}

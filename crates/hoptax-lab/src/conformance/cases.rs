@@ -1,0 +1,129 @@
+//! The requests, each with what is odd about it.
+
+use crate::upstream::MARK;
+use hoptax_wire::http1::chunk_size_line;
+
+/// One request that a gateway is to pass on.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// What packs call it under `differences`.
+    pub name: &'static str,
+    /// What is asked, for people.
+    pub about: &'static str,
+    /// Method.
+    pub method: &'static str,
+    /// Behind the mark of paths for verification.
+    path: &'static str,
+    body: Body,
+    /// Bytes of a header of the request.
+    header: usize,
+    /// Whether direct itself gives no whole answer.
+    pub breaks: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Body {
+    None,
+    Counted(usize),
+    Chunked(usize),
+}
+
+/// A request as it is sent.
+pub(super) struct Sent {
+    pub(super) bytes: Vec<u8>,
+    /// Headers that the upstream must see as they are.
+    pub(super) headers: Vec<(String, String)>,
+}
+
+/// Bytes of each chunk of a request.
+const CHUNK: usize = 5000;
+
+const HEADER: &str = "x-hoptax-sent";
+
+const fn get(name: &'static str, about: &'static str, path: &'static str) -> Case {
+    Case { name, about, method: "GET", path, body: Body::None, header: 20, breaks: false }
+}
+
+const fn post(name: &'static str, about: &'static str, body: Body) -> Case {
+    Case { method: "POST", body, ..get(name, about, "echo") }
+}
+
+/// All cases, in the order in which they are asked.
+pub const CASES: [Case; 22] = [
+    get("get", "a GET", "echo"),
+    get("query", "a query with odd characters", "echo?a=1&a=2&b=%20%2F%3F+~!$'()*,;:@/?&c[]=%c3%a9&&d"),
+    Case { header: 30_000, ..get("request-header-30k", "a request header of 30 kB", "echo") },
+    post("post-0", "a POST with an empty body", Body::Counted(0)),
+    post("post-1k", "a POST with a body of 1 KiB", Body::Counted(1 << 10)),
+    post("post-1m", "a POST with a body of 1 MiB", Body::Counted(1 << 20)),
+    post("post-chunked-1k", "a POST in chunks, 1 KiB", Body::Chunked(1 << 10)),
+    post("post-chunked-1m", "a POST in chunks, 1 MiB", Body::Chunked(1 << 20)),
+    get("body-0", "an empty body", "bytes/0"),
+    get("body-1k", "a body of 1 KiB", "bytes/1024"),
+    get("body-1m", "a body of 1 MiB", "bytes/1048576"),
+    get("chunked-1k", "a body in chunks, 1 KiB", "chunked/1024"),
+    get("chunked-1m", "a body in chunks, 1 MiB", "chunked/1048576"),
+    Case { method: "HEAD", ..get("head", "a HEAD", "bytes/1024") },
+    get("status-204", "an answer without a body", "status/204"),
+    get("status-304", "an answer that says that nothing has changed", "status/304"),
+    get("status-404", "an answer of the upstream's own that says 404", "status/404"),
+    get("status-500", "an answer of the upstream's own that says 500", "status/500"),
+    get("response-header-30k", "a response header of 30 kB", "header/30000"),
+    get("slow", "an upstream that takes half a second", "slow/500ms"),
+    Case { breaks: true, ..get("close", "an upstream that closes without an answer", "close") },
+    Case { breaks: true, ..get("close-midway", "an upstream that closes within its answer", "close-midway") },
+];
+
+impl Case {
+    /// The case of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        CASES.iter().find(|case| case.name == name)
+    }
+
+    pub(super) fn sent(&self) -> Sent {
+        let value: String = "0123456789abcdef".chars().cycle().take(self.header).collect();
+        let mut head = format!(
+            "{} {MARK}{} HTTP/1.1\r\nhost: conformance.example\r\n{HEADER}: {value}\r\n",
+            self.method, self.path
+        );
+        let (framing, body) = match self.body {
+            Body::None => (String::new(), Vec::new()),
+            Body::Counted(size) => (format!("content-length: {size}\r\n"), text(size)),
+            Body::Chunked(size) => ("transfer-encoding: chunked\r\n".to_owned(), chunked(&text(size))),
+        };
+        head += &framing;
+        head += "\r\n";
+        let mut bytes = head.into_bytes();
+        bytes.extend(body);
+        Sent { bytes, headers: vec![(HEADER.to_owned(), value)] }
+    }
+}
+
+fn text(size: usize) -> Vec<u8> {
+    // No period that is a power of two, so that a shifted or repeated block is seen.
+    b"every byte of this body has its place. ".iter().copied().cycle().take(size).collect()
+}
+
+fn chunked(body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for chunk in body.chunks(CHUNK) {
+        chunk_size_line(&mut bytes, chunk.len());
+        bytes.extend_from_slice(chunk);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"0\r\n\r\n");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_case_has_a_name_of_its_own() {
+        let names: BTreeSet<&str> = CASES.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), CASES.len());
+        assert!(CASES.iter().all(|case| Case::named(case.name).is_some()));
+    }
+}

@@ -1,0 +1,163 @@
+//! A gateway's own counters, as its pack describes them: read before and after each trial.
+//!
+//! What cannot be read is left out: a gateway that does not answer on its admin port is still worth measuring.
+
+use super::packs::manifest::{CounterFrom, CounterSpec};
+use super::readiness;
+use hoptax_plan::selector::{Selector, SelectorKind, pattern};
+use regex_lite::Regex;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Most of a log that is searched between two looks. A gateway that writes more than this in a trial says the same thing
+/// over and over.
+const MOST_OF_A_LOG: u64 = 64 << 20;
+/// Most of an answer that is read.
+const MOST_OF_AN_ANSWER: u64 = 4 << 20;
+
+/// The counters of one gateway that runs.
+#[derive(Debug)]
+pub struct Counters {
+    admin: SocketAddr,
+    log_directory: PathBuf,
+    list: Vec<Counter>,
+}
+
+#[derive(Debug)]
+struct Counter {
+    name: String,
+    path: String,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Answer { plus: Selector, minus: Option<Selector> },
+    Log { pattern: Regex, seen: Seen },
+}
+
+/// How far a log was searched, and what was found until there.
+#[derive(Debug, Default, Clone, Copy)]
+struct Seen {
+    offset: u64,
+    matches: u64,
+}
+
+/// Whether a counter can be read as its pack says.
+///
+/// # Errors
+/// What is wrong with its `select` or `minus`, and how to mend it.
+pub fn check(spec: &CounterSpec) -> Result<(), String> {
+    source(spec).map(drop)
+}
+
+fn source(spec: &CounterSpec) -> Result<Source, String> {
+    Ok(match spec.from {
+        CounterFrom::Admin => Source::Answer {
+            plus: Selector::parse(spec.kind, &spec.select)?,
+            minus: spec.minus.as_deref().map(|minus| Selector::parse(spec.kind, minus)).transpose()?,
+        },
+        CounterFrom::Log if spec.kind != SelectorKind::Regex || spec.minus.is_some() => {
+            return Err("of a log the lines that fit are counted: `kind: regex`, no `minus`".into());
+        }
+        CounterFrom::Log => Source::Log { pattern: pattern(&spec.select)?, seen: Seen::default() },
+    })
+}
+
+impl Counters {
+    /// The counters that a pack names, of a gateway with this admin port and these logs. What does not parse is left out;
+    /// packs are checked when they are read.
+    pub fn new(specs: &[CounterSpec], admin: SocketAddr, log_directory: &Path) -> Self {
+        let counter = |spec: &CounterSpec| {
+            Some(Counter { name: spec.name.clone(), path: spec.path.clone(), source: source(spec).ok()? })
+        };
+        Self {
+            admin,
+            log_directory: log_directory.to_owned(),
+            list: specs.iter().filter_map(counter).collect(),
+        }
+    }
+
+    /// All counters that could be read, as they stand now. Each path is asked for once.
+    pub fn read(&mut self) -> BTreeMap<String, f64> {
+        let mut answers: BTreeMap<String, Option<String>> = BTreeMap::new();
+        let mut values = BTreeMap::new();
+        for counter in &mut self.list {
+            let value = match &mut counter.source {
+                Source::Log { pattern, seen } => {
+                    *seen = count(&self.log_directory.join(&counter.path), pattern, *seen);
+                    Some(seen.matches as f64)
+                }
+                Source::Answer { plus, minus } => {
+                    let answer = answers
+                        .entry(counter.path.clone())
+                        .or_insert_with(|| readiness::get(self.admin, &counter.path, MOST_OF_AN_ANSWER).ok());
+                    answer.as_deref().and_then(|answer| {
+                        let less = minus.as_ref().map_or(Some(0.0), |minus| minus.value(answer));
+                        Some(plus.value(answer)? - less?)
+                    })
+                }
+            };
+            values.extend(value.map(|value| (counter.name.clone(), value)));
+        }
+        values
+    }
+}
+
+/// Goes on from where a log was searched to; a log that has shrunk was begun anew.
+fn count(path: &Path, pattern: &Regex, seen: Seen) -> Seen {
+    let Ok(mut file) = File::open(path) else { return seen };
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let from = if length < seen.offset { 0 } else { seen.offset };
+    if file.seek(SeekFrom::Start(from)).is_err() {
+        return seen;
+    }
+    let mut lines = BufReader::new(file.take((length - from).min(MOST_OF_A_LOG)));
+    let (mut matches, mut line) = (seen.matches, Vec::new());
+    while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        matches += u64::from(pattern.is_match(&String::from_utf8_lossy(&line)));
+        line.clear();
+    }
+    Seen { offset: length, matches }
+}
+
+/// What counters grew by. One that is not there at both ends is left out; one that stepped back, as of a gateway that was
+/// started afresh, grew by nothing.
+pub fn growth(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let grown = |(name, after): (&String, &f64)| Some((name.clone(), (after - before.get(name)?).max(0.0)));
+    after.iter().filter_map(grown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn lines_of_a_log_are_counted_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("error.log");
+        let pattern = Regex::new("not enough").expect("a pattern");
+        assert_eq!(count(&path, &pattern, Seen::default()).matches, 0, "no log yet");
+        let mut log = File::create(&path).expect("made");
+        log.write_all(b"512 are not enough\nother\n512 are not enough\n").expect("written");
+        let first = count(&path, &pattern, Seen::default());
+        assert_eq!(first.matches, 2);
+        log.write_all(b"\xff not enough\n").expect("written");
+        let second = count(&path, &pattern, first);
+        assert_eq!(second.matches, 3);
+        std::fs::write(&path, "not enough\n").expect("begun anew");
+        assert_eq!(count(&path, &pattern, second).matches, 4);
+    }
+
+    #[test]
+    fn growth_is_of_counters_that_were_there_before_and_after() {
+        let map = |list: &[(&str, f64)]| list.iter().map(|(name, value)| ((*name).into(), *value)).collect();
+        let before: BTreeMap<String, f64> = map(&[("a", 1.0), ("b", 9.0), ("gone", 1.0)]);
+        let after = map(&[("a", 4.0), ("b", 2.0), ("new", 5.0)]);
+        assert_eq!(growth(&before, &after), map(&[("a", 3.0), ("b", 0.0)]));
+    }
+}

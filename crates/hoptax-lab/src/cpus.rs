@@ -1,0 +1,69 @@
+//! Which CPUs each role gets.
+
+use hoptax_plan::{CpuPlan, CpuSets};
+
+/// Fewer CPUs than this cannot be split so that no role starves: nothing is pinned then.
+const LEAST_TO_SPLIT: usize = 4;
+
+/// The sets that `plan` means on a machine where `allowed` may be used.
+///
+/// `auto` gives the generator a quarter, the gateway a half and the upstream the rest: a gateway is what is measured
+/// and does two sides' work, and a generator needs about half of what the built-in upstream and a thrifty gateway
+/// need together. Neighbouring CPUs stay together, as they share caches.
+pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
+    match plan {
+        CpuPlan::Pinned(sets) => sets.clone(),
+        CpuPlan::Auto if allowed.len() < LEAST_TO_SPLIT => CpuSets::default(),
+        CpuPlan::Auto => {
+            let (generator, rest) = allowed.split_at(allowed.len() / 4);
+            let (gateway, upstream) = rest.split_at(allowed.len() / 2);
+            CpuSets { generator: generator.into(), gateway: gateway.into(), upstream: upstream.into() }
+        }
+    }
+}
+
+/// CPUs that hold a gateway to `workers` of them: of its own `set`, or of all that are `allowed` where it has none. The last
+/// ones, as the first of a machine mostly has its interrupts.
+pub fn held(set: &[u32], allowed: &[u32], workers: u32) -> Vec<u32> {
+    let from = if set.is_empty() { allowed } else { set };
+    from[from.len().saturating_sub(workers as usize)..].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_is_held_to_cpus_of_its_own_set_where_it_has_one() {
+        assert_eq!(held(&[], &[0, 1, 2], 1), [2]);
+        assert_eq!(held(&[4, 5, 6], &[0, 1, 2, 3, 4, 5, 6], 2), [5, 6]);
+        assert_eq!(held(&[], &[0, 1], 3), [0, 1], "there are no more");
+    }
+
+    #[test]
+    fn auto_splits_four_or_more_and_leaves_none_over() {
+        let sets = |generator: &[u32], gateway: &[u32], upstream: &[u32]| CpuSets {
+            generator: generator.into(),
+            gateway: gateway.into(),
+            upstream: upstream.into(),
+        };
+        let table: [(&[u32], CpuSets); 7] = [
+            (&[0], sets(&[], &[], &[])),
+            (&[0, 1], sets(&[], &[], &[])),
+            (&[0, 1, 2], sets(&[], &[], &[])),
+            (&[0, 1, 2, 3], sets(&[0], &[1, 2], &[3])),
+            (&[0, 1, 2, 3, 4], sets(&[0], &[1, 2], &[3, 4])),
+            (&[4, 5, 8, 9, 10, 11], sets(&[4], &[5, 8, 9], &[10, 11])),
+            (&[0, 1, 2, 3, 4, 5, 6, 7], sets(&[0, 1], &[2, 3, 4, 5], &[6, 7])),
+        ];
+        for (allowed, expected) in table {
+            assert_eq!(resolve(&CpuPlan::Auto, allowed), expected, "{allowed:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_plan_pins_is_kept() {
+        let sets = CpuSets { generator: vec![1], gateway: vec![], upstream: vec![0] };
+        assert_eq!(resolve(&CpuPlan::Pinned(sets.clone()), &[0, 1, 2, 3]), sets);
+    }
+}

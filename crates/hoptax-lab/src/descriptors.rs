@@ -1,0 +1,141 @@
+//! Whether the connections that a plan asks for fit into the descriptors that a process may hold.
+
+use super::packs::PackSet;
+use super::packs::manifest::LimitPer;
+use hoptax_plan::{Gateway, GatewayKind, HopKind, Plan, Upstream};
+use rustix::process::{Resource, getrlimit};
+
+/// What a process of ours holds beside its connections: listeners, logs, event loops, the runtime's own.
+const BESIDE: u64 = 64;
+
+/// What a gateway may hold beside its connections; generous, as gateways differ.
+const BESIDE_GATEWAY: u64 = 200;
+
+/// Where the kernel sets no limit: what `fs.nr_open` allows unless changed.
+const UNLIMITED: u64 = 1 << 20;
+
+/// Descriptors that a process may hold: the hard limit, to which guards and hoptax raise their own.
+pub fn limit() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(UNLIMITED)
+}
+
+/// A plan asks for more connections than can be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{connections} connections do not fit: {who} would hold {needed} descriptors and may hold {limit}. At most \
+     {fits} connections fit; ask for no more, or raise the limit (`ulimit -Hn`)"
+)]
+pub struct TooMany {
+    /// Connections asked for.
+    pub connections: u32,
+    /// Who would run out.
+    pub who: String,
+    /// Descriptors it would need.
+    pub needed: u64,
+    /// Descriptors it may hold.
+    pub limit: u64,
+    /// Connections that fit.
+    pub fits: u64,
+}
+
+/// Looks whether the plan's largest load point fits. What the generator or the built-in upstream cannot hold is an
+/// error, as then nothing can be measured; what a gateway cannot hold is said in the sentences returned, one per
+/// gateway: that it refuses or queues them is what will be measured.
+///
+/// # Errors
+/// If the generator or the built-in upstream would run out of descriptors.
+pub fn check(plan: &Plan, packs: &PackSet, limit: u64) -> Result<Vec<String>, TooMany> {
+    let connections = plan.load.iter().map(|point| point.connections).max().unwrap_or(0);
+    let ours = |who: &str| Need { who: who.to_owned(), per_connection: 1, beside: BESIDE, share: 1 };
+    ours("the generator").check(connections, limit)?;
+    if let Upstream::BuiltIn(upstream) = &plan.upstream {
+        let beside = BESIDE + 4 * u64::from(upstream.instances);
+        Need { beside, ..ours("the upstream") }.check(connections, limit)?;
+    }
+    let needs = plan.gateways.iter().filter_map(|gateway| need_of(gateway, packs));
+    Ok(needs.filter_map(|need| need.check(connections, limit).err()).map(|error| error.to_string()).collect())
+}
+
+fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
+    let who = gateway.label.clone();
+    match &gateway.kind {
+        GatewayKind::Hop(HopKind::L4 | HopKind::L7) | GatewayKind::DelayingHop(_) => {
+            Some(Need { who, per_connection: 2, beside: BESIDE, share: 1 })
+        }
+        GatewayKind::Pack { pack, workers, .. } => {
+            let limits = &packs.get(pack)?.manifest().limits;
+            let share = match limits.per {
+                LimitPer::Process => 1,
+                LimitPer::Worker => u64::from(*workers).max(1),
+            };
+            let per_connection = u64::from(limits.descriptors_per_connection);
+            Some(Need { who, per_connection, beside: BESIDE_GATEWAY, share })
+        }
+        GatewayKind::External { .. } => None,
+    }
+}
+
+/// Descriptors that somebody needs.
+struct Need {
+    who: String,
+    per_connection: u64,
+    beside: u64,
+    /// Processes that the connections are spread over.
+    share: u64,
+}
+
+impl Need {
+    fn check(&self, connections: u32, limit: u64) -> Result<(), TooMany> {
+        let fits = limit.saturating_sub(self.beside) / self.per_connection.max(1) * self.share;
+        if u64::from(connections) <= fits {
+            return Ok(());
+        }
+        let needed = u64::from(connections).div_ceil(self.share) * self.per_connection + self.beside;
+        Err(TooMany { connections, who: self.who.clone(), needed, limit, fits })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    fn plan(connections: u32) -> Plan {
+        let pack = |label: &str, pack: &str, workers| Gateway {
+            label: label.into(),
+            kind: GatewayKind::Pack {
+                pack: pack.into(),
+                workers,
+                features: vec![],
+                instances: None,
+                driver: Default::default(),
+            },
+        };
+        let gateways = vec![
+            pack("nginx-2", "nginx", 2),
+            pack("haproxy", "haproxy", 2),
+            Gateway { label: "hop-l4".into(), kind: GatewayKind::Hop(HopKind::L4) },
+        ];
+        fake::plan(gateways, connections)
+    }
+
+    #[test]
+    fn says_how_many_fit_before_anything_starts() {
+        let packs = PackSet::load(None).expect("the packs are right");
+        assert_eq!(check(&plan(100), &packs, 20_000), Ok(vec![]));
+        let refused = check(&plan(25_000), &packs, 20_000).expect_err("too many for the generator");
+        assert_eq!((refused.who.as_str(), refused.fits, refused.needed), ("the generator", 19_936, 25_064));
+        let told = refused.to_string();
+        assert!(told.contains("At most 19936 connections fit"), "{told}");
+    }
+
+    #[test]
+    fn a_gateway_that_cannot_hold_them_is_named_and_takes_part() {
+        let packs = PackSet::load(None).expect("the packs are right");
+        let notes = check(&plan(15_000), &packs, 20_000).expect("generator and upstream can");
+        assert_eq!(notes.len(), 2, "nginx spreads them over its workers: {notes:?}");
+        assert!(notes[0].contains("haproxy would hold 30200 descriptors"), "{}", notes[0]);
+        assert!(notes[0].contains("At most 9900 connections fit"), "{}", notes[0]);
+        assert!(notes[1].contains("hop-l4"), "{}", notes[1]);
+    }
+}

@@ -1,0 +1,238 @@
+//! Driver `docker`: a gateway in a container, on the host's network.
+//!
+//! `docker run` stays in the foreground under a guard like any other gateway, and passes the stop signal on. But the container
+//! is the engine's child and not ours, and outlives a `docker run` that is killed. So the guard ends with `docker rm --force`
+//! of the container's name, whatever hoptax died of; where the guard itself was killed, hoptax does it. Should both be killed at
+//! the same moment, the next run that starts a container finds it by its label and removes it.
+//!
+//! Gateway's directories are mounted at the paths that they have on the host, and its ports are the host's: the same
+//! configuration serves both drivers.
+
+use super::packs::Pack;
+use hoptax_host::programs::{output_of, search_path};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Label of our containers; its value is the process id of the hoptax that made them.
+const LABEL: &str = "hoptax.pid";
+
+/// Longest time that the engine may take to answer a question.
+const ANSWER_BOUND: Duration = Duration::from_secs(20);
+
+/// Longest time that a version command may take in a container, which has to be made and removed.
+const VERSION_BOUND: Duration = Duration::from_secs(60);
+
+/// Where a gateway's program is: an image that is on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    /// The docker client.
+    docker: PathBuf,
+    /// The image as the plan or the pack calls it.
+    pub image: String,
+    /// What it is for certain: the digest of its configuration.
+    pub id: String,
+    /// The gateway's program in it.
+    pub program: String,
+}
+
+/// What a container is started with.
+#[derive(Debug)]
+pub struct Run<'a> {
+    /// Name of the container.
+    pub name: &'a str,
+    /// Directories of the host that it sees at the same paths; the first is where it starts.
+    pub directories: [&'a Path; 2],
+    /// CPUs; empty: all.
+    pub cpus: &'a [u32],
+    /// Descriptors that each of its processes may hold.
+    pub descriptors: u64,
+    /// Environment variables.
+    pub environment: &'a BTreeMap<String, String>,
+    /// Command and arguments, at least the command.
+    pub command: &'a [String],
+}
+
+impl Container {
+    /// The image of `pack`, or `image` instead.
+    ///
+    /// # Errors
+    /// If there is no docker, its engine does not answer, or it has no such image: says what to do.
+    pub fn find(pack: &Pack, image: Option<&str>) -> Result<Self, String> {
+        let name = pack.name();
+        let Some(start) = &pack.manifest().docker else {
+            return Err(format!("the pack `{name}` does not say how it is started in a container"));
+        };
+        let image = image.unwrap_or(&start.image);
+        let docker = search_path().into_iter().map(|directory| directory.join("docker"));
+        let docker = docker.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+            format!("`driver: docker` needs docker, and there is no `docker` on PATH; install it, or start {name} as a process")
+        })?;
+        let asked = Command::new(&docker)
+            .args(["image", "inspect", "--format", "{{.Id}}", image])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("{} cannot be run: {error}", docker.display()))?;
+        if asked.status.success() {
+            let id = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
+            let program = start.program.as_ref().unwrap_or(&pack.manifest().binary).clone();
+            return Ok(Self { docker, image: image.to_owned(), id, program });
+        }
+        let told = String::from_utf8_lossy(&asked.stderr).trim().to_owned();
+        if told.to_ascii_lowercase().contains("no such image") {
+            return Err(format!("the image {image} is not on this machine: {}", how_to_get(pack, image)));
+        }
+        Err(format!("docker does not answer ({told}): start its engine, and see that `docker info` works"))
+    }
+
+    /// The image of `pack`, or `image` instead, whether it is on this machine or not: for looking at a configuration.
+    pub fn preview(pack: &Pack, image: Option<&str>) -> Self {
+        let start = pack.manifest().docker.as_ref();
+        let program = start.and_then(|start| start.program.as_ref()).unwrap_or(&pack.manifest().binary);
+        let image = image.or_else(|| Some(start?.image.as_str())).unwrap_or_default();
+        Self {
+            docker: "docker".into(),
+            image: image.to_owned(),
+            id: "not looked for".into(),
+            program: program.clone(),
+        }
+    }
+
+    /// Version as the program tells it; absent when it does not start, takes too long or says something else.
+    pub fn version(&self, command: &[String], pattern: &str) -> Option<String> {
+        let (program, arguments) = command.split_first()?;
+        let name = new_name("version");
+        let mut words = self.words(&["run", "--rm", "--pull", "never", "--network", "none", "--name", &name]);
+        words.extend(["--entrypoint", program, &self.image].map(str::to_owned));
+        words.extend(arguments.iter().cloned());
+        let said = output_of(&words, VERSION_BOUND);
+        if said.is_none() {
+            hoptax_host::guard::finish(&self.remove(&name));
+        }
+        let pattern = regex_lite::Regex::new(pattern).ok()?;
+        Some(pattern.captures(&said?)?.get(1)?.as_str().to_owned())
+    }
+
+    /// The command that runs a container in the foreground until it ends.
+    pub fn run(&self, run: &Run<'_>) -> Vec<String> {
+        let mut words = self.words(&["run", "--rm", "--init", "--pull", "never", "--network", "host"]);
+        // Its output is attached and kept in our own files; a second copy would cost the engine time.
+        words.extend(["--log-driver", "none", "--name", run.name].map(str::to_owned));
+        words.push(format!("--label={LABEL}={}", std::process::id()));
+        words.push(format!("--ulimit=nofile={0}:{0}", run.descriptors));
+        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        words.push(format!("--user={user}:{group}"));
+        if !run.cpus.is_empty() {
+            let cpus: Vec<_> = run.cpus.iter().map(ToString::to_string).collect();
+            words.push(format!("--cpuset-cpus={}", cpus.join(",")));
+        }
+        for directory in run.directories {
+            words.push(format!("--mount=type=bind,source={0},target={0}", directory.display()));
+        }
+        words.push(format!("--workdir={}", run.directories[0].display()));
+        words.extend(run.environment.iter().map(|(name, value)| format!("--env={name}={value}")));
+        let (program, arguments) = run.command.split_first().expect("checked with the pack");
+        words.extend([format!("--entrypoint={program}"), self.image.clone()]);
+        words.extend(arguments.iter().cloned());
+        words
+    }
+
+    /// The command that removes a container, whether it runs or not.
+    pub fn remove(&self, name: &str) -> Vec<String> {
+        self.words(&["rm", "--force", "--volumes", name])
+    }
+
+    /// The first process of a running container: docker's own init, whose descendants are the gateway.
+    pub fn process(&self, name: &str) -> Option<u32> {
+        let words = self.words(&["inspect", "--format", "{{.State.Pid}}", name]);
+        let pid = output_of(&words, ANSWER_BOUND)?.trim().parse().ok()?;
+        // The engine of another machine tells a process id of that machine.
+        let here = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok();
+        (pid > 0 && here).then_some(pid)
+    }
+
+    /// Removes containers whose hoptax is gone: it and their guard were killed at the same moment.
+    pub fn remove_abandoned(&self) {
+        let format = format!("{{{{.Names}}}} {{{{.Label \"{LABEL}\"}}}}");
+        let filter = format!("label={LABEL}");
+        let words = self.words(&["ps", "--all", "--filter", &filter, "--format", &format]);
+        for line in output_of(&words, ANSWER_BOUND).unwrap_or_default().lines() {
+            if let Some((name, pid)) = line.split_once(' ')
+                && !Path::new("/proc").join(pid).exists()
+            {
+                hoptax_host::guard::finish(&self.remove(name));
+            }
+        }
+    }
+
+    fn words(&self, words: &[&str]) -> Vec<String> {
+        let docker = self.docker.to_string_lossy().into_owned();
+        std::iter::once(docker).chain(words.iter().map(|word| (*word).to_owned())).collect()
+    }
+}
+
+/// How to get an image of a pack.
+pub fn how_to_get(pack: &Pack, image: &str) -> String {
+    let start = pack.manifest().docker.as_ref();
+    match start.filter(|start| start.image == image).and_then(|start| start.dockerfile.as_ref()) {
+        Some(file) => {
+            format!("hoptax gateways {0} --write . && docker build -t {image} -f {0}/{file} {0}", pack.name())
+        }
+        None => format!("docker pull {image}"),
+    }
+}
+
+/// A name that no other container has; `what` stands in it.
+pub fn new_name(what: &str) -> String {
+    let drawn =
+        hoptax_load::random::Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id()))
+            .next_u64();
+    format!("hoptax-{what}-{drawn:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_is_on_the_hosts_network_and_sees_its_directories_where_they_are() {
+        let container = Container {
+            docker: "/usr/bin/docker".into(),
+            image: "nginx:1.27".into(),
+            id: "sha256:0".into(),
+            program: "nginx".into(),
+        };
+        let environment = BTreeMap::from([("GOMAXPROCS".to_owned(), "2".to_owned())]);
+        let words = container.run(&Run {
+            name: "hoptax-front-1",
+            directories: [Path::new("/r/rendered/front"), Path::new("/r/logs/front")],
+            cpus: &[1, 3],
+            descriptors: 20_000,
+            environment: &environment,
+            command: &["nginx".into(), "-c".into(), "/r/rendered/front/nginx.conf".into()],
+        });
+        let line = words.join(" ");
+        for part in [
+            "/usr/bin/docker run --rm --init --pull never --network host",
+            "--name hoptax-front-1",
+            "--ulimit=nofile=20000:20000",
+            "--cpuset-cpus=1,3",
+            "--mount=type=bind,source=/r/rendered/front,target=/r/rendered/front",
+            "--mount=type=bind,source=/r/logs/front,target=/r/logs/front",
+            "--workdir=/r/rendered/front",
+            "--env=GOMAXPROCS=2",
+        ] {
+            assert!(line.contains(part), "`{part}` in {line}");
+        }
+        assert!(line.ends_with("--entrypoint=nginx nginx:1.27 -c /r/rendered/front/nginx.conf"), "{line}");
+        assert_eq!(container.remove("x").join(" "), "/usr/bin/docker rm --force --volumes x");
+    }
+
+    #[test]
+    fn names_differ_and_are_names() {
+        let (one, other) = (new_name("front"), new_name("front"));
+        assert_ne!(one, other);
+        assert!(one.starts_with("hoptax-front-") && one.len() == 29, "{one}");
+    }
+}

@@ -1,0 +1,115 @@
+//! What a plan's files hold that one needs to be let in by what already runs: read once, before anything starts.
+
+use anyhow::Context as _;
+use hoptax_load::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
+use hoptax_plan::{Access, TlsAccess};
+use hoptax_record::bounded;
+use std::path::Path;
+
+/// Longer than any token: what is longer is another file.
+const LONGEST_TOKEN: usize = 16 * 1024;
+
+/// In this order, as gateways are made to ask for them: direct must not pay for another cipher than what stands between a gateway and
+/// the same upstream.
+const CIPHER_SUITES: [&str; 9] = [
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+];
+
+/// How one is let in.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// TLS, with the client certificate; absent for plain connections.
+    pub tls: Option<TlsSpec>,
+    /// A bearer token.
+    pub token: Option<String>,
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    /// Reads the files that `access` names.
+    ///
+    /// # Errors
+    /// If one cannot be read, a certificate or key is none, or the token is not one line of printable text.
+    pub fn read(access: &Access) -> anyhow::Result<Self> {
+        let entry = Self {
+            tls: access.tls.as_ref().map(tls).transpose()?,
+            token: access.token_file.as_deref().map(token).transpose()?,
+        };
+        if let Some(spec) = &entry.tls {
+            hoptax_load::tls::client_config(spec)
+                .map_err(|error| anyhow::anyhow!("{error:#}"))
+                .with_context(|| {
+                    let files = access.tls.as_ref().map_or_else(String::new, file_names);
+                    format!("the certificates or keys of {files} cannot be used")
+                })?;
+        }
+        Ok(entry)
+    }
+
+    /// What must not be kept.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        let key =
+            self.tls.as_ref().and_then(|tls| tls.client_certificate.as_ref()).map(|one| one.key.lines());
+        let lines = key.into_iter().flatten().filter(|line| !line.starts_with("-----"));
+        lines.chain(self.token.as_deref())
+    }
+}
+
+fn tls(access: &TlsAccess) -> anyhow::Result<TlsSpec> {
+    let verify = match &access.authority {
+        None => Verify::System,
+        Some(file) => Verify::Authorities(text(file, bounded::PEM)?),
+    };
+    let client_certificate = access.client_certificate.as_ref().map(|files| {
+        anyhow::Ok(ClientCertificate {
+            chain: text(&files.certificate, bounded::PEM)?,
+            key: text(&files.key, bounded::PEM)?,
+        })
+    });
+    Ok(TlsSpec {
+        server_name: access.server_name.clone(),
+        verify,
+        client_certificate: client_certificate.transpose()?,
+        resumption: true,
+        alpn: Vec::new(),
+        versions: vec![TlsVersion::Tls12, TlsVersion::Tls13],
+        cipher_suites: CIPHER_SUITES.map(str::to_owned).to_vec(),
+    })
+}
+
+fn file_names(access: &TlsAccess) -> String {
+    let own = access.client_certificate.iter().flat_map(|files| [&files.certificate, &files.key]);
+    let names: Vec<String> =
+        access.authority.iter().chain(own).map(|path| path.display().to_string()).collect();
+    names.join(", ")
+}
+
+fn text(path: &Path, most: u64) -> anyhow::Result<String> {
+    bounded::read_text(path, most).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn token(path: &Path) -> anyhow::Result<String> {
+    let token = text(path, bounded::TOKEN)?.trim().to_owned();
+    anyhow::ensure!(!token.is_empty(), "{} is empty, and should hold a bearer token", path.display());
+    // RFC 6750, 2.1: letters that need no quoting, neither in a header nor in JSON.
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    anyhow::ensure!(
+        token.len() <= LONGEST_TOKEN && token.bytes().all(fits),
+        "{} is not a file of one line with a bearer token: letters, digits and - . _ ~ + / =",
+        path.display()
+    );
+    Ok(token)
+}

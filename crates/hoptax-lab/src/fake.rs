@@ -1,0 +1,232 @@
+//! A lab without a world, for tests of the flow: services that are scripted, and a log of what was asked of them.
+
+use super::ledger::Ledger;
+use super::{Driver, Facts, Observed, Service};
+use hoptax_host::Watched;
+use hoptax_plan::{
+    AccessLog, Body, BuiltInUpstream, CpuPlan, Delay, Gateway, LoadPoint, PathSplit, Plan, Profile, Target,
+    Timeouts, Upstream,
+};
+use hoptax_record::{Failure, Stage};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What a service of the fake driver does.
+#[derive(Debug, Clone, Default)]
+pub struct Script {
+    /// Fails to start with this message.
+    pub start_fails: Option<String>,
+    /// Is found dead at this look, counted from 1 (all later ones too).
+    pub dies_at_check: Option<usize>,
+    /// Where it answers; an address that nobody has when empty.
+    pub addresses: Vec<SocketAddr>,
+    /// What was found out about it.
+    pub facts: Facts,
+    /// What is watched.
+    pub process: Option<Watched>,
+    /// What its ledger tells, one answer after the other, the last for ever; `Err` for one that cannot be asked.
+    /// Empty: it keeps none.
+    pub ledgers: Vec<Result<Ledger, String>>,
+    /// What it tells of itself, one look after the other, and nothing after the last.
+    pub observed: Vec<Observed>,
+}
+
+/// Starts scripted services.
+#[derive(Debug, Default)]
+pub struct FakeDriver {
+    /// The upstream's script.
+    pub upstream: Script,
+    /// Scripts by label; a gateway without one starts and lives.
+    pub gateways: BTreeMap<String, Script>,
+    log: Rc<RefCell<Vec<String>>>,
+}
+
+impl FakeDriver {
+    /// A driver whose gateways follow `scripts`.
+    pub fn new<'a>(scripts: impl IntoIterator<Item = (&'a str, Script)>) -> Self {
+        let gateways = scripts.into_iter().map(|(label, script)| (label.to_owned(), script)).collect();
+        Self { gateways, ..Self::default() }
+    }
+
+    /// What was asked so far, as `start nginx`, `check nginx`, `ledger upstream`, `stop nginx` (also when dropped
+    /// without having been stopped); the handle goes on telling after the driver was given away.
+    pub fn log(&self) -> Rc<RefCell<Vec<String>>> {
+        Rc::clone(&self.log)
+    }
+
+    fn start(&self, label: &str, script: Script) -> Result<Box<dyn Service>, Failure> {
+        self.log.borrow_mut().push(format!("start {label}"));
+        if let Some(message) = script.start_fails {
+            return Err(Failure { stage: Stage::Start, message, detail: "its last log line".into() });
+        }
+        let nowhere = vec![SocketAddr::from(([127, 0, 0, 1], 9))];
+        let addresses = if script.addresses.is_empty() { nowhere } else { script.addresses };
+        Ok(Box::new(FakeService {
+            label: label.to_owned(),
+            addresses,
+            facts: script.facts,
+            process: script.process,
+            dies_at_check: script.dies_at_check,
+            checks: 0,
+            ledgers: RefCell::new(script.ledgers.into()),
+            observed: script.observed.into(),
+            stopped: false,
+            log: Rc::clone(&self.log),
+        }))
+    }
+}
+
+impl Driver for FakeDriver {
+    fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure> {
+        self.start("upstream", self.upstream.clone())
+    }
+
+    fn start_gateway(&mut self, gateway: &Gateway, _: &[SocketAddr]) -> Result<Box<dyn Service>, Failure> {
+        self.start(&gateway.label, self.gateways.get(&gateway.label).cloned().unwrap_or_default())
+    }
+}
+
+#[derive(Debug)]
+struct FakeService {
+    label: String,
+    addresses: Vec<SocketAddr>,
+    facts: Facts,
+    process: Option<Watched>,
+    dies_at_check: Option<usize>,
+    checks: usize,
+    ledgers: RefCell<VecDeque<Result<Ledger, String>>>,
+    observed: VecDeque<Observed>,
+    stopped: bool,
+    log: Rc<RefCell<Vec<String>>>,
+}
+
+impl FakeService {
+    fn note(&self, what: &str) {
+        self.log.borrow_mut().push(format!("{what} {}", self.label));
+    }
+}
+
+impl Service for FakeService {
+    fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn process(&self) -> Option<Watched> {
+        self.process
+    }
+
+    fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
+        let mut ledgers = self.ledgers.borrow_mut();
+        let next = if ledgers.len() > 1 { ledgers.pop_front() } else { ledgers.front().cloned() };
+        drop(ledgers);
+        next.map(|answer| {
+            self.note("ledger");
+            answer.map_err(|message| anyhow::anyhow!(message))
+        })
+    }
+
+    fn observe(&mut self) -> Observed {
+        self.observed.pop_front().unwrap_or_default()
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        self.note("check");
+        self.checks += 1;
+        match self.dies_at_check {
+            Some(at) if self.checks >= at => Err(Failure {
+                stage: Stage::Trial,
+                message: format!("{} exited with code 1 in the middle of the run", self.label),
+                detail: "its last log line".into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn stop(&mut self) {
+        if !self.stopped {
+            self.stopped = true;
+            self.note("stop");
+        }
+    }
+}
+
+impl Drop for FakeService {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A plan of one closed-loop point with these gateways, for tests of the lab and the flow.
+pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
+    Plan {
+        name: "test".into(),
+        upstream: Upstream::BuiltIn(BuiltInUpstream {
+            instances: 1,
+            status: 200,
+            headers: vec![],
+            body: Body::Size(64),
+            delay: Delay::Fixed(Duration::ZERO),
+            failures: 0.0,
+            port: None,
+        }),
+        gateways,
+        targets: vec![Target { headers: vec![("host".into(), "echo.com".into())], ..Target::get("/") }],
+        files: BTreeMap::new(),
+        load: vec![LoadPoint::closed(connections, Duration::from_secs(1))],
+        trials: hoptax_plan::Trials::Fixed(1),
+        warmup: Duration::ZERO,
+        pause: Duration::ZERO,
+        timeout: Timeouts::all(Duration::from_secs(3)),
+        sources: vec![],
+        profile: Profile::Equalised,
+        access_log: AccessLog::Off,
+        path_split: PathSplit::Off,
+        cpus: CpuPlan::Auto,
+        isolate: false,
+        seed: Some(1),
+        events: vec![],
+        budget: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_plan::{GatewayKind, HopKind};
+
+    #[test]
+    fn services_follow_their_scripts_and_everything_asked_is_in_the_log() {
+        let hop = |label: &str| Gateway { label: label.into(), kind: GatewayKind::Hop(HopKind::L4) };
+        let mut driver = FakeDriver::new([
+            ("dies", Script { dies_at_check: Some(2), ..Script::default() }),
+            ("fails", Script { start_fails: Some("no".into()), ..Script::default() }),
+        ]);
+        driver.upstream.ledgers = vec![Ok(Ledger::default()), Err("gone".into())];
+        let log = driver.log();
+
+        let upstream = driver.start_upstream().expect("starts");
+        assert!(upstream.ledger().expect("keeps one").is_ok());
+        assert!(upstream.ledger().expect("keeps one").is_err());
+        let mut dies = driver.start_gateway(&hop("dies"), &[]).expect("starts");
+        assert!(driver.start_gateway(&hop("fails"), &[]).is_err());
+        assert!(dies.check().is_ok());
+        assert!(dies.check().is_err());
+        dies.stop();
+        drop(dies);
+        drop(upstream);
+
+        let told = log.borrow().join(", ");
+        assert_eq!(
+            told,
+            "start upstream, ledger upstream, ledger upstream, start dies, start fails, check dies, check dies, \
+             stop dies, stop upstream"
+        );
+    }
+}

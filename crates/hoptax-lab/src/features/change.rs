@@ -1,0 +1,246 @@
+//! What requests through a gateway must carry that direct ones need not.
+
+use super::credentials::{Consumer, Credentials};
+use super::names::{
+    CIPHER_SUITE, CORS_ORIGIN, KEY_HEADER, REQUEST_REMOVED, REWRITTEN_PREFIX, SERVER_NAME, place_of,
+    route_prefix,
+};
+use super::variables;
+use crate::entry::Entry;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
+use hoptax_plan::{Feature, JwtAlgorithm};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How the name begins of a file whose lines are the credentials of several consumers.
+const CREDENTIALS_FILE: &str = "hoptax-credentials";
+
+/// How requests to one gateway differ from those to direct.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Headers added.
+    pub headers: Vec<(String, String)>,
+    /// Put in front of every path.
+    pub prefix: String,
+    /// TLS instead of plain connections.
+    pub tls: Option<TlsSpec>,
+    /// Files that the headers' templates take lines from.
+    pub files: BTreeMap<String, String>,
+    /// Whether 429 is what it should answer to some requests.
+    pub expects_429: bool,
+    /// The features that this comes of, each to be proved before anything is timed.
+    pub features: Vec<Feature>,
+    /// The access log, where the gateway writes one.
+    pub access_log: Option<PathBuf>,
+    /// What the headers are made of; absent where no feature is on.
+    pub credentials: Option<Arc<Credentials>>,
+}
+
+impl Change {
+    /// What `features` ask of requests.
+    pub fn new(features: &[Feature], made: &Credentials) -> Self {
+        let mut change = Self { features: features.to_vec(), ..Self::default() };
+        if !features.is_empty() {
+            change.credentials = Some(Arc::new(made.clone()));
+        }
+        let consumers = &made.consumers[..variables::consumers(features)];
+        for feature in features {
+            match feature {
+                Feature::KeyAuth | Feature::BasicAuth | Feature::Jwt(_) | Feature::TokenReview { .. } => {
+                    let shown = consumers.iter().filter_map(|one| credential(*feature, one));
+                    let (names, values): (Vec<_>, Vec<_>) = shown.unzip();
+                    change.credential(names[0], values);
+                }
+                Feature::Tls => {
+                    change.tls.get_or_insert_with(|| tls(made, None));
+                }
+                Feature::Mtls => {
+                    let client = ClientCertificate {
+                        chain: made.client.certificate.clone(),
+                        key: made.client.key.clone(),
+                    };
+                    change.tls = Some(tls(made, Some(client)));
+                }
+                Feature::HeaderRewrite => change.header(REQUEST_REMOVED.0, REQUEST_REMOVED.1),
+                Feature::PathRewrite => change.prefix.push_str(REWRITTEN_PREFIX),
+                Feature::Cors => change.header("origin", CORS_ORIGIN),
+                Feature::Gzip => change.header("accept-encoding", "gzip"),
+                Feature::Routes { count, ask } => {
+                    // What is rewritten is taken off before routes are looked for, or with the route: it stands in front.
+                    change.prefix.push_str(&route_prefix(place_of(*ask, *count)));
+                }
+                Feature::RateLimit { .. } => change.expects_429 |= feature.bites(),
+                Feature::AccessLog
+                | Feature::UpstreamTls
+                | Feature::RequestId
+                | Feature::IpAllow
+                | Feature::Consumers { .. }
+                | Feature::RoundRobin { .. } => {}
+            }
+        }
+        change
+    }
+
+    /// How requests of clients that are let in differ from plain ones: with a token they show that, and no certificate.
+    pub fn of_entry(entry: &Entry, made: &Credentials) -> Self {
+        let mut change = Self::default();
+        change.add_token(entry);
+        change.tls.clone_from(&entry.tls);
+        if let Some(tls) = change.tls.as_mut().filter(|_| entry.token.is_some()) {
+            tls.client_certificate = None;
+        }
+        if entry.tls.is_some() || entry.token.is_some() {
+            change.credentials = Some(Arc::new(made.clone()));
+        }
+        change
+    }
+
+    /// Adds the token, where they carry no other.
+    pub fn add_token(&mut self, entry: &Entry) {
+        const HEADER: &str = "authorization";
+        let shown = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(HEADER));
+        if let Some(token) = entry.token.as_ref().filter(|_| !shown) {
+            self.headers.push((HEADER.to_owned(), format!("Bearer {token}")));
+        }
+    }
+
+    /// `text` without anything secret.
+    pub fn redact(&self, text: &str) -> String {
+        self.credentials.as_ref().map_or_else(|| text.to_owned(), |made| made.redact(text))
+    }
+
+    /// A header whose value is one of several, in turn by chance.
+    fn credential(&mut self, name: &str, mut values: Vec<String>) {
+        if let [only] = values.as_mut_slice() {
+            self.header(name, only);
+            return;
+        }
+        // One for each header: several features may ask for one.
+        let file = format!("{CREDENTIALS_FILE}-{name}");
+        self.header(name, &format!("{{{{line {file}}}}}"));
+        self.files.insert(file, values.join("\n") + "\n");
+    }
+
+    fn header(&mut self, name: &str, value: &str) {
+        self.headers.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Changes what the generator is asked for.
+    pub fn apply(&self, spec: &mut LoadSpec) {
+        self.apply_to(&mut spec.targets, &mut spec.files);
+        if self.tls.is_some() {
+            spec.tls.clone_from(&self.tls);
+        }
+    }
+
+    /// Changes these targets, and adds the files that their templates take lines from; TLS is the sender's own affair.
+    pub fn apply_to(&self, targets: &mut [TargetSpec], files: &mut BTreeMap<String, String>) {
+        for target in targets {
+            target.path.insert_str(0, &self.prefix);
+            for (name, value) in &self.headers {
+                // What the plan itself sends stands: it is the case that was asked for.
+                if !target.headers.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name)) {
+                    target.headers.push((name.clone(), value.clone()));
+                }
+            }
+            let says_status = target.checks.iter().any(|check| matches!(check, Check::Status(_)));
+            if self.expects_429 && !says_status {
+                target.checks.push(Check::Status(vec![(200, 399), (429, 429)]));
+            }
+        }
+        files.extend(self.files.iter().map(|(name, text)| (name.clone(), text.clone())));
+    }
+}
+
+/// The header by which `consumer` is let in by `feature`, where that asks for one.
+pub(crate) fn credential(feature: Feature, consumer: &Consumer) -> Option<(&'static str, String)> {
+    match feature {
+        Feature::KeyAuth => Some((KEY_HEADER, consumer.key.clone())),
+        Feature::BasicAuth => {
+            let pair = STANDARD.encode(format!("{}:{}", consumer.name, consumer.password));
+            Some(("authorization", format!("Basic {pair}")))
+        }
+        Feature::Jwt(JwtAlgorithm::Hs256) | Feature::TokenReview { .. } => {
+            Some(("authorization", format!("Bearer {}", consumer.token_hs256)))
+        }
+        Feature::Jwt(JwtAlgorithm::Rs256) => {
+            Some(("authorization", format!("Bearer {}", consumer.token_rs256)))
+        }
+        _ => None,
+    }
+}
+
+fn tls(made: &Credentials, client_certificate: Option<ClientCertificate>) -> TlsSpec {
+    TlsSpec {
+        server_name: SERVER_NAME.to_owned(),
+        verify: Verify::Authorities(made.authority.clone()),
+        client_certificate,
+        resumption: true,
+        alpn: Vec::new(),
+        versions: vec![TlsVersion::Tls13],
+        cipher_suites: vec![CIPHER_SUITE.to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_plan::{Access, TlsAccess};
+
+    fn access_with(token: &str) -> (tempfile::TempDir, Access) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("token");
+        std::fs::write(&file, token).expect("written");
+        (directory, Access { tls: None, token_file: Some(file) })
+    }
+
+    #[test]
+    fn a_token_is_one_line_and_shown_once() {
+        let (_directory, access) = access_with("abc.def-123==\n");
+        let entry = Entry::read(&access).expect("right");
+        let mut change = Change::of_entry(&entry, &Credentials::stand_ins(1));
+        let shown = ("authorization".to_owned(), "Bearer abc.def-123==".to_owned());
+        assert_eq!(change.headers, std::slice::from_ref(&shown));
+        change.add_token(&entry);
+        assert_eq!(change.headers, [shown]);
+        assert_eq!(entry.secrets().collect::<Vec<_>>(), ["abc.def-123=="]);
+        assert!(!format!("{entry:?}").contains("abc"));
+        for wrong in ["", "two\nlines", "a b", "{{counter}}"] {
+            let (_directory, access) = access_with(wrong);
+            assert!(Entry::read(&access).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn who_shows_a_token_shows_no_certificate() {
+        let made = Credentials::make(&[]).expect("made");
+        let directory = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            path
+        };
+        let mut access = Access {
+            tls: Some(TlsAccess {
+                server_name: "api.test".into(),
+                authority: Some(write("ca.pem", &made.authority)),
+                client_certificate: Some(hoptax_plan::CertificateFiles {
+                    certificate: write("client.pem", &made.client.certificate),
+                    key: write("client.key", &made.client.key),
+                }),
+            }),
+            token_file: None,
+        };
+        let tls = |access: &Access| {
+            Change::of_entry(&Entry::read(access).expect("right"), &made).tls.expect("over TLS")
+        };
+        assert!(tls(&access).client_certificate.is_some());
+        access.token_file = Some(write("token", "letters"));
+        assert!(tls(&access).client_certificate.is_none());
+        write("client.key", "-----BEGIN PRIVATE KEY-----\nnone\n-----END PRIVATE KEY-----\n");
+        let error = format!("{:#}", Entry::read(&access).expect_err("no key"));
+        assert!(error.contains("client.key"), "{error}");
+    }
+}

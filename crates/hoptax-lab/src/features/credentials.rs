@@ -1,0 +1,365 @@
+//! Keys, passwords, tokens and certificates of one run.
+
+use super::names::{SERVER_NAME, TOKEN_ISSUER};
+use crate::entry::Entry;
+use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
+use hoptax_host::logs::{Finder, REDACTED};
+use hoptax_load::spec::TlsSpec;
+use hoptax_plan::{Feature, JwtAlgorithm};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
+};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rsa::pkcs8::{EncodePrivateKey as _, EncodePublicKey as _, LineEnding};
+use rsa::traits::PublicKeyParts as _;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Bits of the RSA key that signs RS256 tokens.
+const RSA_BITS: usize = 2048;
+
+/// Texts shorter than this are not taken out of texts: they would be found in words.
+const SHORTEST_SECRET: usize = 12;
+
+/// How long tokens are valid: longer than any run, year 2100.
+const TOKEN_EXPIRES: u64 = 4_102_444_800;
+
+/// One who is let in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Consumer {
+    /// Name, `consumer-00001`.
+    pub name: String,
+    /// Key for `key-auth`.
+    pub key: String,
+    /// Password for `basic-auth`.
+    pub password: String,
+    /// Token for `jwt-hs256`.
+    pub token_hs256: String,
+    /// Token for `jwt-rs256`; empty where nobody asked for one.
+    pub token_rs256: String,
+}
+
+/// A certificate chain and its private key, PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate.
+    pub certificate: String,
+    /// Its private key, PKCS #8.
+    pub key: String,
+}
+
+/// Everything secret that one run makes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// At least one.
+    pub consumers: Vec<Consumer>,
+    /// The secret that HS256 tokens are signed with, hexadecimal digits: the key is the text itself.
+    pub jwt_secret: String,
+    /// The key that RS256 tokens are signed with; absent where nobody asked for one.
+    pub jwt_rsa: Option<RsaKey>,
+    /// Certificate of the authority that signed all others, PEM.
+    pub authority: String,
+    /// What gateways and the upstream show to those who connect.
+    pub server: Identity,
+    /// What the generator shows to gateways that ask.
+    pub client: Identity,
+    /// How TLS is spoken to an upstream that already runs; absent where it is ours, or plain.
+    pub upstream: Option<TlsSpec>,
+    /// What the plan's own files hold that must not be kept either.
+    pub given: Vec<String>,
+}
+
+/// An RSA key for tokens.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RsaKey {
+    /// Private key, PEM, PKCS #8.
+    pub private_pem: String,
+    /// Public key, PEM.
+    pub public_pem: String,
+    /// Modulus, base64url.
+    pub modulus: String,
+    /// Exponent, base64url.
+    pub exponent: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("consumers", &self.consumers.len()).finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    /// Makes what `features` (of all gateways of a run) need.
+    ///
+    /// # Errors
+    /// If the system gives no random numbers, or a key cannot be made.
+    pub fn make<'a>(features: impl IntoIterator<Item = &'a Feature>) -> anyhow::Result<Self> {
+        let (mut count, mut rsa) = (1, false);
+        for feature in features {
+            match feature {
+                Feature::Consumers { count: wanted } => count = count.max(*wanted),
+                Feature::Jwt(JwtAlgorithm::Rs256) => rsa = true,
+                _ => {}
+            }
+        }
+        let jwt_rsa = if rsa { Some(RsaKey::make()?) } else { None };
+        let jwt_secret = random_hex(32)?;
+        let signer = jwt_rsa.as_ref().map(RsaKey::signer).transpose()?;
+        let consumers = (0..count)
+            .map(|index| {
+                let name = format!("consumer-{:05}", index + 1);
+                Ok(Consumer {
+                    token_hs256: token(&name, "HS256", |text| Ok(hmac(&jwt_secret, text)))?,
+                    token_rs256: match &signer {
+                        Some(signer) => token(&name, "RS256", |text| sign(signer, text))?,
+                        None => String::new(),
+                    },
+                    key: random_hex(16)?,
+                    password: random_hex(12)?,
+                    name,
+                })
+            })
+            .collect::<anyhow::Result<_>>()?;
+        let (authority, server, client) = certificates()?;
+        Ok(Self {
+            consumers,
+            jwt_secret,
+            jwt_rsa,
+            authority,
+            server,
+            client,
+            upstream: None,
+            given: Vec::new(),
+        })
+    }
+
+    /// The same, for an upstream that already runs: it knows the token of the plan, and no other.
+    #[must_use]
+    pub fn with(mut self, entry: &Entry) -> Self {
+        if let Some(token) = &entry.token {
+            for consumer in &mut self.consumers {
+                consumer.token_hs256.clone_from(token);
+            }
+        }
+        self.upstream.clone_from(&entry.tls);
+        self.given.extend(entry.secrets().map(str::to_owned));
+        self
+    }
+
+    /// Stand-ins that are the same at all times, for as many consumers.
+    pub fn stand_ins(consumers: usize) -> Self {
+        let identity =
+            |who: &str| Identity { certificate: format!("{who} certificate"), key: format!("{who} key") };
+        let consumer = |index: usize| Consumer {
+            name: format!("consumer-{:05}", index + 1),
+            key: format!("key-of-consumer-{:05}", index + 1),
+            password: format!("password-{:05}", index + 1),
+            token_hs256: format!("token.of.consumer-{:05}", index + 1),
+            token_rs256: format!("token.of.consumer-{:05}", index + 1),
+        };
+        Self {
+            consumers: (0..consumers.max(1)).map(consumer).collect(),
+            jwt_secret: "secret-that-signs-tokens".into(),
+            jwt_rsa: Some(RsaKey {
+                private_pem: "private key".into(),
+                public_pem: "-----BEGIN PUBLIC KEY-----\npublic\n-----END PUBLIC KEY-----\n".into(),
+                modulus: "modulus".into(),
+                exponent: "AQAB".into(),
+            }),
+            authority: "authority".into(),
+            server: identity("server"),
+            client: identity("client"),
+            upstream: None,
+            given: Vec::new(),
+        }
+    }
+
+    /// `text` with everything secret taken out.
+    pub fn redact(&self, text: &str) -> String {
+        let clean = Finder::new(&self.secrets()).without(text.as_bytes());
+        let redacted = String::from_utf8_lossy(&clean);
+        super::passwords::redact_bcrypt(&redacted, REDACTED).into_owned()
+    }
+
+    /// Every text that must not be kept, in each form in which gateways write it.
+    pub fn secrets(&self) -> Vec<String> {
+        let mut all = vec![
+            self.jwt_secret.clone(),
+            STANDARD.encode(&self.jwt_secret),
+            URL_SAFE_NO_PAD.encode(&self.jwt_secret),
+        ];
+        for one in &self.consumers {
+            all.extend([
+                one.token_hs256.clone(),
+                one.token_rs256.clone(),
+                STANDARD.encode(format!("{}:{}", one.name, one.password)),
+                sha1_base64(&one.password),
+                one.key.clone(),
+                one.password.clone(),
+            ]);
+        }
+        let keys = [
+            Some(&self.server.key),
+            Some(&self.client.key),
+            self.jwt_rsa.as_ref().map(|rsa| &rsa.private_pem),
+        ];
+        for key in keys.into_iter().flatten() {
+            // As it is in a file, and line by line for formats that indent it.
+            all.extend(key.lines().filter(|line| !line.starts_with("-----")).map(str::to_owned));
+        }
+        all.extend(self.given.iter().cloned());
+        all.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        // The longest first: one may be part of another.
+        all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        all
+    }
+}
+
+impl Consumer {
+    /// Its line in a file of passwords: SHA-1, which every gateway reads and which costs each about the same.
+    pub fn htpasswd(&self) -> String {
+        format!("{}:{{SHA}}{}", self.name, sha1_base64(&self.password))
+    }
+}
+
+impl RsaKey {
+    fn make() -> anyhow::Result<Self> {
+        let key =
+            rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, RSA_BITS).context("making an RSA key")?;
+        let public = key.to_public_key();
+        Ok(Self {
+            private_pem: key.to_pkcs8_pem(LineEnding::LF).context("writing an RSA key")?.to_string(),
+            public_pem: public.to_public_key_pem(LineEnding::LF).context("writing an RSA key")?,
+            modulus: URL_SAFE_NO_PAD.encode(public.n().to_bytes_be()),
+            exponent: URL_SAFE_NO_PAD.encode(public.e().to_bytes_be()),
+        })
+    }
+
+    fn signer(&self) -> anyhow::Result<ring::signature::RsaKeyPair> {
+        let body: String = self.private_pem.lines().filter(|line| !line.starts_with("-----")).collect();
+        let der = STANDARD.decode(body).context("reading an RSA key")?;
+        ring::signature::RsaKeyPair::from_pkcs8(&der)
+            .map_err(|error| anyhow::anyhow!("an RSA key was refused: {error}"))
+    }
+}
+
+fn random_hex(bytes: usize) -> anyhow::Result<String> {
+    let mut drawn = vec![0; bytes];
+    SystemRandom::new()
+        .fill(&mut drawn)
+        .map_err(|_| anyhow::anyhow!("the system gives no random numbers"))?;
+    Ok(drawn.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A JSON Web Token (RFC 7519) for `subject`.
+fn token(
+    subject: &str,
+    algorithm: &str,
+    sign: impl Fn(&str) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<String> {
+    let header = format!(r#"{{"alg":"{algorithm}","typ":"JWT","kid":"hoptax"}}"#);
+    let claims = format!(r#"{{"iss":"{TOKEN_ISSUER}","sub":"{subject}","exp":{TOKEN_EXPIRES}}}"#);
+    let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
+    let signature = URL_SAFE_NO_PAD.encode(sign(&text)?);
+    Ok(format!("{text}.{signature}"))
+}
+
+fn hmac(secret: &str, text: &str) -> Vec<u8> {
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+    ring::hmac::sign(&key, text.as_bytes()).as_ref().to_vec()
+}
+
+fn sign(signer: &ring::signature::RsaKeyPair, text: &str) -> anyhow::Result<Vec<u8>> {
+    let mut signature = vec![0; signer.public().modulus_len()];
+    signer
+        .sign(&ring::signature::RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature)
+        .map_err(|_| anyhow::anyhow!("a token could not be signed"))?;
+    Ok(signature)
+}
+
+fn sha1_base64(text: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+    STANDARD.encode(digest)
+}
+
+/// An authority, and what it signed for servers and for the client: ECDSA P-256.
+fn certificates() -> anyhow::Result<(String, Identity, Identity)> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "hoptax test authority");
+    params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::CrlSign];
+    let key = KeyPair::generate()?;
+    let authority = params.self_signed(&key)?.pem();
+    let issuer = Issuer::new(params, key);
+    let identity = |name: &str, purpose: ExtendedKeyUsagePurpose| -> anyhow::Result<Identity> {
+        let mut params = CertificateParams::new(vec![name.to_owned(), "localhost".to_owned()])?;
+        params.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![purpose];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        Ok(Identity { certificate: params.signed_by(&key, &issuer)?.pem(), key: key.serialize_pem() })
+    };
+    let server = identity(SERVER_NAME, ExtendedKeyUsagePurpose::ServerAuth)?;
+    let client = identity("generator.hoptax.test", ExtendedKeyUsagePurpose::ClientAuth)?;
+    Ok((authority, server, client))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
+
+    #[test]
+    fn every_run_has_its_own() {
+        let make = || Credentials::make(&[Feature::Consumers { count: 3 }]).expect("made");
+        let (one, other) = (make(), make());
+        assert_eq!(one.consumers.len(), 3);
+        for secret in one.secrets() {
+            assert!(!other.secrets().contains(&secret));
+        }
+    }
+
+    #[test]
+    fn tokens_verify_and_claim_who_they_are_for() {
+        let made = Credentials::make(&[Feature::Jwt(JwtAlgorithm::Rs256)]).expect("made");
+        let parts = |token: &str| {
+            let (text, signature) = token.rsplit_once('.').expect("three parts");
+            (text.to_owned(), URL_SAFE_NO_PAD.decode(signature).expect("base64url"))
+        };
+        let (text, signature) = parts(&made.consumers[0].token_hs256);
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, made.jwt_secret.as_bytes());
+        ring::hmac::verify(&key, text.as_bytes(), &signature).expect("HS256 verifies");
+        let (text, signature) = parts(&made.consumers[0].token_rs256);
+        let rsa = made.jwt_rsa.as_ref().expect("asked for");
+        let signer = rsa.signer().expect("a key");
+        UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, signer.public().as_ref())
+            .verify(text.as_bytes(), &signature)
+            .expect("RS256 verifies");
+        let claims = URL_SAFE_NO_PAD.decode(text.split('.').nth(1).expect("claims")).expect("base64url");
+        let claims: serde_json::Value = serde_json::from_slice(&claims).expect("JSON");
+        assert_eq!(
+            (claims["iss"].as_str(), claims["sub"].as_str()),
+            (Some("hoptax"), Some("consumer-00001"))
+        );
+    }
+
+    #[test]
+    fn nothing_secret_stays_in_a_text() {
+        let made = Credentials::make(&[Feature::Jwt(JwtAlgorithm::Rs256)]).expect("made");
+        let who = &made.consumers[0];
+        let text = format!(
+            "key {} token {} and {} line {} pem {} basic {}",
+            who.key,
+            who.token_hs256,
+            who.token_rs256,
+            who.htpasswd(),
+            made.server.key,
+            STANDARD.encode(format!("{}:{}", who.name, who.password))
+        );
+        let redacted = made.redact(&text);
+        assert!(made.secrets().iter().all(|secret| !redacted.contains(secret)), "{redacted}");
+        assert!(redacted.contains(&who.name), "names stay: {redacted}");
+        assert_eq!(made.redact("nothing here"), "nothing here");
+    }
+}

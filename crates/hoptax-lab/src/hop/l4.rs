@@ -1,0 +1,180 @@
+//! `hop-l4`: forwards bytes without reading them.
+//!
+//! Every connection that is accepted gets one of its own to an upstream. Each way has its own end: when one side stops
+//! sending, the other is told so, and may go on sending; the pair is closed when both have ended and everything has
+//! left, or as soon as either breaks.
+
+use super::turns::{HIGH_WATER, Turns};
+use crate::net::Tokens;
+use hoptax_host::threads::Stop;
+use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+/// Serves until told to stop.
+pub(super) fn serve(
+    listener: TcpListener,
+    upstreams: Vec<SocketAddr>,
+    worker: usize,
+    stop: &Stop,
+) -> io::Result<()> {
+    let mut io = Epoll::new()?;
+    let mut pairs =
+        Pairs { turns: Turns::new(upstreams, worker), tokens: Tokens::default(), sides: Vec::new() };
+    let token = pairs.tokens.take();
+    io.listen(token, listener)?;
+    while !stop.asked() {
+        io.turn(&mut pairs, None)?;
+    }
+    Ok(())
+}
+
+/// One connection of a pair.
+struct Side {
+    other: Token,
+    /// False for an upstream's side until its connect has succeeded.
+    connected: bool,
+    /// Its peer sends no more.
+    ended: bool,
+    /// Held back, as the other side is slow.
+    paused: bool,
+    /// What is to be sent to it once it is connected.
+    waiting: Vec<u8>,
+}
+
+impl Side {
+    fn new(other: Token, connected: bool) -> Self {
+        Self { other, connected, ended: false, paused: false, waiting: Vec::new() }
+    }
+}
+
+struct Pairs {
+    turns: Turns,
+    tokens: Tokens,
+    /// By token; `None` is free, or a listener.
+    sides: Vec<Option<Side>>,
+}
+
+impl Pairs {
+    fn put(&mut self, token: Token, side: Side) {
+        if self.sides.len() <= token.index() {
+            self.sides.resize_with(token.index() + 1, || None);
+        }
+        self.sides[token.index()] = Some(side);
+    }
+
+    fn side(&mut self, token: Token) -> Option<&mut Side> {
+        self.sides.get_mut(token.index())?.as_mut()
+    }
+
+    /// Closes whatever is left of a pair.
+    fn close_pair(&mut self, io: &mut impl EventLoop, token: Token) {
+        let Some(side) = self.sides[token.index()].take() else { return };
+        for token in [token, side.other] {
+            io.close(token);
+            self.tokens.give_back(token);
+            self.sides[token.index()] = None;
+        }
+    }
+
+    /// Sends on to `to`, or keeps it until that is connected; holds `from` back when `to` does not keep up.
+    fn forward(&mut self, io: &mut impl EventLoop, from: Token, to: Token, bytes: &[u8]) {
+        let Some(target) = self.side(to) else { return };
+        let backlog = if target.connected {
+            if io.send(to, bytes).is_err() {
+                return self.close_pair(io, from);
+            }
+            io.unsent(to)
+        } else {
+            target.waiting.extend_from_slice(bytes);
+            target.waiting.len()
+        };
+        if backlog > HIGH_WATER {
+            io.pause(from);
+            if let Some(source) = self.side(from) {
+                source.paused = true;
+            }
+        }
+    }
+
+    /// Passes the end of `from` on to `to`, and closes the pair if that was all.
+    fn pass_end(&mut self, io: &mut impl EventLoop, from: Token, to: Token) {
+        if io.finish(to).is_err() {
+            return self.close_pair(io, from);
+        }
+        self.close_if_over(io, from, to);
+    }
+
+    fn close_if_over(&mut self, io: &mut impl EventLoop, one: Token, other: Token) {
+        let ended = [one, other].iter().all(|&token| self.side(token).is_none_or(|side| side.ended));
+        if ended && io.unsent(one) == 0 && io.unsent(other) == 0 {
+            self.close_pair(io, one);
+        }
+    }
+}
+
+impl<L: EventLoop> Handler<L> for Pairs {
+    fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
+        let Some(side) = self.side(token) else { return };
+        let client = side.other;
+        if result.is_err() {
+            return self.close_pair(io, token);
+        }
+        side.connected = true;
+        let waiting = std::mem::take(&mut side.waiting);
+        if io.send(token, &waiting).is_err() {
+            return self.close_pair(io, token);
+        }
+        let Some(source) = self.side(client) else { return };
+        if source.ended {
+            self.pass_end(io, client, token);
+        } else if io.unsent(token) == 0 {
+            source.paused = false;
+            io.resume(client);
+        }
+    }
+
+    fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+        let (client, upstream) = (self.tokens.take(), self.tokens.take());
+        let index = self.turns.next();
+        if io.connect(upstream, &self.turns.address(index).into(), None).is_err() {
+            self.tokens.give_back(upstream);
+            self.tokens.give_back(client);
+            return None;
+        }
+        self.put(client, Side::new(upstream, true));
+        self.put(upstream, Side::new(client, false));
+        Some(client)
+    }
+
+    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
+        if let Some(side) = self.side(token) {
+            let other = side.other;
+            self.forward(io, token, other, bytes);
+        }
+    }
+
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        let Some(side) = self.side(token) else { return AfterEnd::Close };
+        side.ended = true;
+        let other = side.other;
+        match result {
+            Err(_) => self.close_pair(io, token),
+            // One that is not connected yet is told once it is.
+            Ok(()) if self.side(other).is_some_and(|side| side.connected) => self.pass_end(io, token, other),
+            Ok(()) => {}
+        }
+        AfterEnd::KeepSending
+    }
+
+    fn drained(&mut self, io: &mut L, token: Token) {
+        let Some(side) = self.side(token) else { return };
+        let other = side.other;
+        if let Some(source) = self.side(other)
+            && std::mem::replace(&mut source.paused, false)
+        {
+            io.resume(other);
+        }
+        self.close_if_over(io, token, other);
+    }
+}

@@ -1,0 +1,148 @@
+//! Known delays: requests are held back before they go upstream, answers before they go to the client.
+//!
+//! A request waits from the end of its head, an answer from its first byte, each for exactly the time that was asked for.
+//! What comes of either meanwhile waits behind it.
+
+use hoptax_load::clock;
+use hoptax_load::event_loop::Token;
+use hoptax_load::random::Random;
+use hoptax_plan::{HopDelay, HopDelayHow};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+/// A worker that owns its CPU polls for so long before a hold ends: waking up from a sleep takes a few tens of µs where
+/// the CPU has gone idle. The generator does the same before a request is due.
+const POLL_NS: u64 = 50_000;
+
+/// What is held back, and until when.
+#[derive(Debug)]
+pub(in crate::hop) struct Holds {
+    pub(super) delay: Option<HopDelay>,
+    random: Random,
+    /// Whether this worker owns its CPU.
+    polls: bool,
+    timers: BinaryHeap<Reverse<Timer>>,
+    next_id: u64,
+}
+
+/// Ordered by moment first. The id tells a hold from others of the same token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Timer {
+    due: u64,
+    pub(super) id: u64,
+    pub(super) token: Token,
+}
+
+impl Holds {
+    /// Workers draw from unrelated streams of one seed.
+    pub(in crate::hop) fn new(delay: Option<HopDelay>, seed: u64, worker: usize, polls: bool) -> Self {
+        Self {
+            delay,
+            random: Random::stream(seed, worker as u64),
+            polls,
+            timers: BinaryHeap::new(),
+            next_id: 0,
+        }
+    }
+
+    /// Whether any hold will be asked for.
+    pub(super) fn any(&self) -> bool {
+        self.delay.is_some()
+    }
+
+    /// The delay, if the next request is one of those that have it.
+    pub(super) fn draw(&mut self) -> Option<HopDelay> {
+        let delay = self.delay?;
+        (self.random.unit() < delay.share).then_some(delay)
+    }
+
+    /// Spends a delay: now, by a busy CPU, and then there is nothing to wait for; or on a timer, whose id is told.
+    pub(super) fn spend(&mut self, token: Token, how: HopDelayHow, time: Duration) -> Option<u64> {
+        if time.is_zero() {
+            return None;
+        }
+        let due = clock::now() + time.as_nanos() as u64;
+        if how == HopDelayHow::Spin {
+            while clock::now() < due {
+                std::hint::spin_loop();
+            }
+            return None;
+        }
+        self.next_id += 1;
+        self.timers.push(Reverse(Timer { due, id: self.next_id, token }));
+        Some(self.next_id)
+    }
+
+    /// When the event loop is to return at the latest.
+    pub(super) fn next(&self) -> Option<u64> {
+        let early = if self.polls { POLL_NS } else { 0 };
+        self.timers.peek().map(|Reverse(timer)| timer.due.saturating_sub(early))
+    }
+
+    /// Takes a hold that ends by `now`.
+    pub(super) fn over(&mut self, now: u64) -> Option<Timer> {
+        let &Reverse(timer) = self.timers.peek()?;
+        if timer.due > now {
+            return None;
+        }
+        self.timers.pop();
+        Some(timer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(share: f64, seed: u64) -> Holds {
+        let delay = HopDelay {
+            inbound: Duration::from_millis(2),
+            outbound: Duration::ZERO,
+            share,
+            how: HopDelayHow::Sleep,
+        };
+        Holds::new(Some(delay), seed, 0, false)
+    }
+
+    #[test]
+    fn draws_the_share_and_repeats_by_seed() {
+        let drawn = |share, seed| {
+            let mut holds = holds(share, seed);
+            (0..100_000).map(|_| holds.draw().is_some()).collect::<Vec<_>>()
+        };
+        let share = drawn(0.01, 1).iter().filter(|&&drawn| drawn).count() as f64 / 100_000.0;
+        // Five standard deviations of a binomial count.
+        assert!((share - 0.01).abs() < 0.0016, "{share}");
+        assert!(drawn(1.0, 1).iter().all(|&drawn| drawn));
+        assert_eq!(drawn(0.5, 1), drawn(0.5, 1));
+        assert_ne!(drawn(0.5, 1), drawn(0.5, 2));
+    }
+
+    #[test]
+    fn holds_end_in_their_order_and_not_before_they_are_due() {
+        let mut holds = holds(1.0, 1);
+        assert_eq!(holds.spend(Token(1), HopDelayHow::Sleep, Duration::ZERO), None);
+        let late = holds.spend(Token(1), HopDelayHow::Sleep, Duration::from_secs(2));
+        let early = holds.spend(Token(2), HopDelayHow::Sleep, Duration::from_secs(1));
+        let due = holds.next().expect("two wait");
+        assert_eq!(holds.over(due - 1), None);
+        assert_eq!(holds.over(due).map(|timer| (Some(timer.id), timer.token)), Some((early, Token(2))));
+        assert_eq!(holds.over(due), None);
+        assert_eq!(holds.over(u64::MAX).map(|timer| Some(timer.id)), Some(late));
+        assert_eq!(holds.next(), None);
+        holds.polls = true;
+        holds.spend(Token(1), HopDelayHow::Sleep, Duration::from_secs(1));
+        let polled = holds.next();
+        holds.polls = false;
+        assert_eq!(polled.map(|early| early + POLL_NS), holds.next());
+    }
+
+    #[test]
+    fn spinning_lasts_as_long_as_was_asked() {
+        let before = clock::now();
+        let time = Duration::from_millis(2);
+        assert_eq!(holds(1.0, 1).spend(Token(0), HopDelayHow::Spin, time), None);
+        assert!(clock::now() - before >= 2 * clock::MILLISECOND);
+    }
+}

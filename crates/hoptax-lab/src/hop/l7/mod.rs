@@ -1,0 +1,179 @@
+//! `hop-l7`: parses HTTP/1.1, takes each request to a pooled upstream connection, and streams the answer back.
+//!
+//! A client's requests are answered one after the other. An *exchange* is one request with its response:
+//!
+//! ```text
+//!   no exchange ── head ──► request is passed on ── its end ──► waiting ── response's end ──► no exchange
+//!                                  └──── response's end first (or 502) ───► rest of the request is thrown away ──┘
+//! ```
+//!
+//! An upstream connection serves one exchange at a time and is idle in the pool in between. Invariants:
+//! * a client with an exchange has at most one upstream connection, and they name each other;
+//! * a client whose request is held back has no exchange yet, and nothing behind that request is read;
+//! * nothing that the loop is asked to do calls back, so only the functions below move an exchange on, and those that
+//!   may end a client's or an upstream's connection look it up again afterwards.
+
+mod held;
+mod holds;
+mod proxy;
+mod requests;
+mod responses;
+mod rewrite;
+mod state;
+
+use super::turns::Turns;
+use crate::net::Tokens;
+pub(super) use holds::Holds;
+use hoptax_host::threads::{Stop, sleep_precisely};
+use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
+use hoptax_wire::http1::HeadCache;
+use proxy::Proxy;
+use rewrite::Last;
+use state::{Slot, Slots};
+use std::io;
+use std::mem;
+use std::net::{SocketAddr, TcpListener};
+
+/// Serves until told to stop.
+pub(super) fn serve(
+    listener: TcpListener,
+    upstreams: Vec<SocketAddr>,
+    worker: usize,
+    holds: Holds,
+    stop: &Stop,
+) -> io::Result<()> {
+    if holds.any() {
+        sleep_precisely();
+    }
+    let mut io = Epoll::new()?;
+    let mut proxy = Proxy {
+        idle: vec![Vec::new(); upstreams.len()],
+        turns: Turns::new(upstreams, worker),
+        tokens: Tokens::default(),
+        slots: Slots::default(),
+        request_heads: HeadCache::new(),
+        response_heads: HeadCache::new(),
+        requests: Last::default(),
+        responses: Last::default(),
+        out: Vec::new(),
+        holds,
+    };
+    let token = proxy.tokens.take();
+    io.listen(token, listener)?;
+    while !stop.asked() {
+        let next = proxy.holds.next();
+        io.turn(&mut proxy, next)?;
+        proxy.let_go(&mut io);
+    }
+    Ok(())
+}
+
+impl<L: EventLoop> Handler<L> for Proxy {
+    fn connected(&mut self, io: &mut L, token: Token, result: io::Result<()>) {
+        let Some(upstream) = self.slots.upstream(token) else { return };
+        let client = upstream.client;
+        upstream.connected = true;
+        let waiting = mem::take(&mut upstream.waiting);
+        if result.is_err() || io.send(token, &waiting).is_err() {
+            self.upstream_lost(io, token);
+            if let Some(client) = client {
+                self.read_on(io, client);
+            }
+        } else if let Some(client) = client {
+            self.regulate(io, client);
+        }
+    }
+
+    fn accepted(&mut self, _: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+        let token = self.tokens.take();
+        self.slots.put(token, Slot::Client(Box::default()));
+        Some(token)
+    }
+
+    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
+        match self.slots.get(token) {
+            Slot::Client(client) if client.deaf => {}
+            Slot::Client(client) if client.kept.is_empty() => {
+                let consumed = self.read_requests(io, token, bytes);
+                if let Some(client) = self.slots.client(token) {
+                    client.kept.extend_from_slice(&bytes[consumed..]);
+                    self.regulate(io, token);
+                    self.close_if_done(io, token);
+                }
+            }
+            Slot::Client(client) => {
+                client.kept.extend_from_slice(bytes);
+                self.read_on(io, token);
+            }
+            Slot::Upstream(upstream) => {
+                upstream.heard = true;
+                let mut kept = mem::take(&mut upstream.kept);
+                let input = if kept.is_empty() {
+                    bytes
+                } else {
+                    kept.extend_from_slice(bytes);
+                    &kept
+                };
+                let consumed = self.read_response(io, token, input);
+                if let Some(upstream) = self.slots.upstream(token) {
+                    upstream.kept.extend_from_slice(&input[consumed..]);
+                }
+            }
+            Slot::Free => {}
+        }
+    }
+
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        match self.slots.get(token) {
+            Slot::Client(client) => {
+                client.ended = true;
+                if result.is_err() {
+                    self.drop_client(io, token);
+                } else {
+                    // It may still wait for the answers to what it has sent.
+                    self.read_on(io, token);
+                }
+            }
+            Slot::Upstream(upstream) => {
+                let client = upstream.client;
+                // The end of the connection may be the end of the response.
+                if result.is_ok() && upstream.decoder.end_of_input() == Ok(true) {
+                    if let Some(exchange) = client.and_then(|client| self.slots.exchange(client)) {
+                        exchange.end_to_client(&mut self.out);
+                    }
+                    self.send_client(io, token, Some(false));
+                } else {
+                    self.upstream_lost(io, token);
+                    if let Some(client) = client {
+                        self.read_on(io, client);
+                    }
+                }
+            }
+            Slot::Free => {}
+        }
+        // Whatever is over was closed above.
+        AfterEnd::KeepSending
+    }
+
+    fn drained(&mut self, io: &mut L, token: Token) {
+        match self.slots.get(token) {
+            Slot::Client(client) => {
+                let upstream = client.exchange.as_ref().and_then(|exchange| exchange.upstream);
+                if let Some(upstream) = upstream
+                    && let Some(source) = self.slots.upstream(upstream)
+                    && source.held.is_none()
+                    && mem::replace(&mut source.paused, false)
+                {
+                    io.resume(upstream);
+                }
+                self.read_on(io, token);
+            }
+            Slot::Upstream(upstream) => {
+                if let Some(client) = upstream.client {
+                    self.regulate(io, client);
+                }
+            }
+            Slot::Free => {}
+        }
+    }
+}

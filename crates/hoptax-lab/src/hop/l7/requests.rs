@@ -1,0 +1,274 @@
+//! From the client: requests are read, answered by ourselves or passed on.
+
+use super::proxy::Proxy;
+use super::rewrite;
+use super::state::{Exchange, Slot, Upstream};
+use crate::hop::turns::HIGH_WATER;
+use hoptax_load::event_loop::{EventLoop, Token};
+use hoptax_wire::http1::{Framing, Malformed, RequestHead, RequestStep, Version, response_head};
+use std::io;
+use std::mem;
+
+/// Bytes of requests that may wait behind the one that is being answered.
+const LONGEST_QUEUE: usize = 64 * 1024;
+
+impl Proxy {
+    /// Passes on requests from the front of `input` until one has to be answered first; tells how much was consumed.
+    pub(super) fn read_requests(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
+        let mut at = 0;
+        loop {
+            let Some(client) = self.slots.client(token) else {
+                self.out.clear();
+                return at;
+            };
+            let waiting = client.exchange.as_ref().is_some_and(|exchange| exchange.request_done);
+            let behind = client.exchange.is_none() && io.unsent(token) > HIGH_WATER;
+            if waiting || behind || client.last || client.held.is_some() {
+                break;
+            }
+            match client.decoder.advance_with(&mut self.request_heads, &input[at..]) {
+                Ok(RequestStep::NeedMore) => break,
+                Ok(RequestStep::Head { consumed, head }) => {
+                    let raw = &input[at..at + consumed];
+                    if !self.hold_request(token, raw, &head) {
+                        self.begin(io, token, raw, &head);
+                    }
+                    at += consumed;
+                }
+                Ok(RequestStep::Body { consumed, data }) => {
+                    if let Some(exchange) = &client.exchange {
+                        exchange.to_upstream.write(&mut self.out, &input[at..][data]);
+                    }
+                    at += consumed;
+                }
+                Ok(RequestStep::End { consumed, .. }) => {
+                    at += consumed;
+                    if let Some(exchange) = &mut client.exchange {
+                        exchange.request_done = true;
+                        exchange.to_upstream.end(&mut self.out);
+                    }
+                    self.send_upstream(io, token);
+                    self.end_if_over(io, token);
+                }
+                Err(error) => {
+                    self.out.clear();
+                    self.refuse(io, token, error);
+                    return at;
+                }
+            }
+        }
+        self.send_upstream(io, token);
+        at
+    }
+
+    /// Starts an exchange: its head stands in `self.out` afterwards.
+    pub(super) fn begin(&mut self, io: &mut impl EventLoop, token: Token, raw: &[u8], head: &RequestHead) {
+        if &raw[head.method.clone()] == b"CONNECT" {
+            return self.answer_and_close(io, token, 501, "this hop makes no tunnels\n");
+        }
+        let index = self.turns.next();
+        let address = self.turns.address(index);
+        let rewritten = self.requests.or_rewrite(&mut self.out, raw, index, |out| {
+            rewrite::request(out, raw, head, &address.to_string())
+        });
+        let to_upstream = match rewritten {
+            Ok(coding) => coding,
+            Err(error) => {
+                self.out.clear();
+                return self.refuse(io, token, error);
+            }
+        };
+        let Some(client) = self.slots.client(token) else { return };
+        // A request without a body can be sent again as it is, and these methods may be (RFC 9110 §9.2.2).
+        let idempotent = [&b"GET"[..], b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"TRACE"]
+            .contains(&&raw[head.method.clone()]);
+        client.head.clear();
+        client.head.extend_from_slice(&self.out);
+        client.exchange = Some(Exchange {
+            version: head.version,
+            is_head: head.is_head,
+            keep_alive: head.keep_alive,
+            repeatable: idempotent && head.framing == Framing::None,
+            upstream: None,
+            to_upstream,
+            request_done: false,
+            to_client: None,
+            stays: head.keep_alive,
+            response_done: false,
+        });
+        let upstream = match self.idle[index].pop() {
+            Some(idle) => idle,
+            None => match self.connect(io, index) {
+                Ok(upstream) => upstream,
+                Err(_) => return self.bad_gateway(io, token),
+            },
+        };
+        self.join(token, upstream);
+    }
+
+    pub(super) fn connect(&mut self, io: &mut impl EventLoop, index: usize) -> io::Result<Token> {
+        let upstream = self.tokens.take();
+        match io.connect(upstream, &self.turns.address(index).into(), None) {
+            Ok(()) => self.slots.put(upstream, Slot::Upstream(Box::new(Upstream::new(index)))),
+            Err(error) => {
+                self.tokens.give_back(upstream);
+                return Err(error);
+            }
+        }
+        Ok(upstream)
+    }
+
+    pub(super) fn join(&mut self, token: Token, upstream: Token) {
+        let Some(exchange) = self.slots.exchange(token) else { return };
+        exchange.upstream = Some(upstream);
+        let is_head = exchange.is_head;
+        if let Some(upstream) = self.slots.upstream(upstream) {
+            upstream.client = Some(token);
+            upstream.decoder.begin(is_head);
+        }
+    }
+
+    /// Sends what stands in `self.out` to the client's upstream, or throws it away when there is none any more.
+    fn send_upstream(&mut self, io: &mut impl EventLoop, token: Token) {
+        if self.out.is_empty() {
+            return;
+        }
+        let out = mem::take(&mut self.out);
+        let upstream = self.slots.exchange(token).and_then(|exchange| exchange.upstream);
+        if let Some(token) = upstream
+            && let Some(upstream) = self.slots.upstream(token)
+        {
+            if !upstream.connected {
+                upstream.waiting.extend_from_slice(&out);
+            } else if io.send(token, &out).is_err() {
+                io.close(token);
+                self.upstream_lost(io, token);
+            }
+        }
+        self.out = out;
+        self.out.clear();
+    }
+
+    /// Reads on in what a client had sent ahead, after an exchange is over, its answers have left, or a request was let
+    /// go, whose head stands in `self.out`.
+    pub(super) fn read_on(&mut self, io: &mut impl EventLoop, token: Token) {
+        let Some(client) = self.slots.client(token) else { return self.out.clear() };
+        let kept = mem::take(&mut client.kept);
+        let consumed = self.read_requests(io, token, &kept);
+        let Some(client) = self.slots.client(token) else { return };
+        client.kept = kept;
+        client.kept.drain(..consumed);
+        if client.kept.is_empty() {
+            client.kept = Vec::new();
+        }
+        self.regulate(io, token);
+        self.close_if_done(io, token);
+    }
+
+    /// Holds the client back while its upstream is slow or much of what it sent waits; lets it go on otherwise.
+    pub(super) fn regulate(&mut self, io: &mut impl EventLoop, token: Token) {
+        let upstream = self.slots.exchange(token).and_then(|exchange| exchange.upstream);
+        let backlog = upstream.map_or(0, |upstream| {
+            let waiting = self.slots.upstream(upstream).map_or(0, |upstream| upstream.waiting.len());
+            waiting + io.unsent(upstream)
+        });
+        let Some(client) = self.slots.client(token) else { return };
+        let limit = if client.paused { 0 } else { HIGH_WATER };
+        let hold = client.kept.len() >= LONGEST_QUEUE || backlog > limit;
+        if hold != client.paused {
+            client.paused = hold;
+            if hold { io.pause(token) } else { io.resume(token) }
+        }
+    }
+
+    /// Closes a client that has ended its side or had its last answer, once nothing is left to be sent to it.
+    pub(super) fn close_if_done(&mut self, io: &mut impl EventLoop, token: Token) {
+        let Some(client) = self.slots.client(token) else { return };
+        if client.ended && client.exchange.as_ref().is_some_and(|exchange| !exchange.request_done) {
+            return self.drop_client(io, token);
+        }
+        let over = client.last || (client.ended && client.exchange.is_none() && client.held.is_none());
+        if !over || io.unsent(token) > 0 {
+            return;
+        }
+        let lingers = client.deaf && !client.ended;
+        if !lingers || io.finish(token).is_err() {
+            self.drop_client(io, token);
+        }
+    }
+
+    /// Closes a client, and the upstream connection of its exchange with it: nobody waits for that answer.
+    pub(super) fn drop_client(&mut self, io: &mut impl EventLoop, token: Token) {
+        io.close(token);
+        let Slot::Client(client) = self.slots.take(token) else { return };
+        self.tokens.give_back(token);
+        if let Some(upstream) = client.exchange.and_then(|exchange| exchange.upstream) {
+            self.drop_upstream(io, upstream);
+        }
+    }
+
+    // ---- Answers of our own -----------------------------------------------------------------------------------------
+
+    /// Answers what is not a request with 400.
+    fn refuse(&mut self, io: &mut impl EventLoop, token: Token, error: Malformed) {
+        let started = self.slots.exchange(token).is_some_and(|exchange| exchange.to_client.is_some());
+        if started {
+            return self.drop_client(io, token);
+        }
+        self.answer_and_close(io, token, 400, &format!("{error}\n"));
+    }
+
+    fn answer_and_close(&mut self, io: &mut impl EventLoop, token: Token, status: u16, text: &str) {
+        let Some(client) = self.slots.client(token) else { return };
+        let upstream = client.exchange.take().and_then(|exchange| exchange.upstream);
+        (client.last, client.deaf) = (true, true);
+        if let Some(upstream) = upstream {
+            self.drop_upstream(io, upstream);
+        }
+        if io.send(token, &own_answer(status, text, false, false)).is_err() {
+            return self.drop_client(io, token);
+        }
+        self.close_if_done(io, token);
+    }
+
+    /// Answers the exchange with 502; the client's connection lives on. The upstream is gone already.
+    pub(super) fn bad_gateway(&mut self, io: &mut impl EventLoop, token: Token) {
+        let Some(exchange) = self.slots.exchange(token) else { return };
+        exchange.upstream = None;
+        exchange.response_done = true;
+        // To a 1.0 client it would have to be said that the connection stays; it is simpler not to.
+        exchange.stays = exchange.keep_alive && exchange.version == Version::Http11;
+        let (stays, is_head) = (exchange.stays, exchange.is_head);
+        let answer = own_answer(502, "the upstream cannot be reached, or broke off\n", stays, is_head);
+        if io.send(token, &answer).is_err() {
+            return self.drop_client(io, token);
+        }
+        self.end_if_over(io, token);
+    }
+
+    /// Ends the client's exchange when both its request and its response are over.
+    pub(super) fn end_if_over(&mut self, io: &mut impl EventLoop, token: Token) {
+        let Some(client) = self.slots.client(token) else { return };
+        let Some(exchange) = &client.exchange else { return };
+        if exchange.response_done && !exchange.stays {
+            // What is left of the request is not wanted, but must not reset the connection either.
+            client.deaf = !exchange.request_done;
+            client.last = true;
+            client.exchange = None;
+            self.close_if_done(io, token);
+        } else if exchange.response_done && exchange.request_done {
+            client.exchange = None;
+        }
+    }
+}
+
+fn own_answer(status: u16, text: &str, stays: bool, is_head: bool) -> Vec<u8> {
+    let headers = [("content-type", "text/plain"), ("connection", "close")];
+    let headers = &headers[..if stays { 1 } else { 2 }];
+    let mut answer = response_head(Version::Http11, status, headers.iter().copied(), Some(text.len() as u64))
+        .expect("the headers are constants");
+    if !is_head {
+        answer.extend_from_slice(text.as_bytes());
+    }
+    answer
+}

@@ -1,0 +1,167 @@
+//! From the upstream: responses are streamed to the client, and connections kept, dropped or replaced.
+
+use super::proxy::Proxy;
+use super::rewrite;
+use super::state::Slot;
+use crate::hop::turns::HIGH_WATER;
+use hoptax_load::event_loop::{EventLoop, Token};
+use hoptax_wire::http1::{Malformed, Step, Version};
+use std::mem;
+
+/// What was passed on from the front of an upstream's input.
+enum Passed {
+    NeedMore,
+    Part { consumed: usize },
+    End { consumed: usize, keep_alive: bool },
+}
+
+impl Proxy {
+    /// Streams a response to its client. `input` holds everything that came and was not consumed; tells how much is
+    /// now: all of it when the response is over or the connection lost, as what follows is nobody's.
+    pub(super) fn read_response(&mut self, io: &mut impl EventLoop, token: Token, input: &[u8]) -> usize {
+        if self.hold_answer(io, token) {
+            return 0;
+        }
+        let mut at = 0;
+        loop {
+            match self.pass_on(token, &input[at..]) {
+                Ok(Passed::NeedMore) => {
+                    self.send_client(io, token, None);
+                    return at;
+                }
+                Ok(Passed::Part { consumed }) => at += consumed,
+                Ok(Passed::End { consumed, keep_alive }) => {
+                    // Who sends more than was asked for is not to be trusted again.
+                    let reusable = keep_alive && at + consumed == input.len();
+                    self.send_client(io, token, Some(reusable));
+                    return input.len();
+                }
+                Err(_) => {
+                    // Not HTTP, or unasked. What came before it goes out, so that the client sees where it broke off.
+                    let client = self.slots.upstream(token).and_then(|upstream| upstream.client);
+                    self.send_client(io, token, None);
+                    if self.slots.upstream(token).is_some_and(|upstream| upstream.client == client) {
+                        self.upstream_lost(io, token);
+                    }
+                    client.into_iter().for_each(|client| self.read_on(io, client));
+                    return input.len();
+                }
+            }
+        }
+    }
+
+    /// One step of the response at the front of `input`: what the client gets of it stands in `self.out` afterwards.
+    fn pass_on(&mut self, token: Token, input: &[u8]) -> Result<Passed, Malformed> {
+        let upstream = self.slots.upstream(token).ok_or(Malformed::Unasked)?;
+        let client = upstream.client.ok_or(Malformed::Unasked)?;
+        let step = upstream.decoder.advance_with(&mut self.response_heads, input)?;
+        let exchange = self.slots.exchange(client).ok_or(Malformed::Unasked)?;
+        let kind = rewrite::Client { version: exchange.version, keep_alive: exchange.keep_alive };
+        let out = &mut self.out;
+        Ok(match step {
+            Step::NeedMore => Passed::NeedMore,
+            Step::Interim { consumed } => {
+                // A 1.0 client does not know interim responses.
+                if exchange.version == Version::Http11 {
+                    rewrite::interim(out, &input[..consumed])?;
+                }
+                Passed::Part { consumed }
+            }
+            Step::Head { consumed, head } => {
+                let raw = &input[..consumed];
+                let coding = self.responses.or_rewrite(out, raw, (kind, exchange.is_head), |out| {
+                    rewrite::response(out, raw, &head, kind)
+                })?;
+                exchange.to_client = Some(coding);
+                exchange.stays = kind.stays(head.framing);
+                Passed::Part { consumed }
+            }
+            Step::Body { consumed, data } => {
+                exchange.write_to_client(out, &input[data]);
+                Passed::Part { consumed }
+            }
+            Step::End { consumed, keep_alive } => {
+                exchange.end_to_client(out);
+                Passed::End { consumed, keep_alive }
+            }
+        })
+    }
+
+    /// Sends what stands in `self.out` to the upstream's client; with `over`, the response has ended, and the
+    /// upstream's connection may be used again if that is true.
+    pub(super) fn send_client(&mut self, io: &mut impl EventLoop, upstream: Token, over: Option<bool>) {
+        let Some(client) = self.slots.upstream(upstream).and_then(|upstream| upstream.client) else { return };
+        let sent = if self.out.is_empty() { Ok(()) } else { io.send(client, &self.out) };
+        self.out.clear();
+        if sent.is_err() {
+            return self.drop_client(io, client);
+        }
+        let Some(reusable) = over else {
+            if io.unsent(client) > HIGH_WATER
+                && let Some(source) = self.slots.upstream(upstream)
+            {
+                source.paused = true;
+                io.pause(upstream);
+            }
+            return;
+        };
+        let Some(exchange) = self.slots.exchange(client) else { return };
+        exchange.upstream = None;
+        exchange.response_done = true;
+        // A request that goes on after its response is thrown away, and so is the connection that had its first half.
+        let whole = exchange.request_done;
+        self.release(io, upstream, reusable && whole);
+        self.end_if_over(io, client);
+        self.read_on(io, client);
+    }
+
+    fn release(&mut self, io: &mut impl EventLoop, token: Token, reusable: bool) {
+        let Some(upstream) = self.slots.upstream(token) else { return };
+        if !reusable || io.unsent(token) > 0 {
+            return self.drop_upstream(io, token);
+        }
+        upstream.client = None;
+        upstream.reused = true;
+        upstream.heard = false;
+        if mem::replace(&mut upstream.paused, false) {
+            io.resume(token);
+        }
+        self.idle[upstream.index].push(token);
+    }
+
+    pub(super) fn drop_upstream(&mut self, io: &mut impl EventLoop, token: Token) {
+        io.close(token);
+        let Slot::Upstream(upstream) = self.slots.take(token) else { return };
+        self.tokens.give_back(token);
+        let idle = &mut self.idle[upstream.index];
+        if upstream.client.is_none()
+            && let Some(place) = idle.iter().rposition(|&idle| idle == token)
+        {
+            idle.remove(place);
+        }
+    }
+
+    /// An upstream's connection has ended early. A kept one may have been closed before our request reached it, so a
+    /// request that may be repeated is, once, on a fresh one; otherwise the client is told as well as it still can be.
+    pub(super) fn upstream_lost(&mut self, io: &mut impl EventLoop, token: Token) {
+        let Some(upstream) = self.slots.upstream(token) else { return };
+        let (client, index) = (upstream.client, upstream.index);
+        let stale = upstream.reused && !upstream.heard;
+        self.drop_upstream(io, token);
+        let Some(client) = client else { return };
+        let Some(exchange) = self.slots.exchange(client) else { return };
+        exchange.upstream = None;
+        if exchange.to_client.is_some() {
+            return self.drop_client(io, client);
+        }
+        if !(stale && exchange.repeatable) {
+            return self.bad_gateway(io, client);
+        }
+        let Ok(fresh) = self.connect(io, index) else { return self.bad_gateway(io, client) };
+        let head = self.slots.client(client).map(|client| client.head.clone()).unwrap_or_default();
+        if let Some(upstream) = self.slots.upstream(fresh) {
+            upstream.waiting = head;
+        }
+        self.join(client, fresh);
+    }
+}

@@ -1,0 +1,148 @@
+//! The upstream's ledger: what it counted, as it is told on the control socket (`GET /ledger`, JSON).
+
+use anyhow::Context as _;
+use hoptax_load::stamp::ClockId;
+use hoptax_record::LedgerDelta;
+use hoptax_wire::http1::{ResponseDecoder, Step, Version, request_head};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Counts since the upstream started.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// One per instance, in the order of their ports.
+    pub instances: Vec<InstanceCounts>,
+    /// The clock that its stamps are on; absent where its kernel does not tell, and in older versions.
+    #[serde(default)]
+    pub clock: Option<ClockId>,
+    /// Whether nothing but requests is counted: the upstream is not ours, and tells no more.
+    #[serde(default)]
+    pub requests_only: bool,
+}
+
+/// Counts of one instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceCounts {
+    /// Requests answered.
+    pub requests: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Requests by HTTP version: `1.0`, `1.1`.
+    pub http_version: BTreeMap<String, u64>,
+}
+
+impl Ledger {
+    /// What was counted between `earlier` and now; nothing of what was counted by an upstream that has restarted since.
+    pub fn since(&self, earlier: &Self) -> LedgerDelta {
+        let mut delta = LedgerDelta { requests_only: self.requests_only, ..LedgerDelta::default() };
+        for (index, now) in self.instances.iter().enumerate() {
+            let before = earlier.instances.get(index).cloned().unwrap_or_default();
+            let requests = now.requests.saturating_sub(before.requests);
+            delta.requests += requests;
+            delta.by_instance.push(requests);
+            delta.connections += now.connections.saturating_sub(before.connections);
+            delta.bytes_in += now.bytes_in.saturating_sub(before.bytes_in);
+            delta.bytes_out += now.bytes_out.saturating_sub(before.bytes_out);
+            for (version, count) in &now.http_version {
+                let count = count.saturating_sub(before.http_version.get(version).copied().unwrap_or(0));
+                if count > 0 {
+                    *delta.http_version.entry(version.clone()).or_default() += count;
+                }
+            }
+        }
+        delta
+    }
+}
+
+/// Given to each step of asking for a ledger. It is on this machine and has nothing else to do; the bound is for machines that are
+/// busy otherwise.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks an upstream for its ledger.
+///
+/// # Errors
+/// If its control socket does not answer in time, or answers something else than a ledger.
+pub fn fetch(control: SocketAddr) -> anyhow::Result<Ledger> {
+    ask(control).with_context(|| format!("cannot read the upstream's ledger at http://{control}/ledger"))
+}
+
+fn ask(control: SocketAddr) -> anyhow::Result<Ledger> {
+    let mut stream = TcpStream::connect_timeout(&control, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let host = control.to_string();
+    let headers = [("host", host.as_str()), ("connection", "close")];
+    stream.write_all(&request_head(Version::Http11, "GET", "/ledger", headers, None)?)?;
+
+    let mut decoder = ResponseDecoder::new();
+    decoder.begin(false);
+    let (mut input, mut body) = (Vec::new(), Vec::new());
+    loop {
+        let consumed = match decoder.advance(&input)? {
+            Step::NeedMore => {
+                let mut piece = [0; 4096];
+                let count = match stream.read(&mut piece) {
+                    // A signal, as one comes when a run goes on after Ctrl-Z.
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    read => read?,
+                };
+                if count == 0 {
+                    decoder.end_of_input()?;
+                    break;
+                }
+                input.extend_from_slice(&piece[..count]);
+                0
+            }
+            Step::Interim { consumed } => consumed,
+            Step::Head { consumed, head } => {
+                anyhow::ensure!(head.status == 200, "it answered with status {}", head.status);
+                consumed
+            }
+            Step::Body { consumed, data } => {
+                body.extend_from_slice(&input[data]);
+                consumed
+            }
+            Step::End { .. } => break,
+        };
+        input.drain(..consumed);
+    }
+    Ok(serde_json::from_slice(&body)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_where_it_asked_in_vain() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let nobody = nobody.expect("a port");
+        let error = format!("{:#}", fetch(nobody).expect_err("nobody listens"));
+        assert!(error.contains(&format!("http://{nobody}/ledger")), "{error}");
+    }
+
+    #[test]
+    fn subtracts_instance_by_instance() {
+        let counts = |requests| InstanceCounts {
+            requests,
+            http_version: [("1.1".to_owned(), requests)].into(),
+            ..InstanceCounts::default()
+        };
+        let ledger = |instances| Ledger { instances, clock: None, requests_only: false };
+        let earlier = ledger(vec![counts(5), counts(7)]);
+        let later = ledger(vec![counts(15), counts(7)]);
+        let delta = later.since(&earlier);
+        assert_eq!((delta.requests, delta.by_instance), (10, vec![10, 0]));
+        assert_eq!(delta.http_version, [("1.1".to_owned(), 10)].into());
+        assert_eq!(earlier.since(&later).requests, 0);
+    }
+}

@@ -1,0 +1,392 @@
+//! What must hold of a pack before it is used: everything that can be told without starting its gateway.
+
+use super::manifest::{CounterFrom, Manifest};
+use super::pack::{Pack, PackError, list};
+use crate::conformance::{CASES, Case};
+use crate::counters;
+use crate::render::{self, Variables, stays_below};
+use hoptax_host::guard::StopSignal;
+use hoptax_host::logs::ACCESS_LOG;
+use hoptax_plan::units;
+use hoptax_plan::units::nearest;
+use hoptax_plan::{Feature, PlanErrors, Profile, check_image, read_as, variant_name};
+
+/// What makes a gateway of a pack's project: it is called with the directory that the gateway goes to.
+pub const BUILD_SCRIPT: &str = "build.sh";
+
+/// Names that a plan gives another meaning.
+const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
+
+/// Reads `gateway.yaml`, as plans are read: every mistake with its line, column and a caret.
+pub(super) fn parse(file: &str, text: &str) -> Result<Manifest, PackError> {
+    let named = |errors: PlanErrors| PackError {
+        // The errors say where themselves.
+        file: String::new(),
+        line: None,
+        message: errors.to_string(),
+        help: None,
+    };
+    read_as(file, text).map_err(named)
+}
+
+/// Looks at everything that the type alone does not hold, and renders the pack with sample values, so that a wrong
+/// template is found before anything starts.
+pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
+    check_name(pack)?;
+    check_version(pack)?;
+    check_files(pack)?;
+    check_build(pack)?;
+    check_start(pack)?;
+    check_docker(pack)?;
+    check_reload(pack)?;
+    check_unsupported(pack)?;
+    check_counters(pack)?;
+    check_differences(pack)?;
+    check_needs(pack)?;
+    check_variants(pack)?;
+    let offered = check_features(pack)?;
+    for profile in [Profile::Stock, Profile::Equalised] {
+        let log = pack.manifest().access_log.map(|_| format!("/run-directory/logs/{ACCESS_LOG}"));
+        for access_log in [None, log] {
+            let bare = std::iter::once(Vec::new());
+            for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
+                // What is special to containers has to do with starting: looked at once, without features.
+                let special = pack.manifest().docker.is_some() && features.is_empty();
+                let ways = || [false, true].into_iter().take(1 + usize::from(special));
+                for (variant, container) in variants(pack)
+                    .into_iter()
+                    .flat_map(|one| ways().map(move |container| (one.clone(), container)))
+                {
+                    let sample = Variables::sample(profile, access_log.clone()).of(pack.manifest());
+                    let variables =
+                        Variables { variant, container, ..sample }.with_sample_features(features.clone());
+                    let rendered = render::render(pack, &variables)?;
+                    if rendered.start.is_empty() {
+                        return Err(pack.refuse("start:", "`start` renders to nothing".into(), None));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the variable `variant` may be.
+fn variants(pack: &Pack) -> Vec<Option<String>> {
+    match pack.manifest().variants.as_slice() {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    }
+}
+
+fn check_variants(pack: &Pack) -> Result<(), PackError> {
+    let manifest = pack.manifest();
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    for (index, variant) in manifest.variants.iter().enumerate() {
+        if variant.is_empty() || !variant.chars().all(allowed) {
+            let help = "names are of letters, digits, `-`, `_` and `.`";
+            let message = format!("`{variant}` is no name for a variant");
+            return Err(pack.refuse("variants:", message, Some(help.into())));
+        }
+        if manifest.variants[..index].contains(variant) {
+            let message = format!("the variant {} stands twice", variant_name(pack.name(), variant));
+            return Err(pack.refuse("variants:", message, Some("keep one".into())));
+        }
+    }
+    Ok(())
+}
+
+/// Each feature that the pack offers, with what it brings, as it is rendered to look at the pack.
+fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
+    let feature = |name: &String| match Feature::plausible(name) {
+        Some(Feature::Mtls) => Ok(vec![Feature::Tls, Feature::Mtls]),
+        // A few show as much as a thousand do.
+        Some(Feature::Consumers { .. }) => Ok(vec![Feature::KeyAuth, Feature::Consumers { count: 2 }]),
+        Some(Feature::Routes { ask, .. }) => Ok(vec![Feature::Routes { count: 3, ask }]),
+        Some(feature) => Ok(vec![feature]),
+        None => {
+            let help = match nearest(name, Feature::NAMES) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("features are {}", list(&Feature::NAMES)),
+            };
+            Err(pack.refuse(name, format!("there is no feature `{name}`"), Some(help)))
+        }
+    };
+    let manifest = pack.manifest();
+    for named in manifest.settings.features.keys() {
+        if !manifest.features.contains(named) {
+            let message = format!("`settings.features` tells of `{named}`, which the pack does not offer");
+            let help = match nearest(named, manifest.features.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "add it to `features`, or leave it out".to_owned(),
+            };
+            let near = format!("{named}:");
+            let near = if pack.find(&near).is_some() { near } else { named.clone() };
+            return Err(pack.refuse(&near, message, Some(help)));
+        }
+    }
+    manifest.features.iter().map(feature).collect()
+}
+
+fn check_needs(pack: &Pack) -> Result<(), PackError> {
+    for (name, places) in &pack.manifest().needs {
+        let help = "give the absolute paths where it may be, as in [/usr/lib/nginx/modules/some.so]";
+        if places.is_empty() {
+            let message = format!("`needs.{name}` names no place");
+            return Err(pack.refuse(name, message, Some(help.into())));
+        }
+        if let Some(place) = places.iter().find(|place| !place.starts_with('/')) {
+            let message = format!("`needs.{name}`: `{place}` is no absolute path");
+            return Err(pack.refuse(place, message, Some(help.into())));
+        }
+    }
+    Ok(())
+}
+
+fn check_name(pack: &Pack) -> Result<(), PackError> {
+    let name = pack.name();
+    let folder = pack.path_of("");
+    let folder = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    if RESERVED.contains(&name) {
+        let help = format!("{} mean something else in a plan", list(&RESERVED));
+        return Err(pack.refuse("name:", format!("a pack cannot be called `{name}`"), Some(help)));
+    }
+    if name != folder {
+        let message = format!("the name is `{name}`, the folder is `{folder}`");
+        return Err(pack.refuse("name:", message, Some("call both the same".into())));
+    }
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || !name.chars().all(allowed) {
+        let help = "names are of letters, digits, `-`, `_` and `.`: they name directories";
+        return Err(pack.refuse("name:", format!("`{name}` is no name for a pack"), Some(help.into())));
+    }
+    Ok(())
+}
+
+fn check_version(pack: &Pack) -> Result<(), PackError> {
+    let version = &pack.manifest().version;
+    let refuse = |message: String, help: &str| pack.refuse(&version.pattern, message, Some(help.to_owned()));
+    let pattern = regex_lite::Regex::new(&version.pattern).map_err(|error| {
+        refuse(format!("`version.pattern` is no regular expression: {error}"), "see docs/reference/packs.md")
+    })?;
+    if pattern.captures_len() < 2 {
+        let message = "`version.pattern` has no group".to_owned();
+        return Err(refuse(message, "put the part that is the version in parentheses"));
+    }
+    if version.command.is_empty() {
+        return Err(pack.refuse("command:", "`version.command` is empty".into(), None));
+    }
+    render::version_command(pack, std::path::Path::new("/usr/bin/gateway")).map(drop)
+}
+
+fn check_files(pack: &Pack) -> Result<(), PackError> {
+    for file in &pack.manifest().files {
+        pack.template(&file.template)?;
+        if !stays_below(&file.to) {
+            let message = format!("`to: {}` leaves the gateway's directory", file.to);
+            let help = "give a path relative to that directory, without `..`";
+            return Err(pack.refuse(&file.to, message, Some(help.into())));
+        }
+    }
+    Ok(())
+}
+
+fn check_build(pack: &Pack) -> Result<(), PackError> {
+    let Some(build) = &pack.manifest().build else { return Ok(()) };
+    // Both are words of a shell script's list.
+    let is_word = |text: &str| {
+        !text.is_empty()
+            && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+".contains(letter))
+    };
+    let near = format!("folder: {}", build.folder);
+    if !is_word(&build.folder) || !stays_below(&build.folder) {
+        let message = format!("`build.folder: {}` is no folder in the pack's", build.folder);
+        return Err(pack.refuse(&near, message, Some("give the name of one, such as `project`".into())));
+    }
+    if !pack.files.contains_key(&format!("{}/{BUILD_SCRIPT}", build.folder)) {
+        let message = format!("there is no `{}/{BUILD_SCRIPT}` in the pack", build.folder);
+        let help = format!("{BUILD_SCRIPT} is called with the directory that the gateway is to be put into");
+        return Err(pack.refuse(&near, message, Some(help)));
+    }
+    match build.needs.iter().find(|program| !is_word(program)) {
+        Some(wrong) => {
+            let help = "name programs as they are found on PATH".to_owned();
+            Err(pack.refuse("needs:", format!("`build.needs`: `{wrong}` is no program's name"), Some(help)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_start(pack: &Pack) -> Result<(), PackError> {
+    let manifest = pack.manifest();
+    if manifest.start.is_empty() {
+        let help = "give the command and its arguments, e.g. [\"{{ binary }}\", --foreground]";
+        return Err(pack.refuse("start:", "`start` is empty".into(), Some(help.into())));
+    }
+    manifest
+        .stop
+        .signal
+        .parse::<StopSignal>()
+        .map_err(|message| pack.refuse(&manifest.stop.signal, message, None))?;
+    for (key, text) in [("stop.grace", &manifest.stop.grace), ("ready.timeout", &manifest.ready.timeout)] {
+        units::duration(text)
+            .map_err(|error| pack.refuse(text, format!("`{key}`: {}", error.message), Some(error.help)))?;
+    }
+    if !manifest.ready.path.starts_with('/') {
+        let message = format!("`ready.path: {}` does not begin with `/`", manifest.ready.path);
+        return Err(pack.refuse(&manifest.ready.path, message, None));
+    }
+    Ok(())
+}
+
+fn check_docker(pack: &Pack) -> Result<(), PackError> {
+    let Some(docker) = &pack.manifest().docker else { return Ok(()) };
+    check_image(&docker.image)
+        .map_err(|help| pack.refuse(&docker.image, format!("`{}` is no image", docker.image), Some(help)))?;
+    if docker.start.as_ref().is_some_and(Vec::is_empty) {
+        return Err(pack.refuse("docker:", "`docker.start` is empty".into(), None));
+    }
+    docker.dockerfile.iter().try_for_each(|file| pack.template(file).map(drop))
+}
+
+fn check_reload(pack: &Pack) -> Result<(), PackError> {
+    let manifest = pack.manifest();
+    let Some(reload) = &manifest.reload else { return Ok(()) };
+    let refuse =
+        |near: &str, message: String, help: &str| Err(pack.refuse(near, message, Some(help.to_owned())));
+    const WAYS: &str = "write one of { signal: HUP }, { command: […] }, { request: { method: POST, path: /reload } } and \
+                        { watched: true }";
+    let given = [
+        reload.signal.is_some(),
+        reload.command.is_some(),
+        reload.request.is_some(),
+        reload.watched == Some(true),
+    ];
+    if given.iter().filter(|given| **given).count() != 1 || reload.watched == Some(false) {
+        return refuse("reload:", "`reload` must say one way to reload".into(), WAYS);
+    }
+    if manifest.unsupported.contains_key("reload") {
+        return refuse(
+            "unsupported:",
+            "`reload` is both given and unsupported".into(),
+            "keep one of the two",
+        );
+    }
+    if let Some(signal) = &reload.signal
+        && let Err(message) = signal.parse::<StopSignal>()
+    {
+        return Err(pack.refuse(&format!("reload: {{ signal: {signal}"), message, None));
+    }
+    if let Some(request) = &reload.request
+        && !request.path.starts_with('/')
+    {
+        let message = format!("`reload.request.path: {}` does not begin with `/`", request.path);
+        return refuse(&request.path, message, "give a path on the admin port");
+    }
+    if reload.command.as_ref().is_some_and(Vec::is_empty) {
+        return refuse("reload:", "`reload.command` is empty".into(), "give the command and its arguments");
+    }
+    let variables = Variables { reloadable: true, ..Variables::sample(Profile::Equalised, None) };
+    render::reload(pack, &variables)?;
+    render::render(pack, &variables).map(drop)
+}
+
+fn check_counters(pack: &Pack) -> Result<(), PackError> {
+    let mut names = std::collections::BTreeSet::new();
+    for counter in &pack.manifest().counters {
+        // Short texts such as a path stand in many places: with their key in front they are found where they were meant.
+        let refuse = |key: &str, value: &str, message: String, help: String| {
+            let near = format!("{key}: {value}");
+            let near = if pack.find(&near).is_some() { near } else { value.to_owned() };
+            Err(pack.refuse(&near, message, Some(help)))
+        };
+        if !names.insert(&counter.name) {
+            let message = format!("there are two counters `{}`", counter.name);
+            return refuse("name", &counter.name, message, "give each a name of its own".into());
+        }
+        match counter.from {
+            CounterFrom::Admin if !counter.path.starts_with('/') => {
+                let message =
+                    format!("`path: {}` of counter `{}` does not begin with `/`", counter.path, counter.name);
+                return refuse(
+                    "path",
+                    &counter.path,
+                    message,
+                    "give a path on the admin port, or say `from: log`".into(),
+                );
+            }
+            CounterFrom::Log if !stays_below(&counter.path) => {
+                let message = format!("`path: {}` leaves the directory of logs", counter.path);
+                return refuse(
+                    "path",
+                    &counter.path,
+                    message,
+                    "give a file's name, such as error.log".into(),
+                );
+            }
+            _ => {}
+        }
+        if let Err(help) = counters::check(counter) {
+            return refuse(
+                "select",
+                &counter.select,
+                format!("counter `{}` cannot be read so", counter.name),
+                help,
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_differences(pack: &Pack) -> Result<(), PackError> {
+    let mut cases = std::collections::BTreeSet::new();
+    for difference in &pack.manifest().differences {
+        let near = format!("case: {}", difference.case);
+        let near = if pack.find(&near).is_some() { near } else { difference.case.clone() };
+        if Case::named(&difference.case).is_none() {
+            let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+            let help = match nearest(&difference.case, names.iter().copied()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("cases are {}", list(&names)),
+            };
+            return Err(pack.refuse(&near, format!("there is no case `{}`", difference.case), Some(help)));
+        }
+        if !cases.insert(&difference.case) {
+            let message = format!("there are two differences in case `{}`", difference.case);
+            return Err(pack.refuse(&near, message, Some("a case shows one difference at most".into())));
+        }
+        if difference.reason.trim().is_empty() {
+            let message = format!("the difference in case `{}` has no reason", difference.case);
+            return Err(pack.refuse(&near, message, Some("say why this gateway does so".into())));
+        }
+    }
+    Ok(())
+}
+
+fn check_unsupported(pack: &Pack) -> Result<(), PackError> {
+    let manifest = pack.manifest();
+    let lacks = |what: &str| manifest.unsupported.contains_key(what);
+    match (manifest.access_log.is_some(), lacks("access_log")) {
+        (false, false) => {
+            let help = "say `access_log: file` or `access_log: stdout`, or give the reason as `unsupported: \
+                        { access_log: … }`";
+            Err(pack.refuse(
+                "access_log",
+                "it is not said how an access log is written".into(),
+                Some(help.into()),
+            ))
+        }
+        (true, true) => {
+            Err(pack.refuse("unsupported:", "`access_log` is both given and unsupported".into(), None))
+        }
+        _ => Ok(()),
+    }?;
+    match manifest.features.iter().find(|feature| lacks(feature)) {
+        Some(both) => Err(pack.refuse(
+            "unsupported:",
+            format!("feature `{both}` is both offered and unsupported"),
+            None,
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,213 @@
+//! The packs that a run may use: those embedded in the binary, and those of a directory.
+
+use super::check;
+use super::pack::{MANIFEST, Pack, PackError};
+use hoptax_plan::{PackInfo, variant_name};
+use hoptax_record::bounded;
+use include_dir::{Dir, include_dir};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Folders of a pack that hold what was made of it, and not what it is.
+const MADE: [&str; 2] = ["node_modules", "target"];
+
+/// Most files of a pack; a folder that holds more was named by mistake.
+const MOST_FILES: usize = 10_000;
+
+static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../gateways");
+
+/// Reads a pack from its texts; `folder` is where they come from, its last part the pack's name.
+///
+/// # Errors
+/// If `gateway.yaml` is wrong, or a template is missing or wrong; says where.
+pub fn parse(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
+    let pack = read(folder, text, files)?;
+    check::check(&pack)?;
+    Ok(pack)
+}
+
+/// The same, without a look at its templates.
+fn read(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
+    let file = format!("{folder}/{MANIFEST}");
+    let manifest = check::parse(&file, &text)?;
+    let variant = manifest.variants.first().cloned();
+    Ok(Pack { manifest, text, files, folder: folder.to_owned(), variant })
+}
+
+/// All packs that a run may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackSet {
+    packs: BTreeMap<String, Pack>,
+    /// Packs in a variant that was asked for, by both names.
+    variants: BTreeMap<String, Pack>,
+}
+
+impl PackSet {
+    /// The embedded packs, and those of `directory`, which come first.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or one of its packs is wrong; says where.
+    pub fn load(directory: Option<&Path>) -> Result<Self, PackError> {
+        let mut packs = BTreeMap::new();
+        for folder in EMBEDDED.dirs() {
+            let pack = embedded(folder)?;
+            packs.insert(pack.name().to_owned(), pack);
+        }
+        if let Some(directory) = directory {
+            for pack in read_directory(directory)? {
+                packs.insert(pack.name().to_owned(), pack);
+            }
+        }
+        let named = |pack: Pack| (variant_name(pack.name(), pack.variant().unwrap_or_default()), pack);
+        let variants = packs.values().flat_map(Pack::variants).map(named).collect();
+        Ok(Self { packs, variants })
+    }
+
+    /// The pack of this name, or of a name and a variant joined by `@`.
+    pub fn get(&self, name: &str) -> Option<&Pack> {
+        self.packs.get(name).or_else(|| self.variants.get(name))
+    }
+
+    /// Names of all packs, in order.
+    pub fn names(&self) -> Vec<&str> {
+        self.packs.keys().map(String::as_str).collect()
+    }
+
+    /// All packs, in order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Pack> {
+        self.packs.values()
+    }
+
+    /// What a plan's parser needs to know: each pack's name and features.
+    pub fn infos(&self) -> Vec<PackInfo> {
+        let info = |pack: &Pack| PackInfo {
+            name: pack.name().to_owned(),
+            features: pack.manifest.features.clone(),
+            unsupported: pack.manifest.unsupported.clone(),
+            variants: pack.manifest.variants.clone(),
+            intercepts: pack.manifest.intercept.is_some(),
+            docker: pack.manifest.docker.is_some(),
+            reloads: pack.manifest.reload.is_some(),
+        };
+        self.iter().map(info).collect()
+    }
+}
+
+fn embedded(folder: &Dir<'_>) -> Result<Pack, PackError> {
+    let shown = format!("gateways/{}", folder.path().display());
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder];
+    while let Some(next) = folders.pop() {
+        folders.extend(next.dirs());
+        for file in next.files() {
+            let name = file.path().strip_prefix(folder.path()).expect("below it");
+            if let Some(text) = file.contents_utf8() {
+                files.insert(name.to_string_lossy().into_owned(), text.to_owned());
+            }
+        }
+    }
+    // What is embedded was looked at whole by our tests: every pack with every feature costs each start a second.
+    assemble(&shown, files, read)
+}
+
+fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
+    let fail = |path: &Path, message: String, help: &str| PackError {
+        file: path.display().to_string(),
+        line: None,
+        message,
+        help: Some(help.to_owned()),
+    };
+    const WANTED: &str = "--packs names a directory that holds one folder per pack, each with a gateway.yaml";
+    if directory.join(MANIFEST).is_file() {
+        let message = "this is a pack, not a directory of packs".to_owned();
+        return Err(fail(directory, message, "give --packs the directory above it"));
+    }
+    let entries = std::fs::read_dir(directory)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| fail(directory, format!("cannot be read: {error}"), WANTED))?;
+    let mut folders: Vec<PathBuf> =
+        entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    let mut packs = Vec::new();
+    for folder in folders {
+        let files =
+            read_files(&folder).map_err(|error| fail(&folder, format!("cannot be read: {error}"), WANTED))?;
+        if files.contains_key(MANIFEST) {
+            packs.push(assemble(&folder.display().to_string(), files, parse)?);
+        } else if files
+            .keys()
+            .any(|name| !name.contains('/') && (name.ends_with(".yml") || name.ends_with(".yaml")))
+        {
+            let message = format!("there is no {MANIFEST} in this folder");
+            return Err(fail(&folder, message, "a pack's description is called gateway.yaml"));
+        }
+    }
+    if packs.is_empty() {
+        return Err(fail(directory, "there is no pack in this directory".into(), WANTED));
+    }
+    Ok(packs)
+}
+
+/// Texts of the files of a folder and of those in it, by their path; what is not text cannot be a template.
+fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    let mut count = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                // No links, which may lead out or round; nothing hidden, as `.git` is.
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                if !path.is_symlink() && !name.starts_with('.') && !MADE.contains(&name.as_ref()) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            if !path.is_file() {
+                continue;
+            }
+            let name = path.strip_prefix(folder).expect("below it").to_string_lossy().into_owned();
+            count += 1;
+            if count > MOST_FILES {
+                return Err(std::io::Error::other(format!(
+                    "it holds more than {MOST_FILES} files; is it a pack?"
+                )));
+            }
+            match bounded::read_text(&path, bounded::PACK_FILE) {
+                Ok(text) => {
+                    files.insert(name, text);
+                }
+                // What was built, or an archive.
+                Err(error) if error.kind() == ErrorKind::InvalidData => {}
+                Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                    if begins_as_text(&path)? {
+                        return Err(std::io::Error::new(error.kind(), format!("{name}: {error}")));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn begins_as_text(path: &Path) -> std::io::Result<bool> {
+    let (bytes, _) = bounded::read_beginning(path, 1024)?;
+    // A letter that is cut in two at the end is no fault.
+    Ok(std::str::from_utf8(&bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
+        && !bytes.contains(&0))
+}
+
+fn assemble(
+    folder: &str,
+    mut files: BTreeMap<String, String>,
+    read: impl Fn(&str, String, BTreeMap<String, String>) -> Result<Pack, PackError>,
+) -> Result<Pack, PackError> {
+    let Some(text) = files.remove(MANIFEST) else {
+        let message = format!("there is no {MANIFEST} in this folder");
+        return Err(PackError { file: folder.to_owned(), line: None, message, help: None });
+    };
+    read(folder, text, files)
+}

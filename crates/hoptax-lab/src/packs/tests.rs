@@ -1,0 +1,263 @@
+use super::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+const MANIFEST_TEXT: &str = "\
+name: mine
+summary: a test
+binary: mine
+version: { command: [\"{{ binary }}\", -v], pattern: 'v(.+)' }
+start: [\"{{ binary }}\"]
+ready: { path: / }
+access_log: file
+";
+
+fn told(from: &str, to: &str) -> String {
+    assert!(MANIFEST_TEXT.contains(from), "`{from}`");
+    let text = MANIFEST_TEXT.replace(from, to);
+    crate::packs::parse("packs/mine", text, BTreeMap::new()).expect_err("it is wrong").to_string()
+}
+
+#[test]
+fn a_small_pack_is_right_and_has_defaults() {
+    let pack =
+        crate::packs::parse("packs/mine", MANIFEST_TEXT.into(), BTreeMap::new()).expect("nothing wrong");
+    let manifest = pack.manifest();
+    assert_eq!((manifest.stop.signal.as_str(), manifest.stop.grace.as_str()), ("TERM", "5s"));
+    assert_eq!((manifest.ready.status, manifest.ready.timeout.as_str()), (200, "10s"));
+    assert_eq!(manifest.ready.port, manifest::ReadyPort::Main);
+    assert_eq!(manifest.limits, manifest::Limits::default());
+}
+
+#[test]
+fn mistakes_are_told_with_their_line_and_the_fix() {
+    let table = [
+        (
+            "summary: a test",
+            "summery: a test",
+            &["packs/mine/gateway.yaml:2", "summery", "did you mean `summary`?"][..],
+        ),
+        ("binary: mine\n", "", &["packs/mine/gateway.yaml", "missing key `binary`"]),
+        ("name: mine", "name: yours", &["gateway.yaml:1: the name is `yours`, the folder is `mine`"]),
+        ("name: mine", "name: direct", &["gateway.yaml:1: a pack cannot be called `direct`"]),
+        ("'v(.+)'", "'v.+'", &["gateway.yaml:4: `version.pattern` has no group", "in parentheses"]),
+        ("'v(.+)'", "'v(.+'", &["gateway.yaml:4: `version.pattern` is no regular expression"]),
+        ("start: [\"{{ binary }}\"]", "start: []", &["gateway.yaml:5: `start` is empty"]),
+        ("path: /", "path: ready", &["gateway.yaml:6: `ready.path: ready` does not begin with `/`"]),
+        ("path: / }", "path: /, timeout: soon }", &["gateway.yaml:6: `ready.timeout`: "]),
+        ("path: / }", "path: /, port: other }", &["gateway.yaml:6", "other", "main", "admin"]),
+        ("access_log: file\n", "", &["it is not said how an access log is written", "unsupported"]),
+        (
+            "access_log: file\n",
+            "access_log: file\nunsupported: { access_log: no }\n",
+            &["gateway.yaml:8: `access_log` is both"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nneeds: { module: [modules/one.so] }\n",
+            &["gateway.yaml:8: `needs.module`: `modules/one.so` is no absolute path", "absolute paths"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nneeds: { module: [] }\n",
+            &["gateway.yaml:8: `needs.module` names no place"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nfeatures: [key-auth]\nsettings: { features: { keyauth: [{ setting: a, reason: b }] } }\n",
+            &["gateway.yaml:9: `settings.features` tells of `keyauth`", "did you mean `key-auth`?"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nstop: { signal: BOOM }\n",
+            &["gateway.yaml:8: unknown stop signal `BOOM`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nreload: { signal: BOOM }\n",
+            &["gateway.yaml:8: unknown stop signal `BOOM`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nreload: { signal: HUP, watched: true }\n",
+            &["gateway.yaml:8: `reload` must say one way to reload", "write one of"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nreload: { request: { method: POST, path: reload } }\n",
+            &["gateway.yaml:8: `reload.request.path: reload` does not begin with `/`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nreload: { command: [\"{{ binary }}\", \"{{ nobody }}\"] }\n",
+            &["gateway.yaml:8: `nobody` is not defined"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nreload: { watched: true }\nunsupported: { reload: no }\n",
+            &["gateway.yaml:9: `reload` is both given and unsupported"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nfiles: [{ template: a.j2, to: a }]\n",
+            &["gateway.yaml:8: template `a.j2` is not in the pack", "the folder packs/mine holds nothing"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nfeatures: [tls]\nunsupported: { tls: later }\n",
+            &["gateway.yaml:9: feature `tls` is both offered and unsupported"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ncounters: [{ name: a, path: /s, kind: json, select: x, meaning: m }]\n",
+            &["gateway.yaml:8: counter `a` cannot be read so", "a JSON pointer begins with `/`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ncounters: [{ name: a, path: s, kind: regex, select: (x), meaning: m }]\n",
+            &["gateway.yaml:8: `path: s` of counter `a` does not begin with `/`", "say `from: log`"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ncounters: [{ name: a, from: log, path: ../x, kind: regex, select: x, meaning: m }]\n",
+            &["`path: ../x` leaves the directory of logs"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nbuild: { folder: ../elsewhere }\n",
+            &["gateway.yaml:8: `build.folder: ../elsewhere` is no folder in the pack's"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\nbuild: { folder: project, needs: [java] }\n",
+            &["gateway.yaml:8: there is no `project/build.sh` in the pack"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences: [{ case: closes, what: w, reason: r }]\n",
+            &["gateway.yaml:8: there is no case `closes`", "did you mean `close`?"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences: [{ case: head, what: w, reason: ' ' }]\n",
+            &["gateway.yaml:8: the difference in case `head` has no reason"],
+        ),
+        (
+            "access_log: file\n",
+            "access_log: file\ndifferences:\n  - { case: head, what: w, reason: r }\n  - { case: head, what: v, reason: r }\n",
+            &["there are two differences in case `head`"],
+        ),
+        ("{{ binary }}\", -v", "{{ port }}\", -v", &["gateway.yaml:4: `port` is not defined"]),
+    ];
+    for (from, to, expected) in table {
+        let told = told(from, to);
+        for words in expected {
+            assert!(told.contains(words), "`{words}` in:\n{told}");
+        }
+    }
+}
+
+#[test]
+fn a_rendered_path_stays_in_the_gateways_directory() {
+    for to in ["../a", "/etc/a", "a/../../b"] {
+        let text = format!("{MANIFEST_TEXT}files: [{{ template: a.j2, to: {to} }}]\n");
+        let files = [("a.j2".to_owned(), String::new())].into();
+        let told = crate::packs::parse("packs/mine", text, files).expect_err("it leaves").to_string();
+        assert!(told.starts_with("packs/mine/gateway.yaml:8: `to: "), "{told}");
+    }
+}
+
+#[test]
+fn a_directory_adds_packs_and_stands_in_for_embedded_ones() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let add = |name: &str| {
+        let folder = directory.path().join(name);
+        fs::create_dir(&folder).expect("made");
+        fs::write(folder.join(MANIFEST), MANIFEST_TEXT.replace("name: mine", &format!("name: {name}")))
+            .expect("written");
+    };
+    add("mine");
+    add("nginx");
+    fs::create_dir(directory.path().join("notes")).expect("made");
+
+    let packs = PackSet::load(Some(directory.path())).expect("nothing wrong");
+    let embedded = PackSet::load(None).expect("nothing wrong");
+    let mut expected = embedded.names();
+    expected.push("mine");
+    expected.sort_unstable();
+    assert_eq!(packs.names(), expected);
+    assert_eq!(packs.get("nginx").expect("there").manifest().binary, "mine");
+    assert!(packs.infos().iter().any(|info| info.name == "mine"));
+    assert_ne!(
+        PackSet::load(None).expect("nothing wrong").get("nginx").expect("there").manifest().binary,
+        "mine"
+    );
+}
+
+#[test]
+fn a_packs_files_are_those_of_its_folders_too_but_not_what_was_built_there() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let folder = directory.path().join("mine");
+    let put = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("below")).expect("made");
+        fs::write(path, text).expect("written");
+    };
+    put(MANIFEST, &format!("{MANIFEST_TEXT}build: {{ folder: project, needs: [java] }}\n"));
+    put("project/build.sh", "#!/bin/sh\n");
+    put("project/src/main/App.java", "class App {}\n");
+    for made in ["target/out.txt", "node_modules/it/index.js", ".cache/it"] {
+        put(&format!("project/{made}"), "made\n");
+    }
+    let packs = PackSet::load(Some(directory.path())).expect("nothing wrong");
+    let pack = packs.get("mine").expect("there");
+    let names: Vec<_> = pack.files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["project/build.sh", "project/src/main/App.java"]);
+    assert_eq!(binary::how_to_install(pack), ["make gateways-extra, which needs java"]);
+
+    fs::remove_file(folder.join("project/build.sh")).expect("gone");
+    let told = PackSet::load(Some(directory.path())).expect_err("it cannot be built").to_string();
+    assert!(told.contains("mine/gateway.yaml:8: there is no `project/build.sh` in the pack"), "{told}");
+    put("project/build.sh", "");
+    put(MANIFEST, &format!("{MANIFEST_TEXT}build: {{ folder: project, needs: [\"a b\"] }}\n"));
+    let told = PackSet::load(Some(directory.path())).expect_err("no program").to_string();
+    assert!(told.contains("`a b` is no program's name"), "{told}");
+}
+
+#[test]
+fn directories_that_hold_no_packs_are_told_apart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let told = |path: &Path| PackSet::load(Some(path)).expect_err("nothing to load").to_string();
+    assert!(told(directory.path()).contains("there is no pack in this directory"));
+    assert!(told(&directory.path().join("nowhere")).contains("cannot be read: No such file"));
+
+    let folder = directory.path().join("mine");
+    fs::create_dir(&folder).expect("made");
+    fs::write(folder.join("gateway.yml"), MANIFEST_TEXT).expect("written");
+    let message = told(directory.path());
+    assert!(message.contains("mine: there is no gateway.yaml in this folder"), "{message}");
+
+    fs::write(folder.join(MANIFEST), MANIFEST_TEXT).expect("written");
+    let message = told(&folder);
+    assert!(message.contains("this is a pack, not a directory of packs"), "{message}");
+    assert!(message.contains("give --packs the directory above it"), "{message}");
+}
+
+#[test]
+fn every_embedded_pack_is_right_and_says_where_it_comes_from() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    for name in ["envoy", "haproxy", "nginx", "varnish"] {
+        assert!(packs.get(name).is_some(), "{name}");
+    }
+    for pack in packs.iter() {
+        let name = pack.name();
+        check::check(pack).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!pack.manifest().install.is_empty(), "{name} can be installed somehow");
+        assert!(pack.manifest().homepage.is_some(), "{name}");
+        assert!(pack.files.contains_key("README.md"), "{name} has a README.md");
+        for setting in &pack.manifest().settings.equalised {
+            assert!(!setting.reason.trim().is_empty(), "{name} says why `{}`", setting.setting);
+        }
+    }
+}

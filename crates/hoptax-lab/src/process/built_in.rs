@@ -1,0 +1,223 @@
+//! The built-in upstream and the hops: this same binary, started with another verb.
+
+use super::driver::{ProcessDriver, failed_to_start};
+use super::service::{Started, how};
+use crate::features::Change;
+use crate::hop::HopReady;
+use crate::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
+use crate::{Facts, Service};
+use hoptax_host::Watched;
+use hoptax_host::guard::StopSignal;
+use hoptax_host::guarded::{Guarded, Launch};
+use hoptax_host::namespace::{DIRECT_PORT, Namespace};
+use hoptax_plan::units::show_duration;
+use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, PathSplit};
+use hoptax_record::{Failure, Setting};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::ChildStdout;
+use std::time::Duration;
+
+/// Longest wait for the ready line. It comes within milliseconds; the bound is for machines that are busy otherwise.
+const READY_BOUND: Duration = Duration::from_secs(60);
+
+/// Nothing of ours has anything to finish when it is stopped.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl ProcessDriver {
+    pub(super) fn start_built_in(&mut self, upstream: &BuiltInUpstream) -> Result<Box<dyn Service>, Failure> {
+        let mut arguments = upstream_arguments(upstream);
+        let namespace = self.namespace();
+        if let Some(namespace) = namespace {
+            arguments.extend(self.in_namespace(namespace));
+        }
+        if let Some(seed) = self.seed {
+            arguments.extend(["--seed".into(), seed.to_string().into()]);
+        }
+        if self.path_split == PathSplit::On {
+            arguments.push("--stamps".into());
+        }
+        let mut secrets = BTreeMap::new();
+        if self.features.contains(&Feature::UpstreamTls) {
+            let server = &self.credentials.server;
+            arguments.push("--tls".into());
+            secrets.insert(IDENTITY.to_owned(), server.certificate.clone() + &server.key);
+        }
+        if self.features.iter().any(|feature| matches!(feature, Feature::TokenReview { .. })) {
+            secrets.insert(TOKEN_SECRET.to_owned(), self.credentials.jwt_secret.clone());
+        }
+        let (ready, mut started) =
+            self.start_verb::<UpstreamReady>("upstream", arguments, secrets, &self.cpus.upstream, namespace)?;
+        self.tls_upstreams = ready.tls_instances;
+        started.addresses = ready.instances;
+        started.control = Some(ready.control);
+        Ok(Box::new(started))
+    }
+
+    /// It answers at the applications' own ports, which are intercepted, and at one that is not: what it tells as its address.
+    fn in_namespace(&self, namespace: &Namespace) -> Vec<OsString> {
+        let applications = self.interceptions.values().map(|one| one.application.to_string());
+        let applications: Vec<_> = applications.collect();
+        let mut arguments = Vec::new();
+        let mut give = |name: &str, value: String| arguments.extend([OsString::from(name), value.into()]);
+        give("--address", namespace.address().to_string());
+        give("--port", DIRECT_PORT.to_string());
+        give("--also", applications.join(","));
+        arguments
+    }
+
+    pub(super) fn start_hop(
+        &self,
+        label: &str,
+        kind: HopKind,
+        delay: Option<&HopDelay>,
+        upstreams: &[SocketAddr],
+    ) -> Result<Box<dyn Service>, Failure> {
+        let kind = match kind {
+            HopKind::L4 => "l4",
+            HopKind::L7 => "l7",
+        };
+        let mut arguments: Vec<OsString> =
+            ["hop", kind, "--listen", "127.0.0.1:0"].map(OsString::from).to_vec();
+        for upstream in upstreams {
+            arguments.extend(["--upstream".into(), upstream.to_string().into()]);
+        }
+        arguments.extend(delay.into_iter().flat_map(|delay| self.delay_arguments(delay)));
+        let (ready, mut started) =
+            self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway, None)?;
+        started.addresses = vec![ready.listen];
+        // Both pass requests on as they are; TLS only the one that does not read them, and then it is the upstream's.
+        started.facts.change = Change::of_entry(&self.entry, &self.credentials);
+        started.facts.workers = Some(1);
+        started.facts.settings = delay.into_iter().map(planted).collect();
+        Ok(Box::new(started))
+    }
+
+    fn delay_arguments(&self, delay: &HopDelay) -> Vec<OsString> {
+        let mut arguments = vec![
+            "--delay-in".to_owned(),
+            show_duration(delay.inbound),
+            "--delay-out".to_owned(),
+            show_duration(delay.outbound),
+            "--delay-share".to_owned(),
+            delay.share.to_string(),
+            "--delay-how".to_owned(),
+            delay.how.to_string(),
+        ];
+        if let Some(seed) = self.seed {
+            arguments.extend(["--seed".to_owned(), seed.to_string()]);
+        }
+        arguments.into_iter().map(OsString::from).collect()
+    }
+
+    /// Starts a verb of this binary under a guard and waits for the line that says it is ready.
+    fn start_verb<R: DeserializeOwned + Send + 'static>(
+        &self,
+        name: &str,
+        arguments: Vec<OsString>,
+        environment: BTreeMap<String, String>,
+        cpus: &[u32],
+        namespace: Option<&Namespace>,
+    ) -> Result<(R, Started), Failure> {
+        let log_directory = self.log_directory(name);
+        let launch = Launch {
+            finally: Vec::new(),
+            program: self.exe.clone().into(),
+            arguments,
+            environment,
+            directory: None,
+            cpus: cpus.to_vec(),
+            stop_signal: StopSignal::TERM,
+            grace: GRACE,
+            remove: None,
+            scrub: None,
+            stdout: None,
+            stderr: log_directory.join("stderr.log"),
+        };
+        let launch = match namespace {
+            Some(namespace) => namespace.enter(launch),
+            None => launch,
+        };
+        let fail = |what: String| failed_to_start(format!("{name} {what}"), &log_directory);
+        let mut guarded = Guarded::start(&self.exe, &launch)
+            .map_err(|error| fail(format!("could not be started: {error}")))?;
+        let stdout = guarded.take_stdout().expect("its output is a pipe");
+        match ready_line(stdout) {
+            Ok((ready, stdout)) => {
+                let facts = Facts { version: Some(env!("CARGO_PKG_VERSION").into()), ..Facts::default() };
+                let started = Started {
+                    name: name.to_owned(),
+                    addresses: Vec::new(),
+                    facts,
+                    watched: Some(Watched { pid: guarded.pid(), include_root: false }),
+                    guarded,
+                    log_directory,
+                    control: None,
+                    secrets: None,
+                    counters: None,
+                    tools: None,
+                    _stdout: Some(stdout),
+                };
+                Ok((ready, started))
+            }
+            Err(met) => {
+                let ended = guarded.ended().map(how);
+                guarded.stop();
+                // An output that ended means that it exited, even if its guard is still at it.
+                let ended = ended.or_else(|| guarded.ended().filter(|status| !status.success()).map(how));
+                Err(fail(ended.map_or(met, |how| format!("{how} before it was ready"))))
+            }
+        }
+    }
+}
+
+/// A planted delay, as reports show it beside the hop.
+fn planted(delay: &HopDelay) -> Setting {
+    Setting { setting: format!("delay: {delay}"), reason: "planted by the plan".to_owned() }
+}
+
+/// The first line of a verb's output, understood.
+fn ready_line<R: DeserializeOwned + Send + 'static>(stdout: ChildStdout) -> Result<(R, ChildStdout), String> {
+    let (said, heard) = std::sync::mpsc::channel();
+    // Ends with the line, or with the process, which is stopped when the bound is exceeded.
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stdout);
+        let mut line = String::new();
+        let read = reader.read_line(&mut line);
+        let _ = said.send(read.map(|_| (line, reader.into_inner())));
+    });
+    let (line, stdout) = heard
+        .recv_timeout(READY_BOUND)
+        .map_err(|_| format!("was not ready within {}", humantime::format_duration(READY_BOUND)))?
+        .map_err(|error| format!("could not be heard: {error}"))?;
+    if line.is_empty() {
+        return Err("ended before it was ready".into());
+    }
+    let ready = serde_json::from_str(&line).map_err(|error| format!("said `{}`: {error}", line.trim()))?;
+    Ok((ready, stdout))
+}
+
+/// The plan's upstream as the arguments of `hoptax upstream`.
+fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["upstream".into()];
+    let mut give = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+    give("--instances", upstream.instances.to_string().into());
+    give("--status", upstream.status.to_string().into());
+    for (name, value) in &upstream.headers {
+        give("--header", format!("{name}: {value}").into());
+    }
+    match &upstream.body {
+        Body::Size(bytes) => give("--body", format!("{bytes}B").into()),
+        Body::Text(text) => give("--body-text", text.into()),
+        Body::File(path) => give("--body-file", path.into()),
+    }
+    give("--delay", upstream.delay.to_string().into());
+    give("--failures", upstream.failures.to_string().into());
+    if let Some(port) = upstream.port {
+        give("--port", port.to_string().into());
+    }
+    arguments
+}

@@ -1,0 +1,564 @@
+//! Gateways started from packs.
+
+use super::driver::{ProcessDriver, failed_to_start};
+use super::hand::Tools;
+use super::service::{Started, how};
+use crate::counters::Counters;
+use crate::docker::{self, Container};
+use crate::features::{self, Change, FeatureVariables};
+use crate::packs::manifest::{AccessLogTo, CounterSpec, ReadyPort};
+use crate::packs::{Pack, PackError, binary};
+use crate::readiness::{self, NotReady, Probe};
+use crate::render::{self, InterceptVariables, Rendered, UpstreamAddress, Variables};
+use crate::{Facts, Service, cpus};
+use hoptax_host::Watched;
+use hoptax_host::guard::{SECRETS, StopSignal};
+use hoptax_host::guarded::{Guarded, Launch};
+use hoptax_host::logs::{self, ACCESS_LOG};
+use hoptax_host::namespace::{Interception, Namespace};
+use hoptax_host::ports::{Ports, local};
+use hoptax_host::programs;
+use hoptax_plan::{AccessLog, Feature, Gateway, GatewayKind, PackDriver, Profile, Upstream, units};
+use hoptax_record::{Counter, Failure, Setting, Stage};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often other ports are tried when a gateway finds its own taken between hoptax's letting go and its taking them.
+const PORT_ATTEMPTS: u32 = 3;
+
+/// What docker needs beside the gateway's own grace, to take a container down that has ended by itself.
+const CONTAINER_GRACE: Duration = Duration::from_secs(5);
+
+/// What stays the same over the attempts to start one gateway.
+struct Attempt<'a> {
+    driver: &'a ProcessDriver,
+    pack: &'a Pack,
+    label: &'a str,
+    program: Program,
+    workers: u32,
+    /// What it is rendered with: what was switched on, and what the upstream asks for.
+    features: Vec<Feature>,
+    upstreams: &'a [SocketAddr],
+    /// Where it stands when it intercepts; the namespace is absent only in a preview.
+    sidecar: Option<(Interception, Option<&'a Namespace>)>,
+    /// Configuration and working directory: [`Self::shown`], or a private one where it holds secrets.
+    directory: PathBuf,
+    /// `rendered/<label>`: the configuration as it may be kept.
+    shown: PathBuf,
+    log_directory: PathBuf,
+}
+
+/// Where a gateway's program is.
+enum Program {
+    /// A file of this machine.
+    Here(PathBuf),
+    /// In an image.
+    In(Container),
+}
+
+impl Program {
+    /// The variable `binary`.
+    fn path(&self) -> String {
+        match self {
+            Self::Here(path) => path.to_string_lossy().into_owned(),
+            Self::In(container) => container.program.clone(),
+        }
+    }
+
+    fn version(&self, pack: &Pack) -> Result<Option<String>, PackError> {
+        match self {
+            Self::Here(path) => binary::version(pack, path),
+            Self::In(container) => {
+                let command = render::version_command(pack, Path::new(&container.program))?;
+                Ok(container.version(&command, &pack.manifest().version.pattern))
+            }
+        }
+    }
+}
+
+impl ProcessDriver {
+    /// Starts the pack called `pack` as `label`.
+    pub(super) fn start_pack(
+        &self,
+        label: &str,
+        pack: &str,
+        workers: u32,
+        features: &[Feature],
+        within: &PackDriver,
+        upstreams: &[SocketAddr],
+    ) -> Result<Box<dyn Service>, Failure> {
+        let pack = self.packs.get(pack).ok_or_else(|| Failure {
+            stage: Stage::Missing,
+            message: format!("there is no pack `{pack}`; there are {}", self.packs.names().join(", ")),
+            detail: String::new(),
+        })?;
+        self.refuse_unsupported(pack, workers, features)?;
+        let program = match within {
+            PackDriver::Process => Program::Here(binary::find(pack).ok_or_else(|| not_installed(pack))?),
+            PackDriver::Docker { image } => Program::In(self.container(pack, features, image.as_deref())?),
+        };
+        if self.interceptions.contains_key(label) {
+            self.refuse_without_namespace()?;
+        }
+        let attempt = self.attempt(label, pack, workers, features, upstreams, program);
+        let mut attempts_left = PORT_ATTEMPTS;
+        loop {
+            attempts_left -= 1;
+            match attempt.start() {
+                Ok(started) => return Ok(Box::new(started)),
+                Err(failure) if attempts_left > 0 && logs::tells_of_taken_port(&failure.detail) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// What a gateway of a pack would be started with; ports are stand-ins, and the program is called by its bare name
+    /// where it is not installed.
+    ///
+    /// # Errors
+    /// If there is no such pack, or a template of it is wrong.
+    ///
+    /// # Panics
+    /// If `gateway` is not started from a pack.
+    pub fn preview(&self, gateway: &Gateway) -> Result<Rendered, PackError> {
+        let GatewayKind::Pack { pack, workers, features, instances, driver } = &gateway.kind else {
+            panic!("`{}` is not started from a pack", gateway.label)
+        };
+        let pack = self.packs.get(pack).ok_or_else(|| PackError {
+            file: String::new(),
+            line: None,
+            message: format!("there is no pack `{pack}`; there are {}", self.packs.names().join(", ")),
+            help: None,
+        })?;
+        let called = || PathBuf::from(&pack.manifest().binary);
+        let program = match driver {
+            PackDriver::Process => Program::Here(binary::find(pack).unwrap_or_else(called)),
+            PackDriver::Docker { image } => Program::In(Container::preview(pack, image.as_deref())),
+        };
+        let there = match &self.upstream {
+            Upstream::BuiltIn(upstream) => upstream.instances,
+            Upstream::Running(_) => 1,
+        };
+        let there = instances.unwrap_or(there).min(there);
+        let sample = Variables::sample(self.profile, None).of(pack.manifest());
+        let upstreams: Vec<_> =
+            (0..).map(|index| local(sample.admin_port + 1 + index)).take(there as usize).collect();
+        let attempt = self.attempt(&gateway.label, pack, *workers, features, &upstreams, program);
+        let ports = attempt.sidecar.map(|(interception, _)| (interception.inbound, interception.admin));
+        let (port, admin_port) = ports.unwrap_or((sample.port, sample.admin_port));
+        let mut rendered = render::render(pack, &attempt.variables(port, admin_port))?;
+        attempt.start_in_container(&mut rendered, "hoptax-NAME");
+        Ok(rendered)
+    }
+
+    fn attempt<'a>(
+        &'a self,
+        label: &'a str,
+        pack: &'a Pack,
+        workers: u32,
+        features: &[Feature],
+        upstreams: &'a [SocketAddr],
+        program: Program,
+    ) -> Attempt<'a> {
+        let mut features = features.to_vec();
+        if self.credentials.upstream.is_some() && !features.contains(&Feature::UpstreamTls) {
+            features.push(Feature::UpstreamTls);
+        }
+        Attempt {
+            driver: self,
+            pack,
+            label,
+            program,
+            workers,
+            upstreams,
+            sidecar: self.interceptions.get(label).map(|one| (*one, self.namespace())),
+            directory: match features::needs_credentials(&features) {
+                true => self.private_directory.join(label),
+                false => self.run_directory.join("rendered").join(label),
+            },
+            shown: self.run_directory.join("rendered").join(label),
+            log_directory: self.log_directory(label),
+            features,
+        }
+    }
+
+    fn refuse_without_namespace(&self) -> Result<(), Failure> {
+        match &self.namespace {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(failure)) => Err(failure.clone()),
+            None => Err(Failure {
+                stage: Stage::Start,
+                message:
+                    "a sidecar intercepts what comes for the built-in upstream, and that was not started"
+                        .to_owned(),
+                detail: String::new(),
+            }),
+        }
+    }
+
+    fn container(
+        &self,
+        pack: &Pack,
+        features: &[Feature],
+        image: Option<&str>,
+    ) -> Result<Container, Failure> {
+        let to_stdout = pack.manifest().access_log == Some(AccessLogTo::Stdout);
+        if to_stdout && (self.access_log == AccessLog::File || features.contains(&Feature::AccessLog)) {
+            let message = format!(
+                "{} writes its access log to its standard output, which docker copies: the log would cost more in a \
+                 container than it costs the gateway. Leave out the log, or `driver: docker`",
+                pack.name()
+            );
+            return Err(Failure { stage: Stage::Start, message, detail: String::new() });
+        }
+        let container = Container::find(pack, image).map_err(|message| Failure {
+            stage: Stage::Missing,
+            message,
+            detail: String::new(),
+        })?;
+        container.remove_abandoned();
+        Ok(container)
+    }
+
+    fn refuse_unsupported(&self, pack: &Pack, workers: u32, features: &[Feature]) -> Result<(), Failure> {
+        let manifest = pack.manifest();
+        let several = (workers != 1 && self.profile == Profile::Equalised).then_some("workers");
+        let log = (self.access_log == AccessLog::File).then_some("access_log");
+        let cache = features.iter().any(Feature::is_cached_review).then_some(Feature::REVIEW_CACHE);
+        let certificate = self.credentials.upstream.as_ref().and_then(|tls| tls.client_certificate.as_ref());
+        let certificate = certificate.map(|_| Feature::CLIENT_CERTIFICATE);
+        let asked = features.iter().map(|feature| feature.name()).chain(several).chain(log);
+        let asked = asked.chain(cache).chain(certificate);
+        for what in asked {
+            if let Some(reason) = manifest.unsupported.get(what) {
+                let message = format!("{} does not support `{what}`: {reason}", pack.name());
+                return Err(Failure { stage: Stage::Start, message, detail: String::new() });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn not_installed(pack: &Pack) -> Failure {
+    let lacking = match binary::lacking(pack) {
+        Some(places) => format!("it needs {}, which is not there", places.join(" or ")),
+        None => {
+            let tools = programs::tools_directory()
+                .map_or_else(String::new, |tools| format!(", {}", tools.display()));
+            format!("there is no `{}` on PATH{tools} or in /usr/sbin", pack.manifest().binary)
+        }
+    };
+    let ways = binary::how_to_install(pack);
+    let how =
+        if ways.is_empty() { "its pack does not say how to install it".into() } else { ways.join("; ") };
+    Failure {
+        stage: Stage::Missing,
+        message: format!("{} is not installed: {lacking}. Install it ({how}) or leave it out", pack.name()),
+        detail: String::new(),
+    }
+}
+
+impl Attempt<'_> {
+    fn start(&self) -> Result<Started, Failure> {
+        let (ports, port, admin_port) =
+            self.ports().map_err(|error| self.fail(format!("no free port: {error}")))?;
+        let variables = self.variables(port, admin_port);
+        let mut rendered = render::render(self.pack, &variables).map_err(|e| self.fail(e))?;
+        let version = self.program.version(self.pack).map_err(|error| self.fail(error))?;
+        self.write(&rendered).map_err(|(place, error)| {
+            self.fail(format!("cannot write its configuration to {}: {error}", place.display()))
+        })?;
+        let name = docker::new_name(self.label);
+        self.start_in_container(&mut rendered, &name);
+        let launch = self.launch(&rendered, &name);
+        drop(ports);
+        let mut guarded = Guarded::start(&self.driver.exe, &launch)
+            .map_err(|error| self.fail(format!("{} could not be started: {error}", self.label)))?;
+        let probe = self.probe(&rendered, port, admin_port);
+        self.await_ready(&mut guarded, &probe)?;
+        let tools = Tools::new(self.pack, &self.features, variables, probe);
+        let watched = match &self.program {
+            Program::Here(_) => Some(guarded.pid()),
+            Program::In(container) => container.process(&name),
+        };
+        Ok(Started {
+            watched: watched.map(|pid| Watched { pid, include_root: false }),
+            name: self.label.to_owned(),
+            addresses: vec![self.traffic_to(port)],
+            facts: self.facts(version, &rendered),
+            guarded,
+            log_directory: self.log_directory.clone(),
+            control: None,
+            secrets: (self.directory != self.shown).then(|| self.driver.credentials.clone()),
+            counters: Some(Counters::new(
+                &self.pack.manifest().counters,
+                self.at(admin_port),
+                &self.log_directory,
+            )),
+            tools: Some(tools),
+            _stdout: None,
+        })
+    }
+
+    /// The ports that it is given, and what holds them until it takes them. A namespace of our own has only our ports.
+    fn ports(&self) -> std::io::Result<(Option<Ports>, u16, u16)> {
+        if let Some((interception, _)) = self.sidecar {
+            return Ok((None, interception.inbound, interception.admin));
+        }
+        let ports = Ports::take(2)?;
+        let numbers = ports.numbers()?;
+        let [port, admin_port] = numbers[..] else { unreachable!("two were taken") };
+        Ok((Some(ports), port, admin_port))
+    }
+
+    /// Where one of its ports is reached from here.
+    fn at(&self, port: u16) -> SocketAddr {
+        match self.sidecar {
+            Some((_, Some(namespace))) => namespace.at(port),
+            _ => local(port),
+        }
+    }
+
+    /// Where requests are sent: to a sidecar as to the application.
+    fn traffic_to(&self, port: u16) -> SocketAddr {
+        self.at(self.sidecar.map_or(port, |(interception, _)| interception.application))
+    }
+
+    /// Writes the configuration where the gateway reads it, and where it is kept.
+    fn write(&self, rendered: &Rendered) -> Result<(), (&Path, std::io::Error)> {
+        if self.directory != self.shown {
+            only_for_owner(&self.driver.private_directory)
+                .map_err(|error| (self.driver.private_directory.as_path(), error))?;
+        }
+        rendered.write(&self.directory).map_err(|error| (self.directory.as_path(), error))?;
+        if self.directory != self.shown {
+            let made = &self.driver.credentials;
+            features::write_files(&self.features, made, &self.directory)
+                .and_then(|()| {
+                    features::write_private(&self.directory.join(SECRETS), &made.secrets().join("\n"))
+                })
+                .map_err(|error| (self.directory.as_path(), error))?;
+            rendered.redacted(made).write(&self.shown).map_err(|error| (self.shown.as_path(), error))?;
+        }
+        Ok(())
+    }
+
+    fn facts(&self, version: Option<String>, rendered: &Rendered) -> Facts {
+        // In the stock profile the gateway decides for itself.
+        let workers = (self.driver.profile == Profile::Equalised).then_some(self.workers);
+        let counter = |spec: &CounterSpec| Counter {
+            name: spec.name.clone(),
+            meaning: spec.meaning.clone(),
+            overflow: spec.overflow,
+            advice: spec.advice.clone(),
+        };
+        Facts {
+            version,
+            workers,
+            settings: rendered.settings.clone(),
+            counters: self.pack.manifest().counters.iter().map(counter).collect(),
+            rendered: rendered.digests(),
+            change: Change { access_log: self.access_log(), ..self.change() },
+        }
+    }
+
+    /// What its features ask of requests; what the upstream asks of it is no feature that anybody switched on.
+    fn change(&self) -> Change {
+        let made = &self.driver.credentials;
+        let mut asked = self.features.clone();
+        asked.retain(|feature| made.upstream.is_none() || *feature != Feature::UpstreamTls);
+        let mut change = Change::new(&asked, made);
+        change.add_token(&self.driver.entry);
+        if !made.given.is_empty() {
+            change.credentials.get_or_insert_with(|| Arc::new(made.clone()));
+        }
+        change
+    }
+
+    /// CPUs that it is pinned to; empty: it is not pinned.
+    fn cpus(&self) -> Vec<u32> {
+        let set = &self.driver.cpus.gateway;
+        match self.pack.manifest().held_to_cpus && self.driver.profile == Profile::Equalised {
+            true => cpus::held(set, &self.driver.allowed, self.workers),
+            false => set.clone(),
+        }
+    }
+
+    fn access_log(&self) -> Option<PathBuf> {
+        let asked = self.driver.access_log == AccessLog::File || self.features.contains(&Feature::AccessLog);
+        asked.then(|| self.log_directory.join(ACCESS_LOG))
+    }
+
+    fn variables(&self, port: u16, admin_port: u16) -> Variables {
+        let upstream =
+            |address: &SocketAddr| UpstreamAddress { host: address.ip().to_string(), port: address.port() };
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        Variables {
+            binary: self.program.path(),
+            port,
+            admin_port,
+            upstreams: self.upstreams.iter().map(upstream).collect(),
+            workers: self.workers,
+            profile: self.driver.profile,
+            variant: self.pack.variant().map(str::to_owned),
+            intercept: self.intercept_variables(),
+            access_log: self.access_log().as_deref().map(text),
+            dir: text(&self.directory),
+            log_dir: text(&self.log_directory),
+            connections: self.driver.connections,
+            cpus: self.cpus(),
+            features: FeatureVariables::new(&self.features, &self.driver.credentials, &text(&self.directory)),
+            asked: self.features.clone(),
+            descriptors: crate::descriptors::limit(),
+            root: rustix::process::geteuid().is_root(),
+            container: matches!(self.program, Program::In(_)),
+            reloadable: self
+                .driver
+                .events
+                .iter()
+                .any(|event| event.action.reloads() && event.concerns(Some(self.label))),
+        }
+    }
+
+    fn intercept_variables(&self) -> Option<InterceptVariables> {
+        let (interception, namespace) = self.sidecar?;
+        let sample = || Variables::sample(self.driver.profile, None).of(self.pack.manifest()).intercept;
+        let address = match namespace {
+            Some(namespace) => namespace.address().to_string(),
+            None => sample()?.address,
+        };
+        Some(InterceptVariables { address, application_port: interception.application })
+    }
+
+    /// What was to be started here is started in a container called `name` instead, and the report says so.
+    fn start_in_container(&self, rendered: &mut Rendered, name: &str) {
+        let Program::In(container) = &self.program else { return };
+        rendered.start = container.run(&docker::Run {
+            name,
+            directories: [&self.directory, &self.log_directory],
+            cpus: &self.cpus(),
+            descriptors: crate::descriptors::limit(),
+            environment: &rendered.environment,
+            command: &rendered.start,
+        });
+        rendered.environment.clear();
+        rendered.settings.push(Setting {
+            setting: format!("docker, {} ({})", container.image, container.id),
+            reason:
+                "as the plan says: in a container on the host's network, under docker's own seccomp profile"
+                    .to_owned(),
+        });
+    }
+
+    fn launch(&self, rendered: &Rendered, name: &str) -> Launch {
+        let manifest = self.pack.manifest();
+        let to_stdout = manifest.access_log == Some(AccessLogTo::Stdout);
+        let access_log = self.access_log().filter(|_| to_stdout);
+        let (program, arguments) = rendered.start.split_first().expect("checked with the pack");
+        let finally = match &self.program {
+            Program::Here(_) => Vec::new(),
+            Program::In(container) => container.remove(name),
+        };
+        let launch = Launch {
+            program: program.into(),
+            arguments: arguments.iter().map(Into::into).collect(),
+            environment: rendered.environment.clone(),
+            directory: Some(self.directory.clone()),
+            cpus: self.cpus(),
+            stop_signal: manifest.stop.signal.parse().unwrap_or(StopSignal::TERM),
+            grace: duration(&manifest.stop.grace)
+                + if finally.is_empty() { Duration::ZERO } else { CONTAINER_GRACE },
+            remove: (self.directory != self.shown).then(|| self.directory.clone()),
+            scrub: (self.directory != self.shown).then(|| self.log_directory.clone()),
+            finally,
+            stdout: Some(access_log.unwrap_or_else(|| self.log_directory.join("stdout.log"))),
+            stderr: self.log_directory.join("stderr.log"),
+        };
+        match self.sidecar {
+            Some((_, Some(namespace))) => namespace.enter(launch),
+            _ => launch,
+        }
+    }
+
+    fn probe(&self, rendered: &Rendered, port: u16, admin_port: u16) -> Probe {
+        let ready = &self.pack.manifest().ready;
+        let asked = match ready.port {
+            ReadyPort::Main => port,
+            ReadyPort::Admin => admin_port,
+        };
+        Probe {
+            address: self.at(asked),
+            path: rendered.ready_path.clone(),
+            status: ready
+                .tls_status
+                .filter(|_| self.features.contains(&Feature::Tls))
+                .unwrap_or(ready.status),
+            accepting: self.traffic_to(port),
+            timeout: duration(&ready.timeout),
+        }
+    }
+
+    fn await_ready(&self, guarded: &mut Guarded, probe: &Probe) -> Result<(), Failure> {
+        let interrupted = || self.driver.interrupted.load(Ordering::Relaxed);
+        let outcome = readiness::wait(probe, || guarded.ended().is_some() || interrupted());
+        let (key, met) = match outcome {
+            Ok(()) => return Ok(()),
+            Err(NotReady::Ended) if interrupted() => {
+                guarded.stop();
+                return Err(self.fail(format!("{}: a signal came before it was ready", self.label)));
+            }
+            Err(NotReady::Ended) => {
+                let how = guarded.ended().map_or_else(|| "ended".to_owned(), how);
+                ("start", format!("{} {how} before it was ready", self.label))
+            }
+            Err(NotReady::TimedOut(met)) => {
+                // What it says on its way out may be what is wrong with it.
+                guarded.stop();
+                let bound = &self.pack.manifest().ready.timeout;
+                ("ready", format!("{} was not ready within {bound}: {met}", self.label))
+            }
+        };
+        Err(self.fail(format!("{met}. See `{key}` in {}", self.pack.place_of(key))))
+    }
+
+    /// A failure that quotes the last log lines and names the rendered files.
+    fn fail(&self, message: impl std::fmt::Display) -> Failure {
+        if self.directory != self.shown {
+            logs::scrub(&self.log_directory, &self.driver.credentials.secrets());
+        }
+        let mut failure = failed_to_start(message, &self.log_directory);
+        if self.shown.exists() {
+            let place = match self.pack.manifest().files.as_slice() {
+                [only] => self.shown.join(&only.to),
+                _ => self.shown.clone(),
+            };
+            failure.message += &format!(". Its rendered configuration is in {}", place.display());
+        }
+        let made = &self.driver.credentials;
+        Failure { message: made.redact(&failure.message), detail: made.redact(&failure.detail), ..failure }
+    }
+}
+
+/// Makes a directory that nobody else may read or enter. What is there already must be so.
+fn only_for_owner(directory: &Path) -> std::io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            // Not a link, and ours: in a directory for all somebody else might have been faster.
+            let found = std::fs::symlink_metadata(directory)?;
+            let ours = found.uid() == rustix::process::geteuid().as_raw();
+            if found.is_dir() && ours && found.mode() & 0o077 == 0 {
+                return Ok(());
+            }
+            Err(error)
+        }
+        made => made,
+    }
+}
+
+fn duration(text: &str) -> Duration {
+    units::duration(text).expect("checked with the pack")
+}

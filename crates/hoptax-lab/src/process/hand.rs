@@ -1,0 +1,181 @@
+//! What the events of a plan do to the services of this machine.
+
+use crate::features::{changed_prefix, place_of};
+use crate::packs::Pack;
+use crate::readiness::{self, NotReady, Probe};
+use crate::render::{self, Reload, Variables};
+use crate::{Done, Hand, upstream};
+use hoptax_host::guarded::Reins;
+use hoptax_host::ports::local;
+use hoptax_plan::{Action, Ask, Feature};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longest run of a command that reloads a gateway: the slowest check thousands of routes first.
+const COMMAND_BOUND: Duration = Duration::from_secs(30);
+
+/// Between two looks whether it has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How a gateway from a pack is changed.
+#[derive(Debug, Clone)]
+pub(super) struct Tools {
+    pack: Arc<Pack>,
+    variables: Arc<Variables>,
+    routes: u32,
+    probe: Probe,
+    /// Routes that it was given so far: each gets a name of its own, so that none is known from a trial before.
+    given: Arc<AtomicU32>,
+}
+
+impl Tools {
+    pub(super) fn new(pack: &Pack, features: &[Feature], variables: Variables, probe: Probe) -> Self {
+        let routes = features.iter().find_map(|feature| match feature {
+            Feature::Routes { count, .. } => Some(*count),
+            _ => None,
+        });
+        Self {
+            pack: Arc::new(pack.clone()),
+            variables: Arc::new(variables),
+            routes: routes.unwrap_or(0),
+            probe,
+            given: Arc::default(),
+        }
+    }
+
+    fn directory(&self) -> &Path {
+        Path::new(&self.variables.dir)
+    }
+
+    /// Replaces the gateway's files by those with one route more than the plan's, which has a new name.
+    fn add_route(&self, ask: Ask) -> Result<String, String> {
+        let prefix = changed_prefix(self.given.fetch_add(1, Ordering::Relaxed) + 1);
+        let mut variables = (*self.variables).clone();
+        let index = match ask {
+            Ask::Last => self.routes as usize,
+            _ => place_of(ask, self.routes) as usize,
+        };
+        variables.features.routes.insert(index, prefix.clone());
+        let rendered = render::render(&self.pack, &variables).map_err(|error| error.to_string())?;
+        rendered
+            .replace(self.directory())
+            .map_err(|error| format!("cannot write to {}: {error}", self.directory().display()))?;
+        Ok(prefix)
+    }
+}
+
+/// Does events to a gateway from a pack.
+pub(super) struct GatewayHand {
+    pub(super) tools: Tools,
+    pub(super) reins: Reins,
+}
+
+impl GatewayHand {
+    fn reload(&self) -> Result<(), String> {
+        let tools = &self.tools;
+        let way = render::reload(&tools.pack, &tools.variables).map_err(|error| error.to_string())?;
+        match way.ok_or("its pack does not say how to reload")? {
+            Reload::Watched => Ok(()),
+            Reload::Signal(signal) => {
+                let pid = self.reins.command().ok_or("it has ended")?;
+                signal.send(pid).map_err(|error| format!("SIG{} could not be sent: {error}", signal.name()))
+            }
+            Reload::Command(command) => run(&command, tools.directory()),
+            Reload::Request(method, path) => {
+                let address = local(tools.variables.admin_port);
+                match readiness::send(address, &method, &path) {
+                    Ok(status) if (200..300).contains(&status) => Ok(()),
+                    Ok(status) => Err(format!("{method} {path} was answered with {status}")),
+                    Err(error) => Err(format!("{method} http://{address}{path}: {error}")),
+                }
+            }
+        }
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.reins.restart().map_err(|error| format!("it could not be restarted: {error}"))?;
+        let reins = &self.reins;
+        readiness::wait(&self.tools.probe, || reins.command().is_none()).map_err(|met| match met {
+            NotReady::Ended => "it ended before it was ready again".to_owned(),
+            NotReady::TimedOut(met) => format!("it was not ready again in time: {met}"),
+        })
+    }
+}
+
+impl Hand for GatewayHand {
+    fn act(&mut self, action: Action) -> Result<Done, String> {
+        match action {
+            Action::Reload => {
+                // A gateway that watches its files has to see new ones.
+                let rendered = render::render(&self.tools.pack, &self.tools.variables);
+                let directory = self.tools.directory();
+                rendered
+                    .map_err(|error| error.to_string())?
+                    .replace(directory)
+                    .map_err(|error| format!("cannot write to {}: {error}", directory.display()))?;
+                self.reload().map(|()| Done::default())
+            }
+            Action::ChangeRoute { route } => {
+                let new_route = self.tools.add_route(route)?;
+                self.reload()?;
+                Ok(Done { new_route: Some(new_route) })
+            }
+            Action::RestartGateway => self.restart().map(|()| Done::default()),
+            Action::RestartUpstream { .. } => Err("that is done to the upstream".into()),
+        }
+    }
+}
+
+/// Runs a command to its end, within bounds; its words are the error's.
+fn run(command: &[String], directory: &Path) -> Result<(), String> {
+    let (program, arguments) = command.split_first().ok_or("the command is empty")?;
+    let log = directory.join("reload.log");
+    let said = std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let also = said.try_clone().map_err(|error| error.to_string())?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(said)
+        .stderr(also)
+        .spawn()
+        .map_err(|error| format!("`{program}` could not be started: {error}"))?;
+    let deadline = Instant::now() + COMMAND_BOUND;
+    loop {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => {
+                let said = std::fs::read_to_string(&log).unwrap_or_default();
+                return Err(format!("`{}` ended with {status}: {}", command.join(" "), said.trim()));
+            }
+            None if Instant::now() > deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("`{}` took longer than {COMMAND_BOUND:?}", command.join(" ")));
+            }
+            None => std::thread::sleep(LOOK_AGAIN),
+        }
+    }
+}
+
+/// Does events to the built-in upstream.
+pub(super) struct UpstreamHand {
+    pub(super) control: SocketAddr,
+}
+
+impl Hand for UpstreamHand {
+    fn act(&mut self, action: Action) -> Result<Done, String> {
+        let Action::RestartUpstream { instance, down } = action else {
+            return Err("that is done to a gateway".into());
+        };
+        let tell = |what| upstream::tell_instance(self.control, instance, what);
+        tell(upstream::Order::Close).map_err(|error| format!("{error:#}"))?;
+        std::thread::sleep(down);
+        tell(upstream::Order::Open).map_err(|error| format!("{error:#}"))?;
+        Ok(Done::default())
+    }
+}

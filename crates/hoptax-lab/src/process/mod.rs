@@ -1,0 +1,66 @@
+//! Driver `process`: everything runs on this machine, each service under a guard of its own.
+
+use super::features::Change;
+use super::{Driver, Service};
+use hoptax_plan::{Feature, Gateway, GatewayKind, HopKind, Upstream};
+use hoptax_record::Failure;
+use std::net::SocketAddr;
+
+mod built_in;
+mod driver;
+mod external;
+mod gateway;
+mod hand;
+mod service;
+
+pub use driver::ProcessDriver;
+
+impl Driver for ProcessDriver {
+    fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure> {
+        match &self.upstream {
+            Upstream::BuiltIn(upstream) => {
+                let upstream = upstream.clone();
+                self.make_namespace();
+                self.start_built_in(&upstream)
+            }
+            Upstream::Running(running) => {
+                let change = Change::of_entry(&self.entry, &self.credentials);
+                external::attach(
+                    &running.url,
+                    running.pid,
+                    &self.target_path,
+                    change,
+                    running.ledger.as_ref(),
+                )
+            }
+        }
+    }
+
+    fn start_gateway(
+        &mut self,
+        gateway: &Gateway,
+        upstreams: &[SocketAddr],
+    ) -> Result<Box<dyn Service>, Failure> {
+        match &gateway.kind {
+            GatewayKind::Pack { pack, workers, features, instances, driver } => {
+                let ours = matches!(self.upstream, Upstream::BuiltIn(_));
+                let secure = ours && features.contains(&Feature::UpstreamTls);
+                let upstreams = if secure { self.tls_upstreams.as_slice() } else { upstreams };
+                let used = instances.map_or(upstreams.len(), |count| (count as usize).min(upstreams.len()));
+                self.start_pack(&gateway.label, pack, *workers, features, driver, &upstreams[..used])
+            }
+            GatewayKind::Hop(kind) => self.start_hop(&gateway.label, *kind, None, upstreams),
+            GatewayKind::DelayingHop(delay) => {
+                self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams)
+            }
+            GatewayKind::External { url, pid, .. } => {
+                let mut change =
+                    self.entries.get(&gateway.label).map(|entry| Change::of_entry(entry, &self.credentials));
+                if let Some(change) = &mut change {
+                    change.add_token(&self.entry);
+                }
+                external::attach(url, *pid, &self.target_path, change.unwrap_or_default(), None)
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A service under its guard, as the flow of a run sees it.
+
+use super::hand::{GatewayHand, Tools, UpstreamHand};
+use crate::counters::Counters;
+use crate::features::Credentials;
+use crate::ledger::{self, Ledger};
+use crate::{Facts, Hand, Observed, Service};
+use hoptax_host::guarded::Guarded;
+use hoptax_host::{Watched, logs};
+use hoptax_record::{Failure, Stage};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{ChildStdout, ExitStatus};
+
+/// Something that this run started.
+#[derive(Debug)]
+pub(super) struct Started {
+    /// What it is called in failures.
+    pub(super) name: String,
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) facts: Facts,
+    pub(super) guarded: Guarded,
+    /// What is watched of it.
+    pub(super) watched: Option<Watched>,
+    pub(super) log_directory: PathBuf,
+    /// Where the ledger is told, for the built-in upstream.
+    pub(super) control: Option<SocketAddr>,
+    /// Its own counters, where its pack names some.
+    pub(super) counters: Option<Counters>,
+    /// What its logs may not keep, where it was given secrets.
+    pub(super) secrets: Option<Credentials>,
+    /// What a gateway from a pack needs to be changed while it goes on.
+    pub(super) tools: Option<Tools>,
+    /// Kept open where it is a pipe: writing to one that nobody holds kills the writer.
+    pub(super) _stdout: Option<ChildStdout>,
+}
+
+impl Started {
+    /// The last lines of its logs.
+    fn told(&self) -> String {
+        let tails = logs::tails(&self.log_directory);
+        self.secrets.as_ref().map_or_else(|| tails.clone(), |secrets| secrets.redact(&tails))
+    }
+}
+
+impl Service for Started {
+    fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn process(&self) -> Option<Watched> {
+        self.watched
+    }
+
+    fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
+        self.control.map(ledger::fetch)
+    }
+
+    fn observe(&mut self) -> Observed {
+        // Logs last: what asking for the counters writes into them belongs to the time before this look.
+        let counters = self.counters.as_mut().map(Counters::read).unwrap_or_default();
+        Observed { log_bytes: Some(logs::bytes(&self.log_directory)), counters }
+    }
+
+    fn hand(&self) -> Option<Box<dyn Hand>> {
+        if let Some(control) = self.control {
+            return Some(Box::new(UpstreamHand { control }));
+        }
+        let tools = self.tools.clone()?;
+        Some(Box::new(GatewayHand { tools, reins: self.guarded.reins()? }))
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        match self.guarded.ended() {
+            None => Ok(()),
+            Some(status) => Err(Failure {
+                stage: Stage::Trial,
+                message: format!("{} {} in the middle of the run", self.name, how(status)),
+                detail: self.told(),
+            }),
+        }
+    }
+
+    fn stop(&mut self) {
+        self.guarded.stop();
+        // Mostly the guard has done it.
+        if let Some(secrets) = self.secrets.take().filter(|_| !self.guarded.ended_by_itself()) {
+            logs::scrub(&self.log_directory, &secrets.secrets());
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// How a service ended, from its guard's exit status: a guard tells a signal as 128 + its number, as shells do.
+pub(super) fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code @ 129..=192), _) => format!("was ended by signal {}", code - 128),
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("lost its guard to signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}

@@ -1,0 +1,223 @@
+//! Whether a gateway is ready: asked over HTTP, again and again, within bounds.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Between two attempts. Short beside the shortest start of a gateway (some 10 ms), long beside an attempt.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// Of one attempt: on loopback even a busy machine answers sooner, and a gateway that does not is asked again.
+const ATTEMPT: Duration = Duration::from_secs(1);
+
+/// Of a request that makes something happen, or that nobody repeats.
+const DOING: Duration = Duration::from_secs(10);
+
+/// Asked until it is answered with `status`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// Where.
+    pub address: SocketAddr,
+    /// Path, beginning with `/`.
+    pub path: String,
+    /// Status that means ready.
+    pub status: u16,
+    /// Must accept connections as well, once the status is right: where traffic will go.
+    pub accepting: SocketAddr,
+    /// Bound of the whole wait.
+    pub timeout: Duration,
+}
+
+/// Why a wait ended without readiness.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotReady {
+    /// The service ended while it was waited for.
+    Ended,
+    /// Time was up; says what the last attempt met.
+    TimedOut(String),
+}
+
+/// Waits until `probe` is answered as it asks; `ended` says whether there is anything left to wait for.
+///
+/// # Errors
+/// If the service ended, or the bound was reached.
+pub fn wait(probe: &Probe, mut ended: impl FnMut() -> bool) -> Result<(), NotReady> {
+    let deadline = Instant::now() + probe.timeout;
+    loop {
+        let outcome = attempt(probe);
+        // Looked at after the attempt: another process's answer on the same port is not the service's.
+        if ended() {
+            return Err(NotReady::Ended);
+        }
+        match outcome {
+            Ok(()) => return Ok(()),
+            Err(met) if Instant::now() >= deadline => return Err(NotReady::TimedOut(met)),
+            Err(_) => std::thread::sleep(AGAIN),
+        }
+    }
+}
+
+fn attempt(probe: &Probe) -> Result<(), String> {
+    let status = ask(probe.address, &probe.path, ATTEMPT).map_err(|error| match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => format!("nothing listens on {}", probe.address),
+        _ => format!("http://{}{}: {error}", probe.address, probe.path),
+    })?;
+    if status != probe.status {
+        return Err(format!(
+            "http://{}{} answered {status} where {} means ready",
+            probe.address, probe.path, probe.status
+        ));
+    }
+    TcpStream::connect_timeout(&probe.accepting, ATTEMPT).map(drop).map_err(|error| {
+        format!("it says it is ready, but {} does not accept connections: {error}", probe.accepting)
+    })
+}
+
+/// Asks once; the status of the answer.
+///
+/// # Errors
+/// If nothing answers in time, or what answers is not HTTP/1.x.
+pub fn ask(address: SocketAddr, path: &str, patience: Duration) -> std::io::Result<u16> {
+    // `HTTP/1.1 200` is all that is needed; the rest is left to the close.
+    status(&exchange(address, ("GET", path), 12, patience)?)
+}
+
+/// Sends one request without a body, to something that is asked to do what takes a while; the status of the answer.
+///
+/// # Errors
+/// If nothing answers within ten seconds, or what answers is not HTTP/1.x.
+pub fn send(address: SocketAddr, method: &str, path: &str) -> std::io::Result<u16> {
+    status(&exchange(address, (method, path), 12, DOING)?)
+}
+
+/// Asks once; the body of an answer of status 200, as far as `most` bytes of the answer hold it.
+///
+/// # Errors
+/// As [`send`], and if the status is another one, or the answer is no text.
+pub fn get(address: SocketAddr, path: &str, most: u64) -> std::io::Result<String> {
+    let answer = exchange(address, ("GET", path), most, DOING)?;
+    match status(&answer)? {
+        200 => {}
+        other => return Err(std::io::Error::other(format!("http://{address}{path} answered {other}"))),
+    }
+    let text = String::from_utf8(answer).map_err(std::io::Error::other)?;
+    let (head, body) =
+        text.split_once("\r\n\r\n").ok_or_else(|| std::io::Error::other("the answer has no body"))?;
+    let chunked = head.to_ascii_lowercase().contains("\r\ntransfer-encoding: chunked");
+    Ok(if chunked { unchunked(body) } else { body.to_owned() })
+}
+
+/// A body without its chunk sizes, as far as it goes.
+fn unchunked(body: &str) -> String {
+    let (mut rest, mut text) = (body, String::new());
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = size.split(';').next().unwrap_or_default().trim();
+        let Some(size) = usize::from_str_radix(size, 16).ok().filter(|&size| size > 0) else { break };
+        let end = (0..=size.min(after.len())).rev().find(|&end| after.is_char_boundary(end)).unwrap_or(0);
+        text += &after[..end];
+        rest = after[end..].strip_prefix("\r\n").unwrap_or_default();
+    }
+    text
+}
+
+/// The first `most` bytes of the answer.
+fn exchange(
+    address: SocketAddr,
+    (method, path): (&str, &str),
+    most: u64,
+    patience: Duration,
+) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    // One write: `write!` on a socket makes a segment of every piece, and a server may answer the first and close.
+    let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(most).read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+fn status(answer: &[u8]) -> std::io::Result<u16> {
+    let digits = answer.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
+    digits
+        .and_then(|digits| std::str::from_utf8(digits).ok())
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| std::io::Error::other("the answer is not HTTP/1.x"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Answers each connection with the next of `answers`, all further ones with the last.
+    fn serve(answers: &'static [&'static str]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("told");
+        std::thread::spawn(move || {
+            let last = answers.last().into_iter().cycle();
+            for (stream, answer) in listener.incoming().zip(answers.iter().chain(last)) {
+                let mut stream = stream.expect("accepted");
+                let _ = stream.read(&mut [0; 512]);
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        address
+    }
+
+    fn probe(address: SocketAddr) -> Probe {
+        let timeout = Duration::from_secs(20);
+        Probe { address, path: "/ready".into(), status: 200, accepting: address, timeout }
+    }
+
+    #[test]
+    fn waits_until_the_status_is_right() {
+        let address = serve(&["HTTP/1.1 503 Busy\r\n\r\n", "", "HTTP/1.1 200 OK\r\n\r\n"]);
+        assert_eq!(wait(&probe(address), || false), Ok(()));
+    }
+
+    #[test]
+    fn says_what_the_last_attempt_met() {
+        let address = serve(&["HTTP/1.1 404 Not Found\r\n\r\n"]);
+        let once = Probe { timeout: Duration::ZERO, ..probe(address) };
+        let met = NotReady::TimedOut(format!("http://{address}/ready answered 404 where 200 means ready"));
+        assert_eq!(wait(&once, || false), Err(met));
+
+        let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
+        let nobody = hoptax_host::ports::local(nobody);
+        let once = Probe { timeout: Duration::ZERO, ..probe(nobody) };
+        assert_eq!(wait(&once, || false), Err(NotReady::TimedOut(format!("nothing listens on {nobody}"))));
+    }
+
+    #[test]
+    fn a_service_that_ended_is_not_waited_for() {
+        let address = serve(&["HTTP/1.1 200 OK\r\n\r\n"]);
+        assert_eq!(wait(&probe(address), || true), Err(NotReady::Ended));
+    }
+
+    #[test]
+    fn being_ready_on_one_port_and_deaf_on_the_other_is_not_ready() {
+        let address = serve(&["HTTP/1.1 200 OK\r\n\r\n"]);
+        let deaf = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
+        let probe =
+            Probe { accepting: hoptax_host::ports::local(deaf), timeout: Duration::ZERO, ..probe(address) };
+        let Err(NotReady::TimedOut(met)) = wait(&probe, || false) else { panic!("cannot be ready") };
+        assert!(met.contains("does not accept connections"), "{met}");
+    }
+
+    #[test]
+    fn a_body_is_told_with_and_without_chunks() {
+        let plain = serve(&["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"]);
+        assert_eq!(get(plain, "/", 1 << 20).expect("answered"), "hello");
+        let chunks = serve(&[
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na: \r\n2;x=y\r\n17\r\n0\r\n\r\n",
+        ]);
+        assert_eq!(get(chunks, "/", 1 << 20).expect("answered"), "a: 17");
+        let refused = serve(&["HTTP/1.1 404 Not Found\r\n\r\nno"]);
+        assert!(
+            get(refused, "/stats", 1 << 20).expect_err("no").to_string().ends_with("/stats answered 404")
+        );
+    }
+}

@@ -1,0 +1,433 @@
+//! From a pack and what a run has chosen to the files and the command that start a gateway.
+//!
+//! Templates are minijinja with undefined variables refused. Each file has a digest, FNV-1a of 64 bits as 16
+//! hexadecimal digits, over its text *with stand-ins for what every run chooses anew* (ports, directories): equal
+//! digests are equal configurations, whatever the run.
+
+use super::features::{Credentials, FeatureVariables, passwords};
+use super::packs::manifest::Manifest;
+use super::packs::{Pack, PackError};
+use hoptax_host::guard::StopSignal;
+use hoptax_host::logs::ACCESS_LOG;
+use hoptax_host::namespace::Interception;
+use hoptax_plan::units::nearest;
+use hoptax_plan::{Feature, Profile};
+use hoptax_record::{Setting, digest};
+use minijinja::{Environment, UndefinedBehavior};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+/// What templates may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Variables {
+    /// Absolute path of the gateway's program.
+    pub binary: String,
+    /// Port of 127.0.0.1 that traffic goes to.
+    pub port: u16,
+    /// A second port, for readiness and statistics.
+    pub admin_port: u16,
+    /// Where requests go, in turn.
+    pub upstreams: Vec<UpstreamAddress>,
+    /// Worker threads or processes, as the plan says.
+    pub workers: u32,
+    /// `stock` or `equalised`.
+    pub profile: Profile,
+    /// Which of the pack's variants the plan chose; none where it has none.
+    pub variant: Option<String>,
+    /// Where it stands when it intercepts what comes for the application; none for every other gateway.
+    pub intercept: Option<InterceptVariables>,
+    /// Path of the access log; none when there is to be none.
+    pub access_log: Option<String>,
+    /// The gateway's working directory, where its rendered files are.
+    pub dir: String,
+    /// Where its own logs go.
+    pub log_dir: String,
+    /// The largest number of connections that the plan opens.
+    pub connections: u32,
+    /// CPUs that it is pinned to; empty when it is not.
+    pub cpus: Vec<u32>,
+    /// Features that the plan switches on, each with what is needed to render it; what it has not is none or empty.
+    pub features: FeatureVariables,
+    /// The same features as they were asked for.
+    #[serde(skip)]
+    pub asked: Vec<Feature>,
+    /// Descriptors that a process may hold.
+    pub descriptors: u64,
+    /// Whether it is started as root.
+    pub root: bool,
+    /// Whether it is started in a container.
+    pub container: bool,
+    /// Whether the plan makes it read its configuration again while it goes on.
+    pub reloadable: bool,
+}
+
+/// What templates of an intercepting gateway are told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InterceptVariables {
+    /// Address of the run's network namespace, at which the application and `admin_port` are reached.
+    pub address: String,
+    /// The application's own port, whose connections are redirected to `port`.
+    pub application_port: u16,
+}
+
+/// An address in the place of the namespace's.
+const NAMESPACE: &str = "198.18.0.2";
+
+/// One place that requests go to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UpstreamAddress {
+    /// IP address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl Variables {
+    /// Names of all variables.
+    pub fn names() -> Vec<String> {
+        let value = minijinja::Value::from_serialize(Self::sample(Profile::Stock, None));
+        let mut names: Vec<_> = value.try_iter().into_iter().flatten().map(|name| name.to_string()).collect();
+        names.push("needs".into());
+        names
+    }
+
+    /// Plausible values, for looking at a pack without a run.
+    pub fn sample(profile: Profile, access_log: Option<String>) -> Self {
+        Self {
+            binary: "/usr/bin/gateway".into(),
+            port: 20001,
+            admin_port: 20002,
+            upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: 20003 }],
+            workers: 1,
+            profile,
+            variant: None,
+            intercept: None,
+            access_log,
+            dir: "/run-directory/rendered".into(),
+            log_dir: "/run-directory/logs".into(),
+            connections: 100,
+            cpus: Vec::new(),
+            features: FeatureVariables::default(),
+            asked: Vec::new(),
+            descriptors: 20_000,
+            root: false,
+            container: false,
+            reloadable: false,
+        }
+    }
+
+    /// These, as a gateway with this manifest is given them.
+    #[must_use]
+    pub fn of(self, manifest: &Manifest) -> Self {
+        let Some(ports) = manifest.intercept else { return self };
+        let first = Interception::new(0, ports.inbound_port, ports.admin_port);
+        let address = NAMESPACE.to_owned();
+        Self {
+            port: first.inbound,
+            admin_port: first.admin,
+            intercept: Some(InterceptVariables { address, application_port: first.application }),
+            ..self
+        }
+    }
+
+    /// These, with `features` switched on and credentials that are none.
+    #[must_use]
+    pub fn with_sample_features(self, features: Vec<Feature>) -> Self {
+        let made = Credentials::stand_ins(
+            features
+                .iter()
+                .map(|feature| match feature {
+                    Feature::Consumers { count } => *count as usize,
+                    _ => 1,
+                })
+                .max()
+                .unwrap_or(1),
+        );
+        Self { features: FeatureVariables::new(&features, &made, &self.dir), asked: features, ..self }
+    }
+
+    /// Stand-ins for what every run chooses anew.
+    fn canonical(&self) -> Self {
+        let sample =
+            Self::sample(self.profile, self.access_log.as_ref().map(|_| format!("/logs/{ACCESS_LOG}")));
+        let upstreams = (0..self.upstreams.len())
+            .map(|index| UpstreamAddress {
+                host: "127.0.0.1".into(),
+                port: 30_000_u16.saturating_add(u16::try_from(index).unwrap_or(u16::MAX)),
+            })
+            .collect();
+        let intercept = self.intercept.as_ref().map(|_| InterceptVariables {
+            address: NAMESPACE.into(),
+            application_port: Interception::new(0, 0, 0).application,
+        });
+        Self {
+            binary: sample.binary,
+            intercept,
+            port: sample.port,
+            admin_port: sample.admin_port,
+            upstreams,
+            access_log: sample.access_log,
+            dir: sample.dir,
+            log_dir: sample.log_dir,
+            features: FeatureVariables::new(
+                &self.asked,
+                &Credentials::stand_ins(self.features.consumers.len()),
+                "/run-directory/rendered",
+            ),
+            ..self.clone()
+        }
+    }
+}
+
+/// What the templates of one pack may use.
+#[derive(Serialize)]
+struct Known<'a> {
+    #[serde(flatten)]
+    variables: &'a Variables,
+    /// Where the files are that the pack needs.
+    needs: BTreeMap<String, String>,
+}
+
+/// A gateway ready to be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Files to be written below the gateway's working directory.
+    pub files: Vec<RenderedFile>,
+    /// Command and arguments.
+    pub start: Vec<String>,
+    /// Environment variables.
+    pub environment: BTreeMap<String, String>,
+    /// Settings that differ from what the gateway ships.
+    pub settings: Vec<Setting>,
+    /// Path asked for readiness.
+    pub ready_path: String,
+}
+
+/// One rendered file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedFile {
+    /// Path below the gateway's working directory.
+    pub name: String,
+    /// Content.
+    pub text: String,
+    /// Digest; see the module.
+    pub digest: String,
+}
+
+impl Rendered {
+    /// Writes the files below `directory`, which is made.
+    ///
+    /// # Errors
+    /// If the directory or a file cannot be written.
+    pub fn write(&self, directory: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        for file in &self.files {
+            let path = directory.join(&file.name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(path, &file.text)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the files anew below `directory`, each as a whole: whoever reads one meanwhile gets the old or the new one.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn replace(&self, directory: &Path) -> std::io::Result<()> {
+        for file in &self.files {
+            let path = directory.join(&file.name);
+            let mut aside = path.clone().into_os_string();
+            aside.push(".new");
+            std::fs::write(&aside, &file.text)?;
+            std::fs::rename(&aside, path)?;
+        }
+        Ok(())
+    }
+
+    /// The same files as they may be kept.
+    #[must_use]
+    pub fn redacted(&self, made: &Credentials) -> Self {
+        let file = |file: &RenderedFile| RenderedFile { text: made.redact(&file.text), ..file.clone() };
+        Self { files: self.files.iter().map(file).collect(), ..self.clone() }
+    }
+
+    /// Digest of each file by its name.
+    pub fn digests(&self) -> BTreeMap<String, String> {
+        self.files.iter().map(|file| (file.name.clone(), file.digest.clone())).collect()
+    }
+}
+
+/// Renders everything that `pack` has templates for.
+///
+/// # Errors
+/// If a template is wrong or uses an unknown variable; says where.
+pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError> {
+    let manifest = pack.manifest();
+    let (profile, asked) = (variables.profile, variables.asked.as_slice());
+    let canonical = variables.canonical();
+    let thought_of = |(name, places): (&'_ String, &'_ Vec<String>)| (name.clone(), places[0].clone());
+    let canonical = Known { variables: &canonical, needs: manifest.needs.iter().map(thought_of).collect() };
+    let variables = &Known { variables, needs: pack.needed() };
+    let mut files = Vec::new();
+    for file in &manifest.files {
+        let source = pack.template(&file.template)?;
+        let template = Template { file: pack.path_of(&file.template), source, first_line: 1 };
+        let text = template.render(variables)?;
+        // A file that only some features need renders to nothing without them.
+        if text.trim().is_empty() {
+            continue;
+        }
+        let digest = digest(&template.render(&canonical)?);
+        files.push(RenderedFile { name: file.to.clone(), text, digest });
+    }
+    let docker = manifest.docker.as_ref().filter(|_| variables.variables.container);
+    let start = docker.and_then(|docker| docker.start.as_ref()).unwrap_or(&manifest.start);
+    let mut start = render_all(pack, start, variables)?;
+    start.retain(|argument| !argument.is_empty());
+    let mut environment = BTreeMap::new();
+    let there = docker.map(|docker| docker.environment.iter()).into_iter().flatten();
+    for (name, value) in manifest.environment.iter().chain(there) {
+        environment.insert(name.clone(), render_inline(pack, value, variables)?);
+    }
+    let differing = match profile {
+        Profile::Stock => &manifest.settings.stock,
+        Profile::Equalised => &manifest.settings.equalised,
+    };
+    let brought = asked.iter().filter_map(|feature| manifest.settings.features.get(feature.name()));
+    let mut settings = Vec::new();
+    for text in differing.iter().chain(brought.flatten()) {
+        let setting = render_inline(pack, &text.setting, variables)?;
+        if !setting.is_empty() {
+            settings.push(Setting { setting, reason: text.reason.clone() });
+        }
+    }
+    let ready_path = render_inline(pack, &manifest.ready.path, variables)?;
+    Ok(Rendered { files, start, environment, settings, ready_path })
+}
+
+/// How a gateway is made to read its configuration again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reload {
+    /// Its process is sent this signal.
+    Signal(StopSignal),
+    /// Command and arguments.
+    Command(Vec<String>),
+    /// Method and path, on the admin port.
+    Request(String, String),
+    /// It sees by itself that its files were replaced.
+    Watched,
+}
+
+/// Renders how the gateway of `pack` is made to read its configuration again; `None` where the pack does not say.
+///
+/// # Errors
+/// If a template is wrong or uses an unknown variable; says where.
+pub fn reload(pack: &Pack, variables: &Variables) -> Result<Option<Reload>, PackError> {
+    let Some(way) = &pack.manifest().reload else { return Ok(None) };
+    Ok(Some(match (&way.signal, &way.command, &way.request) {
+        (Some(signal), ..) => Reload::Signal(signal.parse().unwrap_or(StopSignal::TERM)),
+        (_, Some(command), _) => Reload::Command(render_all(pack, command, variables)?),
+        (.., Some(request)) => {
+            Reload::Request(request.method.clone(), render_inline(pack, &request.path, variables)?)
+        }
+        _ => Reload::Watched,
+    }))
+}
+
+/// Renders the version command, which may use `binary` alone.
+///
+/// # Errors
+/// If a template is wrong or uses another variable.
+pub fn version_command(pack: &Pack, binary: &Path) -> Result<Vec<String>, PackError> {
+    #[derive(Serialize)]
+    struct Program<'a> {
+        binary: &'a Path,
+    }
+    render_all(pack, &pack.manifest().version.command, &Program { binary })
+}
+
+fn render_all<V: Serialize>(
+    pack: &Pack,
+    templates: &[String],
+    variables: &V,
+) -> Result<Vec<String>, PackError> {
+    templates.iter().map(|template| render_inline(pack, template, variables)).collect()
+}
+
+/// Renders a template that stands in `gateway.yaml` itself.
+fn render_inline<V: Serialize>(pack: &Pack, source: &str, variables: &V) -> Result<String, PackError> {
+    if !source.contains('{') {
+        return Ok(source.to_owned());
+    }
+    let file = pack.path_of(super::packs::MANIFEST);
+    Template { file, source, first_line: pack.line_of(source) }.render(variables)
+}
+
+/// The filter `bcrypt`: a filter and not a member of consumers, as hashing 10,000 passwords takes seconds, and few gateways
+/// want it.
+fn bcrypt(password: &str) -> Result<String, minijinja::Error> {
+    passwords::bcrypt(password).map_err(|error| {
+        minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "this password cannot be hashed")
+            .with_source(error)
+    })
+}
+
+/// One template and where it was written.
+struct Template<'a> {
+    file: String,
+    source: &'a str,
+    /// Line of `file` at which `source` begins.
+    first_line: usize,
+}
+
+impl Template<'_> {
+    fn render<V: Serialize>(&self, variables: &V) -> Result<String, PackError> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_keep_trailing_newline(true);
+        environment.add_filter("bcrypt", bcrypt);
+        let compiled = environment.template_from_str(self.source).map_err(|error| self.refuse(&error))?;
+        let text = compiled.render(variables).map_err(|error| self.refuse(&error))?;
+        Ok(text)
+    }
+
+    fn refuse(&self, error: &minijinja::Error) -> PackError {
+        let used = error.range().and_then(|range| self.source.get(range)).map(str::trim);
+        let message = match (error.kind(), used) {
+            (minijinja::ErrorKind::UndefinedError, Some(used)) => {
+                format!("`{used}` is not defined")
+            }
+            (kind, _) => match error.detail() {
+                Some(detail) => format!("{kind}: {detail}"),
+                None => kind.to_string(),
+            },
+        };
+        let help = (error.kind() == minijinja::ErrorKind::UndefinedError).then(|| did_you_mean(used));
+        let line = error.line().map(|line| self.first_line + line - 1);
+        PackError { file: self.file.clone(), line, message, help }
+    }
+}
+
+/// The variable that was probably meant, and all there are.
+fn did_you_mean(used: Option<&str>) -> String {
+    let names = Variables::names();
+    let word = used.map(|used| used.split(['.', '[', '|', ' ']).next().unwrap_or(used));
+    let nearest = word.and_then(|word| nearest(word, names.iter().map(String::as_str)));
+    let list = names.join(", ");
+    match nearest {
+        Some(name) if Some(name) != word => format!("did you mean `{name}`? The variables are {list}"),
+        _ => format!("the variables are {list}"),
+    }
+}
+
+/// Whether a path stays below the directory it is joined to.
+pub(crate) fn stays_below(path: &str) -> bool {
+    !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+#[cfg(test)]
+#[path = "render_tests.rs"]
+mod tests;

@@ -1,0 +1,179 @@
+use super::*;
+use crate::packs::PackSet;
+
+fn pack(manifest_more: &str, template: &str) -> Result<Pack, PackError> {
+    let manifest = format!(
+        "name: mine\nsummary: a test\nbinary: mine\nversion: {{ command: [\"{{{{ binary }}}}\", -v], pattern: '(.+)' \
+         }}\nfiles: [{{ template: a.j2, to: sub/a.conf }}]\nready: {{ path: / }}\naccess_log: file\n{manifest_more}"
+    );
+    let files = [("a.j2".to_owned(), template.to_owned())].into();
+    crate::packs::parse("packs/mine", manifest, files)
+}
+
+fn sample() -> Variables {
+    Variables::sample(Profile::Equalised, None)
+}
+
+#[test]
+fn files_arguments_environment_and_settings_are_rendered() {
+    let more = "start: [\"{{ binary }}\", --port, \"{{ port }}\", '{{ \"--log\" if access_log }}']\n\
+                environment: { WORKERS: \"{{ workers }}\" }\n\
+                settings: { equalised: [{ setting: \"workers {{ workers }}\", reason: alike }] }\n";
+    let template = "listen {{ port }}\n{% for upstream in upstreams %}to {{ upstream.host }}:{{ upstream.port }}\n{% endfor %}";
+    let pack = pack(more, template).expect("nothing wrong");
+    let rendered = render(&pack, &sample()).expect("nothing wrong");
+    assert_eq!(rendered.files[0].name, "sub/a.conf");
+    assert_eq!(rendered.files[0].text, "listen 20001\nto 127.0.0.1:20003\n");
+    assert_eq!(
+        rendered.start,
+        ["/usr/bin/gateway", "--port", "20001"],
+        "what renders to nothing is left out"
+    );
+    assert_eq!(rendered.environment["WORKERS"], "1");
+    assert_eq!(rendered.settings, [Setting { setting: "workers 1".into(), reason: "alike".into() }]);
+
+    let stock = render(&pack, &Variables { profile: Profile::Stock, ..sample() }).expect("nothing wrong");
+    assert_eq!(stock.settings, []);
+
+    let directory = tempfile::tempdir().expect("a directory");
+    rendered.write(directory.path()).expect("written");
+    let written = std::fs::read_to_string(directory.path().join("sub/a.conf")).expect("there");
+    assert_eq!(written, rendered.files[0].text);
+}
+
+#[test]
+fn a_feature_brings_its_settings_in_both_profiles() {
+    let more = "start: [a]\nfeatures: [key-auth, tls]\n\
+                settings:\n  equalised: [{ setting: workers, reason: alike }]\n  features:\n    \
+                key-auth: [{ setting: \"keys of {{ features.key_auth.header }}\", reason: asked for }]\n    \
+                tls: [{ setting: \"{% if features.key_auth %}{% endif %}\", reason: nothing }]\n";
+    let pack = pack(more, "").expect("nothing wrong");
+    let settings = |profile, features: &[Feature]| {
+        let variables = Variables::sample(profile, None).with_sample_features(features.to_vec());
+        let settings = render(&pack, &variables).expect("nothing wrong").settings;
+        settings.into_iter().map(|setting| setting.setting).collect::<Vec<_>>()
+    };
+    assert_eq!(settings(Profile::Equalised, &[]), ["workers"]);
+    let both = [Feature::KeyAuth, Feature::Tls];
+    assert_eq!(settings(Profile::Equalised, &both), ["workers", "keys of x-api-key"]);
+    assert_eq!(settings(Profile::Stock, &both), ["keys of x-api-key"]);
+}
+
+#[test]
+fn what_is_needed_is_taken_where_it_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let there = directory.path().join("one.so");
+    let more = format!("start: [a]\nneeds: {{ module: [/nowhere/one.so, {}] }}\n", there.display());
+    let pack = pack(&more, "load {{ needs.module }}").expect("nothing wrong");
+    let load = || render(&pack, &sample()).expect("nothing wrong").files.remove(0);
+    let before = load();
+    assert_eq!(before.text, "load /nowhere/one.so", "the first that was thought of");
+    std::fs::write(&there, "").expect("written");
+    let after = load();
+    assert_eq!(after.text, format!("load {}", there.display()));
+    assert_eq!(before.digest, after.digest, "the same configuration on every machine");
+}
+
+#[test]
+fn digests_differ_with_the_configuration_and_not_with_the_run() {
+    let pack =
+        pack("start: [\"{{ binary }}\"]\n", "{{ port }} {{ dir }} {{ upstreams }} workers={{ workers }}")
+            .expect("nothing wrong");
+    let digest = |variables: &Variables| {
+        render(&pack, variables).expect("nothing wrong").digests()["sub/a.conf"].clone()
+    };
+    let one = sample();
+    let elsewhere = Variables {
+        port: 4711,
+        dir: "/elsewhere".into(),
+        upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: 4712 }],
+        ..sample()
+    };
+    assert_eq!(digest(&one), digest(&elsewhere));
+    assert_ne!(digest(&one), digest(&Variables { workers: 2, ..sample() }));
+    let two = Variables { upstreams: [one.upstreams.clone(), one.upstreams.clone()].concat(), ..sample() };
+    assert_ne!(digest(&one), digest(&two));
+}
+
+#[test]
+fn the_digest_is_fnv_1a() {
+    // Test vectors of draft-eastlake-fnv, appendix C.
+    assert_eq!(digest(""), "cbf29ce484222325");
+    assert_eq!(digest("a"), "af63dc4c8601ec8c");
+    assert_eq!(digest("foobar"), "85944171f73967e8");
+}
+
+#[test]
+fn mistakes_in_templates_are_told_with_file_and_line() {
+    let start = "start: [\"{{ binary }}\"]\n";
+    let told = |more: &str, template: &str| pack(more, template).expect_err("it is wrong").to_string();
+
+    let unknown = told(start, "one\ntwo {{ wrokers }}\n");
+    assert!(unknown.starts_with("packs/mine/a.j2:2: `wrokers` is not defined"), "{unknown}");
+    assert!(unknown.contains("did you mean `workers`? The variables are binary, "), "{unknown}");
+
+    let attribute = told(start, "{% for upstream in upstreams %}\n{{ upstream.prt }}{% endfor %}");
+    assert!(attribute.starts_with("packs/mine/a.j2:2: `upstream.prt` is not defined"), "{attribute}");
+
+    let syntax = told(start, "one\n\n{% if %}\n");
+    assert!(syntax.starts_with("packs/mine/a.j2:3: syntax error"), "{syntax}");
+
+    let inline = told("start:\n  - \"{{ binary }}\"\n  - \"{{ nothing }}\"\n", "");
+    assert!(inline.starts_with("packs/mine/gateway.yaml:10: `nothing` is not defined"), "{inline}");
+
+    // Only one branch uses it: every branch that a plan can reach is looked at.
+    let branch = told(start, "{% if profile == 'stock' and access_log %}{{ nothing }}{% endif %}");
+    assert!(branch.contains("`nothing` is not defined"), "{branch}");
+}
+
+#[test]
+fn every_variable_is_named() {
+    let names = Variables::names();
+    for name in
+        ["binary", "port", "admin_port", "upstreams", "workers", "profile", "access_log", "descriptors"]
+    {
+        assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
+    }
+}
+
+#[test]
+fn the_embedded_packs_keep_every_path_inside_the_run_directory() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    for pack in packs.iter() {
+        for profile in [Profile::Stock, Profile::Equalised] {
+            let variables = Variables::sample(profile, Some(format!("/run-directory/logs/{ACCESS_LOG}")))
+                .of(pack.manifest());
+            let rendered = render(pack, &variables).expect("nothing wrong");
+            for file in &rendered.files {
+                let text = file.text.replace("/run-directory/rendered/", "");
+                let outside = ["/var/", "/etc/", "/run/", "/tmp", "0.0.0.0"];
+                // In its own namespace a sidecar listens for what comes for others.
+                let inside = |path: &str| path == "0.0.0.0" && pack.manifest().intercept.is_some();
+                for path in outside {
+                    assert!(
+                        !text.contains(path) || inside(path),
+                        "{} {profile:?}: {path} in\n{}",
+                        pack.name(),
+                        file.text
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_of_the_plan_are_bounded_by_descriptors() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    let text = |name: &str, connections| {
+        let variables = Variables { connections, ..sample() };
+        let pack = packs.get(name).expect("embedded");
+        render(pack, &variables).expect("nothing wrong").files[0].text.clone()
+    };
+    assert!(text("haproxy", 100).contains("    maxconn 1024\n"));
+    assert!(text("haproxy", 4000).contains("    maxconn 8128\n"));
+    assert!(text("haproxy", 15_000).contains("    maxconn 9900\n"));
+    assert!(text("nginx", 100).contains("    worker_connections 1024;\n"));
+    assert!(text("nginx", 5000).contains("    worker_connections 10512;\n"));
+    assert!(text("nginx", 15_000).contains("    worker_connections 20000;\n"));
+}

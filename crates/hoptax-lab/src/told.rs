@@ -1,0 +1,134 @@
+//! The ledger of an upstream that is not ours: a count that it tells over HTTP, read before and after each trial.
+
+use super::ask::Asker;
+use super::features::Change;
+use super::ledger::{InstanceCounts, Ledger};
+use anyhow::Context as _;
+use hoptax_load::spec::{HttpVersion, TargetSpec};
+use hoptax_load::target;
+use hoptax_plan::ToldLedger;
+use hoptax_plan::selector::Selector;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Given to each look. What tells much of itself, as a Kubernetes API server does, takes a while to write it down.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A count of requests, and how to ask for it.
+#[derive(Debug)]
+pub struct ToldCount {
+    address: SocketAddr,
+    /// How one is let in.
+    change: Change,
+    request: Vec<u8>,
+    /// Where that is, for messages.
+    place: String,
+    /// Each selects a count; they are added up.
+    selectors: Vec<Selector>,
+    typed: Vec<String>,
+}
+
+impl ToldCount {
+    /// The count that `ledger` describes, told at `address` to requests changed so.
+    ///
+    /// # Errors
+    /// If it cannot be asked for, or a selector is none.
+    pub fn new(ledger: &ToldLedger, address: SocketAddr, change: Change) -> anyhow::Result<Self> {
+        let selector = |text: &String| Selector::parse(ledger.kind, text).map_err(anyhow::Error::msg);
+        let mut headers = vec![("host".to_owned(), address.to_string())];
+        headers.extend(change.headers.iter().cloned());
+        let spec = TargetSpec::only("GET", &ledger.path, headers, Vec::new());
+        Ok(Self {
+            address,
+            request: target::first_request(&spec, &BTreeMap::new(), 0, HttpVersion::Http11)?,
+            place: format!("{}{}", ledger.url.as_deref().unwrap_or_default(), ledger.path),
+            selectors: ledger.select.iter().map(selector).collect::<anyhow::Result<_>>()?,
+            typed: ledger.select.clone(),
+            change,
+        })
+    }
+
+    /// The count as it stands. What is not there yet is none, as long as something is: many a server tells of a series only
+    /// once it has counted something.
+    ///
+    /// # Errors
+    /// If nobody answers, or not with anything that is selected.
+    pub fn read(&self) -> anyhow::Result<Ledger> {
+        let asker =
+            Asker { address: self.address, tls: self.change.tls.as_ref(), from: None, timeout: PATIENCE };
+        let place = &self.place;
+        let answer = asker
+            .ask(&self.request, false)
+            .with_context(|| format!("cannot read the upstream's counts at {place}"))?;
+        anyhow::ensure!(
+            answer.status == 200,
+            "asked for the upstream's counts, {place} answered with status {}",
+            answer.status
+        );
+        let text = String::from_utf8_lossy(&answer.body);
+        let found: Vec<f64> = self.selectors.iter().filter_map(|selector| selector.value(&text)).collect();
+        anyhow::ensure!(
+            !found.is_empty(),
+            "in what {place} answers nothing is selected by `{}`: see `upstream.ledger` of the plan",
+            self.typed.join("` or `")
+        );
+        let requests = found.iter().sum::<f64>().max(0.0) as u64;
+        let counts = InstanceCounts { requests, ..InstanceCounts::default() };
+        Ok(Ledger { instances: vec![counts], clock: None, requests_only: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_plan::selector::SelectorKind;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    fn telling(body: &'static str) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("told");
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("accepted");
+                let mut request = [0; 1024];
+                let count = stream.read(&mut request).unwrap_or_default();
+                let let_in = String::from_utf8_lossy(&request[..count]).contains("authorization: Bearer abc");
+                let status = if let_in { "200 OK" } else { "401 Unauthorized" };
+                let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len());
+                let _ = stream.write_all((head + body).as_bytes());
+            }
+        });
+        address
+    }
+
+    fn count(body: &'static str, select: &[&str], token: &str) -> Result<u64, String> {
+        let ledger = ToldLedger {
+            url: None,
+            path: "/metrics".into(),
+            kind: SelectorKind::Prometheus,
+            select: select.iter().map(|text| (*text).to_owned()).collect(),
+        };
+        let change = Change {
+            headers: vec![("authorization".into(), format!("Bearer {token}"))],
+            ..Change::default()
+        };
+        let count = ToldCount::new(&ledger, telling(body), change).expect("right");
+        let told = count.read().map_err(|error| format!("{error:#}"))?;
+        assert!(told.requests_only);
+        Ok(told.instances[0].requests)
+    }
+
+    #[test]
+    fn what_is_selected_is_added_up_and_what_is_not_there_yet_is_none() {
+        const TEXT: &str =
+            "# TYPE requests counter\nrequests{verb=\"GET\"} 7\nrequests{verb=\"POST\"} 5\nother 100\n";
+        assert_eq!(count(TEXT, &["requests{verb=\"GET\"}", "requests{verb=\"PUT\"}"], "abc"), Ok(7));
+        assert_eq!(count(TEXT, &["requests"], "abc"), Ok(12));
+        let nothing = count(TEXT, &["request"], "abc").expect_err("no such series");
+        assert!(nothing.contains("nothing is selected by `request`"), "{nothing}");
+        let outside = count(TEXT, &["requests"], "wrong").expect_err("not let in");
+        assert!(outside.contains("answered with status 401"), "{outside}");
+    }
+}

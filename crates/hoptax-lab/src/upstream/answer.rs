@@ -1,0 +1,274 @@
+//! Every answer an instance can give, written once before anything starts: on the way of a request nothing is
+//! formatted or copied.
+
+use anyhow::Context as _;
+use hoptax_load::stamp::{self, Stamp};
+use hoptax_plan::{Body, BuiltInUpstream};
+use hoptax_record::bounded;
+use hoptax_wire::http1::{Version, response_head};
+use std::sync::Arc;
+
+/// Bodies up to this size are kept behind each head, so that an answer is one send; larger ones once for all.
+const INLINE_BODY: usize = 64 * 1024;
+
+/// Which answer a request gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AnswerTo {
+    /// Version of the request.
+    pub(super) version: Version,
+    /// Whether the connection stays.
+    pub(super) keep_alive: bool,
+    /// Whether the request was a HEAD.
+    pub(super) head: bool,
+    /// Whether it is one of the failures that were asked for.
+    pub(super) failed: bool,
+}
+
+impl AnswerTo {
+    const COUNT: usize = 16;
+
+    fn index(self) -> usize {
+        usize::from(self.version == Version::Http11)
+            | usize::from(self.keep_alive) << 1
+            | usize::from(self.head) << 2
+            | usize::from(self.failed) << 3
+    }
+
+    fn from_index(index: usize) -> Self {
+        Self {
+            version: if index & 1 == 0 { Version::Http10 } else { Version::Http11 },
+            keep_alive: index & 2 != 0,
+            head: index & 4 != 0,
+            failed: index & 8 != 0,
+        }
+    }
+}
+
+/// All answers. A copy shares the large body.
+#[derive(Debug, Clone)]
+pub(super) struct Answers {
+    /// Heads with inline bodies, by [`AnswerTo::index`].
+    written: Vec<Vec<u8>>,
+    /// The configured body where it is too large to stand in each of `written`; else empty.
+    large_body: Arc<Vec<u8>>,
+    /// Where each of `written` has room for stamps; empty where answers carry none.
+    stamps: Vec<usize>,
+}
+
+/// Body of the failures that were asked for.
+const FAILURE_BODY: &[u8] = b"this request was chosen to fail\n";
+
+/// The answer to what is not a request.
+pub(super) const BAD_REQUEST: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 12\r\n\r\nbad request\n";
+
+/// What a client is sent that waits for it before its body.
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+impl Answers {
+    /// With `stamps`, answers have room for them.
+    pub(super) fn new(settings: &BuiltInUpstream, stamps: bool) -> anyhow::Result<Self> {
+        anyhow::ensure!(
+            (200..=599).contains(&settings.status),
+            "the upstream cannot answer with status {}: choose one from 200 to 599",
+            settings.status
+        );
+        let body = bytes(&settings.body)?;
+        let (mut written, mut places) = (Vec::new(), Vec::new());
+        for index in 0..AnswerTo::COUNT {
+            let to = AnswerTo::from_index(index);
+            let (status, body) =
+                if to.failed { (500, FAILURE_BODY) } else { (settings.status, body.as_slice()) };
+            let mut answer = head(to, status, (&settings.headers, stamps), body.len())?;
+            if stamps {
+                places.push(blank_in(&answer).context("an answer has no room for stamps")?);
+            }
+            if has_body(status) && !to.head && body.len() <= INLINE_BODY {
+                answer.extend_from_slice(body);
+            }
+            written.push(answer);
+        }
+        let large = has_body(settings.status) && body.len() > INLINE_BODY;
+        let large_body = Arc::new(if large { body } else { Vec::new() });
+        Ok(Self { written, large_body, stamps: places })
+    }
+
+    /// Whether answers carry stamps.
+    pub(super) fn are_stamped(&self) -> bool {
+        !self.stamps.is_empty()
+    }
+
+    /// Writes `stamp` into an answer, over that of the request before: nothing is put together anew. Only where
+    /// [`Answers::are_stamped`].
+    pub(super) fn stamp(&mut self, to: AnswerTo, stamp: Stamp) {
+        let (index, at) = (to.index(), self.stamps[to.index()]);
+        let place = &mut self.written[index][at..at + stamp::LENGTH];
+        stamp.write(place.try_into().expect("as long as a stamp"));
+    }
+
+    /// The bytes of an answer: what was written for it, and the large body that follows (mostly empty).
+    pub(super) fn get(&self, to: AnswerTo) -> (&[u8], &[u8]) {
+        let body = if to.head || to.failed { &[] } else { self.large_body.as_slice() };
+        (&self.written[to.index()], body)
+    }
+}
+
+fn has_body(status: u16) -> bool {
+    !matches!(status, 204 | 304)
+}
+
+/// Where the room for stamps begins in a head.
+fn blank_in(head: &[u8]) -> Option<usize> {
+    let line = format!("\r\n{}: {}\r\n", stamp::HEADER, stamp::BLANK);
+    let at = head.windows(line.len()).position(|window| window == line.as_bytes())?;
+    Some(at + line.len() - "\r\n".len() - stamp::LENGTH)
+}
+
+fn head(
+    to: AnswerTo,
+    status: u16,
+    (extra, stamps): (&[(String, String)], bool),
+    length: usize,
+) -> anyhow::Result<Vec<u8>> {
+    let mut headers: Vec<(&str, &str)> = Vec::new();
+    let typed = |name: &str| extra.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name));
+    anyhow::ensure!(
+        !typed("connection"),
+        "header `connection` is written by hoptax itself, as each request asks for it; leave it out"
+    );
+    anyhow::ensure!(
+        !(stamps && typed(stamp::HEADER)),
+        "header `{}` is written by hoptax itself where stamps are asked for; leave it out",
+        stamp::HEADER
+    );
+    if stamps {
+        headers.push((stamp::HEADER, stamp::BLANK));
+    }
+    if has_body(status) && !typed("content-type") {
+        headers.push(("content-type", "text/plain"));
+    }
+    headers.extend(extra.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    match (to.version, to.keep_alive) {
+        (Version::Http11, true) => {}
+        (Version::Http10, true) => headers.push(("connection", "keep-alive")),
+        (_, false) => headers.push(("connection", "close")),
+    }
+    let length = has_body(status).then_some(length as u64);
+    // A server answers in its own highest version whatever the request's was (RFC 9112 §2.3).
+    response_head(Version::Http11, status, headers, length).context("the upstream's headers")
+}
+
+/// The bytes of a body, of an answer or of a request.
+///
+/// # Errors
+/// If its file cannot be read, or it is larger than memory.
+pub fn bytes(body: &Body) -> anyhow::Result<Vec<u8>> {
+    Ok(match body {
+        Body::Size(size) => pattern(usize::try_from(*size).context("the body does not fit into memory")?),
+        Body::Text(text) => text.clone().into_bytes(),
+        Body::File(path) => bounded::read(path, bounded::BODY)
+            .with_context(|| format!("cannot read the body from {}", path.display()))?,
+    })
+}
+
+/// Printable, the same every time, and without a period that is a power of two, so that a shifted or repeated block
+/// of a broken proxy is seen.
+pub(super) fn pattern(size: usize) -> Vec<u8> {
+    const LINE: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\n";
+    LINE.iter().copied().cycle().take(size).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_plan::Delay;
+    use std::time::Duration;
+
+    fn settings(status: u16, body: Body) -> BuiltInUpstream {
+        BuiltInUpstream {
+            instances: 1,
+            status,
+            headers: vec![("x-a".into(), "b".into())],
+            body,
+            delay: Delay::Fixed(Duration::ZERO),
+            failures: 0.0,
+            port: None,
+        }
+    }
+
+    fn text(settings: &BuiltInUpstream, to: AnswerTo) -> String {
+        let answers = Answers::new(settings, false).expect("good settings");
+        let (head, body) = answers.get(to);
+        String::from_utf8([head, body].concat()).expect("printable")
+    }
+
+    const PLAIN: AnswerTo =
+        AnswerTo { version: Version::Http11, keep_alive: true, head: false, failed: false };
+
+    #[test]
+    fn every_answer_has_an_index_of_its_own() {
+        for index in 0..AnswerTo::COUNT {
+            assert_eq!(AnswerTo::from_index(index).index(), index);
+        }
+    }
+
+    #[test]
+    fn says_what_each_request_needs_to_hear() {
+        let settings = settings(200, Body::Text("hi".into()));
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nx-a: b\r\n";
+        assert_eq!(text(&settings, PLAIN), format!("{head}content-length: 2\r\n\r\nhi"));
+        let to = AnswerTo { head: true, ..PLAIN };
+        assert_eq!(text(&settings, to), format!("{head}content-length: 2\r\n\r\n"));
+        let to = AnswerTo { keep_alive: false, ..PLAIN };
+        assert_eq!(text(&settings, to), format!("{head}connection: close\r\ncontent-length: 2\r\n\r\nhi"));
+        let to = AnswerTo { version: Version::Http10, ..PLAIN };
+        assert_eq!(
+            text(&settings, to),
+            format!("{head}connection: keep-alive\r\ncontent-length: 2\r\n\r\nhi")
+        );
+        assert!(text(&settings, AnswerTo { failed: true, ..PLAIN }).starts_with("HTTP/1.1 500 "));
+    }
+
+    #[test]
+    fn bodies_stand_where_they_may() {
+        assert_eq!(text(&settings(204, Body::Size(5)), PLAIN), "HTTP/1.1 204 No Content\r\nx-a: b\r\n\r\n");
+        let large = text(&settings(200, Body::Size(1 << 20)), PLAIN);
+        assert_eq!(large.len() - large.find("\r\n\r\n").expect("a head") - 4, 1 << 20);
+        assert!(!text(&settings(200, Body::Size(1 << 20)), AnswerTo { head: true, ..PLAIN }).contains("abc"));
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_answered() {
+        let message =
+            |settings: &BuiltInUpstream| format!("{:#}", Answers::new(settings, false).expect_err("refused"));
+        assert!(message(&settings(101, Body::Size(0))).contains("101"));
+        assert!(message(&settings(200, Body::File("/no/such".into()))).contains("/no/such"));
+        let mut broken = settings(200, Body::Size(0));
+        broken.headers = vec![("x".into(), "a\r\nb: c".into())];
+        assert!(message(&broken).contains("control character"));
+        broken.headers = vec![("Connection".into(), "close".into())];
+        assert!(message(&broken).contains("leave it out"));
+    }
+
+    #[test]
+    fn every_answer_is_stamped_in_its_place() {
+        for settings in [settings(200, Body::Text("hi".into())), settings(204, Body::Size(0))] {
+            let mut answers = Answers::new(&settings, true).expect("good settings");
+            let plain = Answers::new(&settings, false).expect("good settings");
+            assert!(answers.are_stamped() && !plain.are_stamped());
+            for index in 0..AnswerTo::COUNT {
+                let to = AnswerTo::from_index(index);
+                answers.stamp(to, Stamp { received: 12, replied: 3456 });
+                let line = "hoptax-stamp: 0000000000000000012 0000000000000003456\r\n";
+                let text =
+                    |answers: &Answers| String::from_utf8(answers.get(to).0.to_vec()).expect("printable");
+                assert_eq!(text(&answers).replacen(line, "", 1), text(&plain), "but for that line: {to:?}");
+                assert_eq!(text(&answers).matches(line).count(), 1, "{to:?}");
+            }
+        }
+        let mut own = settings(200, Body::Size(0));
+        own.headers = vec![("Hoptax-Stamp".into(), "1 2".into())];
+        assert!(Answers::new(&own, false).is_ok());
+        assert!(Answers::new(&own, true).expect_err("refused").to_string().contains("leave it out"));
+    }
+}

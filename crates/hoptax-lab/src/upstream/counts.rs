@@ -1,0 +1,66 @@
+//! The counts of one listener: written by its thread alone, read by the control thread.
+
+use crate::ledger::InstanceCounts;
+use hoptax_wire::http1::Version;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A count with one writer. So a load and a store do, where several writers would need a locked instruction.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self, more: u64) {
+        self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
+    }
+
+    pub(super) fn take_back(&self, less: u64) {
+        self.0.store(self.get().wrapping_sub(less), Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts since the instance started. On a cache line of their own: instances run on different CPUs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Counts {
+    pub(super) http10: Count,
+    pub(super) http11: Count,
+    pub(super) connections: Count,
+    pub(super) open: Count,
+    pub(super) bytes_in: Count,
+    pub(super) bytes_out: Count,
+    /// Token reviews, which are among the requests.
+    pub(super) reviews: Count,
+}
+
+impl Counts {
+    pub(super) fn requests(&self, version: Version) -> &Count {
+        match version {
+            Version::Http10 => &self.http10,
+            Version::Http11 => &self.http11,
+        }
+    }
+
+    /// The counts of all listeners of one instance, as the ledger tells them.
+    pub(super) fn read(listeners: &[Arc<Self>]) -> InstanceCounts {
+        let sum = |count: fn(&Self) -> &Count| listeners.iter().map(|one| count(one).get()).sum::<u64>();
+        let (http10, http11) = (sum(|one| &one.http10), sum(|one| &one.http11));
+        let versions = [("1.0", http10), ("1.1", http11)];
+        InstanceCounts {
+            requests: http10 + http11,
+            connections: sum(|one| &one.connections),
+            open: sum(|one| &one.open),
+            bytes_in: sum(|one| &one.bytes_in),
+            bytes_out: sum(|one| &one.bytes_out),
+            http_version: versions
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(version, count)| (version.to_owned(), count))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What is drawn for each request: how long its answer is held back, and whether it fails.
+
+use hoptax_load::random::Random;
+use hoptax_plan::{BuiltInUpstream, Delay};
+use std::time::Duration;
+
+/// One instance's draws.
+#[derive(Debug, Clone)]
+pub(super) struct Behaviour {
+    delay: Delay,
+    failures: f64,
+    random: Random,
+}
+
+impl Behaviour {
+    /// Instances draw from unrelated streams of one seed.
+    pub(super) fn new(settings: &BuiltInUpstream, seed: u64, instance: u64) -> Self {
+        Self {
+            delay: settings.delay.clone(),
+            failures: settings.failures,
+            random: Random::stream(seed, instance),
+        }
+    }
+
+    /// Nanoseconds that the next answer is held back.
+    pub(super) fn delay_ns(&mut self) -> u64 {
+        match &self.delay {
+            Delay::Fixed(delay) => nanoseconds(*delay),
+            Delay::Uniform { from, to } => {
+                let (from, to) = (nanoseconds(*from), nanoseconds(*to));
+                from + self.random.below(to.saturating_sub(from) + 1)
+            }
+            Delay::Exponential { mean } => (nanoseconds(*mean) as f64 * self.random.exponential()) as u64,
+            Delay::Choice(choices) => {
+                let mut left = self.random.unit();
+                for (share, delay) in choices {
+                    if left < *share {
+                        return nanoseconds(*delay);
+                    }
+                    left -= share;
+                }
+                // Shares add up to 1 but for rounding.
+                choices.last().map_or(0, |(_, delay)| nanoseconds(*delay))
+            }
+        }
+    }
+
+    /// Whether the next request is one of the failures.
+    pub(super) fn fails(&mut self) -> bool {
+        self.failures > 0.0 && self.random.unit() < self.failures
+    }
+}
+
+fn nanoseconds(delay: Duration) -> u64 {
+    u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_load::clock::MILLISECOND;
+
+    fn behaviour(delay: Delay, failures: f64, seed: u64) -> Behaviour {
+        Behaviour { delay, failures, random: Random::stream(seed, 0) }
+    }
+
+    fn milliseconds(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn draws(delay: Delay) -> Vec<u64> {
+        let mut behaviour = behaviour(delay, 0.0, 5);
+        (0..100_000).map(|_| behaviour.delay_ns()).collect()
+    }
+
+    fn mean_ms(draws: &[u64]) -> f64 {
+        draws.iter().map(|&ns| ns as f64).sum::<f64>() / draws.len() as f64 / MILLISECOND as f64
+    }
+
+    #[test]
+    fn draws_what_was_asked_for() {
+        assert!(draws(Delay::Fixed(milliseconds(2))).iter().all(|&ns| ns == 2 * MILLISECOND));
+        let uniform = draws(Delay::Uniform { from: milliseconds(1), to: milliseconds(3) });
+        assert!(uniform.iter().all(|ns| (MILLISECOND..=3 * MILLISECOND).contains(ns)));
+        assert!((mean_ms(&uniform) - 2.0).abs() < 0.02);
+        assert!((mean_ms(&draws(Delay::Exponential { mean: milliseconds(2) })) - 2.0).abs() < 0.04);
+        let choice = draws(Delay::Choice(vec![(0.9, milliseconds(0)), (0.1, milliseconds(10))]));
+        assert!((mean_ms(&choice) - 1.0).abs() < 0.05);
+        assert!(choice.iter().all(|&ns| ns == 0 || ns == 10 * MILLISECOND));
+    }
+
+    #[test]
+    fn fails_the_share_that_was_asked_for_and_repeats_by_seed() {
+        let failures = |seed| {
+            let mut behaviour = behaviour(Delay::Fixed(Duration::ZERO), 0.1, seed);
+            (0..100_000).map(|_| behaviour.fails()).collect::<Vec<_>>()
+        };
+        let share = failures(1).iter().filter(|&&failed| failed).count() as f64 / 100_000.0;
+        assert!((share - 0.1).abs() < 0.01, "{share}");
+        assert_eq!(failures(1), failures(1));
+        assert_ne!(failures(1), failures(2));
+    }
+}

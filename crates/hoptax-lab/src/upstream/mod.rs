@@ -1,0 +1,229 @@
+//! The built-in upstream: answers every request as its settings say, and keeps a ledger.
+//!
+//! Each instance is one thread with a listener and an event loop of its own, and a second one where it answers over TLS as
+//! well; nothing is shared between them on the way of a request. A further thread serves the ledger on the control socket.
+
+mod answer;
+mod control;
+mod counts;
+mod delay;
+mod secure;
+mod server;
+mod sockets;
+mod special;
+#[cfg(test)]
+mod special_tests;
+mod switch;
+
+pub use answer::bytes;
+pub use control::tell_instance;
+pub use special::{LONG_HEADER, MARK};
+pub use switch::Order;
+
+use super::net;
+use anyhow::Context as _;
+use hoptax_host::threads::{Threads, check_cpus, sleep_precisely};
+use hoptax_plan::BuiltInUpstream;
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// What `hoptax upstream` prints when it is ready, as one line of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamReady {
+    /// Where the instances answer, in their order.
+    pub instances: Vec<SocketAddr>,
+    /// Where the same instances answer over TLS; empty where that was not asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tls_instances: Vec<SocketAddr>,
+    /// Where the ledger is served.
+    pub control: SocketAddr,
+}
+
+/// Environment variable of `hoptax upstream` with certificate and key: other users can read a process's arguments, and not
+/// its environment.
+pub const IDENTITY: &str = "HOPTAX_UPSTREAM_IDENTITY";
+
+/// Environment variable of `hoptax upstream` with what good tokens are signed with.
+pub const TOKEN_SECRET: &str = "HOPTAX_UPSTREAM_TOKEN_SECRET";
+
+/// How an upstream runs, apart from how it answers.
+#[derive(Debug, Clone, Default)]
+pub struct Placement {
+    /// Port of the ledger; the kernel's choice when absent.
+    pub control_port: Option<u16>,
+    /// Instance `i` is pinned to `cpus[i mod n]`; empty: not pinned.
+    pub cpus: Vec<u32>,
+    /// Seed of delays and failures.
+    pub seed: u64,
+    /// Where everything listens; 127.0.0.1 when absent.
+    pub address: Option<Ipv4Addr>,
+    /// Further ports of the first instance.
+    pub also: Vec<u16>,
+    /// Whether answers carry stamps ([`hoptax_load::stamp`]).
+    pub stamps: bool,
+    /// Certificate chain and private key, PEM: then each instance has a second listener, which answers over TLS.
+    pub identity: Option<String>,
+    /// What good tokens are signed with (HS256), for token reviews; without it no token is good.
+    pub token_secret: Option<String>,
+}
+
+/// An upstream that runs in this process until it is dropped.
+#[derive(Debug)]
+pub struct RunningUpstream {
+    ready: UpstreamReady,
+    threads: Threads,
+}
+
+impl RunningUpstream {
+    /// Starts it; it is ready when this returns.
+    ///
+    /// # Errors
+    /// If a setting makes no sense, the body's file cannot be read, a port is in use or a CPU is not there.
+    pub fn start(settings: &BuiltInUpstream, placement: &Placement) -> anyhow::Result<Self> {
+        anyhow::ensure!(settings.instances > 0, "an upstream needs at least one instance");
+        check_cpus(&placement.cpus)?;
+        net::raise_descriptor_limit();
+        let listeners = if placement.identity.is_some() { 2 } else { 1 };
+        let room = room(net::descriptor_limit(), settings.instances * listeners);
+        let tls = placement.identity.as_deref().map(secure::config).transpose()?;
+        let answers = answer::Answers::new(settings, placement.stamps)?;
+        let host = placement.address.unwrap_or(Ipv4Addr::LOCALHOST);
+        let listeners = (0..settings.instances)
+            .map(|instance| {
+                let address = SocketAddr::from((host, port(settings.port, instance)?));
+                net::listener(address, false).with_context(|| {
+                    format!("instance {} of {} of the upstream", instance + 1, settings.instances)
+                })
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let any_port = SocketAddr::from((host, 0));
+        let secure_listeners = (0..settings.instances)
+            .filter(|_| tls.is_some())
+            .map(|_| net::listener(any_port, false).context("a listener for TLS"))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let mut also = placement
+            .also
+            .iter()
+            .map(|&port| {
+                net::listener(SocketAddr::from((host, port)), false).context("a further port of the upstream")
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let control = SocketAddr::from((host, placement.control_port.unwrap_or(0)));
+        let control = net::listener(control, false).context("the upstream's control socket")?;
+        let addresses = |of: &[TcpListener]| of.iter().map(TcpListener::local_addr).collect::<Result<_, _>>();
+        let ready = UpstreamReady {
+            instances: addresses(&listeners)?,
+            tls_instances: addresses(&secure_listeners)?,
+            control: control.local_addr()?,
+        };
+
+        let mut threads = Threads::default();
+        let mut counts = vec![Vec::new(); listeners.len()];
+        let mut switches = vec![Vec::new(); listeners.len()];
+        let all: Vec<Arc<counts::Counts>> =
+            listeners.iter().chain(&secure_listeners).map(|_| Arc::default()).collect();
+        let plain = (0_u32..).zip(listeners).map(|(instance, listener)| (instance, listener, None));
+        let secure =
+            (0_u32..).zip(secure_listeners).map(|(instance, listener)| (instance, listener, tls.clone()));
+        for ((instance, listener, tls), seen) in plain.chain(secure).zip(all.clone()) {
+            let everybody = all.clone();
+            counts[instance as usize].push(Arc::clone(&seen));
+            let behaviour = delay::Behaviour::new(settings, placement.seed, u64::from(instance));
+            let switch = Arc::new(switch::Switch::new(listener.local_addr()?));
+            switches[instance as usize].push(Arc::clone(&switch));
+            // Each its own, as stamps are written into them.
+            let answers = answers.clone();
+            let token_secret = placement.token_secret.clone();
+            let cpu = placement.cpus.get(instance as usize % placement.cpus.len().max(1)).copied();
+            let name = format!("upstream-{}{instance}", if tls.is_some() { "tls-" } else { "" });
+            // The further ports are the first instance's.
+            let address = listener.local_addr()?;
+            let listeners = std::iter::once(listener).chain(also.drain(..)).collect();
+            threads.spawn(&name, address, cpu, move |stop| {
+                sleep_precisely();
+                let from = server::Listening {
+                    instance,
+                    answers,
+                    behaviour,
+                    counts: &seen,
+                    everybody: &everybody,
+                    room,
+                    token_secret: token_secret.as_deref(),
+                    switch: &switch,
+                };
+                server::serve(listeners, from, tls.as_ref(), stop)
+            })?;
+        }
+        threads.spawn("upstream-control", ready.control, None, move |stop| {
+            control::serve(control, &counts, &switches, stop)
+        })?;
+        Ok(Self { ready, threads })
+    }
+
+    /// Where it answers.
+    pub fn ready(&self) -> &UpstreamReady {
+        &self.ready
+    }
+
+    /// Its threads, to wait for.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+}
+
+/// Descriptors beside the connections: standard streams, listeners, event loops.
+const BESIDE: u64 = 32;
+
+/// Connections that one instance may hold: a tenth of the descriptors stays free, so that the ledger can be asked for
+/// whatever happens.
+fn room(descriptors: u64, instances: u32) -> u64 {
+    descriptors.saturating_sub(BESIDE) * 9 / 10 / u64::from(instances)
+}
+
+fn port(first: Option<u16>, instance: u32) -> anyhow::Result<u16> {
+    let Some(first) = first else { return Ok(0) };
+    u16::try_from(u32::from(first) + instance)
+        .with_context(|| format!("there is no port {first} + {instance}; choose a lower first port"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_plan::{Body, Delay};
+    use std::time::Duration;
+
+    fn settings(instances: u32, port: Option<u16>) -> BuiltInUpstream {
+        BuiltInUpstream {
+            instances,
+            status: 200,
+            headers: Vec::new(),
+            body: Body::Size(1),
+            delay: Delay::Fixed(Duration::ZERO),
+            failures: 0.0,
+            port,
+        }
+    }
+
+    #[test]
+    fn is_gone_when_it_is_dropped() {
+        let upstream = RunningUpstream::start(&settings(3, None), &Placement::default()).expect("starts");
+        let ready = upstream.ready().clone();
+        assert_eq!(crate::ledger::fetch(ready.control).expect("a ledger").instances.len(), 3);
+        drop(upstream);
+        for address in ready.instances.into_iter().chain([ready.control]) {
+            assert!(std::net::TcpStream::connect(address).is_err(), "{address} still answers");
+        }
+    }
+
+    #[test]
+    fn refuses_what_cannot_be() {
+        let start = |settings, placement| {
+            format!("{:#}", RunningUpstream::start(&settings, &placement).expect_err("refused"))
+        };
+        assert!(start(settings(0, None), Placement::default()).contains("at least one instance"));
+        assert!(start(settings(2, Some(65535)), Placement::default()).contains("65535 + 1"));
+        let nowhere = Placement { cpus: vec![1000], ..Placement::default() };
+        assert!(start(settings(1, None), nowhere).contains("CPU 1000"));
+    }
+}

@@ -1,0 +1,610 @@
+//! One instance: requests in, answers out, in order, at their time.
+//!
+//! A connection is
+//! * *open*: requests are read and answered;
+//! * *blocked*: the peer takes answers more slowly than it asks; nothing is read until it has caught up;
+//! * *last*: the last answer has been decided; it closes once everything has left;
+//! * *deaf*: what came was not HTTP; 400 has been sent, and what still comes is thrown away, as closing at once would
+//!   let the peer's bytes reset the connection before it has read the answer.
+
+use super::answer::{AnswerTo, Answers, BAD_REQUEST, CONTINUE};
+use super::counts::Counts;
+use super::delay::Behaviour;
+use super::secure::{SecureLoop, Sessions};
+use super::sockets::Sockets;
+use super::special::{Special, Teller, is_special};
+use super::switch::Switch;
+use crate::net::{self, Tokens};
+use hoptax_host::threads::Stop;
+use hoptax_load::clock;
+use hoptax_load::event_loop::{AfterEnd, Epoll, EventLoop, Handler, Token};
+use hoptax_load::stamp::Stamp;
+use hoptax_wire::http1::{Framing, HeadCache, RequestDecoder, RequestHead, RequestStep};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::mem;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// Answer bytes that may wait for a slow reader before its further requests do.
+const HIGH_WATER: usize = 256 * 1024;
+/// How long a connection must have been silent to be closed for want of room.
+const SILENT_NS: u64 = clock::SECOND / 10;
+/// How much longer one may be silent that has just been accepted: a generator opens all its connections before it uses
+/// the first.
+const FRESH_NS: u64 = 5 * clock::SECOND;
+/// How long a look for silent connections that found none is good for: each passes over all of them.
+const FRUITLESS_NS: u64 = clock::SECOND / 20;
+/// Delayed answers that one connection may have in line before its further requests wait.
+const LONGEST_LINE: usize = 1024;
+
+/// What an instance needs to answer on some listeners.
+#[derive(Clone)]
+pub(super) struct Listening<'a> {
+    /// Number of the instance, from 0.
+    pub(super) instance: u32,
+    pub(super) answers: Answers,
+    pub(super) behaviour: Behaviour,
+    pub(super) counts: &'a Counts,
+    /// The counts of all listeners of the upstream.
+    pub(super) everybody: &'a [Arc<Counts>],
+    /// Connections that it may hold. Of more the silent ones are closed; where all are busy, further ones are dropped at once.
+    pub(super) room: u64,
+    /// What good tokens are signed with.
+    pub(super) token_secret: Option<&'a str>,
+    /// Sends it away and calls it back.
+    pub(super) switch: &'a Switch,
+}
+
+/// Serves, on all of the listeners alike, until told to stop; over TLS where there is a `config`.
+///
+/// When its switch is turned off it closes its listeners and every connection, and begins anew when that is turned on.
+pub(super) fn serve(
+    mut listeners: Vec<TcpListener>,
+    mut from: Listening<'_>,
+    config: Option<&Arc<rustls::ServerConfig>>,
+    stop: &Stop,
+) -> io::Result<()> {
+    let (switch, counts) = (from.switch, from.counts);
+    let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+    loop {
+        let mut io = Epoll::new()?;
+        let mut sessions = config.map(|config| Sessions::new(Arc::clone(config)));
+        let mut server = Server::new(from.clone());
+        for listener in &listeners {
+            let token = server.new_connection();
+            io.listen(token, listener.try_clone()?)?;
+        }
+        switch.back();
+        while !stop.asked() && !switch.asked() {
+            let next = server.next_timer();
+            match &mut sessions {
+                None => io.turn(&mut server, next)?,
+                Some(sessions) => io.turn(&mut sessions.serving(&mut server), next)?,
+            }
+            if server.next_timer().is_some() {
+                match &mut sessions {
+                    None => server.fire(&mut io, clock::now()),
+                    Some(sessions) => server.fire(&mut SecureLoop::new(&mut io, sessions), clock::now()),
+                }
+            }
+        }
+        if stop.asked() {
+            return Ok(());
+        }
+        from.behaviour = server.behaviour;
+        drop((io, listeners));
+        // Ports that the kernel chose would be anybody's now.
+        listeners = addresses.iter().map(|address| net::hold(*address)).collect::<Result<_, _>>()?;
+        counts.open.take_back(counts.open.get());
+        switch.rest(stop);
+        if stop.asked() {
+            return Ok(());
+        }
+        listeners.iter().try_for_each(net::listen)?;
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Reply {
+    /// To a request that had been read at this moment; 0 where answers carry no stamps.
+    Answer(AnswerTo, u64),
+    /// One of [`Server::prepared`].
+    Prepared(u32),
+    Continue,
+    BadRequest,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Last,
+    Deaf,
+}
+
+struct Connection {
+    /// Tells this connection from earlier ones of the same token, whose timers may still be in the heap.
+    generation: u32,
+    state: State,
+    blocked: bool,
+    peer_ended: bool,
+    /// When something was last received, or 0 while there was room for twice as many, as the clock is not asked for
+    /// nothing. In the future for a fresh connection.
+    heard: u64,
+    decoder: RequestDecoder,
+    /// The answer to the request that is being read.
+    answer: Option<AnswerTo>,
+    /// What is being read instead, where its path is one of those for verification.
+    special: Option<Box<Special>>,
+    /// Received, but not a whole step yet, or not read because blocked. Unallocated nearly always.
+    kept: Vec<u8>,
+    /// Delayed answers, in the order of their requests, with the moment each is due.
+    line: VecDeque<(u64, Reply)>,
+}
+
+/// Ordered by moment first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Timer {
+    due: u64,
+    token: Token,
+    generation: u32,
+}
+
+struct Server<'a> {
+    answers: Answers,
+    behaviour: Behaviour,
+    counts: &'a Counts,
+    switch: &'a Switch,
+    tokens: Tokens,
+    connections: Vec<Connection>,
+    room: u64,
+    looked_in_vain: u64,
+    timers: BinaryHeap<Reverse<Timer>>,
+    cache: HeadCache<RequestHead>,
+    /// Replies of the connection at hand that leave together.
+    ready: Vec<Reply>,
+    ready_bytes: usize,
+    /// Where several replies are put together.
+    batch: Vec<u8>,
+    instance: u32,
+    everybody: &'a [Arc<Counts>],
+    token_secret: Option<&'a str>,
+    /// Answers to paths for verification that have not left yet; empty ones are free.
+    prepared: Vec<Vec<u8>>,
+}
+
+impl<'a> Server<'a> {
+    fn new(from: Listening<'a>) -> Self {
+        Self {
+            answers: from.answers,
+            behaviour: from.behaviour,
+            counts: from.counts,
+            switch: from.switch,
+            tokens: Tokens::default(),
+            connections: Vec::new(),
+            room: from.room,
+            looked_in_vain: 0,
+            timers: BinaryHeap::new(),
+            cache: HeadCache::new(),
+            ready: Vec::new(),
+            ready_bytes: 0,
+            batch: Vec::new(),
+            instance: from.instance,
+            everybody: from.everybody,
+            token_secret: from.token_secret,
+            prepared: Vec::new(),
+        }
+    }
+
+    fn new_connection(&mut self) -> Token {
+        let token = self.tokens.take();
+        let fresh = |generation| Connection {
+            generation,
+            state: State::Open,
+            blocked: false,
+            peer_ended: false,
+            heard: 0,
+            decoder: RequestDecoder::new(),
+            answer: None,
+            special: None,
+            kept: Vec::new(),
+            line: VecDeque::new(),
+        };
+        match self.connections.get_mut(token.index()) {
+            Some(old) => *old = fresh(old.generation.wrapping_add(1)),
+            None => self.connections.push(fresh(0)),
+        }
+        token
+    }
+
+    /// Closes connections that stand idle in the pool of a gateway whose turn is over, so that they do not take the
+    /// place of those of the gateway whose turn it is: gateways stay up for the whole run, and some pool thousands.
+    /// The longest silent go first, a tenth of the room at a time.
+    fn make_room(&mut self, io: &mut impl Sockets) {
+        let now = clock::now();
+        if now - self.looked_in_vain < FRUITLESS_NS {
+            return;
+        }
+        let silent = |(index, connection): (usize, &Connection)| {
+            let token = Token(index as u32);
+            let idle = connection.state == State::Open
+                && now.saturating_sub(connection.heard) > SILENT_NS
+                && connection.decoder.is_between()
+                && connection.kept.is_empty()
+                && connection.line.is_empty()
+                && !connection.peer_ended
+                && io.is_connected(token)
+                && io.unsent(token) == 0;
+            idle.then_some((connection.heard, token))
+        };
+        let mut silent: Vec<(u64, Token)> = self.connections.iter().enumerate().filter_map(silent).collect();
+        if silent.is_empty() {
+            self.looked_in_vain = now;
+            return;
+        }
+        silent.sort_unstable();
+        for &(_, token) in silent.iter().take((self.room / 10).max(1) as usize) {
+            self.close(io, token);
+        }
+    }
+
+    fn next_timer(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse(timer)| timer.due)
+    }
+
+    /// Reads requests from the front of `input`, decides their answers and sends those that are due; tells how much was
+    /// consumed.
+    fn read(&mut self, io: &mut impl Sockets, token: Token, input: &[u8]) -> usize {
+        let mut at = 0;
+        let now = if self.answers.are_stamped() { clock::now() } else { 0 };
+        while self.connections[token.index()].state == State::Open {
+            let connection = &mut self.connections[token.index()];
+            match connection.decoder.advance_with(&mut self.cache, &input[at..]) {
+                Ok(RequestStep::NeedMore) => break,
+                Ok(RequestStep::Head { consumed, head }) => {
+                    let body_is_missing = at + consumed == input.len();
+                    if is_special(&input[at..][head.target.clone()]) {
+                        let whole = &input[at..at + consumed];
+                        connection.special = Some(Box::new(Special::new(&head, whole)));
+                        self.go_on(token, &head, body_is_missing);
+                    } else {
+                        self.head(token, &head, body_is_missing);
+                    }
+                    at += consumed;
+                }
+                Ok(RequestStep::Body { consumed, data }) => {
+                    if let Some(special) = &mut connection.special {
+                        special.body(&input[at..][data]);
+                    }
+                    at += consumed;
+                }
+                Ok(RequestStep::End { consumed, keep_alive }) => {
+                    at += consumed;
+                    if !keep_alive {
+                        connection.state = State::Last;
+                    }
+                    if let Some(answer) = connection.answer.take() {
+                        // On arrival: an answer held back, or given up on by whoever asked, was asked for all the same.
+                        self.counts.requests(answer.version).add(1);
+                        let delay = self.behaviour.delay_ns();
+                        self.reply(token, Reply::Answer(answer, now), delay);
+                    } else if let Some(special) = connection.special.take() {
+                        let tls = io.tls(token);
+                        self.answer_special(token, &special, tls);
+                    }
+                }
+                Err(_) => {
+                    connection.state = State::Deaf;
+                    self.reply(token, Reply::BadRequest, 0);
+                }
+            }
+            if self.ready_bytes > HIGH_WATER && !self.flush(io, token) {
+                return at;
+            }
+            let connection = &mut self.connections[token.index()];
+            if io.unsent(token) > HIGH_WATER || connection.line.len() >= LONGEST_LINE {
+                connection.blocked = true;
+                io.pause(token);
+                break;
+            }
+        }
+        self.flush(io, token);
+        at
+    }
+
+    fn head(&mut self, token: Token, head: &RequestHead, body_is_missing: bool) {
+        self.connections[token.index()].answer = Some(AnswerTo {
+            version: head.version,
+            keep_alive: head.keep_alive,
+            head: head.is_head,
+            failed: self.behaviour.fails(),
+        });
+        self.go_on(token, head, body_is_missing);
+    }
+
+    /// Tells a client that waits for it to send the body.
+    fn go_on(&mut self, token: Token, head: &RequestHead, body_is_missing: bool) {
+        // Who has sent the body already does not wait for us (RFC 9110 §10.1.1).
+        if head.expect_continue && body_is_missing && head.framing != Framing::None {
+            self.reply(token, Reply::Continue, 0);
+        }
+    }
+
+    fn answer_special(&mut self, token: Token, special: &Special, tls: Option<(String, String)>) {
+        self.counts.requests(special.version()).add(1);
+        self.counts.reviews.add(u64::from(special.is_review()));
+        let teller = Teller {
+            instance: self.instance,
+            tls,
+            reviews: self.everybody.iter().map(|counts| counts.reviews.get()).sum(),
+            token_secret: self.token_secret,
+        };
+        let outcome = special.answer(&teller);
+        if outcome.closes {
+            self.connections[token.index()].state = State::Last;
+        }
+        if !outcome.bytes.is_empty() {
+            let free = self.prepared.iter().position(Vec::is_empty).unwrap_or(self.prepared.len());
+            if free == self.prepared.len() {
+                self.prepared.push(Vec::new());
+            }
+            self.prepared[free] = outcome.bytes;
+            self.reply(token, Reply::Prepared(free as u32), outcome.delay_ns);
+        }
+    }
+
+    /// Forgets what was written for a reply that has left, or never will.
+    fn free(&mut self, reply: Reply) {
+        if let Reply::Prepared(place) = reply {
+            self.prepared[place as usize] = Vec::new();
+        }
+    }
+
+    /// Puts a reply behind the connection's earlier ones.
+    fn reply(&mut self, token: Token, reply: Reply, delay: u64) {
+        let connection = &mut self.connections[token.index()];
+        if delay == 0 && connection.line.is_empty() {
+            self.ready_bytes += self.length(reply);
+            self.ready.push(reply);
+            return;
+        }
+        let due = clock::now() + delay;
+        connection.line.push_back((due, reply));
+        let generation = connection.generation;
+        self.timers.push(Reverse(Timer { due, token, generation }));
+    }
+
+    /// Sends every delayed answer that is due. An answer behind a later one leaves with that one.
+    fn fire(&mut self, io: &mut impl Sockets, now: u64) {
+        while let Some(&Reverse(Timer { due, token, generation })) = self.timers.peek() {
+            if due > now {
+                break;
+            }
+            self.timers.pop();
+            if self.connections[token.index()].generation != generation {
+                continue;
+            }
+            while let Some(&(due, reply)) = self.connections[token.index()].line.front() {
+                if due > now {
+                    break;
+                }
+                self.connections[token.index()].line.pop_front();
+                self.ready_bytes += self.length(reply);
+                self.ready.push(reply);
+            }
+            if self.flush(io, token) && self.unblock(io, token) {
+                self.settle(io, token);
+            }
+        }
+    }
+
+    fn bytes(&self, reply: Reply) -> (&[u8], &[u8]) {
+        match reply {
+            Reply::Answer(to, _) => self.answers.get(to),
+            Reply::Prepared(place) => (&self.prepared[place as usize], &[]),
+            Reply::Continue => (CONTINUE, &[]),
+            Reply::BadRequest => (BAD_REQUEST, &[]),
+        }
+    }
+
+    fn length(&self, reply: Reply) -> usize {
+        let (head, body) = self.bytes(reply);
+        head.len() + body.len()
+    }
+
+    /// Sends what is ready, in as few sends as it takes. `false`: the connection broke and is gone.
+    fn flush(&mut self, io: &mut impl Sockets, token: Token) -> bool {
+        if self.ready.is_empty() {
+            return true;
+        }
+        let ready = mem::take(&mut self.ready);
+        let now = if self.answers.are_stamped() { clock::now() } else { 0 };
+        // Counted before they leave, so that whoever has an answer in hand finds its bytes in the ledger.
+        let length = self.ready_bytes as u64;
+        self.counts.bytes_out.add(length);
+        let mut batch = mem::take(&mut self.batch);
+        let sent = match ready.as_slice() {
+            [reply] => {
+                self.stamp(*reply, now);
+                let (head, body) = self.bytes(*reply);
+                send_both(io, token, head, body)
+            }
+            several => self.send_batched(io, token, (several, now), &mut batch),
+        };
+        batch.clear();
+        self.batch = batch;
+        if sent.is_err() {
+            self.counts.bytes_out.take_back(length);
+        }
+        ready.iter().for_each(|reply| self.free(*reply));
+        self.ready = ready;
+        self.ready.clear();
+        self.ready_bytes = 0;
+        if sent.is_err() {
+            self.close(io, token);
+        }
+        sent.is_ok()
+    }
+
+    /// Writes its stamps into an answer that leaves `now`.
+    fn stamp(&mut self, reply: Reply, now: u64) {
+        if let Reply::Answer(to, received) = reply
+            && self.answers.are_stamped()
+        {
+            self.answers.stamp(to, Stamp { received, replied: now });
+        }
+    }
+
+    fn send_batched(
+        &mut self,
+        io: &mut impl Sockets,
+        token: Token,
+        (replies, now): (&[Reply], u64),
+        batch: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        for &reply in replies {
+            self.stamp(reply, now);
+            let (head, body) = self.bytes(reply);
+            batch.extend_from_slice(head);
+            if !body.is_empty() {
+                send_both(io, token, batch, body)?;
+                batch.clear();
+            }
+        }
+        send_both(io, token, batch, &[])
+    }
+
+    /// Reads what a blocked connection had sent, once its peer has caught up. `false`: it broke and is gone.
+    fn unblock(&mut self, io: &mut impl Sockets, token: Token) -> bool {
+        let connection = &mut self.connections[token.index()];
+        if !connection.blocked || io.unsent(token) > 0 || connection.line.len() > LONGEST_LINE / 2 {
+            return true;
+        }
+        connection.blocked = false;
+        let kept = mem::take(&mut connection.kept);
+        let generation = connection.generation;
+        let consumed = self.read(io, token, &kept);
+        let connection = &mut self.connections[token.index()];
+        if connection.generation != generation {
+            return false;
+        }
+        connection.kept = kept[consumed..].to_vec();
+        if !connection.blocked {
+            io.resume(token);
+        }
+        true
+    }
+
+    /// Closes a connection on which nothing is left to be done.
+    fn settle(&mut self, io: &mut impl Sockets, token: Token) {
+        let connection = &self.connections[token.index()];
+        let reads_on = connection.state == State::Open && (!connection.peer_ended || connection.blocked);
+        if reads_on || !connection.line.is_empty() || io.unsent(token) > 0 {
+            return;
+        }
+        let lingers = connection.state == State::Deaf && !connection.peer_ended;
+        if !lingers || io.finish(token).is_err() {
+            self.close(io, token);
+        }
+    }
+
+    fn close(&mut self, io: &mut impl Sockets, token: Token) {
+        io.close(token);
+        self.forget(token);
+    }
+
+    fn forget(&mut self, token: Token) {
+        let connection = &mut self.connections[token.index()];
+        // Timers of this connection are void from now on, and so is what a caller up the stack would keep.
+        connection.generation = connection.generation.wrapping_add(1);
+        connection.state = State::Last;
+        connection.kept = Vec::new();
+        connection.special = None;
+        let line = mem::take(&mut connection.line);
+        line.into_iter().for_each(|(_, reply)| self.free(reply));
+        self.tokens.give_back(token);
+        self.counts.open.take_back(1);
+    }
+}
+
+fn send_both(io: &mut impl Sockets, token: Token, head: &[u8], body: &[u8]) -> io::Result<()> {
+    if !head.is_empty() {
+        io.send(token, head)?;
+    }
+    if !body.is_empty() {
+        io.send(token, body)?;
+    }
+    Ok(())
+}
+
+impl<L: Sockets> Handler<L> for Server<'_> {
+    fn connected(&mut self, _: &mut L, _: Token, _: io::Result<()>) {}
+
+    fn accepted(&mut self, io: &mut L, _: Token, _: SocketAddr) -> Option<Token> {
+        // Who is about to close takes nobody in; and the connection that said so is nobody's.
+        if self.switch.asked() {
+            return None;
+        }
+        if self.counts.open.get() >= self.room {
+            self.make_room(io);
+            if self.counts.open.get() >= self.room {
+                return None;
+            }
+        }
+        self.counts.connections.add(1);
+        self.counts.open.add(1);
+        let token = self.new_connection();
+        self.connections[token.index()].heard = clock::now() + FRESH_NS;
+        Some(token)
+    }
+
+    fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
+        self.counts.bytes_in.add(bytes.len() as u64);
+        let connection = &mut self.connections[token.index()];
+        if connection.state != State::Open {
+            return;
+        }
+        connection.heard = if self.counts.open.get() > self.room / 2 { clock::now() } else { 0 };
+        if connection.blocked {
+            connection.kept.extend_from_slice(bytes);
+            return;
+        }
+        let generation = connection.generation;
+        let mut kept = mem::take(&mut connection.kept);
+        let input = if kept.is_empty() {
+            bytes
+        } else {
+            kept.extend_from_slice(bytes);
+            &kept
+        };
+        let consumed = self.read(io, token, input);
+        let connection = &mut self.connections[token.index()];
+        if connection.generation != generation {
+            return;
+        }
+        if consumed < input.len() && connection.state == State::Open {
+            connection.kept = input[consumed..].to_vec();
+        }
+        if connection.state != State::Open {
+            self.settle(io, token);
+        }
+    }
+
+    fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
+        if result.is_err() {
+            self.forget(token);
+            return AfterEnd::Close;
+        }
+        self.connections[token.index()].peer_ended = true;
+        // Who has ended its side may still wait for answers: those in line, and those not read for being blocked.
+        self.settle(io, token);
+        AfterEnd::KeepSending
+    }
+
+    fn drained(&mut self, io: &mut L, token: Token) {
+        if self.unblock(io, token) {
+            self.settle(io, token);
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Paths for verification: answers that the settings do not give, and that show what arrived.
+//!
+//! A path with `/.hoptax/` in it, behind whatever prefix a gateway routes by, and the path of token reviews. They are asked
+//! before anything is timed; what other requests pay for them is one look for [`MARK`] in paths that are long enough.
+
+use super::answer::pattern;
+use crate::features::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use hoptax_load::clock;
+use hoptax_plan::units;
+use hoptax_record::Digest;
+use hoptax_wire::http1::{RequestHead, Version, chunk_size_line, fields, response_head};
+use serde_json::json;
+
+/// What makes a path one of these.
+pub const MARK: &str = "/.hoptax/";
+
+/// A header of the answer to `header/N`, N bytes long.
+pub const LONG_HEADER: &str = "x-hoptax-long";
+
+/// The largest body or header that is asked for by a path.
+const LARGEST: usize = 64 << 20;
+
+/// The longest that an answer is held back by a path.
+const LONGEST_NS: u64 = 60 * clock::SECOND;
+
+/// Bytes of each chunk of `chunked/N`.
+const CHUNK: usize = 4000;
+
+/// Length that the answer to `close-midway` announces; half of it comes.
+const MIDWAY: usize = 1000;
+
+/// Most of a token review that is read.
+const LONGEST_REVIEW: usize = 64 * 1024;
+
+/// What a path asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Echo,
+    Status(u16),
+    Bytes(usize),
+    Chunked(usize),
+    Header(usize),
+    Slow(u64),
+    Close,
+    CloseMidway,
+    TokenReview,
+    Unknown,
+}
+
+/// A request that is being read to its end.
+#[derive(Debug)]
+pub(super) struct Special {
+    asked: Asked,
+    method: String,
+    target: String,
+    version: Version,
+    keep_alive: bool,
+    is_head: bool,
+    headers: Vec<(String, String)>,
+    body_bytes: u64,
+    digest: Digest,
+    /// Of token reviews alone.
+    body: Vec<u8>,
+}
+
+/// What an answer tells of the instance that gives it.
+#[derive(Debug, Clone)]
+pub(super) struct Teller<'a> {
+    pub(super) instance: u32,
+    /// Version and cipher suite of TLS; absent on plain connections.
+    pub(super) tls: Option<(String, String)>,
+    /// Token reviews that the whole upstream has been asked for.
+    pub(super) reviews: u64,
+    /// What good tokens are signed with; without one there are none.
+    pub(super) token_secret: Option<&'a str>,
+}
+
+/// What becomes of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// All that is sent; mostly a whole answer.
+    pub(super) bytes: Vec<u8>,
+    /// Held back for so long.
+    pub(super) delay_ns: u64,
+    /// The connection ends behind it.
+    pub(super) closes: bool,
+}
+
+/// Whether a request's target is one of these.
+#[inline]
+pub(super) fn is_special(target: &[u8]) -> bool {
+    target.len() > MARK.len() && (target.starts_with(TOKEN_REVIEW_PATH.as_bytes()) || mark(target).is_some())
+}
+
+/// Where [`MARK`] ends in the path of a target.
+fn mark(target: &[u8]) -> Option<usize> {
+    let at = memchr::memmem::find(target, MARK.as_bytes())?;
+    (!target[..at].contains(&b'?')).then_some(at + MARK.len())
+}
+
+fn asked(target: &str) -> Asked {
+    let path = target.split('?').next().unwrap_or_default();
+    if path.starts_with(TOKEN_REVIEW_PATH) {
+        return Asked::TokenReview;
+    }
+    let Some(at) = mark(path.as_bytes()) else { return Asked::Unknown };
+    let (what, how) = path[at..].split_once('/').unwrap_or((&path[at..], ""));
+    let number = || how.parse::<usize>().ok().filter(|&number| number <= LARGEST);
+    let understood = match what {
+        "echo" => Some(Asked::Echo),
+        "status" => how.parse().ok().filter(|status| (200..=599).contains(status)).map(Asked::Status),
+        "bytes" => number().map(Asked::Bytes),
+        "chunked" => number().map(Asked::Chunked),
+        "header" => number().map(Asked::Header),
+        "slow" => units::duration(how)
+            .ok()
+            .and_then(|long| u64::try_from(long.as_nanos()).ok())
+            .filter(|&long| long <= LONGEST_NS)
+            .map(Asked::Slow),
+        "close" => Some(Asked::Close),
+        "close-midway" => Some(Asked::CloseMidway),
+        _ => None,
+    };
+    understood.unwrap_or(Asked::Unknown)
+}
+
+impl Special {
+    /// From a head whose bytes begin `input`.
+    pub(super) fn new(head: &RequestHead, input: &[u8]) -> Self {
+        let text = |part: &std::ops::Range<usize>| String::from_utf8_lossy(&input[part.clone()]).into_owned();
+        let target = text(&head.target);
+        let mut headers = Vec::new();
+        // What the decoder took for a head has fields that can be told apart.
+        let _ = fields(input, |field| {
+            let name = field.name.to_ascii_lowercase();
+            headers.push((name, String::from_utf8_lossy(field.value).into_owned()));
+        });
+        Self {
+            asked: asked(&target),
+            method: text(&head.method),
+            target,
+            version: head.version,
+            keep_alive: head.keep_alive,
+            is_head: head.is_head,
+            headers,
+            body_bytes: 0,
+            digest: Digest::default(),
+            body: Vec::new(),
+        }
+    }
+
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
+    pub(super) fn is_review(&self) -> bool {
+        self.asked == Asked::TokenReview
+    }
+
+    /// Takes in a part of the body.
+    pub(super) fn body(&mut self, part: &[u8]) {
+        self.body_bytes += part.len() as u64;
+        self.digest.add(part);
+        if self.is_review() {
+            let room = LONGEST_REVIEW.saturating_sub(self.body.len());
+            self.body.extend_from_slice(&part[..part.len().min(room)]);
+        }
+    }
+
+    /// The answer, once the request has been read.
+    pub(super) fn answer(&self, teller: &Teller<'_>) -> Outcome {
+        let text =
+            |status, body: String| self.whole(status, &[("content-type", "text/plain")], body.as_bytes());
+        let plain = |bytes: Vec<u8>| Outcome { bytes, delay_ns: 0, closes: !self.keep_alive };
+        match self.asked {
+            Asked::Echo => plain(self.json(200, &self.echo(teller))),
+            Asked::Status(status) => plain(text(status, format!("status {status}\n"))),
+            Asked::Bytes(size) => {
+                plain(self.whole(200, &[("content-type", "text/plain")], &pattern(size)))
+            }
+            Asked::Chunked(size) => plain(self.chunked(&pattern(size))),
+            Asked::Header(size) => {
+                let value = String::from_utf8(vec![b'h'; size]).expect("one letter");
+                let headers = [("content-type", "text/plain"), (LONG_HEADER, value.as_str())];
+                plain(self.whole(200, &headers, b"a long header\n"))
+            }
+            Asked::Slow(delay_ns) => Outcome { delay_ns, ..plain(text(200, "slow\n".to_owned())) },
+            Asked::Close => Outcome { bytes: Vec::new(), delay_ns: 0, closes: true },
+            Asked::CloseMidway => {
+                let mut bytes = self.whole(200, &[("content-type", "text/plain")], &pattern(MIDWAY));
+                bytes.truncate(bytes.len() - MIDWAY / 2);
+                Outcome { bytes, delay_ns: 0, closes: true }
+            }
+            Asked::TokenReview => plain(self.review(teller.token_secret)),
+            Asked::Unknown => plain(text(
+                404,
+                "there are echo, status/N, bytes/N, chunked/N, header/N, slow/DURATION, close and close-midway\n"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    fn echo(&self, teller: &Teller<'_>) -> serde_json::Value {
+        let tls =
+            teller.tls.as_ref().map(|(version, cipher)| json!({ "version": version, "cipher": cipher }));
+        json!({
+            "hoptax": "echo",
+            "method": self.method,
+            "path": self.target,
+            "protocol": self.version.as_str(),
+            "headers": self.headers,
+            "body_bytes": self.body_bytes,
+            "body_digest": self.digest.text(),
+            "instance": teller.instance,
+            "tls": tls,
+            "token_reviews": teller.reviews,
+        })
+    }
+
+    /// As a Kubernetes API server answers: 201, and the verdict in the body. A gateway that cannot send one may ask with no body
+    /// and the token in `authorization`: it then finds the verdict in the status.
+    fn review(&self, secret: Option<&str>) -> Vec<u8> {
+        let posted: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let by_header = self.body_bytes == 0;
+        let token = if by_header {
+            let header = self.headers.iter().find(|(name, _)| name == "authorization");
+            header.and_then(|(_, value)| value.strip_prefix("Bearer ")).unwrap_or_default()
+        } else {
+            posted["spec"]["token"].as_str().unwrap_or_default()
+        };
+        let subject = secret.and_then(|secret| subject(token, secret));
+        let status = match &subject {
+            Some(name) => json!({
+                "authenticated": true,
+                "user": { "username": name, "uid": name, "groups": ["system:authenticated"] },
+            }),
+            None => json!({ "authenticated": false, "error": "the token is not known" }),
+        };
+        let code = match (by_header, subject.is_some()) {
+            (false, _) => 201,
+            (true, true) => 200,
+            (true, false) => 401,
+        };
+        let review = json!({
+            "kind": "TokenReview",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": { "creationTimestamp": null },
+            // The token itself is not told again, as it might be logged.
+            "spec": {},
+            "status": status,
+        });
+        self.json(code, &review)
+    }
+
+    fn json(&self, status: u16, value: &serde_json::Value) -> Vec<u8> {
+        self.whole(status, &[("content-type", "application/json")], value.to_string().as_bytes())
+    }
+
+    /// An answer of known length.
+    fn whole(&self, status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+        let has_body = !matches!(status, 204 | 304);
+        let headers: &[_] = if has_body { headers } else { &[] };
+        let mut bytes = self.head(status, headers, has_body.then_some(body.len() as u64));
+        if has_body && !self.is_head {
+            bytes.extend_from_slice(body);
+        }
+        bytes
+    }
+
+    fn chunked(&self, body: &[u8]) -> Vec<u8> {
+        if self.version == Version::Http10 {
+            return self.whole(200, &[("content-type", "text/plain")], body);
+        }
+        let mut bytes = self.head(200, &[("content-type", "text/plain")], None);
+        // The writer of heads leaves framing to whoever knows how the body will be framed.
+        bytes.truncate(bytes.len() - 2);
+        bytes.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
+        if !self.is_head {
+            for chunk in body.chunks(CHUNK) {
+                chunk_size_line(&mut bytes, chunk.len());
+                bytes.extend_from_slice(chunk);
+                bytes.extend_from_slice(b"\r\n");
+            }
+            bytes.extend_from_slice(b"0\r\n\r\n");
+        }
+        bytes
+    }
+
+    fn head(&self, status: u16, headers: &[(&str, &str)], length: Option<u64>) -> Vec<u8> {
+        let connection = match (self.version, self.keep_alive) {
+            (Version::Http11, true) => None,
+            (Version::Http10, true) => Some(("connection", "keep-alive")),
+            (_, false) => Some(("connection", "close")),
+        };
+        let own = [(RESPONSE_REMOVED, "by-upstream")];
+        let headers = own.into_iter().chain(headers.iter().copied()).chain(connection);
+        response_head(Version::Http11, status, headers, length).expect("headers of our own")
+    }
+}
+
+/// Who a token is for, where it was signed with `secret` (HS256).
+fn subject(token: &str, secret: &str) -> Option<String> {
+    let (text, signature) = token.rsplit_once('.')?;
+    let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+    ring::hmac::verify(&key, text.as_bytes(), &signature).ok()?;
+    let claims = URL_SAFE_NO_PAD.decode(text.split_once('.')?.1).ok()?;
+    let claims: serde_json::Value = serde_json::from_slice(&claims).ok()?;
+    claims["sub"].as_str().map(str::to_owned)
+}

@@ -1,0 +1,291 @@
+//! Before anything is timed: does a gateway answer as direct does?
+//!
+//! One real request of each target, in each version of HTTP that the load asks for, goes to both, templates expanded once for the two. Status, body and the headers that
+//! matter must be the same; a gateway may add headers, but not content encodings. What a hop is free to change is not
+//! compared: see [`HOP_BY_HOP`]. Both must be as the target expects, where it says what.
+
+mod expected;
+pub mod proofs;
+mod tolerance;
+
+pub use super::ask::Answer;
+
+use super::ask::{Asker, show};
+use crate::features::Change;
+use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
+use hoptax_load::target;
+use hoptax_record::{Failure, Stage};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Headers that a hop may drop, add or change: those of one connection (RFC 9110 §7.6.1), message framing (RFC 9112
+/// §6), and those that name the sender or the moment, as our upstream's stamps do.
+pub const HOP_BY_HOP: [&str; 13] = [
+    "connection",
+    "content-length",
+    "date",
+    hoptax_load::stamp::HEADER,
+    "keep-alive",
+    "proxy-connection",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-powered-by",
+];
+
+/// A difference must be seen this often: an upstream with a share of failures answers differently from itself.
+const ATTEMPTS: u32 = 3;
+
+/// Between two looks whether a limit lets one more request through.
+const LIMIT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Of what is random in the templates: both sides are asked the same.
+const SEED: u64 = 1;
+
+/// What is asked of both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Requests {
+    /// The targets, one request of each.
+    pub targets: Vec<TargetSpec>,
+    /// Files that their templates take lines from, by name.
+    pub files: BTreeMap<String, String>,
+    /// Versions of HTTP that each is asked in.
+    pub versions: Vec<HttpVersion>,
+    /// By target: whether bodies differ from one answer to the next. Shorter than the targets: the others' do not.
+    pub varies: Vec<bool>,
+    /// How direct's requests differ from plain ones.
+    pub direct: Change,
+}
+
+impl From<TargetSpec> for Requests {
+    fn from(target: TargetSpec) -> Self {
+        Self {
+            targets: vec![target],
+            files: BTreeMap::new(),
+            versions: vec![HttpVersion::Http11],
+            varies: Vec::new(),
+            direct: Change::default(),
+        }
+    }
+}
+
+/// Sends one request of each target, in each version of HTTP, to both and compares; `timeout` is for each answer.
+///
+/// # Errors
+/// If either cannot be asked, they answer differently, or not as the target expects; with both answers.
+pub fn verify(
+    direct: SocketAddr,
+    gateway: SocketAddr,
+    requests: &Requests,
+    change: &Change,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let mut changed = requests.clone();
+    change.apply_to(&mut changed.targets, &mut changed.files);
+    let mut plain = requests.clone();
+    requests.direct.apply_to(&mut plain.targets, &mut plain.files);
+    for version in &requests.versions {
+        for (index, (target, via)) in plain.targets.iter().zip(&changed.targets).enumerate() {
+            let varies = requests.varies.get(index).copied().unwrap_or(false);
+            let outcome = match (
+                target::first_request(target, &plain.files, SEED, *version),
+                target::first_request(via, &changed.files, SEED, *version),
+            ) {
+                (Ok(bytes), Ok(changed)) => {
+                    let there = Asked { target, bytes, tls: requests.direct.tls.as_ref(), varies };
+                    let here = Asked { target: via, bytes: changed, tls: change.tls.as_ref(), varies };
+                    compare((direct, &there), (gateway, &here), change, timeout)
+                }
+                (Err(error), _) | (_, Err(error)) => Err(Failure {
+                    stage: Stage::Verify,
+                    message: format!("it cannot be asked for: {error}"),
+                    detail: String::new(),
+                }),
+            };
+            outcome.map_err(|failure| Failure {
+                message: change.redact(&format!("{}{}", which(requests, target, *version), failure.message)),
+                detail: change.redact(&failure.detail),
+                ..failure
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Which of the requests is spoken of, as far as that needs saying.
+fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> String {
+    let version = if version == HttpVersion::Http10 { "over HTTP/1.0: " } else { "" };
+    match requests.targets.len() {
+        1 => version.to_owned(),
+        _ => format!("{version}target {}: ", target.name),
+    }
+}
+
+fn compare(
+    direct: (SocketAddr, &Asked<'_>),
+    gateway: (SocketAddr, &Asked<'_>),
+    change: &Change,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let mut attempts_left = ATTEMPTS;
+    loop {
+        attempts_left -= 1;
+        let compared = once(direct, gateway, change, timeout);
+        if compared.is_ok() || attempts_left == 0 {
+            return compared;
+        }
+    }
+}
+
+fn once(
+    (direct, direct_asked): (SocketAddr, &Asked<'_>),
+    (gateway, asked): (SocketAddr, &Asked<'_>),
+    change: &Change,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
+    let there = match direct_asked.of(direct, timeout) {
+        Ok(answer) => answer,
+        Err(error) => return fail(format!("direct could not be asked: {error:#}"), String::new()),
+    };
+    if let Some(what) = expected::unmet(&direct_asked.target.checks, &there) {
+        return fail(format!("direct itself does not answer as `expect` says: {what}"), both(&there, None));
+    }
+    let deadline = Instant::now() + timeout;
+    let here = loop {
+        let answer = asked.of(gateway, timeout);
+        let turned_away = matches!(&answer, Ok(answer) if answer.status == 429) && there.status != 429;
+        if !(change.expects_429 && turned_away && Instant::now() < deadline) {
+            break answer;
+        }
+        std::thread::sleep(LIMIT_PAUSE);
+    };
+    let here = match here {
+        Ok(answer) => answer,
+        Err(error) => return fail(format!("it gave no answer: {error:#}"), both(&there, None)),
+    };
+    let compared = tolerance::as_if_without(&change.features, &there, here.clone());
+    let again = || direct_asked.of(direct, timeout).ok();
+    let compared = compared.map_or_else(Some, |here| lasting_difference(&there, &here, asked.varies, again));
+    if let Some(what) = compared {
+        return fail(format!("it answers otherwise than direct: {what}"), both(&there, Some(&here)));
+    }
+    match expected::unmet(&asked.target.checks, &here) {
+        None => Ok(()),
+        Some(what) => fail(format!("it does not answer as `expect` says: {what}"), both(&there, Some(&here))),
+    }
+}
+
+/// A request of a target, its templates expanded.
+struct Asked<'a> {
+    target: &'a TargetSpec,
+    bytes: Vec<u8>,
+    tls: Option<&'a TlsSpec>,
+    /// Whether bodies differ from one answer to the next.
+    varies: bool,
+}
+
+impl Asked<'_> {
+    /// Sends it once and reads the whole answer.
+    fn of(&self, address: SocketAddr, timeout: Duration) -> anyhow::Result<Answer> {
+        let asker = Asker { address, tls: self.tls, from: None, timeout };
+        asker.ask(&self.bytes, self.target.method == "HEAD")
+    }
+}
+
+/// Sends one request of `target`, which takes no lines from files, and reads the whole answer.
+///
+/// # Errors
+/// If there is no connection, no whole answer within `timeout`, or what comes is not HTTP/1.x.
+pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
+    let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
+    Asked { target, bytes, tls: None, varies: false }.of(address, timeout)
+}
+
+/// Sends one request of the first target over HTTP/1.1, changed as `change` says, and reads the whole answer.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_changed(
+    address: SocketAddr,
+    requests: &Requests,
+    change: &Change,
+    timeout: Duration,
+) -> anyhow::Result<Answer> {
+    let mut changed = requests.clone();
+    change.apply_to(&mut changed.targets, &mut changed.files);
+    let target = &changed.targets[0];
+    let bytes = target::first_request(target, &changed.files, SEED, HttpVersion::Http11)?;
+    Asked { target, bytes, tls: change.tls.as_ref(), varies: false }.of(address, timeout)
+}
+
+/// The first difference that direct does not show to itself: a header whose value is another each time, as an identifier of the
+/// request, says nothing of a gateway. Bodies are left out where the plan says that they vary.
+fn lasting_difference(
+    there: &Answer,
+    here: &Answer,
+    varies: bool,
+    again: impl FnOnce() -> Option<Answer>,
+) -> Option<String> {
+    let (mut there, mut here) = (there.clone(), here.clone());
+    if varies {
+        there.body.clear();
+        here.body.clear();
+    }
+    let first = difference(&there, &here)?;
+    let Some(again) = again().filter(|again| again.status == there.status) else { return Some(first) };
+    let own_body = !varies && again.body != there.body;
+    there.headers.retain(|name, value| {
+        let changing = again.headers.get(name).is_some_and(|another| another != value);
+        let keep = !(changing && here.headers.contains_key(name));
+        if !keep {
+            here.headers.remove(name);
+        }
+        keep
+    });
+    let lasting = difference(&there, &here)?;
+    Some(match own_body {
+        true => format!(
+            "{lasting}. Direct itself answers with another body each time; if it is meant to, write \
+             expect: {{ varies: true }} in the target"
+        ),
+        false => lasting,
+    })
+}
+
+/// The first difference that matters, in words.
+pub fn difference(direct: &Answer, gateway: &Answer) -> Option<String> {
+    if direct.status != gateway.status {
+        return Some(format!("status {} instead of {}", gateway.status, direct.status));
+    }
+    let shown =
+        |value: Option<&String>| value.map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"));
+    let compared = direct.headers.keys().map(String::as_str).chain(["content-encoding"]);
+    for name in compared.filter(|name| !HOP_BY_HOP.contains(name)) {
+        let (there, here) = (direct.headers.get(name), gateway.headers.get(name));
+        if there != here {
+            return Some(format!("header `{name}` is {} instead of {}", shown(here), shown(there)));
+        }
+    }
+    if direct.body != gateway.body {
+        let at = direct.body.iter().zip(&gateway.body).take_while(|(a, b)| a == b).count();
+        return Some(format!(
+            "the body has {} bytes instead of {}, and differs from byte {at} on",
+            gateway.body.len(),
+            direct.body.len()
+        ));
+    }
+    None
+}
+
+fn both(direct: &Answer, gateway: Option<&Answer>) -> String {
+    let gateway = gateway.map_or_else(|| "no answer\n".to_owned(), show);
+    format!("direct:\n{}gateway:\n{gateway}", show(direct))
+}
+
+#[cfg(test)]
+mod tests;

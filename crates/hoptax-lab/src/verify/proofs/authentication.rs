@@ -1,0 +1,106 @@
+//! Who is let in: keys, passwords, tokens, and the reviews of tokens.
+
+use super::scene::{Proof, Scene, is, not_on, parsed};
+use crate::features::{KEY_HEADER, credential};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hoptax_plan::Feature;
+
+/// Requests after which reviews that are not remembered have shown.
+const REVIEWED: u64 = 3;
+
+/// Without a credential and with a wrong one: 401.
+pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
+    let header = header(feature);
+    let good = scene.request("echo");
+    scene.turned_away(feature, &good.clone().without(header), 401, &format!("without `{header}`"))?;
+    let (wrong, what) = wrong(scene, feature);
+    scene.turned_away(feature, &good.with(header, &wrong), 401, &format!("with a wrong {what}"))
+}
+
+/// The first, one in the middle and the last are let in.
+pub(super) fn prove_consumers(scene: &Scene<'_>, feature: Feature, count: u32) -> Proof {
+    let count = count as usize;
+    for index in [0, count / 2, count - 1] {
+        let request = scene.as_consumer(scene.request("echo"), index);
+        scene.let_through(feature, &request).map_err(|mut failure| {
+            failure.message += &format!(" (consumer {} of {count})", index + 1);
+            failure
+        })?;
+    }
+    Ok(())
+}
+
+/// The upstream is asked about each token, or not again while the answer is remembered; who shows a wrong one is not let in.
+pub(super) fn prove_review(scene: &Scene<'_>, feature: Feature, cache_s: u32) -> Proof {
+    prove(scene, feature)?;
+    if !scene.echoes {
+        return Ok(());
+    }
+    let before = reviews(scene, feature)?;
+    for _ in 0..REVIEWED {
+        scene.let_through(feature, &scene.request("echo"))?;
+    }
+    let after = reviews(scene, feature)?;
+    let grew = after - before;
+    if cache_s == 0 {
+        let what = format!("the upstream was asked for {grew} token reviews by {REVIEWED} requests");
+        is(feature, grew >= REVIEWED, &what, &[])
+    } else {
+        let what = format!("{REVIEWED} requests with a token that it knew made {grew} token reviews");
+        is(feature, grew < REVIEWED, &what, &[])?;
+        is(feature, after > 0, "the upstream was never asked for a token review", &[])
+    }
+}
+
+/// Token reviews that the upstream was asked for so far.
+fn reviews(scene: &Scene<'_>, feature: Feature) -> Result<u64, hoptax_record::Failure> {
+    let answer = scene.direct(scene.upstreams[0], "echo");
+    let echo = answer.as_ref().ok().and_then(parsed);
+    echo.map(|echo| echo.number("token_reviews"))
+        .ok_or_else(|| not_on(feature, "the upstream did not say how many token reviews there were", &[]))
+}
+
+fn header(feature: Feature) -> &'static str {
+    if feature == Feature::KeyAuth { KEY_HEADER } else { "authorization" }
+}
+
+/// A credential of the right form that nobody has.
+fn wrong(scene: &Scene<'_>, feature: Feature) -> (String, &'static str) {
+    let first = &scene.made.consumers[0];
+    match feature {
+        Feature::KeyAuth => (first.key.chars().map(other_digit).collect(), "key"),
+        Feature::BasicAuth => {
+            let password: String = first.password.chars().map(other_digit).collect();
+            (format!("Basic {}", STANDARD.encode(format!("{}:{password}", first.name))), "password")
+        }
+        _ => {
+            let token = credential(feature, first).map(|(_, value)| value).unwrap_or_default();
+            (with_bad_signature(&token), "signature")
+        }
+    }
+}
+
+fn other_digit(digit: char) -> char {
+    if digit == '0' { '1' } else { '0' }
+}
+
+/// The same claims, one character of the signature changed: its first, as the last holds bits that are not looked at.
+fn with_bad_signature(token: &str) -> String {
+    let (text, signature) = token.rsplit_once('.').unwrap_or((token, ""));
+    let first = if signature.starts_with('A') { 'B' } else { 'A' };
+    format!("{text}.{first}{}", signature.get(1..).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_credentials_differ_from_good_ones_in_what_they_claim_to_be_wrong_in() {
+        assert_eq!(with_bad_signature("a.b.Axyz"), "a.b.Bxyz");
+        assert_eq!(with_bad_signature("a.b.xyz"), "a.b.Ayz");
+        let key = "0123abcd";
+        let other: String = key.chars().map(other_digit).collect();
+        assert!(other.len() == key.len() && key.chars().zip(other.chars()).all(|(a, b)| a != b));
+    }
+}

@@ -1,0 +1,200 @@
+//! A gateway under proof: how it is asked, and what it and its upstream answer.
+
+use crate::ask::{Agreed, Asker};
+use crate::ask::{Answer, show};
+use crate::features::{Change, Credentials, credential};
+use crate::upstream::MARK;
+use crate::verify::{Requests, SEED};
+use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
+use hoptax_load::target;
+use hoptax_plan::Feature;
+use hoptax_record::{Failure, Stage};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// Between two looks whether a limit lets one more request through.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
+/// A gateway, what is behind it, and how it is to be asked.
+pub(super) struct Scene<'a> {
+    pub(super) upstreams: &'a [SocketAddr],
+    pub(super) gateway: SocketAddr,
+    pub(super) requests: &'a Requests,
+    pub(super) change: &'a Change,
+    pub(super) made: &'a Credentials,
+    pub(super) timeout: Duration,
+    /// Whether the upstream tells what arrived.
+    pub(super) echoes: bool,
+}
+
+/// A request through the gateway.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) method: &'static str,
+    pub(super) path: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) tls: Option<TlsSpec>,
+    pub(super) from: Option<IpAddr>,
+}
+
+impl Request {
+    /// The same request with another value in a header.
+    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+        self = self.without(name);
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same request without a header.
+    pub(super) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self
+    }
+}
+
+/// What the upstream saw of a request.
+pub(super) struct Echo(pub(super) serde_json::Value);
+
+impl Echo {
+    /// A header's value, if it arrived.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let fields = self.0["headers"].as_array()?;
+        fields.iter().find(|field| field[0] == name)?[1].as_str()
+    }
+
+    pub(super) fn text(&self, member: &str) -> &str {
+        self.0[member].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn number(&self, member: &str) -> u64 {
+        self.0[member].as_u64().unwrap_or_default()
+    }
+}
+
+pub(super) type Proof = Result<(), Failure>;
+
+impl Scene<'_> {
+    /// A request that all features are content with: to `path` of the upstream where that echoes, else as the plan asks.
+    pub(super) fn request(&self, path: &str) -> Request {
+        let target = &self.requests.targets[0];
+        let path = if self.echoes { format!("{MARK}{path}") } else { target.path.clone() };
+        let mut request = Request {
+            method: "GET",
+            path: self.change.prefix.clone() + &path,
+            headers: target.headers.clone(),
+            tls: self.change.tls.clone(),
+            from: None,
+        };
+        for (name, value) in &self.change.headers {
+            request = request.with(name, value);
+        }
+        self.as_consumer(request, 0)
+    }
+
+    /// The same request by another consumer.
+    pub(super) fn as_consumer(&self, mut request: Request, index: usize) -> Request {
+        for feature in &self.change.features {
+            if let Some((name, value)) = credential(*feature, &self.made.consumers[index]) {
+                request = request.with(name, &value);
+            }
+        }
+        request
+    }
+
+    pub(super) fn ask_noting(&self, request: &Request) -> anyhow::Result<(Answer, Option<Agreed>)> {
+        let spec = TargetSpec::only(request.method, &request.path, request.headers.clone(), Vec::new());
+        let bytes = target::first_request(&spec, &self.requests.files, SEED, HttpVersion::Http11)?;
+        let (address, timeout) = (self.gateway, self.timeout);
+        let asker = Asker { address, tls: request.tls.as_ref(), from: request.from, timeout };
+        asker.ask_noting(&bytes, request.method == "HEAD")
+    }
+
+    /// The answer, whatever it is; where a limit is meant to bite, another chance is waited for.
+    pub(super) fn answer(&self, request: &Request) -> anyhow::Result<Answer> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            let (answer, _) = self.ask_noting(request)?;
+            if !(self.change.expects_429 && answer.status == 429) || Instant::now() > deadline {
+                return Ok(answer);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// The answer to a request that the gateway should let through.
+    pub(super) fn let_through(&self, feature: Feature, request: &Request) -> Result<Answer, Failure> {
+        let answer = self.answer(request).map_err(|error| {
+            not_on(
+                feature,
+                &format!("it gave no answer where it should let a request through: {error:#}"),
+                &[],
+            )
+        })?;
+        if answer.status >= 400 {
+            let what = format!("status {} where it should let a request through", answer.status);
+            return Err(not_on(feature, &what, &[("it answered", &answer)]));
+        }
+        Ok(answer)
+    }
+
+    /// What the upstream saw of a request that the gateway should let through, and the answer.
+    pub(super) fn echo(&self, feature: Feature, request: &Request) -> Result<(Echo, Answer), Failure> {
+        let answer = self.let_through(feature, request)?;
+        match parsed(&answer) {
+            Some(echo) => Ok((echo, answer)),
+            None => Err(not_on(
+                feature,
+                "the upstream's echo did not come back whole",
+                &[("it answered", &answer)],
+            )),
+        }
+    }
+
+    /// The gateway must answer `status` to a request; `how` says what is the matter with it.
+    pub(super) fn turned_away(&self, feature: Feature, request: &Request, status: u16, how: &str) -> Proof {
+        let good = self.let_through(feature, &self.request("echo"))?;
+        let answer = self.answer(request).map_err(|error| {
+            not_on(feature, &format!("it gave no answer {how}, instead of {status}: {error:#}"), &[])
+        })?;
+        if answer.status == status {
+            return Ok(());
+        }
+        let what = format!("it answers {} {how}, instead of {status}", answer.status);
+        Err(not_on(feature, &what, &[("asked as it should be", &good), ("asked so", &answer)]))
+    }
+
+    /// Asks an upstream itself.
+    pub(super) fn direct(&self, address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
+        let direct = &self.requests.direct;
+        let mut headers = vec![("host".to_owned(), address.to_string())];
+        headers.extend(direct.headers.iter().cloned());
+        let spec = TargetSpec::only("GET", &format!("{MARK}{path}"), headers, Vec::new());
+        let bytes = target::first_request(&spec, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
+        Asker { address, tls: direct.tls.as_ref(), from: None, timeout: self.timeout }.ask(&bytes, false)
+    }
+
+    pub(super) fn upstream_echoes(&self) -> bool {
+        let answer = self.upstreams.first().and_then(|address| self.direct(*address, "echo").ok());
+        answer.as_ref().and_then(parsed).is_some()
+    }
+}
+
+/// The echo in an answer, compressed or not.
+pub(super) fn parsed(answer: &Answer) -> Option<Echo> {
+    let encoded = answer.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip");
+    let body =
+        if encoded { crate::verify::tolerance::unpacked(&answer.body).ok()? } else { answer.body.clone() };
+    let echo: serde_json::Value = serde_json::from_slice(&body).ok()?;
+    (echo["hoptax"] == "echo").then_some(Echo(echo))
+}
+
+/// The failure that says which feature is not on, and shows answers.
+pub(super) fn not_on(feature: Feature, what: &str, answers: &[(&str, &Answer)]) -> Failure {
+    let detail = answers.iter().map(|(name, answer)| format!("{name}:\n{}", show(answer))).collect();
+    Failure { stage: Stage::Verify, message: format!("feature `{feature}` is not on: {what}"), detail }
+}
+
+pub(super) fn is(feature: Feature, holds: bool, what: &str, answers: &[(&str, &Answer)]) -> Proof {
+    if holds { Ok(()) } else { Err(not_on(feature, what, answers)) }
+}

@@ -1,0 +1,66 @@
+//! TLS on either side of the gateway.
+
+use super::scene::{Proof, Request, Scene, is, not_on};
+use crate::features::CIPHER_SUITE;
+use hoptax_plan::Feature;
+
+/// The version that is asked of all.
+const VERSION: &str = "TLSv1_3";
+/// The same as upstreams tell it.
+const VERSION_TOLD: &str = "TLSv1.3";
+
+/// Version and cipher suite are those of every gateway, and without TLS nothing is let through. That the certificate is this
+/// run's own is looked at by every handshake.
+pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
+    let request = scene.request("echo");
+    let (answer, agreed) = scene
+        .ask_noting(&request)
+        .map_err(|error| not_on(feature, &format!("no answer over TLS: {error:#}"), &[]))?;
+    let agreed = agreed.map(|agreed| {
+        let version = agreed.version.map_or_else(String::new, |version| format!("{version:?}"));
+        let cipher = agreed.cipher.map_or_else(String::new, |cipher| format!("{cipher:?}"));
+        (version, cipher)
+    });
+    let wanted = (VERSION.to_owned(), CIPHER_SUITE.replacen("TLS_", "TLS13_", 1));
+    let what = format!("TLS agreed on {agreed:?} instead of {wanted:?}");
+    is(feature, agreed == Some(wanted), &what, &[("it answered", &answer)])?;
+
+    let plain = Request { tls: None, ..request };
+    match scene.answer(&plain) {
+        Ok(refusal) if refusal.status < 400 => {
+            let what = format!("it answers {} to a request without TLS", refusal.status);
+            Err(not_on(feature, &what, &[("over TLS", &answer), ("without", &refusal)]))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Without a certificate nothing is let through.
+pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
+    let mut request = scene.request("echo");
+    let good = scene.let_through(feature, &request)?;
+    if let Some(tls) = &mut request.tls {
+        tls.client_certificate = None;
+        tls.resumption = false;
+    }
+    match scene.answer(&request) {
+        Ok(refusal) if refusal.status < 400 => {
+            let what = format!("it answers {} to a client without a certificate", refusal.status);
+            Err(not_on(feature, &what, &[("with a certificate", &good), ("without", &refusal)]))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The upstream was spoken to over TLS, in the version that is asked of all.
+pub(super) fn prove_upstream_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
+    if !scene.echoes {
+        return Ok(());
+    }
+    let (echo, answer) = scene.echo(feature, &scene.request("echo"))?;
+    let tls = &echo.0["tls"];
+    is(feature, !tls.is_null(), "the upstream was spoken to without TLS", &[("it answered", &answer)])?;
+    let version = tls["version"].as_str().unwrap_or_default();
+    let what = format!("it speaks {version} to the upstream, where {VERSION_TOLD} is asked of all gateways");
+    is(feature, version == VERSION_TOLD, &what, &[("it answered", &answer)])
+}

@@ -1,0 +1,147 @@
+//! What features are meant to change in answers, undone: what then still differs from direct is a difference.
+
+use super::Answer;
+use crate::features::{REQUEST_ID_HEADER, RESPONSE_REMOVED, RESPONSE_SET};
+use hoptax_plan::Feature;
+use std::io::Read as _;
+
+/// Far more than any body that is compared.
+const LARGEST: u64 = 1 << 30;
+
+/// The gateway's answer as it would be without `features`.
+///
+/// # Errors
+/// If it cannot be: a body that claims to be compressed and is not.
+pub(super) fn as_if_without(
+    features: &[Feature],
+    direct: &Answer,
+    mut gateway: Answer,
+) -> Result<Answer, String> {
+    for feature in features {
+        match feature {
+            Feature::Gzip => compression(direct, &mut gateway)?,
+            Feature::Cors => vary(direct, &mut gateway, "origin"),
+            Feature::RequestId => as_direct(direct, &mut gateway, REQUEST_ID_HEADER),
+            Feature::HeaderRewrite => {
+                as_direct(direct, &mut gateway, RESPONSE_SET.0);
+                as_direct(direct, &mut gateway, RESPONSE_REMOVED);
+            }
+            _ => {}
+        }
+    }
+    Ok(gateway)
+}
+
+/// Takes a header's value from direct, where direct has it.
+fn as_direct(direct: &Answer, gateway: &mut Answer, name: &str) {
+    if let Some(value) = direct.headers.get(name) {
+        gateway.headers.insert(name.to_owned(), value.clone());
+    }
+}
+
+fn compression(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
+    let encoded = gateway.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip");
+    if !encoded || direct.headers.contains_key("content-encoding") {
+        return Ok(());
+    }
+    gateway.body = unpacked(&gateway.body).map_err(|error| format!("its body is no gzip: {error}"))?;
+    gateway.headers.remove("content-encoding");
+    vary(direct, gateway, "accept-encoding");
+    // Other bytes: a strong validator holds no longer (RFC 9110 §8.8.1), nor do ranges.
+    let weakened = match (direct.headers.get("etag"), gateway.headers.get("etag")) {
+        (Some(strong), Some(weak)) => weak.strip_prefix("W/").is_some_and(|rest| rest == strong),
+        (_, None) => true,
+        _ => false,
+    };
+    if weakened {
+        as_direct(direct, gateway, "etag");
+    }
+    if !gateway.headers.contains_key("accept-ranges") {
+        as_direct(direct, gateway, "accept-ranges");
+    }
+    Ok(())
+}
+
+/// Takes `name` off the list of headers that the answer depends on, unless direct lists it as well.
+fn vary(direct: &Answer, gateway: &mut Answer, name: &str) {
+    let lists = |list: &str| list.split(',').any(|one| one.trim().eq_ignore_ascii_case(name));
+    let there = direct.headers.get("vary");
+    if there.is_some_and(|list| lists(list)) {
+        return;
+    }
+    if let Some(list) = gateway.headers.get_mut("vary") {
+        let rest: Vec<&str> =
+            list.split(',').map(str::trim).filter(|one| !one.eq_ignore_ascii_case(name)).collect();
+        *list = rest.join(", ");
+        if list.is_empty() {
+            gateway.headers.remove("vary");
+        }
+    }
+}
+
+/// What was compressed.
+pub(super) fn unpacked(body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    flate2::read::MultiGzDecoder::new(body).take(LARGEST).read_to_end(&mut plain)?;
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::difference;
+    use super::*;
+    use std::io::Write as _;
+
+    fn answer(headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Answer { status: 200, headers, body: body.to_vec() }
+    }
+
+    fn packed(body: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
+        encoder.write_all(body).expect("written");
+        encoder.finish().expect("packed")
+    }
+
+    fn told(features: &[Feature], direct: &Answer, gateway: Answer) -> Option<String> {
+        as_if_without(features, direct, gateway).map_or_else(Some, |here| difference(direct, &here))
+    }
+
+    #[test]
+    fn compression_is_undone_and_nothing_else() {
+        let direct = answer(&[("etag", "\"x\""), ("vary", "cookie")], b"hello");
+        let headers =
+            [("content-encoding", "gzip"), ("etag", "W/\"x\""), ("vary", "cookie, Accept-Encoding")];
+        let gateway = |body: &[u8]| answer(&headers, body);
+        let gzip = [Feature::Gzip];
+        assert_eq!(told(&gzip, &direct, gateway(&packed(b"hello"))), None);
+        assert!(told(&[], &direct, gateway(&packed(b"hello"))).is_some(), "not asked for");
+        let other = told(&gzip, &direct, gateway(&packed(b"hallo"))).expect("another body");
+        assert!(other.contains("differs from byte 1 on"), "{other}");
+        let broken = told(&gzip, &direct, gateway(b"hello")).expect("no gzip");
+        assert!(broken.starts_with("its body is no gzip"), "{broken}");
+        let mut other = gateway(&packed(b"hello"));
+        other.headers.insert("etag".into(), "W/\"y\"".into());
+        assert!(told(&gzip, &direct, other).expect("another etag").contains("etag"));
+    }
+
+    #[test]
+    fn each_feature_excuses_its_own_headers_alone() {
+        let direct = answer(&[(RESPONSE_REMOVED, "by-upstream"), (REQUEST_ID_HEADER, "1")], b"");
+        let without = |name: &str, value: Option<&str>| {
+            let mut answer = direct.clone();
+            answer.headers.remove(name);
+            answer.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+            answer
+        };
+        let removed = without(RESPONSE_REMOVED, None);
+        assert_eq!(told(&[Feature::HeaderRewrite], &direct, removed.clone()), None);
+        assert!(told(&[Feature::RequestId], &direct, removed).is_some());
+        let renamed = without(REQUEST_ID_HEADER, Some("2"));
+        assert_eq!(told(&[Feature::RequestId], &direct, renamed.clone()), None);
+        assert!(told(&[Feature::HeaderRewrite], &direct, renamed).is_some());
+        let mut varies = direct.clone();
+        varies.headers.insert("vary".into(), "Origin".into());
+        assert_eq!(told(&[Feature::Cors], &direct, varies), None);
+    }
+}

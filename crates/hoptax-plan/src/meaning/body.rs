@@ -1,0 +1,122 @@
+//! Bodies: of answers, and of requests, which may be templates.
+
+use super::Reader;
+use super::templates::Template;
+use crate::Body;
+use crate::error::Place;
+use crate::raw::{Bytes, Placed, RawBody, RawRequestBody, Short, Text};
+use crate::units;
+use hoptax_load::template::Place as Part;
+use hoptax_record::bounded;
+use std::path::PathBuf;
+
+/// Larger bodies measure the memory, not the hop; and both ends hold one in memory.
+const LARGEST_BODY: u64 = bounded::BODY;
+
+/// The body of an answer.
+pub(super) fn of_answer(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
+    let place = typed.place;
+    match typed.value {
+        Short::Word(size) => sized(reader, &Placed { place, value: size }),
+        Short::Full(RawBody { size, text, file }) => body(reader, place, size, text, file),
+    }
+}
+
+/// The body of a request, and whether it is a template: text is unless it says otherwise, a file is if it says so.
+pub(super) fn of_request(
+    reader: &mut Reader<'_>,
+    typed: Placed<Short<RawRequestBody, Bytes>>,
+) -> (Body, bool) {
+    let place = typed.place;
+    let RawRequestBody { size, text, file, template } = match typed.value {
+        Short::Word(size) => return (sized(reader, &Placed { place, value: size }), false),
+        Short::Full(typed) => typed,
+    };
+    let (text_place, file_place) =
+        (text.as_ref().map(|text| text.place), file.as_ref().map(|file| file.place));
+    let body = body(reader, place, size, text, file);
+    if let (Body::Size(_), Some(template)) = (&body, template.as_ref().filter(|template| template.value)) {
+        reader.fault(
+            template.place,
+            "a body of a size holds no template",
+            "give `text` or `file`, or leave it out",
+        );
+        return (body, false);
+    }
+    let wanted = template.map_or(matches!(body, Body::Text(_)), |template| template.value);
+    let is_template = wanted && holds_template(reader, &body, text_place.or(file_place).unwrap_or(place));
+    (body, is_template)
+}
+
+/// Whether there is anything to expand. What is wrong with it is told.
+fn holds_template(reader: &mut Reader<'_>, body: &Body, place: Place) -> bool {
+    match body {
+        Body::Size(_) => false,
+        Body::Text(text) => {
+            reader.template(Template { place, text, part: Part::Body, file: None });
+            text.contains("{{")
+        }
+        // That it cannot be read is told already.
+        Body::File(path) => match bounded::read(path, bounded::BODY).map(String::from_utf8) {
+            Err(_) => false,
+            Ok(Ok(text)) => {
+                reader.template(Template { place, text: &text, part: Part::Body, file: Some(path) });
+                text.contains("{{")
+            }
+            Ok(Err(error)) => {
+                let at = error.utf8_error().valid_up_to();
+                reader.fault(
+                    place,
+                    format!("{} is not UTF-8 text: byte {at} belongs to no character", path.display()),
+                    "a template is text; leave out `template: true` to send the file as it is",
+                );
+                false
+            }
+        },
+    }
+}
+
+fn body(
+    reader: &mut Reader<'_>,
+    place: Place,
+    size: Option<Placed<Bytes>>,
+    text: Option<Placed<Text>>,
+    file: Option<Placed<String>>,
+) -> Body {
+    match (size, text, file) {
+        (Some(size), None, None) => sized(reader, &size),
+        (None, Some(text), None) => Body::Text(text.value.0),
+        (None, None, Some(file)) => Body::File(existing(reader, file.place, &file.value, LARGEST_BODY)),
+        _ => {
+            reader.fault(place, "a body is one of `size`, `text` and `file`", "give exactly one of them");
+            Body::Size(0)
+        }
+    }
+}
+
+/// The path of a file that is named in the plan, and must be there and hold at most `most` bytes.
+pub(super) fn existing(reader: &mut Reader<'_>, place: Place, name: &str, most: u64) -> PathBuf {
+    let path = reader.context.directory.join(name);
+    match std::fs::metadata(&path) {
+        Ok(found) if found.is_file() && found.len() <= most => {}
+        Ok(found) if found.is_file() => {
+            let message = format!("{} holds more than {}", path.display(), bounded::shown(most));
+            reader.fault(place, message, "is it the right file?");
+        }
+        Ok(_) => reader.fault(place, format!("{} is not a file", path.display()), "name a file"),
+        Err(error) => reader.fault(
+            place,
+            format!("cannot read {}: {error}", path.display()),
+            format!("a relative path starts at the directory of {}", reader.sources.file),
+        ),
+    }
+    path
+}
+
+fn sized(reader: &mut Reader<'_>, typed: &Placed<Bytes>) -> Body {
+    let size = reader.unit(typed, units::size).unwrap_or(0);
+    if size > LARGEST_BODY {
+        reader.fault(typed.place, "a body of more than 1GiB", "bodies are held in memory: choose less");
+    }
+    Body::Size(size)
+}

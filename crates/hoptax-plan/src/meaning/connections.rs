@@ -1,0 +1,122 @@
+//! Timeouts and source addresses: how connections are made and given up.
+
+use super::{Reader, UpstreamRead};
+use crate::error::Place;
+use crate::raw::{AddressText, Placed, RawTimeouts, Short, Time};
+use crate::units::{self, show_duration};
+use crate::{Gateway, GatewayKind, Timeouts, Upstream};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Given to a request that is not answered.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3);
+
+pub(super) fn timeouts(
+    reader: &mut Reader<'_>,
+    typed: Option<Placed<Short<RawTimeouts, Time>>>,
+    upstream: &UpstreamRead,
+) -> Timeouts {
+    let Some(Placed { place, value }) = typed else {
+        check_delay(reader, upstream.delay_place, "timeout", DEFAULT_TIMEOUT, upstream);
+        return Timeouts::all(DEFAULT_TIMEOUT);
+    };
+    let typed = match value {
+        Short::Word(all) => {
+            RawTimeouts { connect: None, first_byte: None, total: Some(Placed { place, value: all }) }
+        }
+        Short::Full(each) => each,
+    };
+    if typed.connect.is_none() && typed.first_byte.is_none() && typed.total.is_none() {
+        reader.fault(
+            place,
+            "no timeout is given here",
+            "add `connect`, `first_byte` or `total`, or write 3s",
+        );
+    }
+    let total = one(reader, typed.total.as_ref()).unwrap_or(DEFAULT_TIMEOUT);
+    let connect = one(reader, typed.connect.as_ref()).unwrap_or(total);
+    let first_byte = one(reader, typed.first_byte.as_ref()).unwrap_or(total);
+    if let Some(typed) = typed.first_byte.as_ref().filter(|_| first_byte > total) {
+        reader.fault(
+            typed.place,
+            format!(
+                "the timeout to the first byte, {}, is above that to the last, {}",
+                show_duration(first_byte),
+                show_duration(total)
+            ),
+            "lower `first_byte`, or raise `total`",
+        );
+    } else if let Some(typed) = &typed.first_byte {
+        check_delay(reader, Some(typed.place), "timeout.first_byte", first_byte, upstream);
+    }
+    let total_place = typed.total.as_ref().map_or(place, |total| total.place);
+    check_delay(reader, Some(total_place), "timeout", total, upstream);
+    Timeouts { connect, first_byte, total }
+}
+
+fn one(reader: &mut Reader<'_>, typed: Option<&Placed<Time>>) -> Option<Duration> {
+    let typed = typed?;
+    let timeout = reader.unit(typed, units::duration)?;
+    if timeout.is_zero() {
+        reader.fault(typed.place, "a timeout of zero gives every request up", "write 3s");
+        return None;
+    }
+    Some(timeout)
+}
+
+/// An upstream that holds every answer back for longer than the timeout.
+fn check_delay(
+    reader: &mut Reader<'_>,
+    place: Option<Place>,
+    key: &str,
+    timeout: Duration,
+    upstream: &UpstreamRead,
+) {
+    let Upstream::BuiltIn(built_in) = &upstream.value else { return };
+    let least = built_in.delay.least();
+    if let Some(place) = place.filter(|_| timeout <= least) {
+        reader.fault(
+            place,
+            format!(
+                "the upstream holds every answer back for at least {}, and the timeout is {}",
+                show_duration(least),
+                show_duration(timeout)
+            ),
+            format!("raise `{key}` above the delay, or every request times out"),
+        );
+    }
+}
+
+pub(super) fn sources(
+    reader: &mut Reader<'_>,
+    typed: Vec<Placed<AddressText>>,
+    upstream: &Upstream,
+    gateways: &[Gateway],
+) -> Vec<IpAddr> {
+    let ours = matches!(upstream, Upstream::BuiltIn(_))
+        || gateways.iter().any(|gateway| !matches!(gateway.kind, GatewayKind::External { .. }));
+    let mut sources = Vec::new();
+    for Placed { place, value } in typed {
+        let Ok(address) = value.0.parse::<IpAddr>() else {
+            let message = format!("`{}` is not an address", value.0);
+            reader.fault(place, message, "write addresses of this machine, such as 127.0.0.2");
+            continue;
+        };
+        if address.is_unspecified() || address.is_multicast() {
+            let message = format!("nothing can be sent from {address}");
+            reader.fault(place, message, "write an address of this machine, such as 127.0.0.2");
+        } else if sources.contains(&address) {
+            reader.fault(place, format!("{address} stands twice"), "keep one");
+        } else if ours && address.is_ipv6() {
+            reader.fault(
+                place,
+                format!(
+                    "there is no way from {address} to 127.0.0.1, where hoptax starts upstream and gateways"
+                ),
+                "write an IPv4 address, such as 127.0.0.2",
+            );
+        }
+        sources.push(address);
+    }
+    sources
+}

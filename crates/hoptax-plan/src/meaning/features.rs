@@ -1,0 +1,392 @@
+//! The features of a gateway: what was typed, what follows from it, and the matrix that `each` and `all-pairs` stand for.
+
+use super::{Reader, units};
+use crate::de::one_of;
+use crate::error::Place;
+use crate::raw::{Placed, RawFeature, RawFeatures, RawGateway, Short};
+use crate::units::nearest;
+use crate::{
+    Ask, Feature, Gateway, GatewayKind, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, PackInfo, Running,
+    Upstream,
+};
+
+/// Longer than any cache of token reviews is told to remember.
+const LONGEST_CACHE_S: u64 = 86_400;
+
+/// Which cases a whole matrix has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Matrix {
+    /// Bare, and each feature alone.
+    Each,
+    /// And every two together.
+    AllPairs,
+}
+
+/// The matrix asked for, where it is one.
+pub(super) fn matrix(typed: &Placed<RawFeatures>) -> Option<Matrix> {
+    match &typed.value {
+        Short::Word(word) if word.0 == "each" => Some(Matrix::Each),
+        Short::Word(word) if word.0 == "all-pairs" => Some(Matrix::AllPairs),
+        _ => None,
+    }
+}
+
+/// Where the first feature was typed.
+pub(super) fn first_place(typed: &RawGateway) -> Option<Place> {
+    let features = typed.features.as_ref()?;
+    match &features.value {
+        Short::Word(_) => Some(features.place),
+        Short::Full(list) => list.first().map(|feature| feature.place),
+    }
+}
+
+/// The features asked for, and those that they bring with them.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    typed: &RawGateway,
+    pack: Option<&PackInfo>,
+    upstream: &Upstream,
+) -> Vec<Feature> {
+    let Some(all) = &typed.features else { return Vec::new() };
+    let list = match &all.value {
+        Short::Full(list) => list,
+        Short::Word(_) if matrix(all).is_some() => return Vec::new(),
+        Short::Word(word) => {
+            let message = format!("`features: {}` is neither a list, nor each, nor all-pairs", word.0);
+            reader.fault(all.place, message, format!("write features: [{}]", word.0));
+            return Vec::new();
+        }
+    };
+    let mut features: Vec<(Place, Feature)> = Vec::new();
+    for Placed { place, value } in list {
+        let (at, name, feature) = match value {
+            Short::Word(word) => (*place, word.0.as_str(), by_name(&word.0)),
+            Short::Full(raw) => match with_settings(reader, *place, raw) {
+                Some((at, feature)) => (at, feature.name(), Some(feature)),
+                None => continue,
+            },
+        };
+        if !offered(reader, pack, at, name, feature) {
+            continue;
+        }
+        let Some(feature) = feature else { continue };
+        if features.iter().any(|(_, earlier)| earlier.name() == feature.name()) {
+            reader.fault(at, format!("`{}` stands twice", feature.name()), "keep one");
+            continue;
+        }
+        if let Some((_, earlier)) = features.iter().find(|(_, earlier)| earlier.excludes(feature)) {
+            let message =
+                format!("`{}` and `{}` both want the authorization header", earlier.name(), feature.name());
+            reader.fault(at, message, "keep one of them");
+        }
+        instances_suffice(reader, at, feature, upstream);
+        if let Upstream::Running(running) = upstream {
+            fits_what_runs(reader, at, feature, running, pack);
+        }
+        features.push((at, feature));
+    }
+    with_implied(reader, pack, features)
+}
+
+/// `jwt` alone is the usual one.
+fn by_name(name: &str) -> Option<Feature> {
+    if name == "jwt" { Some(Feature::Jwt(JwtAlgorithm::Hs256)) } else { Feature::plausible(name) }
+}
+
+fn offered(
+    reader: &mut Reader<'_>,
+    pack: Option<&PackInfo>,
+    place: Place,
+    name: &str,
+    feature: Option<Feature>,
+) -> bool {
+    let Some(pack) = pack else { return true };
+    let called = feature.map_or(name, |feature| feature.name());
+    if feature.is_some_and(|feature| feature.is_cached_review())
+        && let Some(reason) = pack.unsupported.get(Feature::REVIEW_CACHE)
+    {
+        let message = format!("the pack `{}` remembers no token reviews: {reason}", pack.name);
+        reader.fault(place, message, "write token-review: 0s");
+        return false;
+    }
+    if pack.features.iter().any(|offered| offered == called) {
+        return true;
+    }
+    let offered: Vec<_> = pack.features.iter().map(String::as_str).collect();
+    if let Some(reason) = pack.unsupported.get(called) {
+        let message = format!("the pack `{}` does not support `{called}`: {reason}", pack.name);
+        let help = if offered.is_empty() {
+            "leave out `features`".to_owned()
+        } else {
+            format!("it offers {}", one_of(&offered))
+        };
+        reader.fault(place, message, help);
+        return false;
+    }
+    let help = match nearest(name, offered.iter().copied()) {
+        Some(near) if feature.is_none() => format!("did you mean `{near}`?"),
+        _ if offered.is_empty() => "it offers none; leave out `features`".to_owned(),
+        _ => format!("it offers {}", one_of(&offered)),
+    };
+    reader.fault(place, format!("the pack `{}` does not offer `{name}`", pack.name), help);
+    false
+}
+
+fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Option<(Place, Feature)> {
+    let mut found: Vec<(Place, Feature)> = Vec::new();
+    if let Some(jwt) = &raw.jwt {
+        let algorithm = match jwt.value.0.as_str() {
+            "RS256" => JwtAlgorithm::Rs256,
+            "HS256" => JwtAlgorithm::Hs256,
+            other => {
+                reader.fault(
+                    jwt.place,
+                    format!("tokens cannot be signed by `{other}`"),
+                    "write HS256 or RS256",
+                );
+                JwtAlgorithm::Hs256
+            }
+        };
+        found.push((jwt.place, Feature::Jwt(algorithm)));
+    }
+    if let Some(limit) = &raw.rate_limit {
+        let per_second = match units::rate(&limit.value.0) {
+            Ok(rate) if rate >= 1.0 && rate.fract() == 0.0 && rate <= f64::from(u32::MAX) => rate as u32,
+            Ok(_) => {
+                let message =
+                    format!("a rate limit of {} is no whole number of requests per second", limit.value.0);
+                reader.fault(limit.place, message, "write 1/s or more, as in 1000/s");
+                1
+            }
+            Err(error) => {
+                reader.fault(limit.place, error.message, error.help);
+                1
+            }
+        };
+        found.push((limit.place, Feature::RateLimit { per_second }));
+    }
+    if let Some(routes) = &raw.routes {
+        let count = reader.count(Some(routes), "routes", 1, MOST_ROUTES);
+        let ask = match raw.ask.as_ref().map(|ask| ask.value.0.as_str()) {
+            Some("first") => Ask::First,
+            Some("last") => Ask::Last,
+            _ => Ask::Middle,
+        };
+        found.push((routes.place, Feature::Routes { count, ask }));
+    }
+    if let Some(ask) = &raw.ask {
+        if raw.routes.is_none() {
+            reader.fault(ask.place, "`ask` belongs to `routes`", "write { routes: 1000, ask: last }");
+        }
+        if !["first", "middle", "last"].contains(&ask.value.0.as_str()) {
+            let message = format!("there is no route `{}` to ask for", ask.value.0);
+            reader.fault(ask.place, message, "write first, middle or last");
+        }
+    }
+    if let Some(consumers) = &raw.consumers {
+        let count = reader.count(Some(consumers), "consumers", 1, MOST_CONSUMERS);
+        found.push((consumers.place, Feature::Consumers { count }));
+    }
+    if let Some(instances) = &raw.round_robin {
+        let instances = reader.count(Some(instances), "round-robin", 2, MOST_ROUTES);
+        found.push((
+            raw.round_robin.as_ref().map_or(place, |typed| typed.place),
+            Feature::RoundRobin { instances: Some(instances) },
+        ));
+    }
+    if let Some(cache) = &raw.token_review {
+        let time = reader
+            .time(Some(Placed { place: cache.place, value: cache.value.clone() }), std::time::Duration::ZERO);
+        let cache_s = time.as_secs().min(LONGEST_CACHE_S);
+        if time.subsec_nanos() > 0 || time.as_secs() > LONGEST_CACHE_S {
+            reader.fault(
+                cache.place,
+                "a token review is remembered for whole seconds, at most a day",
+                "write 600s, or 0s",
+            );
+        }
+        found.push((cache.place, Feature::TokenReview { cache_s: cache_s as u32 }));
+    }
+    match found.as_slice() {
+        [one] => Some(*one),
+        [] => {
+            if raw.ask.is_none() {
+                reader.fault(
+                    place,
+                    "no feature is named here",
+                    "write { routes: 1000, ask: last }, or a feature's name",
+                );
+            }
+            None
+        }
+        [_, (second, feature), ..] => {
+            let message = format!("`{}` stands in the same entry as another feature", feature.name());
+            reader.fault(*second, message, "give each feature an entry of its own in the list");
+            None
+        }
+    }
+}
+
+fn instances_suffice(reader: &mut Reader<'_>, place: Place, feature: Feature, upstream: &Upstream) {
+    let Feature::RoundRobin { instances } = feature else { return };
+    let there = instances_of(upstream);
+    let wanted = instances.unwrap_or(2);
+    if there < wanted {
+        let message = format!("`round-robin` needs {wanted} instances of the upstream, and there is {there}");
+        reader.fault(place, message, format!("write upstream: {{ instances: {wanted} }}"));
+    }
+}
+
+/// Some features need an upstream that is ours, or that was said more of.
+fn fits_what_runs(
+    reader: &mut Reader<'_>,
+    place: Place,
+    feature: Feature,
+    upstream: &Running,
+    pack: Option<&PackInfo>,
+) {
+    let with_token = upstream.access.token_file.is_some();
+    let unsupported = pack.and_then(|pack| pack.unsupported.get(Feature::REVIEW_ELSEWHERE));
+    let (message, help) = match (feature, unsupported) {
+        (Feature::UpstreamTls, _) => (
+            "whether an upstream that already runs speaks TLS is said by its URL".to_owned(),
+            "leave `upstream-tls` out, and write upstream: { url: https://… }",
+        ),
+        (Feature::TokenReview { .. }, _) if !with_token => (
+            "an upstream that already runs has to know the token that it is asked about".to_owned(),
+            "add token_file to `upstream`: a file of one line, a token that it knows",
+        ),
+        (Feature::TokenReview { .. }, Some(reason)) => (
+            format!("its reviews are none that an upstream of yours answers: {reason}"),
+            "leave `token-review` out, or leave out `upstream.url` to start the built-in upstream",
+        ),
+        (Feature::BasicAuth | Feature::Jwt(_), _) if with_token => (
+            format!(
+                "`{}` wants the authorization header, in which `upstream.token_file` is shown",
+                feature.name()
+            ),
+            "leave out one of them",
+        ),
+        _ => return,
+    };
+    reader.fault(place, message, help);
+}
+
+/// Whether a feature can be measured in front of `upstream` at all.
+fn is_measurable(feature: Feature, upstream: &Upstream, pack: Option<&PackInfo>) -> bool {
+    let Upstream::Running(running) = upstream else { return true };
+    match feature {
+        Feature::UpstreamTls => false,
+        Feature::TokenReview { .. } => {
+            running.access.token_file.is_some()
+                && !pack.is_some_and(|pack| pack.unsupported.contains_key(Feature::REVIEW_ELSEWHERE))
+        }
+        Feature::BasicAuth | Feature::Jwt(_) => running.access.token_file.is_none(),
+        _ => true,
+    }
+}
+
+fn instances_of(upstream: &Upstream) -> u32 {
+    match upstream {
+        Upstream::BuiltIn(upstream) => upstream.instances,
+        Upstream::Running(_) => 1,
+    }
+}
+
+/// `mtls` is TLS, and consumers need something to be told apart by.
+fn with_implied(
+    reader: &mut Reader<'_>,
+    pack: Option<&PackInfo>,
+    typed: Vec<(Place, Feature)>,
+) -> Vec<Feature> {
+    let mut features: Vec<Feature> = typed.iter().map(|(_, feature)| *feature).collect();
+    for (place, feature) in typed {
+        let Some(implied) = implied(feature, &features) else { continue };
+        if offered(reader, pack, place, implied.name(), Some(implied)) {
+            features.push(implied);
+        }
+    }
+    features.sort_unstable();
+    features
+}
+
+fn implied(feature: Feature, beside: &[Feature]) -> Option<Feature> {
+    match feature {
+        Feature::Mtls if !beside.contains(&Feature::Tls) => Some(Feature::Tls),
+        Feature::Consumers { .. } if !beside.iter().any(|one| one.is_authentication()) => {
+            Some(Feature::KeyAuth)
+        }
+        _ => None,
+    }
+}
+
+/// Instances of the upstream that these features send requests to; all when absent.
+pub(super) fn instances(features: &[Feature]) -> Option<u32> {
+    features.iter().find_map(|feature| match feature {
+        Feature::RoundRobin { instances } => *instances,
+        _ => None,
+    })
+}
+
+/// The gateways that `bare`, asked for with `each` or `all-pairs`, stands for: itself first. All but those with
+/// `round-robin` send everything to one instance of the upstream, so that it is a feature like the others.
+pub(super) fn expand(
+    reader: &mut Reader<'_>,
+    typed: &RawGateway,
+    bare: &Gateway,
+    which: Matrix,
+    upstream: &Upstream,
+) -> Vec<Gateway> {
+    let GatewayKind::Pack { pack, workers, driver, .. } = &bare.kind else { return vec![bare.clone()] };
+    let known = reader.context.known.iter().find(|known| known.name == typed.name.value);
+    let offered: Vec<Feature> = Feature::NAMES
+        .iter()
+        .filter(|name| known.is_some_and(|known| known.features.iter().any(|one| one == *name)))
+        .filter_map(|name| Feature::plausible(name))
+        .filter(|feature| !matches!(feature, Feature::RoundRobin { .. }) || instances_of(upstream) > 1)
+        .filter(|feature| is_measurable(*feature, upstream, known))
+        .collect();
+    if offered.is_empty()
+        && known.is_some()
+        && let Some(features) = &typed.features
+    {
+        let message = format!("the pack `{pack}` offers no features to measure");
+        reader.fault(features.place, message, "leave out `features`");
+    }
+    let mut sets: Vec<Vec<Feature>> = vec![Vec::new()];
+    sets.extend(offered.iter().map(|feature| vec![*feature]));
+    if which == Matrix::AllPairs {
+        for (index, one) in offered.iter().enumerate() {
+            let others = offered[index + 1..].iter();
+            // What one of the two brings with it is no pair.
+            let apart = others.filter(|other| {
+                !one.excludes(**other)
+                    && implied(*one, &[]) != Some(**other)
+                    && implied(**other, &[]) != Some(*one)
+            });
+            sets.extend(apart.map(|other| vec![*one, *other]));
+        }
+    }
+    let gateway = |set: Vec<Feature>| {
+        let names: Vec<_> = set.iter().map(|feature| feature.name()).collect();
+        let label = std::iter::once(bare.label.as_str()).chain(names).collect::<Vec<_>>().join(".");
+        let brought: Vec<_> = set.iter().filter_map(|feature| implied(*feature, &set)).collect();
+        let mut features = set;
+        features.extend(brought);
+        features.sort_unstable();
+        features.dedup();
+        let balanced = features.iter().any(|feature| matches!(feature, Feature::RoundRobin { .. }));
+        let instances = if balanced { instances(&features) } else { Some(1) };
+        Gateway {
+            label,
+            kind: GatewayKind::Pack {
+                pack: pack.clone(),
+                workers: *workers,
+                features,
+                instances,
+                driver: driver.clone(),
+            },
+        }
+    };
+    sets.into_iter().map(gateway).collect()
+}

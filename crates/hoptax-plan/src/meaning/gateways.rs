@@ -1,0 +1,305 @@
+//! The gateways.
+
+use super::running::{self, Typed};
+use super::{Reader, features, hop_delay};
+use crate::de::one_of;
+use crate::image::check_image;
+use crate::raw::{Placed, RawDriver, RawGateway, Short};
+use crate::units::nearest;
+use crate::{
+    Access, Feature, Gateway, GatewayKind, HopKind, PackDriver, PackInfo, Running, Upstream, variant_name,
+};
+use hoptax_record::DIRECT;
+
+/// Name of a gateway that already runs.
+const EXTERNAL: &str = "external";
+
+/// More than any gateway profits from.
+const MOST_WORKERS: u32 = 1024;
+
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    typed: Vec<Placed<Short<RawGateway>>>,
+    upstream: &Upstream,
+) -> Vec<Gateway> {
+    let mut gateways: Vec<Gateway> = Vec::new();
+    for Placed { place, value } in typed {
+        let typed = match value {
+            Short::Full(typed) => typed,
+            Short::Word(name) => RawGateway {
+                name: Placed { place, value: name },
+                label: None,
+                workers: None,
+                variant: None,
+                features: None,
+                driver: None,
+                image: None,
+                url: None,
+                server_name: None,
+                authority: None,
+                client_certificate: None,
+                pid: None,
+                delay: None,
+            },
+        };
+        let label = label(reader, &typed, &gateways);
+        let kind = kind(reader, &typed, upstream);
+        let kind = hop_delay::read(reader, &typed, kind);
+        let gateway = Gateway { label, kind };
+        let matrix = typed.features.as_ref().and_then(features::matrix);
+        match matrix {
+            None => gateways.push(gateway),
+            Some(which) => {
+                let (place, matrix) =
+                    (typed.name.place, features::expand(reader, &typed, &gateway, which, upstream));
+                for one in matrix {
+                    if gateways.iter().any(|earlier| earlier.label == one.label) && one.label != gateway.label
+                    {
+                        let message = format!("two gateways are labelled `{}`", one.label);
+                        reader.fault(place, message, "give this one a `label` of its own");
+                    }
+                    gateways.push(one);
+                }
+            }
+        }
+    }
+    gateways
+}
+
+fn label(reader: &mut Reader<'_>, typed: &RawGateway, earlier: &[Gateway]) -> String {
+    if let Some(label) = &typed.label {
+        reader.check_file_name(label, "label");
+    }
+    let label = typed.label.as_ref().unwrap_or(&typed.name);
+    if label.value == DIRECT {
+        reader.fault(
+            label.place,
+            "`direct` is the baseline, which is always measured",
+            if typed.label.is_some() { "choose another label" } else { "leave this entry out" },
+        );
+    } else if earlier.iter().any(|gateway| gateway.label == label.value) {
+        reader.fault(
+            label.place,
+            format!("two gateways are labelled `{}`", label.value),
+            format!(
+                "give each its own, as in {{ name: {}, label: {}-2 }}",
+                typed.name.value, typed.name.value
+            ),
+        );
+    }
+    label.value.clone()
+}
+
+fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
+    let name = &typed.name;
+    if name.value == EXTERNAL {
+        return external(reader, typed);
+    }
+    let key = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid"));
+    if let Some(key) = key.or(access_keys(typed).first().map(|(_, key)| key)) {
+        reader.fault(
+            name.place,
+            format!("`{key}` belongs to a gateway that already runs, and hoptax starts `{}`", name.value),
+            format!("leave out `{key}`, or write name: external, label: {}", name.value),
+        );
+    }
+    if let ("hop-l4" | "hop-l7", Some(variant)) = (name.value.as_str(), &typed.variant) {
+        reader.fault(variant.place, format!("`{}` has no variants", name.value), "leave out `variant`");
+    }
+    if name.value.starts_with("hop-l") {
+        not_a_pack(reader, typed);
+    }
+    match name.value.as_str() {
+        "hop-l4" => hop(reader, typed, HopKind::L4),
+        "hop-l7" => {
+            if speaks_tls(upstream) {
+                let help = "leave it out, or measure hop-l4, which passes TLS on as it is";
+                reader.fault(name.place, "`hop-l7` cannot speak TLS, which the upstream asks for", help);
+            }
+            hop(reader, typed, HopKind::L7)
+        }
+        _ => pack(reader, typed, upstream),
+    }
+}
+
+fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKind {
+    let name = &typed.name.value;
+    if let Some(workers) = typed.workers.as_ref().filter(|workers| workers.value != 1) {
+        reader.fault(workers.place, format!("`{name}` always has one worker"), "leave out `workers`");
+    }
+    if let Some(place) = features::first_place(typed) {
+        reader.fault(place, format!("`{name}` has no features"), "leave out `features`");
+    }
+    GatewayKind::Hop(kind)
+}
+
+/// Refuses what says how a pack's gateway is started.
+fn not_a_pack(reader: &mut Reader<'_>, typed: &RawGateway) {
+    let driver = typed.driver.as_ref().map(|driver| ("driver", driver.place));
+    for (key, place) in driver.into_iter().chain(typed.image.as_ref().map(|image| ("image", image.place))) {
+        let message = format!("`{key}` belongs to a pack, and `{}` is none", typed.name.value);
+        reader.fault(place, message, format!("leave out `{key}`"));
+    }
+}
+
+fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
+    not_a_pack(reader, typed);
+    if let Some(workers) = &typed.workers {
+        reader.fault(
+            workers.place,
+            "hoptax does not start this gateway and cannot set its workers",
+            "leave out `workers`",
+        );
+    }
+    if let Some(place) = features::first_place(typed) {
+        reader.fault(
+            place,
+            "hoptax does not start this gateway and cannot switch on features",
+            "leave out `features`",
+        );
+    }
+    if let Some(variant) = &typed.variant {
+        reader.fault(
+            variant.place,
+            "hoptax does not start this gateway and cannot choose a variant",
+            "leave out `variant`",
+        );
+    }
+    let pid = running::pid(reader, typed.pid.as_ref());
+    let (url, tls) = match &typed.url {
+        Some(url) => running::access(reader, url, &access_keys(typed)),
+        None => {
+            reader.fault(
+                typed.name.place,
+                "an external gateway needs a `url`",
+                "write { name: external, label: mine, url: \"http://127.0.0.1:9000\" }",
+            );
+            (String::new(), None)
+        }
+    };
+    GatewayKind::External { url, pid, access: Access { tls, token_file: None } }
+}
+
+/// What says how one is let in by a gateway that already runs.
+fn access_keys(typed: &RawGateway) -> Typed<'_> {
+    Typed {
+        server_name: typed.server_name.as_ref(),
+        authority: typed.authority.as_ref(),
+        client_certificate: typed.client_certificate.as_ref(),
+    }
+}
+
+fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> GatewayKind {
+    let name = &typed.name;
+    let known = reader.context.known.iter().find(|pack| pack.name == name.value).cloned();
+    if known.is_none() && name.value != DIRECT {
+        let help = unknown_help(&name.value, &reader.context.known);
+        reader.fault(name.place, format!("unknown gateway `{}`", name.value), help);
+    }
+    let workers = reader.count(typed.workers.as_ref(), "workers", 1, MOST_WORKERS);
+    let features = features::read(reader, typed, known.as_ref(), upstream);
+    if let (Some(known), Upstream::Running(running)) = (&known, upstream) {
+        refuse_what_lets_no_gateway_in(reader, name, known, running);
+    }
+    if known.as_ref().is_some_and(|known| known.intercepts) {
+        refuse_what_cannot_be_intercepted(reader, name, upstream);
+    }
+    GatewayKind::Pack {
+        pack: pack_name(reader, typed, known.as_ref()),
+        workers,
+        instances: features::instances(&features),
+        features,
+        driver: driver(reader, typed, known.as_ref()),
+    }
+}
+
+/// The pack's name, with the variant that was asked for.
+fn pack_name(reader: &mut Reader<'_>, typed: &RawGateway, known: Option<&PackInfo>) -> String {
+    let name = &typed.name.value;
+    let (Some(variant), Some(known)) = (&typed.variant, known) else { return name.clone() };
+    let variants = || known.variants.iter().map(String::as_str);
+    if known.variants.is_empty() {
+        reader.fault(variant.place, format!("the pack `{name}` has no variants"), "leave out `variant`");
+    } else if !variants().any(|one| one == variant.value) {
+        let help = nearest(&variant.value, variants()).map_or_else(
+            || format!("it has {}", one_of(&variants().collect::<Vec<_>>())),
+            |near| format!("did you mean `{near}`?"),
+        );
+        reader.fault(variant.place, format!("the pack `{name}` has no variant `{}`", variant.value), help);
+    }
+    variant_name(name, &variant.value)
+}
+
+fn speaks_tls(upstream: &Upstream) -> bool {
+    matches!(upstream, Upstream::Running(running) if running.access.tls.is_some())
+}
+
+/// An upstream over TLS needs gateways that speak it, and that show it what it wants to see.
+fn refuse_what_lets_no_gateway_in(
+    reader: &mut Reader<'_>,
+    name: &Placed<String>,
+    pack: &PackInfo,
+    upstream: &Running,
+) {
+    let Some(tls) = &upstream.access.tls else { return };
+    let upstream_tls = Feature::UpstreamTls.name();
+    let certificate = tls.client_certificate.as_ref().map(|_| Feature::CLIENT_CERTIFICATE);
+    let lacks = |what: &str| match pack.unsupported.get(what) {
+        Some(reason) => Some(format!(": {reason}")),
+        None => (what == upstream_tls && !pack.features.iter().any(|one| one == what)).then(String::new),
+    };
+    let wanted = [(upstream_tls, "speak TLS"), (Feature::CLIENT_CERTIFICATE, "show a client certificate")];
+    for (what, does) in
+        wanted.into_iter().filter(|(what, _)| *what == upstream_tls || Some(*what) == certificate)
+    {
+        if let Some(why) = lacks(what) {
+            let message =
+                format!("`{}` cannot {does} to the upstream, which the plan asks for{why}", pack.name);
+            reader.fault(name.place, message, "leave this gateway out");
+            return;
+        }
+    }
+}
+
+/// What a sidecar intercepts is one application, which has to be started in its namespace.
+fn refuse_what_cannot_be_intercepted(reader: &mut Reader<'_>, name: &Placed<String>, upstream: &Upstream) {
+    let (what, help) = match upstream {
+        Upstream::Running(_) => ("an upstream that already runs", "leave out `upstream.url`"),
+        Upstream::BuiltIn(built_in) if built_in.instances > 1 => {
+            ("several instances of the upstream", "write upstream: { instances: 1 }")
+        }
+        Upstream::BuiltIn(built_in) if built_in.port.is_some() => {
+            ("an upstream at a port of your choice", "leave out `upstream.port`")
+        }
+        Upstream::BuiltIn(_) => return,
+    };
+    reader.fault(name.place, format!("`{}` cannot stand in front of {what}", name.value), help);
+}
+
+fn driver(reader: &mut Reader<'_>, typed: &RawGateway, pack: Option<&PackInfo>) -> PackDriver {
+    let docker = typed.driver.as_ref().filter(|driver| driver.value == RawDriver::Docker);
+    if let (Some(image), None) = (&typed.image, docker) {
+        let help = "write driver: docker beside it, or leave out `image`";
+        reader.fault(image.place, "`image` is what a container is made of", help);
+    }
+    let Some(docker) = docker else { return PackDriver::Process };
+    if let Some(pack) = pack.filter(|pack| !pack.docker) {
+        let message = format!("the pack `{}` does not say how it is started in a container", pack.name);
+        let help = "leave out `driver`, or copy the pack and add `docker: { image: … }` to its gateway.yaml";
+        reader.fault(docker.place, message, help);
+    }
+    if let Some(image) = &typed.image
+        && let Err(help) = check_image(&image.value)
+    {
+        reader.fault(image.place, format!("`{}` is no image", image.value), help);
+    }
+    PackDriver::Docker { image: typed.image.as_ref().map(|image| image.value.clone()) }
+}
+
+fn unknown_help(name: &str, known: &[PackInfo]) -> String {
+    let names = || known.iter().map(|pack| pack.name.as_str()).chain(["hop-l4", "hop-l7", EXTERNAL]);
+    nearest(name, names()).map_or_else(
+        || format!("known here: {}; `--packs DIR` adds your own", names().collect::<Vec<_>>().join(", ")),
+        |near| format!("did you mean `{near}`?"),
+    )
+}

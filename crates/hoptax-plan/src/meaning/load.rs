@@ -1,0 +1,387 @@
+//! Load: sweeps expanded into load points.
+
+use super::{Reader, UpstreamRead, rates, search};
+use crate::error::Place;
+use crate::raw::{HttpText, KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
+use crate::stages::{self, show_pace};
+use crate::units::{self, UnitError, show_duration, show_rate};
+use crate::{LoadPoint, Search, Upstream};
+use hoptax_load::pacer::{HIGHEST_RATE, LOWEST_RATE};
+use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape};
+use std::time::Duration;
+
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// More load points than anyone waits for; keeps a sweep of sweeps from filling the memory.
+const MOST_POINTS: usize = 1000;
+
+/// More than any machine holds; what this one holds is the lab's to say, for it depends on the descriptors.
+const MOST_CONNECTIONS: u32 = 10_000_000;
+
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    typed: Placed<Vec<Placed<RawLoad>>>,
+    upstream: &UpstreamRead,
+) -> Vec<LoadPoint> {
+    if typed.value.is_empty() {
+        reader.fault(
+            typed.place,
+            "there is no load",
+            "add an entry, such as { loop: closed, connections: 1, duration: 5s }",
+        );
+    }
+    let mut points: Vec<LoadPoint> = Vec::new();
+    for Placed { place, value } in typed.value {
+        let faults_before = reader.faults.len();
+        let axes = Axes::read(reader, place, &value);
+        axes.check_rates(reader, upstream);
+        axes.check_search(reader);
+        let count = axes.lengths().into_iter().fold(1, usize::saturating_mul);
+        if count > MOST_POINTS {
+            reader.fault(place, format!("this sweep makes {count} load points"), "sweep over fewer values");
+        }
+        // Points made of stand-ins would only raise doubts of their own.
+        if reader.faults.len() > faults_before {
+            continue;
+        }
+        for point in axes.points() {
+            if points.contains(&point) {
+                reader.fault(
+                    place,
+                    format!("the load point {} stands twice", point.describe()),
+                    "remove one: `trials` says how often each is measured",
+                );
+                break;
+            }
+            points.push(point);
+        }
+    }
+    points
+}
+
+/// What is swept over, each axis with at least one value.
+struct Axes {
+    loops: Vec<Placed<RawLoop>>,
+    rate: Vec<Placed<Option<Rate>>>,
+    arrivals: Vec<Placed<Arrivals>>,
+    connections: Vec<Placed<u32>>,
+    /// Absent where nothing was typed: stages then say how long, and the default does for everything else.
+    duration: Vec<Placed<Option<Duration>>>,
+    requests: Vec<Placed<Option<u64>>>,
+    /// Requests that a connection carries.
+    keepalive: Vec<Placed<Option<u32>>>,
+    http: Vec<Placed<HttpVersion>>,
+    /// No axis: what is searched at every point.
+    search: Option<Placed<Search>>,
+}
+
+/// How many axes there are.
+const AXES: usize = 8;
+
+/// An axis that was not typed: one value, which stands nowhere.
+fn untyped<T>(value: T) -> Vec<Placed<T>> {
+    vec![Placed { place: Place::default(), value }]
+}
+
+impl Axes {
+    fn read(reader: &mut Reader<'_>, entry: Place, typed: &RawLoad) -> Self {
+        let open = typed.loops.0.iter().any(|typed| typed.value == RawLoop::Open);
+        let closed = typed.loops.0.iter().any(|typed| typed.value == RawLoop::Closed);
+        if closed {
+            for (key, place) in [
+                ("rate", typed.rate.as_ref().map(|rate| rate.0[0].place)),
+                ("arrivals", typed.arrivals.as_ref().map(|arrivals| arrivals.0[0].place)),
+            ] {
+                let Some(place) = place else { continue };
+                let help = if open {
+                    "write the closed and the open loop as two entries".to_owned()
+                } else {
+                    format!("leave out `{key}`, or write `loop: open`")
+                };
+                reader.fault(
+                    place,
+                    format!("a closed loop has no `{key}`: the responses set its pace"),
+                    help,
+                );
+            }
+        }
+        if let Some(search) = &typed.search {
+            search::check_company(reader, search.place, typed, closed);
+        } else if open && typed.rate.is_none() {
+            reader.fault(entry, "an open loop needs a `rate`", "add one, as in rate: 1000/s");
+        }
+        let search = typed.search.as_ref().and_then(|typed| search::read(reader, typed));
+        let rate = match &typed.rate {
+            _ if typed.search.is_some() => search::first_rate(search.as_ref()),
+            None => untyped(None),
+            Some(typed) => rates::read(reader, typed)
+                .into_iter()
+                .map(|Placed { place, value }| Placed { place, value: Some(value) })
+                .collect(),
+        };
+        let all_staged =
+            !rate.is_empty() && rate.iter().all(|rate| matches!(rate.value, Some(Rate::Stages(_))));
+        if let (Some(requests), None, false) = (&typed.requests, &typed.duration, all_staged) {
+            reader.fault(
+                requests.0[0].place,
+                "`requests` without a `duration` has no end if nothing answers",
+                "add `duration` as the longest time it may take",
+            );
+        }
+        Self {
+            loops: typed.loops.0.clone(),
+            rate,
+            arrivals: swept(reader, typed.arrivals.as_ref(), Arrivals::Constant, |reader, arrivals| {
+                reader.unit(arrivals, units::arrivals)
+            }),
+            connections: swept(reader, Some(&typed.connections), 1, |reader, connections| {
+                Some(reader.count(
+                    Some(&Placed { place: connections.place, value: connections.value.0 }),
+                    "connections",
+                    1,
+                    MOST_CONNECTIONS,
+                ))
+            }),
+            duration: swept(reader, typed.duration.as_ref(), None, |reader, duration| {
+                let value = reader.unit(duration, units::duration)?;
+                if value.is_zero() {
+                    reader.fault(duration.place, "nothing can be measured in no time", "write 10s");
+                }
+                Some(Some(value))
+            }),
+            requests: swept(reader, typed.requests.as_ref(), None, |reader, requests| {
+                if requests.value.0 == 0 {
+                    reader.fault(requests.place, "`requests` is zero", "write 1 or more, or leave it out");
+                }
+                Some(Some(requests.value.0))
+            }),
+            keepalive: swept(
+                reader,
+                typed.keepalive.as_ref(),
+                None,
+                |reader, typed: &Placed<KeepAliveText>| reader.unit(typed, keepalive),
+            ),
+            http: swept(
+                reader,
+                typed.http.as_ref(),
+                HttpVersion::Http11,
+                |reader, typed: &Placed<HttpText>| reader.unit(typed, http),
+            ),
+            search,
+        }
+    }
+
+    /// Rates that cannot be: too high or too low to schedule, of another length than the duration, too low for it, or
+    /// more than the connections carry.
+    fn check_rates(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
+        for Placed { place, value } in &self.rate {
+            let Some(rate) = value else { continue };
+            if rate.highest() > HIGHEST_RATE {
+                reader.fault(
+                    *place,
+                    format!("more than {} cannot be scheduled", show_rate(HIGHEST_RATE)),
+                    "ask for less",
+                );
+                continue;
+            }
+            let faults_before = reader.faults.len();
+            for duration in &self.duration {
+                check_length(reader, *place, rate, duration);
+            }
+            if let Rate::Fixed(rate) = rate
+                && *rate < LOWEST_RATE
+                && reader.faults.len() == faults_before
+            {
+                reader.fault(
+                    *place,
+                    format!("less than {} cannot be scheduled", show_rate(LOWEST_RATE)),
+                    "ask for more",
+                );
+            }
+        }
+        self.check_carried(reader, upstream);
+    }
+
+    /// Little's law: requests in flight = rate × time in flight, and a connection carries one at a time. Of stages the mean
+    /// must be carried: for a while they may ask for more, which is what some of them are for.
+    fn check_carried(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
+        let Upstream::BuiltIn(built_in) = &upstream.value else { return };
+        let delay = built_in.delay.mean().as_secs_f64();
+        let rates = self.rate.iter().filter_map(|rate| rate.value.as_ref());
+        let Some(highest) = rates.max_by(|a, b| a.mean().total_cmp(&b.mean())) else { return };
+        let rate = highest.mean();
+        let told = match highest {
+            Rate::Fixed(rate) => show_rate(*rate),
+            Rate::Stages(_) => format!("{} on average", show_rate((rate * 1000.0).round() / 1000.0)),
+        };
+        // A billionth is forgiven to the arithmetic.
+        let in_flight = rate * delay;
+        for connections in &self.connections {
+            let carried = f64::from(connections.value);
+            if in_flight <= carried * (1.0 + 1e-9) {
+                continue;
+            }
+            let least = (in_flight - 1e-9 * in_flight).ceil();
+            reader.fault(
+                connections.place,
+                format!(
+                    "{told} through an upstream delay of {} keeps {least} requests in flight, and {} cannot carry them",
+                    show_duration(built_in.delay.mean()),
+                    plural(connections.value, "connection"),
+                ),
+                format!(
+                    "use at least {least} connections, or a rate of at most {}",
+                    show_rate((carried / delay * 1000.0).floor() / 1000.0)
+                ),
+            );
+        }
+    }
+
+    fn check_search(&self, reader: &mut Reader<'_>) {
+        let Some(search) = &self.search else { return };
+        for duration in &self.duration {
+            search::check_samples(reader, search, duration.value.unwrap_or(DEFAULT_DURATION));
+        }
+    }
+
+    fn lengths(&self) -> [usize; AXES] {
+        [
+            self.loops.len(),
+            self.rate.len(),
+            self.arrivals.len(),
+            self.connections.len(),
+            self.duration.len(),
+            self.requests.len(),
+            self.keepalive.len(),
+            self.http.len(),
+        ]
+    }
+
+    fn places(&self) -> [Place; AXES] {
+        [
+            self.loops[0].place,
+            self.rate[0].place,
+            self.arrivals[0].place,
+            self.connections[0].place,
+            self.duration[0].place,
+            self.requests[0].place,
+            self.keepalive[0].place,
+            self.http[0].place,
+        ]
+    }
+
+    /// Every combination; the axis that was typed first changes slowest.
+    fn points(&self) -> Vec<LoadPoint> {
+        let (lengths, places) = (self.lengths(), self.places());
+        let mut slowest_first: [usize; AXES] = std::array::from_fn(|axis| axis);
+        slowest_first.sort_by_key(|&axis| places[axis]);
+        let mut points = Vec::new();
+        for number in 0..lengths.iter().product() {
+            let mut rest = number;
+            let mut index = [0; AXES];
+            for &axis in slowest_first.iter().rev() {
+                index[axis] = rest % lengths[axis];
+                rest /= lengths[axis];
+            }
+            points.push(self.point(index));
+        }
+        points
+    }
+
+    fn point(&self, index: [usize; AXES]) -> LoadPoint {
+        let [loops, rate, arrivals, connections, duration, requests, keepalive, http] = index;
+        let rate = self.rate[rate].value.clone();
+        let staged = match &rate {
+            Some(Rate::Stages(stages)) => Some(stages::length(stages)),
+            _ => None,
+        };
+        let shape = match (self.loops[loops].value, rate) {
+            (RawLoop::Open, Some(rate)) => Shape::Open { rate, arrivals: self.arrivals[arrivals].value },
+            _ => Shape::Closed,
+        };
+        let duration = staged.or(self.duration[duration].value).unwrap_or(DEFAULT_DURATION);
+        LoadPoint {
+            shape,
+            connections: self.connections[connections].value,
+            duration,
+            requests: self.requests[requests].value,
+            requests_per_connection: self.keepalive[keepalive].value,
+            http: self.http[http].value,
+            search: self.search.as_ref().map(|search| search::at(&search.value, duration)),
+        }
+    }
+}
+
+/// Stages say how long they take: a duration beside them must say the same. And something must be due.
+fn check_length(reader: &mut Reader<'_>, place: Place, rate: &Rate, duration: &Placed<Option<Duration>>) {
+    let length = match (rate, duration.value) {
+        (Rate::Stages(stages), typed) => {
+            let length = stages::length(stages);
+            if let Some(typed) = typed.filter(|typed| *typed != length && !typed.is_zero()) {
+                reader.fault(
+                    duration.place,
+                    format!(
+                        "the stages take {}, and the duration is {}",
+                        show_duration(length),
+                        show_duration(typed)
+                    ),
+                    "leave out `duration`: the stages say how long",
+                );
+            }
+            length
+        }
+        (Rate::Fixed(_), typed) => typed.unwrap_or(DEFAULT_DURATION),
+    };
+    if !length.is_zero() && rate.mean() * length.as_secs_f64() < 1.0 {
+        let message = format!("at {} no request is due within {}", show_pace(rate), show_duration(length));
+        reader.fault(place, message, "raise the rate or the duration");
+    }
+}
+
+/// `on`, `off`, or how many requests a connection carries.
+fn keepalive(text: &str) -> Result<Option<u32>, UnitError> {
+    let text = text.trim();
+    let refuse = |help: &str| Err(UnitError::new(format!("`{text}` says nothing about keep-alive"), help));
+    let count = text.strip_suffix("requests").or(text.strip_suffix("request")).unwrap_or(text).trim_end();
+    match (text, count.parse::<u32>()) {
+        ("on", _) => Ok(None),
+        ("off", _) => Ok(Some(1)),
+        ("true" | "yes", _) => refuse("write on"),
+        ("false" | "no", _) | (_, Ok(0)) => refuse("write off: a connection carries one request at least"),
+        (_, Ok(count)) => Ok(Some(count)),
+        _ => refuse("write on, off, or how many requests a connection carries, as in 100"),
+    }
+}
+
+/// `1.0` or `1.1`.
+fn http(text: &str) -> Result<HttpVersion, UnitError> {
+    match text.trim() {
+        "1.0" => Ok(HttpVersion::Http10),
+        "1.1" => Ok(HttpVersion::Http11),
+        _ => Err(UnitError::new(
+            format!("`{text}` is no version of HTTP that can be spoken yet"),
+            "write 1.0 or 1.1",
+        )),
+    }
+}
+
+/// Understands the values of one axis; those that are wrong are noted and replaced by `default`.
+fn swept<T: Clone, U: Clone>(
+    reader: &mut Reader<'_>,
+    typed: Option<&Sweep<T>>,
+    default: U,
+    mut understand: impl FnMut(&mut Reader<'_>, &Placed<T>) -> Option<U>,
+) -> Vec<Placed<U>> {
+    let Some(Sweep(values)) = typed else { return untyped(default) };
+    values
+        .iter()
+        .map(|typed| Placed {
+            place: typed.place,
+            value: understand(reader, typed).unwrap_or_else(|| default.clone()),
+        })
+        .collect()
+}
+
+fn plural(count: u32, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}

@@ -1,0 +1,104 @@
+//! Rates of open loops: steady ones, stages, and sweeps of either.
+//!
+//! A list of plain rates is a sweep, a list of stages is one rate that changes, and a list of lists of stages sweeps
+//! over such rates.
+
+use super::Reader;
+use crate::error::Place;
+use crate::raw::{Placed, Rate as Typed, Short, StageText, Sweep};
+use crate::{stages, units};
+use hoptax_load::spec::{Rate, Stage};
+
+/// What a rate may be typed as.
+type Element = Short<Vec<Placed<StageText>>, Typed>;
+
+/// Understands every rate of a sweep; those that are wrong are noted and left out.
+pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Placed<Rate>> {
+    let words: Vec<Placed<&str>> = typed
+        .0
+        .iter()
+        .filter_map(|element| match &element.value {
+            Short::Word(word) => Some(Placed { place: element.place, value: word.0.as_str() }),
+            Short::Full(_) => None,
+        })
+        .collect();
+    let staged = words.iter().filter(|word| stages::is_staged(word.value)).count();
+    if words.len() < typed.0.len() {
+        return lists(reader, &typed.0);
+    }
+    // Text with a comma is a whole rate by itself, as it is shown in messages.
+    let whole = words.iter().any(|word| word.value.contains(','));
+    match staged {
+        _ if whole => words.iter().filter_map(|word| one(reader, word)).collect(),
+        0 => words.iter().filter_map(|word| one(reader, word)).collect(),
+        _ if staged == words.len() => {
+            let place = words[0].place;
+            several(reader, place, &words).map(|value| Placed { place, value }).into_iter().collect()
+        }
+        _ => {
+            let steady = words.iter().find(|word| !stages::is_staged(word.value)).unwrap_or(&words[0]);
+            reader.fault(
+                steady.place,
+                format!("`{}` does not say for how long, and other entries of this list do", steady.value),
+                format!(
+                    "a list of stages is one rate: write `{} for 10s`; to sweep over rates that change write a list of \
+                     lists",
+                    steady.value
+                ),
+            );
+            Vec::new()
+        }
+    }
+}
+
+/// A sweep in which lists of stages stand: each element is a rate of its own.
+fn lists(reader: &mut Reader<'_>, elements: &[Placed<Element>]) -> Vec<Placed<Rate>> {
+    let mut rates = Vec::new();
+    for Placed { place, value } in elements {
+        let rate = match value {
+            Short::Word(word) => {
+                one(reader, &Placed { place: *place, value: word.0.as_str() }).map(|one| one.value)
+            }
+            Short::Full(list) if list.is_empty() => {
+                reader.fault(
+                    *place,
+                    "there is no stage",
+                    "write stages, as in [100/s for 10s, ramp to 5000/s over 60s]",
+                );
+                None
+            }
+            Short::Full(list) => {
+                let words: Vec<Placed<&str>> = list
+                    .iter()
+                    .map(|stage| Placed { place: stage.place, value: stage.value.0.as_str() })
+                    .collect();
+                several(reader, *place, &words)
+            }
+        };
+        rates.extend(rate.map(|value| Placed { place: *place, value }));
+    }
+    rates
+}
+
+fn one(reader: &mut Reader<'_>, word: &Placed<&str>) -> Option<Placed<Rate>> {
+    let rate = if stages::is_staged(word.value) {
+        reader.unit(word, stages::pace)?
+    } else {
+        Rate::Fixed(reader.unit(word, units::rate)?)
+    };
+    Some(Placed { place: word.place, value: rate })
+}
+
+/// One rate of several stages.
+fn several(reader: &mut Reader<'_>, place: Place, words: &[Placed<&str>]) -> Option<Rate> {
+    let mut understood: Vec<Stage> = Vec::new();
+    for word in words {
+        let before = understood.last().copied();
+        understood.push(reader.unit(word, |text| stages::stage(text, before.as_ref()))?);
+    }
+    if let Err(error) = stages::check(&understood) {
+        reader.fault(place, error.message, error.help);
+        return None;
+    }
+    Some(Rate::Stages(understood))
+}

@@ -1,0 +1,165 @@
+//! What already runs: an upstream or a gateway at a URL, and how one is let in.
+
+use super::{Reader, body};
+use crate::error::Place;
+use crate::raw::{Placed, RawCertificate, RawLedger, RawUpstream};
+use crate::selector::Selector;
+use crate::units::{self, Origin};
+use crate::{Access, CertificateFiles, Running, TlsAccess, ToldLedger};
+use hoptax_record::bounded;
+
+/// Keys that say how one is let in.
+pub(super) struct Typed<'a> {
+    pub(super) server_name: Option<&'a Placed<String>>,
+    pub(super) authority: Option<&'a Placed<String>>,
+    pub(super) client_certificate: Option<&'a Placed<RawCertificate>>,
+}
+
+impl Typed<'_> {
+    /// Where the first of them was typed, and which it is.
+    pub(super) fn first(&self) -> Option<(Place, &'static str)> {
+        let certificate = self.client_certificate.map(|typed| (typed.place, "client_certificate"));
+        let name = self.server_name.map(|typed| (typed.place, "server_name"));
+        let authority = self.authority.map(|typed| (typed.place, "authority"));
+        name.or(authority).or(certificate)
+    }
+}
+
+/// An upstream that already runs.
+pub(super) fn upstream(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -> Running {
+    let keys = Typed {
+        server_name: typed.server_name.as_ref(),
+        authority: typed.authority.as_ref(),
+        client_certificate: typed.client_certificate.as_ref(),
+    };
+    let (origin, tls) = access(reader, url, &keys);
+    if tls.as_ref().is_some_and(|tls| tls.authority.is_none()) {
+        reader.fault(
+            url.place,
+            "gateways are told who may have signed the upstream's certificate, and nothing says who did",
+            "add authority: ca.pem, a file of the certificates of those who may have",
+        );
+    }
+    let token_file =
+        typed.token_file.as_ref().map(|file| body::existing(reader, file.place, &file.value, bounded::TOKEN));
+    let pid = pid(reader, typed.pid.as_ref());
+    let ledger = typed.ledger.as_ref().map(|typed| ledger(reader, &typed.value));
+    Running { url: origin, access: Access { tls, token_file }, pid, ledger }
+}
+
+/// A checked origin, as it is shown and used from here on, and how TLS is spoken to it.
+pub(super) fn access(
+    reader: &mut Reader<'_>,
+    url: &Placed<String>,
+    typed: &Typed<'_>,
+) -> (String, Option<TlsAccess>) {
+    let Some(origin) = reader.unit(url, units::origin) else { return (String::new(), None) };
+    let tls = match origin.tls {
+        true => Some(tls(reader, url, &origin, typed)),
+        false => {
+            if let Some((place, key)) = typed.first() {
+                let message = format!("`{key}` belongs to TLS, and {origin} is plain");
+                reader.fault(place, message, format!("leave out `{key}`, or write https://"));
+            }
+            None
+        }
+    };
+    (origin.to_string(), tls)
+}
+
+fn tls(reader: &mut Reader<'_>, url: &Placed<String>, origin: &Origin, typed: &Typed<'_>) -> TlsAccess {
+    let is_address = origin.host.parse::<std::net::IpAddr>().is_ok();
+    let server_name = match typed.server_name {
+        Some(name) => {
+            if !is_host_name(&name.value) {
+                reader.fault(
+                    name.place,
+                    format!("`{}` is no name of a host", name.value.escape_debug()),
+                    "write one of the DNS names in its certificate",
+                );
+            }
+            name.value.clone()
+        }
+        None => {
+            if is_address {
+                reader.fault(
+                    url.place,
+                    format!("certificates are held against a name, and {} is an address", origin.host),
+                    "add server_name: with one of the DNS names in its certificate",
+                );
+            }
+            origin.host.clone()
+        }
+    };
+    let authority = typed.authority.map(|file| pem(reader, file, "CERTIFICATE"));
+    let client_certificate = typed.client_certificate.map(|typed| CertificateFiles {
+        certificate: pem(reader, &typed.value.certificate, "CERTIFICATE"),
+        key: pem(reader, &typed.value.key, "PRIVATE KEY"),
+    });
+    TlsAccess { server_name, authority, client_certificate }
+}
+
+fn is_host_name(name: &str) -> bool {
+    rustls::pki_types::DnsName::try_from(name).is_ok()
+}
+
+/// The path of a PEM file that is there and holds what is wanted of it.
+fn pem(reader: &mut Reader<'_>, file: &Placed<String>, holds: &str) -> std::path::PathBuf {
+    let path = body::existing(reader, file.place, &file.value, bounded::PEM);
+    // That it is not there is told already.
+    let Ok(text) = bounded::read(&path, bounded::PEM) else { return path };
+    let begins =
+        |line: &str| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{holds}-----"));
+    if !String::from_utf8_lossy(&text).lines().any(begins) {
+        reader.fault(
+            file.place,
+            format!("{} holds no {}", path.display(), holds.to_lowercase()),
+            format!("name a PEM file, with a line that ends in `{holds}-----`"),
+        );
+    }
+    path
+}
+
+/// A process to watch.
+pub(super) fn pid(reader: &mut Reader<'_>, typed: Option<&Placed<u32>>) -> Option<u32> {
+    if let Some(pid) = typed.filter(|pid| pid.value == 0) {
+        reader.fault(pid.place, "no process has the pid 0", "leave out `pid` if it is not known");
+    }
+    typed.map(|pid| pid.value)
+}
+
+fn ledger(reader: &mut Reader<'_>, typed: &RawLedger) -> ToldLedger {
+    let kind = typed.kind.unwrap_or_default();
+    for select in &typed.select.0 {
+        if let Err(help) = Selector::parse(kind, &select.value.0) {
+            reader.fault(select.place, format!("`{}` selects nothing", select.value.0), help);
+        }
+    }
+    let url = typed.url.as_ref().and_then(|url| {
+        let origin = reader.unit(url, units::origin)?;
+        if origin.tls {
+            let help = "write http://, or leave out `url` to ask where the upstream answers";
+            reader.fault(url.place, "the ledger's own `url` is asked without TLS", help);
+        }
+        Some(origin.to_string())
+    });
+    let path =
+        typed.path.as_ref().map_or_else(|| ToldLedger::USUAL_PATH.to_owned(), |path| path.value.clone());
+    if let Some(typed) = typed.path.as_ref().filter(|path| !is_plain_path(&path.value)) {
+        reader.fault(
+            typed.place,
+            format!("`{}` is no path", typed.value),
+            "begin it with `/`, without blanks",
+        );
+    }
+    ToldLedger {
+        url,
+        path,
+        kind,
+        select: typed.select.0.iter().map(|select| select.value.0.clone()).collect(),
+    }
+}
+
+fn is_plain_path(path: &str) -> bool {
+    path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic())
+}

@@ -1,0 +1,239 @@
+//! The targets; and headers, which the upstream has too.
+
+use super::templates::Template;
+use super::{Reader, body, expect};
+use crate::error::Place;
+use crate::raw::{Ordered, Placed, RawTarget, Sweep, Text};
+use crate::{Target, Upstream};
+use hoptax_load::target::MOST_TARGETS;
+use hoptax_load::template::Place as Part;
+
+/// Methods in common use, to tell `get` from a method of one's own.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+const MOST_WEIGHT: u32 = 1_000_000;
+
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    typed: Option<Sweep<RawTarget>>,
+    upstream: &Upstream,
+) -> Vec<Target> {
+    match typed {
+        None => vec![Target::get("/")],
+        Some(typed) => list(reader, typed, upstream),
+    }
+}
+
+/// Targets, at least one; what is expected of their answers is held against `upstream`.
+pub(super) fn list(
+    reader: &mut Reader<'_>,
+    Sweep(typed): Sweep<RawTarget>,
+    upstream: &Upstream,
+) -> Vec<Target> {
+    if let Some(beyond) = typed.get(MOST_TARGETS) {
+        reader.fault(
+            beyond.place,
+            format!("there are {} targets", typed.len()),
+            format!("give {MOST_TARGETS} or fewer; a template such as {{{{line paths.txt}}}} makes many paths of one target"),
+        );
+    }
+    let mut targets: Vec<Target> = Vec::new();
+    for Placed { place, value } in typed.into_iter().take(MOST_TARGETS) {
+        let named = value.name.as_ref().map(|name| name.place);
+        let target = one(reader, value, upstream);
+        if targets.iter().any(|earlier| earlier.name == target.name) {
+            twice(reader, named, place, &target);
+        }
+        targets.push(target);
+    }
+    targets
+}
+
+fn twice(reader: &mut Reader<'_>, named: Option<Place>, place: Place, target: &Target) {
+    let name = &target.name;
+    match named {
+        Some(place) => {
+            reader.fault(place, format!("two targets are called `{name}`"), "give each its own name");
+        }
+        None => reader.fault(
+            place,
+            format!("two targets are called `{name}`, as neither has a name of its own"),
+            "give them names: { name: first, path: /, … }",
+        ),
+    }
+}
+
+fn one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> Target {
+    let method = typed.method.map_or("GET".to_owned(), |method| {
+        check_method(reader, &method);
+        method.value
+    });
+    let path = typed.path.map_or("/".to_owned(), |path| {
+        if check_path(reader, &path) {
+            let Placed { place, value } = &path;
+            reader.template(Template { place: *place, text: value, part: Part::Path, file: None });
+        }
+        path.value
+    });
+    let headers = typed.headers.map(|headers| read_headers(reader, headers, true)).unwrap_or_default();
+    let (body, body_is_template) = typed.body.map_or((None, false), |typed| {
+        let (body, template) = body::of_request(reader, typed);
+        (Some(body), template)
+    });
+    let varies = typed.expect.as_ref().is_some_and(|expect| expect.varies == Some(true));
+    let checks = typed.expect.map(|typed| expect::read(reader, typed, &method, upstream)).unwrap_or_default();
+    let name = typed.name.map_or_else(|| format!("{method} {path}"), |name| checked_name(reader, name));
+    let weight = reader.count(typed.weight.as_ref(), "weight", 1, MOST_WEIGHT);
+    Target { name, weight, method, path, headers, body, body_is_template, checks, varies }
+}
+
+/// Names stand in tables and messages.
+fn checked_name(reader: &mut Reader<'_>, name: Placed<String>) -> String {
+    let length = name.value.chars().count();
+    if name.value.trim() != name.value
+        || length == 0
+        || length > 64
+        || name.value.chars().any(char::is_control)
+    {
+        reader.fault(
+            name.place,
+            format!("`{}` is no name for a target", name.value.escape_debug()),
+            "use up to 64 characters, neither beginning nor ending with a blank",
+        );
+    }
+    name.value
+}
+
+fn check_method(reader: &mut Reader<'_>, method: &Placed<String>) {
+    let upper = method.value.to_ascii_uppercase();
+    if !is_token(&method.value) {
+        reader.fault(
+            method.place,
+            format!("`{}` is not a method", method.value),
+            "use one such as GET or POST",
+        );
+    } else if upper == "CONNECT" {
+        reader.fault(method.place, "CONNECT opens a tunnel, which cannot be measured", "use another method");
+    } else if METHODS.contains(&upper.as_str()) && upper != method.value {
+        reader.fault(
+            method.place,
+            format!("methods are case-sensitive, `{}` is not the usual one", method.value),
+            format!("write {upper}"),
+        );
+    }
+}
+
+/// Whether it is a path, as far as no template is concerned; what is wrong is told.
+fn check_path(reader: &mut Reader<'_>, path: &Placed<String>) -> bool {
+    let text = &path.value;
+    if !text.starts_with('/') {
+        let help = match text.split_once("://").and_then(|(_, rest)| rest.split_once('/')) {
+            Some((_, rest)) => format!("write only /{rest}"),
+            None => format!("write /{text}"),
+        };
+        reader.fault(path.place, format!("the path `{text}` does not begin with `/`"), help);
+    } else if let Some(c) = literal(text).find(|c| !c.is_ascii_graphic() || *c == '#') {
+        let escaped: String = c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+        reader.fault(
+            path.place,
+            format!("a path cannot hold {c:?}"),
+            format!("write it percent-encoded: {escaped}"),
+        );
+    } else {
+        return true;
+    }
+    false
+}
+
+/// Headers; of a request their values are `templates`.
+pub(super) fn read_headers(
+    reader: &mut Reader<'_>,
+    typed: Ordered<Sweep<Text>>,
+    templates: bool,
+) -> Vec<(String, String)> {
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for (name, values) in typed.0 {
+        check_header_name(reader, &name);
+        let lower = name.value.to_ascii_lowercase();
+        if lower == "content-length" || lower == "transfer-encoding" {
+            reader.fault(
+                name.place,
+                format!("`{}` is set from the body and cannot be given", name.value),
+                "leave it out",
+            );
+        }
+        if headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(&name.value)) {
+            reader.fault(
+                name.place,
+                format!("the header `{}` stands twice", name.value),
+                format!("to send it several times write {}: [first, second]", name.value),
+            );
+        }
+        for value in values.0 {
+            if check_header_value(reader, &value) && templates {
+                let Placed { place, value: Text(text) } = &value;
+                reader.template(Template { place: *place, text, part: Part::Header, file: None });
+            }
+            headers.push((name.value.clone(), value.value.0));
+        }
+    }
+    headers
+}
+
+pub(super) fn check_header_name(reader: &mut Reader<'_>, name: &Placed<String>) {
+    if !is_token(&name.value) {
+        reader.fault(
+            name.place,
+            format!("`{}` is not a header name", name.value),
+            "use letters, digits and -, without blanks or colons",
+        );
+    }
+}
+
+/// RFC 9110 §5.5, without the bytes above 127 that it calls opaque: what one gateway passes on, another refuses.
+fn check_header_value(reader: &mut Reader<'_>, value: &Placed<Text>) -> bool {
+    let text = &value.value.0;
+    if let Some(c) = text.chars().find(|c| !c.is_ascii_graphic() && !matches!(c, ' ' | '\t')) {
+        reader.fault(value.place, format!("a header value cannot hold {c:?}"), "use printable ASCII");
+    } else if text.trim() != text {
+        reader.fault(
+            value.place,
+            "a header value neither begins nor ends with a blank",
+            "remove the blank inside the quotes: gateways do",
+        );
+    } else {
+        return true;
+    }
+    false
+}
+
+/// RFC 9110 §5.6.2.
+pub(super) fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// The characters of a template that stand outside of `{{…}}`, which may hold one another.
+fn literal(text: &str) -> std::vec::IntoIter<char> {
+    let mut outside = Vec::new();
+    let mut depth = 0u32;
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = if rest.starts_with("\\{{") {
+            3
+        } else if rest.starts_with("{{") {
+            depth += 1;
+            2
+        } else if depth > 0 && rest.starts_with("}}") {
+            depth -= 1;
+            2
+        } else {
+            if depth == 0 {
+                outside.push(first);
+            }
+            first.len_utf8()
+        };
+        rest = &rest[length..];
+    }
+    outside.into_iter()
+}

@@ -1,0 +1,118 @@
+//! The upstream.
+
+use super::target::read_headers;
+use super::{Reader, UpstreamRead, body, running};
+use crate::raw::{Placed, RawUpstream};
+use crate::units;
+use crate::{Body, BuiltInUpstream, Delay, Upstream};
+use std::time::Duration;
+
+/// Answered where the plan does not say: small enough to stay in one packet, large enough to be a real answer.
+const DEFAULT_BODY: u64 = 1024;
+
+/// Each has a thread and a port of its own.
+const MOST_INSTANCES: u32 = 256;
+
+pub(super) fn read(reader: &mut Reader<'_>, typed: Option<Placed<RawUpstream>>) -> UpstreamRead {
+    let typed = typed.map(|typed| typed.value).unwrap_or_default();
+    match &typed.url {
+        Some(url) => running(reader, url, &typed),
+        None => built_in(reader, typed),
+    }
+}
+
+fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -> UpstreamRead {
+    let others = [
+        ("instances", typed.instances.is_some()),
+        ("status", typed.status.is_some()),
+        ("headers", typed.headers.is_some()),
+        ("body", typed.body.is_some()),
+        ("delay", typed.delay.is_some()),
+        ("failures", typed.failures.is_some()),
+        ("port", typed.port.is_some()),
+    ];
+    for (key, _) in others.iter().filter(|(_, given)| *given) {
+        reader.fault(
+            url.place,
+            format!("an upstream that already runs cannot be given `{key}`"),
+            format!("leave out `{key}`, or leave out `url` to start the built-in upstream"),
+        );
+    }
+    let value = Upstream::Running(running::upstream(reader, url, typed));
+    UpstreamRead { value, delay_place: None }
+}
+
+/// Keys that only an upstream that already runs is given.
+fn refuse_without_url(reader: &mut Reader<'_>, typed: &RawUpstream) {
+    let keys = [
+        ("server_name", typed.server_name.as_ref().map(|typed| typed.place)),
+        ("authority", typed.authority.as_ref().map(|typed| typed.place)),
+        ("client_certificate", typed.client_certificate.as_ref().map(|typed| typed.place)),
+        ("token_file", typed.token_file.as_ref().map(|typed| typed.place)),
+        ("pid", typed.pid.as_ref().map(|typed| typed.place)),
+        ("ledger", typed.ledger.as_ref().map(|typed| typed.place)),
+    ];
+    for (key, place) in keys.into_iter().filter_map(|(key, place)| Some((key, place?))) {
+        let message = format!("`{key}` belongs to an upstream that already runs, and there is no `url`");
+        reader.fault(
+            place,
+            message,
+            format!("leave out `{key}`, or say where the upstream answers with `url`"),
+        );
+    }
+}
+
+fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
+    refuse_without_url(reader, &typed);
+    let instances = reader.count(typed.instances.as_ref(), "instances", 1, MOST_INSTANCES);
+    let status = status(reader, typed.status.as_ref());
+    let headers = typed.headers.map(|headers| read_headers(reader, headers, false)).unwrap_or_default();
+    let bodiless = matches!(status, 204 | 304);
+    let body = match typed.body {
+        Some(body) => {
+            let place = body.place;
+            let body = body::of_answer(reader, body);
+            if bodiless && body != Body::Size(0) {
+                reader.fault(
+                    place,
+                    format!("an answer with status {status} has no body"),
+                    "leave out `body`, or answer with another status",
+                );
+            }
+            body
+        }
+        None => Body::Size(if bodiless { 0 } else { DEFAULT_BODY }),
+    };
+    let delay_place = typed.delay.as_ref().map(|delay| delay.place);
+    let delay =
+        typed.delay.and_then(|delay| reader.unit(&delay, str::parse)).unwrap_or(Delay::Fixed(Duration::ZERO));
+    let failures =
+        typed.failures.and_then(|failures| reader.unit(&failures, units::share)).unwrap_or_default();
+    let port = typed.port.and_then(|port| first_port(reader, &port, instances));
+    let value =
+        Upstream::BuiltIn(BuiltInUpstream { instances, status, headers, body, delay, failures, port });
+    UpstreamRead { value, delay_place }
+}
+
+fn status(reader: &mut Reader<'_>, typed: Option<&Placed<u16>>) -> u16 {
+    let Some(Placed { place, value }) = typed else { return 200 };
+    if !(200..=599).contains(value) {
+        reader.fault(*place, format!("{value} is not the status of a final answer"), "use 200 to 599");
+    }
+    *value
+}
+
+fn first_port(reader: &mut Reader<'_>, port: &Placed<u16>, instances: u32) -> Option<u16> {
+    if port.value == 0 {
+        reader.fault(port.place, "there is no port 0", "leave out `port` to let the kernel choose");
+    }
+    let last = u64::from(port.value) + u64::from(instances) - 1;
+    if last > u64::from(u16::MAX) {
+        reader.fault(
+            port.place,
+            format!("{instances} instances from port {} on need ports up to {last}", port.value),
+            "ports end at 65535: begin lower",
+        );
+    }
+    Some(port.value)
+}

@@ -1,0 +1,110 @@
+//! The forms that values take: placed, swept over, a word or a mapping; and text with a pattern for editors.
+
+use crate::error::Place;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A value and where it was typed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename = "$placed")]
+pub(crate) struct Placed<T> {
+    pub(crate) place: Place,
+    pub(crate) value: T,
+}
+
+/// One value, or several to sweep over.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename = "$sweep", bound = "T: DeserializeOwned")]
+pub(crate) struct Sweep<T>(pub(crate) Vec<Placed<T>>);
+
+/// A bare word, or a mapping (or list) that says more.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename = "$short", rename_all = "lowercase")]
+pub(crate) enum Short<T, W = String> {
+    Word(W),
+    Full(T),
+}
+
+/// A mapping whose keys are free, in the order typed.
+#[derive(Debug, Clone)]
+pub(crate) struct Ordered<T>(pub(crate) Vec<(Placed<String>, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+            type Value = Ordered<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mapping")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Ordered(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Placed<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Sweep<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("Sweep_{}", T::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+    }
+}
+
+impl<T: JsonSchema, W: JsonSchema> JsonSchema for Short<T, W> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("Short_{}_{}", T::schema_name(), W::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (word, full) = (generator.subschema_for::<W>(), generator.subschema_for::<T>());
+        json_schema!({ "anyOf": [word, full] })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Ordered<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("Ordered_{}", T::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<T>();
+        json_schema!({ "type": "object", "additionalProperties": value })
+    }
+}

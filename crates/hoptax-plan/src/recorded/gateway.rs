@@ -1,0 +1,61 @@
+//! The systems under test.
+
+use super::{UnknownWord, kept};
+use crate::{Feature, Gateway, GatewayKind, HopDelay, HopDelayHow};
+
+impl From<&Gateway> for kept::Gateway {
+    fn from(gateway: &Gateway) -> Self {
+        Self { label: gateway.label.clone(), kind: (&gateway.kind).into() }
+    }
+}
+
+impl TryFrom<kept::Gateway> for Gateway {
+    type Error = UnknownWord;
+
+    fn try_from(gateway: kept::Gateway) -> Result<Self, UnknownWord> {
+        Ok(Self { label: gateway.label, kind: gateway.kind.try_into()? })
+    }
+}
+
+impl From<&GatewayKind> for kept::GatewayKind {
+    fn from(kind: &GatewayKind) -> Self {
+        match kind.clone() {
+            GatewayKind::Pack { pack, workers, features, instances, driver } => {
+                let features = features.iter().map(Feature::to_string).collect();
+                Self::Pack { pack, workers, features, instances, driver }
+            }
+            GatewayKind::Hop(kind) => Self::Hop(kind),
+            GatewayKind::DelayingHop(HopDelay { inbound, outbound, share, how }) => {
+                let how = match how {
+                    HopDelayHow::Sleep => kept::HopDelayHow::Sleep,
+                    HopDelayHow::Spin => kept::HopDelayHow::Spin,
+                };
+                Self::DelayingHop(kept::HopDelay { inbound, outbound, share, how })
+            }
+            GatewayKind::External { url, pid, access } => Self::External { url, pid, access },
+        }
+    }
+}
+
+impl TryFrom<kept::GatewayKind> for GatewayKind {
+    type Error = UnknownWord;
+
+    fn try_from(kind: kept::GatewayKind) -> Result<Self, UnknownWord> {
+        Ok(match kind {
+            kept::GatewayKind::Pack { pack, workers, features, instances, driver } => {
+                let features = features.iter().map(|word| word.parse().map_err(UnknownWord));
+                let features = features.collect::<Result<_, _>>()?;
+                Self::Pack { pack, workers, features, instances, driver }
+            }
+            kept::GatewayKind::Hop(kind) => Self::Hop(kind),
+            kept::GatewayKind::DelayingHop(kept::HopDelay { inbound, outbound, share, how }) => {
+                let how = match how {
+                    kept::HopDelayHow::Sleep => HopDelayHow::Sleep,
+                    kept::HopDelayHow::Spin => HopDelayHow::Spin,
+                };
+                Self::DelayingHop(HopDelay { inbound, outbound, share, how })
+            }
+            kept::GatewayKind::External { url, pid, access } => Self::External { url, pid, access },
+        })
+    }
+}

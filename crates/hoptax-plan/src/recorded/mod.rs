@@ -1,0 +1,116 @@
+//! Between the plan and its form on disk (`record::plan`), both ways; and runs that are read with their plan understood.
+//!
+//! Reading can fail: features and metrics are words on disk, and a later hoptax may know more of them.
+
+mod gateway;
+mod load;
+mod upstream;
+
+use super::{Budget, Event, Gateway, LoadPoint, Plan, Target, Trials};
+use hoptax_record::dir::{self, DirError, RUN};
+use hoptax_record::{self as record, plan as kept};
+use std::path::Path;
+
+/// `run.json` with its plan understood.
+pub type RunRecord = record::RunRecord<Plan, LoadPoint>;
+/// A run directory as it was read, with its plan understood.
+pub type Run = dir::Run<Plan, LoadPoint>;
+
+/// A word in a record that this hoptax does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnknownWord(String);
+
+/// Reads a run directory, also one of a run that was killed.
+///
+/// # Errors
+/// If there is no `run.json`, or it is not ours, or of a later version.
+pub fn read(path: &Path) -> Result<Run, DirError> {
+    let dir::Run { path, record, trials, unreadable } = dir::Run::read(path)?;
+    let record = understood(record, &path)?;
+    Ok(Run { path, record, trials, unreadable })
+}
+
+/// Reads a run directory's `run.json` alone.
+///
+/// # Errors
+/// If there is none, or it is not ours, or of a later version.
+pub fn read_run(path: &Path) -> Result<RunRecord, DirError> {
+    understood(dir::read_run(path)?, path)
+}
+
+fn understood(record: record::RunRecord, directory: &Path) -> Result<RunRecord, DirError> {
+    let (plan, load) = (Plan::try_from(record.plan.clone()), record.load.clone());
+    let plan = plan.map_err(|word| DirError::foreign(&directory.join(RUN), &word))?;
+    Ok(record.with_plan(plan, load.into_iter().map(LoadPoint::from).collect()))
+}
+
+/// The record as it goes to disk.
+pub fn to_disk(record: &RunRecord) -> record::RunRecord {
+    let load = record.load.iter().map(kept::LoadPoint::from).collect();
+    record.clone().with_plan(kept::Plan::from(&record.plan), load)
+}
+
+fn to_disk_all<'a, Ours: 'a, Kept: From<&'a Ours>>(all: &'a [Ours]) -> Vec<Kept> {
+    all.iter().map(Kept::from).collect()
+}
+
+impl From<&Plan> for kept::Plan {
+    fn from(plan: &Plan) -> Self {
+        Self {
+            name: plan.name.clone(),
+            upstream: (&plan.upstream).into(),
+            gateways: to_disk_all(&plan.gateways),
+            targets: to_disk_all(&plan.targets),
+            files: plan.files.clone(),
+            load: to_disk_all(&plan.load),
+            trials: match plan.trials {
+                Trials::Fixed(rounds) => kept::Trials::Fixed(rounds),
+                Trials::Auto(auto) => kept::Trials::Auto(auto),
+            },
+            warmup: plan.warmup,
+            pause: plan.pause,
+            timeout: plan.timeout,
+            sources: plan.sources.clone(),
+            profile: plan.profile,
+            access_log: plan.access_log,
+            path_split: plan.path_split,
+            cpus: plan.cpus.clone(),
+            isolate: plan.isolate,
+            seed: plan.seed,
+            events: to_disk_all(&plan.events),
+            budget: to_disk_all(&plan.budget),
+        }
+    }
+}
+
+impl TryFrom<kept::Plan> for Plan {
+    type Error = UnknownWord;
+
+    fn try_from(plan: kept::Plan) -> Result<Self, UnknownWord> {
+        Ok(Self {
+            name: plan.name,
+            upstream: plan.upstream.into(),
+            gateways: plan.gateways.into_iter().map(Gateway::try_from).collect::<Result<_, _>>()?,
+            targets: plan.targets.into_iter().map(Target::from).collect(),
+            files: plan.files,
+            load: plan.load.into_iter().map(LoadPoint::from).collect(),
+            trials: match plan.trials {
+                kept::Trials::Fixed(rounds) => Trials::Fixed(rounds),
+                kept::Trials::Auto(auto) => Trials::Auto(auto),
+            },
+            warmup: plan.warmup,
+            pause: plan.pause,
+            timeout: plan.timeout,
+            sources: plan.sources,
+            profile: plan.profile,
+            access_log: plan.access_log,
+            path_split: plan.path_split,
+            cpus: plan.cpus,
+            isolate: plan.isolate,
+            seed: plan.seed,
+            events: plan.events.into_iter().map(Event::from).collect(),
+            budget: plan.budget.into_iter().map(Budget::try_from).collect::<Result<_, _>>()?,
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! The upstream, and what it is asked for.
+
+use super::kept;
+use crate::{BuiltInUpstream, Delay, Target, Upstream};
+
+impl From<&Upstream> for kept::Upstream {
+    fn from(upstream: &Upstream) -> Self {
+        match upstream {
+            Upstream::BuiltIn(ours) => Self::BuiltIn(kept::BuiltInUpstream {
+                instances: ours.instances,
+                status: ours.status,
+                headers: ours.headers.clone(),
+                body: ours.body.clone(),
+                delay: (&ours.delay).into(),
+                failures: ours.failures,
+                port: ours.port,
+            }),
+            Upstream::Running(running) => Self::Running(running.clone()),
+        }
+    }
+}
+
+impl From<kept::Upstream> for Upstream {
+    fn from(upstream: kept::Upstream) -> Self {
+        match upstream {
+            kept::Upstream::BuiltIn(ours) => Self::BuiltIn(BuiltInUpstream {
+                instances: ours.instances,
+                status: ours.status,
+                headers: ours.headers,
+                body: ours.body,
+                delay: ours.delay.into(),
+                failures: ours.failures,
+                port: ours.port,
+            }),
+            kept::Upstream::Running(running) => Self::Running(running),
+        }
+    }
+}
+
+impl From<&Delay> for kept::Delay {
+    fn from(delay: &Delay) -> Self {
+        match delay {
+            Delay::Fixed(delay) => Self::Fixed(*delay),
+            Delay::Uniform { from, to } => Self::Uniform { from: *from, to: *to },
+            Delay::Exponential { mean } => Self::Exponential { mean: *mean },
+            Delay::Choice(choices) => Self::Choice(choices.clone()),
+        }
+    }
+}
+
+impl From<kept::Delay> for Delay {
+    fn from(delay: kept::Delay) -> Self {
+        match delay {
+            kept::Delay::Fixed(delay) => Self::Fixed(delay),
+            kept::Delay::Uniform { from, to } => Self::Uniform { from, to },
+            kept::Delay::Exponential { mean } => Self::Exponential { mean },
+            kept::Delay::Choice(choices) => Self::Choice(choices),
+        }
+    }
+}
+
+impl From<&Target> for kept::Target {
+    fn from(target: &Target) -> Self {
+        let Target { name, weight, method, path, headers, body, body_is_template, checks, varies } =
+            target.clone();
+        Self { name, weight, method, path, headers, body, body_is_template, checks, varies }
+    }
+}
+
+impl From<kept::Target> for Target {
+    fn from(target: kept::Target) -> Self {
+        let kept::Target { name, weight, method, path, headers, body, body_is_template, checks, varies } =
+            target;
+        Self { name, weight, method, path, headers, body, body_is_template, checks, varies }
+    }
+}

@@ -1,0 +1,284 @@
+//! Whole plans: what they mean.
+
+use super::*;
+
+mod events;
+mod load;
+mod mistakes;
+mod requests;
+mod running;
+mod schema;
+mod search;
+
+fn context() -> Context {
+    let pack = |name: &str, features: &[&str]| PackInfo {
+        name: name.to_owned(),
+        features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+        unsupported: BTreeMap::new(),
+        variants: Vec::new(),
+        intercepts: false,
+        docker: name == "nginx",
+        reloads: ["nginx", "routed"].contains(&name),
+    };
+    Context {
+        cpus: 2,
+        known: vec![
+            pack("nginx", &["key-auth", "rate-limit"]),
+            pack("haproxy", &[]),
+            pack("envoy", &[]),
+            pack("routed", &["routes"]),
+        ],
+        directory: PathBuf::from("no-such-directory"),
+    }
+}
+
+fn parsed(text: &str, sets: &[&str]) -> Result<Plan, PlanErrors> {
+    let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+    parse("plans/x.yaml", text, &sets, &context())
+}
+
+fn good(text: &str) -> Plan {
+    parsed(text, &[]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+const SMALLEST: &str = "gateways: [nginx]\nload: [{ loop: closed, connections: 1 }]\n";
+
+#[test]
+fn defaults_fill_what_was_left_out() {
+    assert_eq!(
+        good(SMALLEST),
+        Plan {
+            name: "x".to_owned(),
+            upstream: Upstream::BuiltIn(BuiltInUpstream {
+                instances: 1,
+                status: 200,
+                headers: Vec::new(),
+                body: Body::Size(1024),
+                delay: Delay::Fixed(Duration::ZERO),
+                failures: 0.0,
+                port: None,
+            }),
+            gateways: vec![Gateway {
+                label: "nginx".to_owned(),
+                kind: GatewayKind::Pack {
+                    pack: "nginx".to_owned(),
+                    workers: 1,
+                    features: Vec::new(),
+                    instances: None,
+                    driver: PackDriver::Process,
+                },
+            }],
+            targets: vec![Target::get("/")],
+            files: BTreeMap::new(),
+            load: vec![LoadPoint::closed(1, Duration::from_secs(10))],
+            trials: Trials::Fixed(5),
+            warmup: Duration::from_secs(2),
+            pause: Duration::ZERO,
+            timeout: Timeouts::all(Duration::from_secs(3)),
+            sources: Vec::new(),
+            profile: Profile::Equalised,
+            access_log: AccessLog::Off,
+            path_split: PathSplit::Off,
+            cpus: CpuPlan::Auto,
+            isolate: false,
+            seed: None,
+            events: Vec::new(),
+            budget: Vec::new(),
+        }
+    );
+}
+
+#[test]
+fn everything_can_be_said() {
+    let plan = good(
+        r#"
+name: all
+upstream:
+  instances: 2
+  status: 503
+  headers: { x-a: b, set-cookie: [one, two] }
+  body: { text: hello }
+  delay: choice(99% 0ms, 1% 50ms)
+  failures: 1%
+  port: 8000
+gateways:
+  - { name: nginx, label: with-keys, workers: 2, features: [key-auth] }
+  - hop-l4
+  - name: hop-l7
+  - { name: external, label: mine, url: "http://localhost:9000/", pid: 4711 }
+target: { method: POST, path: "/a?b=c", headers: { Host: echo.com }, body: 64KiB }
+load:
+  - { loop: open, rate: 1000/s, arrivals: jitter(25%), connections: 64, duration: 1m, requests: 500 }
+trials: 3
+warmup: 0s
+pause: 250ms
+timeout: 1s
+profile: stock
+access_log: file
+path_split: on
+cpus: { generator: 0, gateway: "0-1" }
+isolate: true
+seed: 18446744073709551615
+budget:
+  - { gateway: with-keys, metric: added_p99, max: 1ms }
+  - { metric: throughput_ratio, min: 0.9 }
+"#,
+    );
+    let Upstream::BuiltIn(upstream) = &plan.upstream else { panic!("built in") };
+    assert_eq!((upstream.instances, upstream.status, upstream.port), (2, 503, Some(8000)));
+    assert_eq!(upstream.body, Body::Text("hello".to_owned()));
+    assert_eq!(upstream.failures, 0.01);
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(upstream.headers, [pair("x-a", "b"), pair("set-cookie", "one"), pair("set-cookie", "two")]);
+    let labels: Vec<_> = plan.gateways.iter().map(|gateway| gateway.label.as_str()).collect();
+    assert_eq!(labels, ["with-keys", "hop-l4", "hop-l7", "mine"]);
+    assert_eq!(
+        plan.gateways[3].kind,
+        GatewayKind::External {
+            url: "http://localhost:9000".to_owned(),
+            pid: Some(4711),
+            access: Access::default()
+        }
+    );
+    assert_eq!(plan.gateways[1].kind, GatewayKind::Hop(HopKind::L4));
+    assert_eq!(plan.targets[0].headers, [pair("Host", "echo.com")]);
+    assert_eq!(plan.targets[0].body, Some(Body::Size(65_536)));
+    assert_eq!(
+        plan.load[0].shape,
+        hoptax_load::spec::Shape::Open {
+            rate: hoptax_load::spec::Rate::Fixed(1000.0),
+            arrivals: hoptax_load::spec::Arrivals::Jitter(0.25)
+        }
+    );
+    assert_eq!(plan.load[0].requests, Some(500));
+    let sets = CpuSets { generator: vec![0], gateway: vec![0, 1], upstream: Vec::new() };
+    assert_eq!(plan.cpus, CpuPlan::Pinned(sets));
+    assert_eq!((plan.profile, plan.access_log), (Profile::Stock, AccessLog::File));
+    assert_eq!(plan.path_split, PathSplit::On);
+    assert_eq!((plan.isolate, plan.seed), (true, Some(u64::MAX)));
+    assert_eq!((plan.budget[0].max, plan.budget[1].min), (Some(1000.0), Some(0.9)));
+}
+
+#[test]
+fn a_running_upstream_is_a_url() {
+    let plan = good(&format!("upstream: {{ url: \"http://127.0.0.1:8080\" }}\n{SMALLEST}"));
+    assert_eq!(
+        plan.upstream,
+        Upstream::Running(Running { url: "http://127.0.0.1:8080".to_owned(), ..Running::default() })
+    );
+}
+
+#[test]
+fn a_status_without_a_body_has_none() {
+    let plan = good(&format!("upstream: {{ status: 204 }}\n{SMALLEST}"));
+    assert!(matches!(plan.upstream, Upstream::BuiltIn(BuiltInUpstream { body: Body::Size(0), .. })));
+}
+
+fn points(load: &str) -> Vec<String> {
+    let plan = good(&format!("gateways: []\nload:\n  - {{ {load} }}\n"));
+    plan.load
+        .iter()
+        .map(|point| format!("{}, {}", point.describe(), units::show_duration(point.duration)))
+        .collect()
+}
+
+#[test]
+fn sweeps_expand_with_the_first_typed_changing_slowest() {
+    assert_eq!(
+        points("loop: closed, connections: [1, 100], duration: [2s, 1s]"),
+        [
+            "closed, 1 connection, 2s",
+            "closed, 1 connection, 1s",
+            "closed, 100 connections, 2s",
+            "closed, 100 connections, 1s",
+        ]
+    );
+    assert_eq!(
+        points("duration: [2s, 1s], loop: closed, connections: [1, 100]"),
+        [
+            "closed, 1 connection, 2s",
+            "closed, 100 connections, 2s",
+            "closed, 1 connection, 1s",
+            "closed, 100 connections, 1s",
+        ]
+    );
+    assert_eq!(
+        points("loop: open, arrivals: [constant, poisson], rate: [10/s, 60/m], connections: 2"),
+        [
+            "open, 10/s constant, 2 connections, 10s",
+            "open, 1/s constant, 2 connections, 10s",
+            "open, 10/s poisson, 2 connections, 10s",
+            "open, 1/s poisson, 2 connections, 10s",
+        ]
+    );
+}
+
+#[test]
+fn sets_lie_over_the_file() {
+    let plan = parsed(SMALLEST, &["trials=1", "load.0.duration=2s", "gateways=[hop-l4, hop-l7]"]).unwrap();
+    assert_eq!((plan.trials.at_least(), plan.load[0].duration), (1, Duration::from_secs(2)));
+    assert_eq!(plan.gateways.len(), 2);
+}
+
+/// The plan as it is read from a record that it was written to.
+fn kept(plan: &Plan) -> Plan {
+    let json = serde_json::to_string(&hoptax_record::plan::Plan::from(plan)).expect("JSON");
+    serde_json::from_str::<hoptax_record::plan::Plan>(&json)
+        .expect("its own form")
+        .try_into()
+        .expect("known words")
+}
+
+#[test]
+fn what_is_understood_survives_the_record() {
+    let plan = good(SMALLEST);
+    assert_eq!(kept(&plan), plan);
+}
+
+#[test]
+fn the_template_is_a_plan_and_names_every_key() {
+    let plan = good(TEMPLATE);
+    assert!(!plan.gateways.is_empty());
+    let schema = schema();
+    for key in schema["properties"].as_object().unwrap().keys() {
+        assert!(
+            TEMPLATE.contains(&format!("\n{key}:")) || TEMPLATE.contains(&format!("\n# {key}:")),
+            "{key}"
+        );
+    }
+}
+
+/// The labels and features of a plan's gateways.
+fn features_of(text: &str) -> Vec<(String, String)> {
+    let plan = good(text);
+    let words = |gateway: &Gateway| {
+        let words: Vec<_> = gateway.features().iter().map(ToString::to_string).collect();
+        (gateway.label.clone(), words.join(" "))
+    };
+    plan.gateways.iter().map(words).collect()
+}
+
+#[test]
+fn features_have_settings_and_bring_what_they_need() {
+    let one = |features: &str| {
+        let load = "load: [{ loop: closed, connections: 1 }]";
+        features_of(&format!("gateways: [{{ name: nginx, features: {features} }}]\n{load}\n"))[0].1.clone()
+    };
+    assert_eq!(one("[key-auth]"), "key-auth");
+    assert_eq!(one("[rate-limit]"), "rate-limit");
+    assert_eq!(one("[{ rate-limit: 100/s }]"), "rate-limit=100/s");
+}
+
+#[test]
+fn a_matrix_stands_for_bare_alone_and_together() {
+    let plan = |features: &str| {
+        features_of(&format!(
+            "gateways: [{{ name: nginx, label: n, features: {features} }}]\nload: [{{ loop: closed, connections: 1 }}]\n"
+        ))
+    };
+    let pair = |label: &str, features: &str| (label.to_owned(), features.to_owned());
+    let each = vec![pair("n", ""), pair("n.key-auth", "key-auth"), pair("n.rate-limit", "rate-limit")];
+    assert_eq!(plan("each"), each);
+    let both = pair("n.key-auth.rate-limit", "key-auth rate-limit");
+    assert_eq!(plan("all-pairs"), each.into_iter().chain([both]).collect::<Vec<_>>());
+}

@@ -1,0 +1,163 @@
+//! Upstreams and gateways that already run.
+
+use super::*;
+use crate::selector::SelectorKind;
+use crate::{Access, CertificateFiles, TlsAccess, ToldLedger};
+use std::path::{Path, PathBuf};
+
+/// A directory with the files that plans here name.
+pub(super) fn directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (name, text) in [
+        ("ca.pem", "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n"),
+        ("client.pem", "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n"),
+        ("client.key", "-----BEGIN EC PRIVATE KEY-----\nMII\n-----END EC PRIVATE KEY-----\n"),
+        ("token", "abc\n"),
+    ] {
+        std::fs::write(directory.path().join(name), text).expect("written");
+    }
+    directory
+}
+
+fn read(text: &str, directory: &Path) -> Result<Plan, String> {
+    let pack = |name: &str, features: &[&str], unsupported: &[(&str, &str)]| PackInfo {
+        name: name.to_owned(),
+        features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+        unsupported: unsupported.iter().map(|(what, why)| ((*what).to_owned(), (*why).to_owned())).collect(),
+        ..PackInfo::default()
+    };
+    let known = vec![
+        pack("envoy", &["key-auth", "jwt-hs256", "tls", "upstream-tls", "token-review"], &[]),
+        pack("plain", &["key-auth"], &[("upstream-tls", "it was built without TLS")]),
+        pack(
+            "shy",
+            &["upstream-tls", "token-review"],
+            &[("client-certificate", "it has none"), ("token-review-external", "it sends no body")],
+        ),
+    ];
+    let context = Context { cpus: 4, known, directory: directory.to_owned() };
+    parse("plans/x.yaml", text, &[], &context).map_err(|errors| errors.to_string())
+}
+
+const LOAD: &str = "load: [{ loop: closed, connections: 1 }]\n";
+const SECURE: &str = "url: \"https://127.0.0.1:6443\", server_name: api.test, authority: ca.pem";
+
+#[test]
+fn an_upstream_over_tls_has_a_name_an_authority_and_what_lets_one_in() {
+    let directory = directory();
+    let text = format!(
+        "upstream: {{ {SECURE}, client_certificate: {{ certificate: ca.pem, key: client.key }}, token_file: token, pid: 4711, \
+         ledger: {{ select: 'requests_total{{verb=\"GET\"}}' }} }}\n\
+         gateways: [hop-l4, envoy, {{ name: envoy, label: asks, features: [token-review] }}]\n{LOAD}"
+    );
+    let plan = read(&text, directory.path()).unwrap_or_else(|error| panic!("{error}"));
+    let file = |name: &str| directory.path().join(name);
+    let expected = Running {
+        url: "https://127.0.0.1:6443".into(),
+        access: Access {
+            tls: Some(TlsAccess {
+                server_name: "api.test".into(),
+                authority: Some(file("ca.pem")),
+                client_certificate: Some(CertificateFiles {
+                    certificate: file("ca.pem"),
+                    key: file("client.key"),
+                }),
+            }),
+            token_file: Some(file("token")),
+        },
+        pid: Some(4711),
+        ledger: Some(ToldLedger {
+            url: None,
+            path: "/metrics".into(),
+            kind: SelectorKind::Prometheus,
+            select: vec!["requests_total{verb=\"GET\"}".into()],
+        }),
+    };
+    assert_eq!(plan.upstream, Upstream::Running(expected));
+    assert_eq!(kept(&plan), plan);
+}
+
+#[test]
+fn an_external_gateway_over_tls_may_be_signed_by_who_the_system_trusts() {
+    let text = format!("gateways: [{{ name: external, url: \"https://gate.test\" }}]\n{LOAD}");
+    let plan = read(&text, Path::new(".")).unwrap_or_else(|error| panic!("{error}"));
+    let tls = TlsAccess { server_name: "gate.test".into(), authority: None, client_certificate: None };
+    let access = Access { tls: Some(tls), token_file: None };
+    let url = "https://gate.test:443".to_owned();
+    assert_eq!(plan.gateways[0].kind, GatewayKind::External { url, pid: None, access });
+}
+
+#[test]
+fn what_cannot_be_let_in_is_refused() {
+    let directory = directory();
+    let certificate = "client_certificate: { certificate: ca.pem, key: client.key }";
+    for (upstream, gateways, part) in [
+        ("url: \"https://127.0.0.1:1\", authority: ca.pem", "envoy", "add server_name:"),
+        ("url: \"https://api.test\"", "envoy", "add authority: ca.pem"),
+        ("url: \"https://a.b\", server_name: \"a b\", authority: ca.pem", "envoy", "is no name of a host"),
+        (
+            "url: \"http://a.b\", authority: ca.pem",
+            "envoy",
+            "`authority` belongs to TLS, and http://a.b:80 is plain",
+        ),
+        ("url: \"https://a.b\", authority: none.pem", "envoy", "cannot read"),
+        ("url: \"https://a.b\", authority: token", "envoy", "holds no certificate"),
+        ("authority: ca.pem", "envoy", "there is no `url`"),
+        ("url: \"http://a.b\", ledger: { select: 'a{b}' }", "envoy", "`a{b}` selects nothing"),
+        ("url: \"http://a.b\", ledger: { select: a, path: metrics }", "envoy", "begin it with `/`"),
+        ("url: \"http://a.b\", ledger: { select: a, url: \"https://a.b\" }", "envoy", "is asked without TLS"),
+        ("url: \"http://a.b\", pid: 0", "envoy", "no process has the pid 0"),
+        (SECURE, "hop-l7", "`hop-l7` cannot speak TLS"),
+        (
+            SECURE,
+            "plain",
+            "`plain` cannot speak TLS to the upstream, which the plan asks for: it was built without TLS",
+        ),
+        (
+            &format!("{SECURE}, {certificate}"),
+            "shy",
+            "`shy` cannot show a client certificate to the upstream",
+        ),
+        (SECURE, "{ name: envoy, features: [upstream-tls] }", "is said by its URL"),
+        (SECURE, "{ name: envoy, features: [token-review] }", "add token_file to `upstream`"),
+        (
+            &format!("{SECURE}, token_file: token"),
+            "{ name: envoy, features: [jwt] }",
+            "`jwt-hs256` wants the authorization header",
+        ),
+        (
+            &format!("{SECURE}, token_file: token"),
+            "{ name: shy, features: [token-review] }",
+            "its reviews are none that an upstream of yours answers: it sends no body",
+        ),
+        (
+            "instances: 1",
+            "{ name: envoy, authority: ca.pem }",
+            "`authority` belongs to a gateway that already runs",
+        ),
+    ] {
+        let text = format!("upstream: {{ {upstream} }}\ngateways: [{gateways}]\n{LOAD}");
+        let told = read(&text, directory.path()).expect_err(&text);
+        assert!(told.contains(part), "{text}\n{told}");
+    }
+}
+
+#[test]
+fn a_matrix_has_what_can_be_measured_in_front_of_what_already_runs() {
+    let directory = directory();
+    let labels = |more: &str| {
+        let text =
+            format!("upstream: {{ {SECURE}{more} }}\ngateways: [{{ name: envoy, features: each }}]\n{LOAD}");
+        let plan = read(&text, directory.path()).unwrap_or_else(|error| panic!("{error}"));
+        plan.gateways.into_iter().map(|gateway| gateway.label).collect::<Vec<_>>()
+    };
+    assert_eq!(labels(""), ["envoy", "envoy.key-auth", "envoy.jwt-hs256", "envoy.tls"]);
+    assert_eq!(labels(", token_file: token"), ["envoy", "envoy.key-auth", "envoy.tls", "envoy.token-review"]);
+}
+
+#[test]
+fn a_target_may_say_that_bodies_vary() {
+    let text = format!("gateways: [hop-l4]\ntarget: {{ path: /now, expect: {{ varies: true }} }}\n{LOAD}");
+    let plan = read(&text, &PathBuf::new()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(plan.targets[0].varies);
+}

@@ -1,0 +1,386 @@
+//! The run directory: where records are written, one trial at a time, and read back.
+
+use super::plan::{LoadPoint, Plan};
+use super::{RunRecord, SCHEMA, TrialRecord, bounded};
+use serde::de::DeserializeOwned;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+/// The record of the run itself.
+pub const RUN: &str = "run.json";
+/// The records of its trials, one a line.
+pub const TRIALS: &str = "trials.jsonl";
+
+/// A run directory that is being written.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    trials: File,
+}
+
+/// A run directory as it was read.
+#[derive(Debug)]
+pub struct Run<P = Plan, L = LoadPoint> {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// `run.json`.
+    pub record: RunRecord<P, L>,
+    /// `trials.jsonl`, in the order of measuring.
+    pub trials: Vec<TrialRecord>,
+    /// Lines that could not be read, in words: the last one of a killed run may be cut short.
+    pub unreadable: Vec<String>,
+}
+
+/// A run directory that cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum DirError {
+    /// Nothing can be made below the directory for results.
+    #[error("cannot write results below {}: {source}; choose another place with --out DIR", .path.display())]
+    Create {
+        /// The directory asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of the run could not be written.
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of the run could not be read.
+    #[error("cannot read {}: {source}; is it a run directory (with run.json in it)?", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `run.json` is not a record of ours.
+    #[error("{} is not a run record: {source}", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+    /// Written by a later hoptax.
+    #[error("{} has schema {found}, this hoptax reads up to {SCHEMA}: use a newer hoptax", .path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: u64,
+    },
+}
+
+impl DirError {
+    /// `run.json` holds what nobody here knows.
+    pub fn foreign(path: &Path, why: &impl std::fmt::Display) -> Self {
+        Self::Foreign { path: path.to_path_buf(), source: serde::de::Error::custom(why) }
+    }
+}
+
+impl RunDir {
+    /// Makes `<UTC stamp>-<name>` below `out`, with what it needs to hold.
+    ///
+    /// # Errors
+    /// If `out` cannot be made or written to.
+    pub fn create(out: &Path, name: &str) -> Result<Self, DirError> {
+        let failed = |source| DirError::Create { path: out.to_path_buf(), source };
+        fs::create_dir_all(out).map_err(failed)?;
+        let path = fresh(out, &format!("{}-{name}", stamp(SystemTime::now()))).map_err(failed)?;
+        let trials = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .open(path.join(TRIALS))
+            .map_err(|source| DirError::Write { path: path.join(TRIALS), source })?;
+        // Services get their working directories from here and may change to others: say where it is absolutely.
+        let path = path.canonicalize().map_err(failed)?;
+        Ok(Self { path, trials })
+    }
+
+    /// Removes a run that was not begun. What holds anything stays.
+    pub fn abandon(&self) {
+        let trials = self.path.join(TRIALS);
+        if fs::metadata(&trials).is_ok_and(|file| file.len() == 0) {
+            // What cannot be removed is an empty directory, and harms nobody.
+            let _ = fs::remove_file(&trials).and_then(|()| fs::remove_dir(&self.path));
+        }
+    }
+
+    /// Where it lies, absolute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes `run.json`, whole or not at all.
+    ///
+    /// # Errors
+    /// If the disk does not take it; an earlier `run.json` is still whole then.
+    pub fn write_run(&self, record: &RunRecord) -> Result<(), DirError> {
+        let mut text = serde_json::to_string_pretty(record).expect("a record has only string keys");
+        text.push('\n');
+        self.write_file(RUN, text.as_bytes())
+    }
+
+    /// Writes a file of the run, whole or not at all.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    pub fn write_file(&self, name: &str, content: &[u8]) -> Result<(), DirError> {
+        let (path, partial) = (self.path.join(name), self.path.join(format!(".{name}.partial")));
+        let write = || {
+            let mut file = File::create(&partial)?;
+            file.write_all(content)?;
+            file.sync_data()?;
+            fs::rename(&partial, &path)
+        };
+        write().map_err(|source| {
+            let _ = fs::remove_file(&partial);
+            DirError::Write { path, source }
+        })
+    }
+
+    /// Appends a trial and sees it to the disk: from here on a crash does not lose it.
+    ///
+    /// # Errors
+    /// If the disk does not take it. The trials before are still whole then: a line begun is taken back.
+    pub fn append(&mut self, trial: &TrialRecord) -> Result<(), DirError> {
+        let mut line = serde_json::to_string(trial).expect("a record has only string keys");
+        line.push('\n');
+        let path = self.path.join(TRIALS);
+        let whole = self.trials.stream_position();
+        let written = self.trials.write_all(line.as_bytes()).and_then(|()| self.trials.sync_data());
+        written.map_err(|source| {
+            if let Ok(whole) = whole {
+                let _ = self.trials.set_len(whole);
+                let _ = self.trials.seek(SeekFrom::Start(whole));
+            }
+            DirError::Write { path, source }
+        })
+    }
+}
+
+impl Run {
+    /// Reads a run directory, also one of a run that was killed.
+    ///
+    /// # Errors
+    /// If there is no `run.json`, or it is not ours, or of a later version.
+    pub fn read(path: &Path) -> Result<Self, DirError> {
+        let record = read_record(&path.join(RUN))?;
+        let (trials, unreadable) = match read_file(&path.join(TRIALS), bounded::TRIALS) {
+            Ok(bytes) => read_trials(&bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
+            Err(source) => return Err(DirError::Read { path: path.join(TRIALS), source }),
+        };
+        Ok(Self { path: path.to_path_buf(), record, trials, unreadable })
+    }
+}
+
+/// Reads a run directory's `run.json` alone.
+///
+/// # Errors
+/// If there is none, or it is not ours, or of a later version.
+pub fn read_run(path: &Path) -> Result<RunRecord, DirError> {
+    read_record(&path.join(RUN))
+}
+
+/// Most of a rendered file that is read back, bytes: a thousand routes say no more than the first hundred.
+const MOST_RENDERED: usize = 16 << 10;
+
+/// A file with which a gateway ran, as it was rendered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedFile {
+    /// Label of the gateway.
+    pub gateway: String,
+    /// Name below the gateway's directory.
+    pub name: String,
+    /// What is in it; of a long one the beginning.
+    pub text: String,
+    /// Bytes that are left out at the end.
+    pub left_out: usize,
+}
+
+impl<P, L> Run<P, L> {
+    /// The rendered files that the record names, as far as they still lie in the run directory.
+    pub fn rendered(&self) -> Vec<RenderedFile> {
+        let named = self.record.contenders.iter();
+        let named =
+            named.flat_map(|one| one.rendered.keys().map(move |name| (one.label.as_str(), name.as_str())));
+        named.filter_map(|(gateway, name)| self.rendered_file(gateway, name)).collect()
+    }
+
+    fn rendered_file(&self, gateway: &str, name: &str) -> Option<RenderedFile> {
+        // A record may come from anywhere: nothing outside of the run directory is read for it.
+        let inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
+        let below = Path::new(gateway).join(name);
+        let path = self.path.join("rendered").join(&below);
+        if !inside(&below) || fs::symlink_metadata(&path).ok()?.is_symlink() {
+            return None;
+        }
+        let (bytes, length) = bounded::read_beginning(&path, MOST_RENDERED as u64).ok()?;
+        let left_out = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(bytes.len());
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Some(RenderedFile { gateway: gateway.into(), name: name.into(), text, left_out })
+    }
+}
+
+fn read_record(path: &Path) -> Result<RunRecord, DirError> {
+    let text = read_file(path, bounded::RUN)
+        .map_err(|source| DirError::Read { path: path.to_path_buf(), source })?;
+    let foreign = |source| DirError::Foreign { path: path.to_path_buf(), source };
+    let value: serde_json::Value = serde_json::from_slice(&text).map_err(foreign)?;
+    match value.get("schema").and_then(serde_json::Value::as_u64) {
+        Some(found) if found > u64::from(SCHEMA) => Err(DirError::Newer { path: path.to_path_buf(), found }),
+        _ => parse(value).map_err(foreign),
+    }
+}
+
+/// Reads a file, and nothing that would never end: a pipe is no record.
+fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    bounded::read(path, most)
+}
+
+fn parse<T: DeserializeOwned>(value: serde_json::Value) -> serde_json::Result<T> {
+    serde_json::from_value(value)
+}
+
+fn read_trials(bytes: &[u8]) -> (Vec<TrialRecord>, Vec<String>) {
+    let mut trials = Vec::new();
+    let mut unreadable = Vec::new();
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        if line.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice(line) {
+            Ok(trial) => trials.push(trial),
+            Err(error) => unreadable.push(format!("{TRIALS} line {}: {error}", index + 1)),
+        }
+    }
+    (trials, unreadable)
+}
+
+/// Makes a directory of this name, or with the first number behind it that is not taken.
+fn fresh(below: &Path, name: &str) -> io::Result<PathBuf> {
+    for number in 1u32.. {
+        let path = below.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("there are fewer directories than numbers")
+}
+
+/// `20260930T174501Z`: sorts by time and needs no quoting.
+fn stamp(now: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(now).to_string().replace(['-', ':'], "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostUsage;
+    use std::time::Duration;
+
+    fn trial(sequence: u32) -> TrialRecord {
+        TrialRecord {
+            schema: SCHEMA,
+            round: 0,
+            sequence,
+            contender: "direct".into(),
+            load: 0,
+            direct: None,
+            step: None,
+            failed: None,
+            load_record: None,
+            generator: None,
+            gateway: None,
+            upstream: None,
+            host: HostUsage::default(),
+            ledger: None,
+            upstream_clock: None,
+            network: None,
+            gateway_log_bytes: None,
+            gateway_counters: std::collections::BTreeMap::new(),
+            events: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn rendered_files_are_read_back_and_nothing_else_is() {
+        let out = tempfile::tempdir().expect("a directory");
+        let dir = RunDir::create(out.path(), "rendered").expect("made");
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/schema-1");
+        let mut record = read_run(&kept).expect("kept");
+        record.contenders[1].rendered = ["nginx.conf", "gone.conf", "../../run.json", "/etc/hostname"]
+            .map(|name| (name.to_owned(), "digest".to_owned()))
+            .into();
+        dir.write_run(&record).expect("written");
+        fs::create_dir_all(dir.path().join("rendered/nginx")).expect("made");
+        let long = "a".repeat(MOST_RENDERED + 5);
+        fs::write(dir.path().join("rendered/nginx/nginx.conf"), long).expect("written");
+        let found = Run::read(dir.path()).expect("read").rendered();
+        let told: Vec<_> = found.iter().map(|file| (&*file.gateway, &*file.name, file.left_out)).collect();
+        assert_eq!(told, [("nginx", "nginx.conf", 5)]);
+        assert_eq!(found[0].text.len(), MOST_RENDERED);
+    }
+
+    #[test]
+    fn two_runs_of_one_second_lie_side_by_side() {
+        let out = tempfile::tempdir().expect("a directory");
+        let first = RunDir::create(out.path(), "twice").expect("made");
+        let second = RunDir::create(out.path(), "twice").expect("made");
+        assert_ne!(first.path(), second.path());
+    }
+
+    #[test]
+    fn trials_come_back_in_order_and_a_cut_line_is_told() {
+        let out = tempfile::tempdir().expect("a directory");
+        let mut dir = RunDir::create(out.path(), "cut").expect("made");
+        for sequence in 0..3 {
+            dir.append(&trial(sequence)).expect("appended");
+        }
+        let mut bytes = fs::read(dir.path().join(TRIALS)).expect("there");
+        let (trials, unreadable) = read_trials(&bytes);
+        assert_eq!((trials.len(), unreadable.len()), (3, 0));
+        assert_eq!(trials.iter().map(|trial| trial.sequence).collect::<Vec<_>>(), [0, 1, 2]);
+        bytes.truncate(bytes.len() - 20);
+        let (trials, unreadable) = read_trials(&bytes);
+        assert_eq!(trials.len(), 2);
+        assert!(unreadable[0].starts_with("trials.jsonl line 3"), "{unreadable:?}");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named() {
+        let error = RunDir::create(Path::new("/proc/nowhere"), "x").expect_err("not writable");
+        assert!(error.to_string().contains("/proc/nowhere"), "{error}");
+        assert!(error.to_string().contains("--out"), "{error}");
+    }
+
+    #[test]
+    fn a_later_schema_and_a_foreign_file_are_refused() {
+        let out = tempfile::tempdir().expect("a directory");
+        let error = Run::read(out.path()).expect_err("empty");
+        assert!(error.to_string().contains("run.json"), "{error}");
+        fs::write(out.path().join(RUN), r#"{"schema": 99}"#).expect("written");
+        assert!(matches!(Run::read(out.path()), Err(DirError::Newer { found: 99, .. })));
+        fs::write(out.path().join(RUN), "{}").expect("written");
+        assert!(matches!(Run::read(out.path()), Err(DirError::Foreign { .. })));
+    }
+
+    #[test]
+    fn stamps_need_no_quoting() {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        assert_eq!(stamp(at), "20231114T221320Z");
+    }
+}

@@ -1,0 +1,134 @@
+//! From a run and its analysis to the report model.
+
+use super::format::Scale;
+use super::model::Model;
+use super::prices::PriceList;
+use super::{capacity, sentence};
+use hoptax_analysis::{Analysis, Case, analyse};
+use hoptax_plan::recorded::{Run, RunRecord};
+use hoptax_plan::units::show_duration;
+use hoptax_plan::{Running, Target, Trials, Upstream};
+use hoptax_record::Stopped;
+use hoptax_record::report::HostLooks;
+use std::time::{Duration, UNIX_EPOCH};
+
+impl Model {
+    /// The model of a run. `unreadable` are lines of the records that were skipped, in words.
+    pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
+        let ended = run.ended.as_ref();
+        let answer = sentence::answer(run, &analysis);
+        let prices = PriceList::new(&analysis);
+        let summary = capacity::add_sentences(sentence::summaries(run, &analysis), &analysis);
+        Self {
+            name: run.plan.name.clone(),
+            interrupted: ended.is_none_or(|ended| ended.interrupted),
+            hoptax: run.hoptax.clone(),
+            started: timestamp(run.started_unix_ns),
+            ended: ended.map(|ended| timestamp(ended.unix_ns)),
+            seed: run.seed,
+            command: run.command.clone(),
+            plan_text: run.plan_text.clone(),
+            rounds: rounds(run, &analysis),
+            stopped: run.stopped,
+            target: Target::describe_all(&run.plan.targets),
+            profile: run.plan.profile,
+            trials_planned: run.trials_planned,
+            trials_recorded,
+            environment: run.environment.clone(),
+            host: HostLooks { at_start: run.host_at_start.clone(), at_end: run.host_at_end.clone() },
+            contenders: run.contenders.clone(),
+            answer,
+            summary,
+            prices,
+            noise_floor: analysis.noise_floor,
+            cases: analysis.cases,
+            capacity: analysis.capacity,
+            findings: analysis.findings,
+            budget: analysis.budget,
+            notes: notes(run, trials_recorded, unreadable),
+            rendered: Vec::new(),
+        }
+    }
+
+    /// Everything that a run directory tells.
+    pub fn of(run: &Run) -> Self {
+        let analysis = analyse(&run.record, &run.trials);
+        let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
+        Self { rendered: run.rendered(), ..model }
+    }
+}
+
+/// Rounds: as many as were asked for, or as were begun where that was left open.
+fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
+    match run.plan.trials {
+        _ if analysis.cases.is_empty() => 0,
+        Trials::Fixed(rounds) => rounds,
+        Trials::Auto(_) => {
+            let of = |case: &Case| case.series.iter().map(|series| series.round + 1).max();
+            analysis.cases.iter().filter_map(of).max().unwrap_or(0)
+        }
+    }
+}
+
+/// Why rounds ended, in words.
+fn why_stopped(run: &RunRecord) -> Option<String> {
+    let Trials::Auto(auto) = run.plan.trials else { return None };
+    let within = Scale::percent().value(auto.within);
+    Some(match run.stopped? {
+        Stopped::Narrow => format!("Rounds went on until each headline tax was known within {within}."),
+        Stopped::Budget => format!(
+            "Rounds ended as another one would not have fit into {}: not every headline tax is known within {within}.",
+            show_duration(auto.at_most)
+        ),
+        Stopped::Rounds => format!(
+            "Rounds ended after the most there may be, {}: not every headline tax is known within {within}.",
+            auto.most
+        ),
+    })
+}
+
+fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<String> {
+    let mut notes = Vec::new();
+    match &run.ended {
+        None => notes.push("The run was killed, or is still going on: this is what it had measured.".into()),
+        Some(ended) if ended.interrupted => {
+            let planned = run.trials_planned;
+            notes.push(format!("The run was interrupted after {trials_recorded} of {planned} trials."));
+        }
+        Some(_) => {}
+    }
+    notes.extend(why_stopped(run));
+    if let Upstream::Running(upstream) = &run.plan.upstream {
+        notes.push(about_upstream(upstream));
+    }
+    notes.extend(unreadable.iter().map(|line| format!("Skipped what could not be read: {line}.")));
+    notes
+}
+
+/// What is not known of an upstream that already ran.
+fn about_upstream(upstream: &Running) -> String {
+    let url = &upstream.url;
+    let unwatched = upstream.pid.is_none();
+    match (&upstream.ledger, unwatched) {
+        (None, true) => format!(
+            "The upstream at {url} is not ours: it has no ledger and its CPU time was not watched, so extra upstream \
+             requests are unknown."
+        ),
+        (None, false) => format!(
+            "The upstream at {url} is not ours and has no ledger, so extra upstream requests are unknown."
+        ),
+        (Some(_), true) => format!(
+            "The upstream at {url} is not ours: its ledger holds requests alone, as it counts them itself, and its CPU \
+             time was not watched."
+        ),
+        (Some(_), false) => {
+            format!(
+                "The upstream at {url} is not ours: its ledger holds requests alone, as it counts them itself."
+            )
+        }
+    }
+}
+
+fn timestamp(unix_ns: u64) -> String {
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
+}

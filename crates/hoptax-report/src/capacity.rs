@@ -1,0 +1,212 @@
+//! What was searched for, in each format: the highest rate that each contender holds under each objective.
+
+use super::charts;
+use super::format::Scale;
+use super::model::Model;
+use super::text::{inline, with_interval, wrapped};
+use hoptax_analysis::{Analysis, Capacity, Limit, Load};
+use hoptax_record::report::Summary;
+use minijinja::{Value, context};
+
+/// The part of the page.
+pub(super) const TEMPLATE: &str = include_str!("../assets/report/capacity.html");
+
+/// Headings, after the gateway's name.
+const HEADINGS: [&str; 4] = ["requests/s", "of direct", "confirmed", "limit"];
+
+/// What stands below the headings.
+fn cells(one: &Capacity) -> [String; 4] {
+    let none = || "–".to_owned();
+    let rate = match (&one.rate, one.below) {
+        (Some(rate), _) => told(rate, one.at_least),
+        (None, Some(below)) => format!("< {}", value(below)),
+        (None, None) if one.failed.is_some() => "failed".to_owned(),
+        (None, None) => "not reached".to_owned(),
+    };
+    let of_direct = one.of_direct.as_ref().map_or_else(none, |ratio| with_interval(ratio, Scale::percent()));
+    let confirmed =
+        one.confirmed.map_or_else(none, |one| format!("{} ({}/{})", value(one.rate), one.held, one.trials));
+    let broken = one.broken.first().map_or(String::new(), |term| format!(": {term}"));
+    let limit = match one.limited_by {
+        None => none(),
+        Some(Limit::Range) => "the search's range".to_owned(),
+        Some(limit) => format!("{}{broken}", name(limit)),
+    };
+    [rate, of_direct, confirmed, limit]
+}
+
+fn name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Gateway => "gateway",
+        Limit::Upstream => "upstream",
+        Limit::Generator => "generator",
+        Limit::Connections => "connections",
+        Limit::Range => "range",
+    }
+}
+
+fn value(rate: f64) -> String {
+    Scale::of_throughput(rate).value(rate)
+}
+
+/// A rate with its interval, `≥` where it may be more.
+fn told(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
+    let scale = Scale::of_throughput(rate.estimate);
+    let sign = if at_least { "≥ " } else { "" };
+    let interval = match (rate.low, rate.high) {
+        (Some(low), Some(high)) => format!(" ({})", scale.interval(low, high)),
+        // `1,000 (from 1,000)` would say the same twice.
+        (Some(low), None) if scale.number(low) != scale.number(rate.estimate) => {
+            format!(" (from {})", scale.number(low))
+        }
+        _ => String::new(),
+    };
+    format!("{sign}{}{interval}", scale.value(rate.estimate))
+}
+
+/// The load points that were searched, with what was found.
+fn searches(model: &Model) -> Vec<(&Load, Vec<&Capacity>)> {
+    let mut searches: Vec<(&Load, Vec<&Capacity>)> = Vec::new();
+    for one in &model.capacity {
+        match searches.last_mut() {
+            Some((load, all)) if load.index == one.load.index => all.push(one),
+            _ => searches.push((&one.load, vec![one])),
+        }
+    }
+    searches
+}
+
+/// The objectives of a search, in the plan's order.
+fn objectives<'m>(found: &[&'m Capacity]) -> Vec<&'m str> {
+    let mut objectives: Vec<&str> = Vec::new();
+    for one in found {
+        if !objectives.contains(&one.slo.as_str()) {
+            objectives.push(&one.slo);
+        }
+    }
+    objectives
+}
+
+/// Blocks of lines for a terminal, one per search: a table per objective. Empty where nothing was searched.
+pub(super) fn terminal(model: &Model, width: usize) -> String {
+    let mut text = String::new();
+    for (load, found) in searches(model) {
+        let heading = format!("Highest rate held: {}", load.label);
+        text.push_str(&format!("\n{}", wrapped(&heading, width)));
+        for slo in objectives(&found) {
+            text.push_str(&wrapped(slo, width));
+            let of_slo = found.iter().filter(|one| one.slo == slo);
+            let rows: Vec<(&str, [String; 4])> =
+                of_slo.map(|one| (one.gateway.as_str(), cells(one))).collect();
+            for line in table(&rows, width) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+/// A table in at most `width` columns: the last columns make way where they do not fit.
+fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
+    let length = |text: &str| text.chars().count();
+    let names = rows.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max("gateway".len());
+    let widest = |column: usize| {
+        rows.iter().map(|(_, cells)| length(&cells[column])).max().unwrap_or(0).max(length(HEADINGS[column]))
+    };
+    let widths: Vec<usize> = (0..HEADINGS.len()).map(widest).collect();
+    let total = |columns: &[usize]| names + columns.iter().map(|column| 2 + widths[*column]).sum::<usize>();
+    // The confirmation goes first, then the part of direct: both follow from the rest.
+    let shown = [&[0, 1, 2, 3][..], &[0, 1, 3], &[0, 3], &[0]];
+    let shown = shown.into_iter().find(|columns| total(columns) <= width).unwrap_or(&[0]);
+    let line = |name: &str, cell: &dyn Fn(usize) -> String| {
+        let mut text = format!("{name:<names$}");
+        for column in shown {
+            text.push_str("  ");
+            let (cell, wide) = (cell(*column), widths[*column]);
+            text.push_str(&if *column == 3 { format!("{cell:<wide$}") } else { format!("{cell:>wide$}") });
+        }
+        text.trim_end().to_owned()
+    };
+    let mut lines = vec![line("gateway", &|column| HEADINGS[column].to_owned())];
+    lines.push("─".repeat(total(shown)));
+    lines.extend(rows.iter().map(|(name, cells)| line(name, &|column| cells[column].clone())));
+    lines
+}
+
+/// The same as Markdown.
+pub(super) fn markdown(model: &Model) -> String {
+    let mut text = String::new();
+    for (load, found) in searches(model) {
+        text.push_str(&format!(
+            "\n### Highest rate held: {}\n\n| gateway | objective |",
+            inline(&load.label)
+        ));
+        text.push_str(&HEADINGS.map(|heading| format!(" {heading} |")).concat());
+        text.push_str("\n|---|---|---:|---:|---:|---|\n");
+        for one in found {
+            let cells = cells(one).map(|cell| format!(" {} |", inline(&cell))).concat();
+            text.push_str(&format!("| {} | {} |{cells}\n", inline(&one.gateway), inline(&one.slo)));
+        }
+    }
+    text
+}
+
+/// What the page's template draws.
+pub(super) fn html(model: &Model) -> Vec<Value> {
+    let of = |(load, found): (&Load, Vec<&Capacity>)| {
+        let row = |one: &&Capacity| {
+            let [rate, of_direct, confirmed, limit] = cells(one);
+            let colour = charts::css(charts::colour(model, &one.gateway));
+            context! { gateway => &one.gateway, colour, slo => &one.slo, rate, of_direct, confirmed, limit }
+        };
+        context! {
+            label => format!("Highest rate held: {}", load.label),
+            rows => found.iter().map(row).collect::<Vec<_>>(),
+        }
+    };
+    searches(model).into_iter().map(of).collect()
+}
+
+/// What each gateway holds: in place of what is said of one that was only searched, behind what is said of one that was
+/// measured too.
+pub(super) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) -> Vec<Summary> {
+    for summary in &mut summaries {
+        let of_gateway = || analysis.capacity.iter().filter(|one| one.gateway == summary.gateway);
+        let parts: Vec<String> = of_gateway().filter_map(holds).collect();
+        if parts.is_empty() {
+            continue;
+        }
+        let told = parts.join("; ");
+        let in_rounds = analysis.cases.iter().any(|case| case.gateway == summary.gateway);
+        match in_rounds {
+            true => summary.details.push(format!("It holds {told}.")),
+            false => summary.sentence = format!("{} holds {told}.", summary.gateway),
+        }
+    }
+    summaries
+}
+
+/// `8.21 k (7.9–8.6) requests/s under p99 < 10ms, 41 % (39–44) of direct`.
+fn holds(one: &Capacity) -> Option<String> {
+    let slo = &one.slo;
+    let Some(rate) = &one.rate else {
+        return one.below.map(|below| format!("not even {} requests/s under {slo}", value(below)));
+    };
+    let words = if one.at_least { "at least " } else { "" };
+    let of_direct = one.of_direct.as_ref().filter(|_| !one.at_least);
+    let of_direct = of_direct
+        .map_or(String::new(), |ratio| format!(", {} of direct", with_interval(ratio, Scale::percent())));
+    let why = match one.limited_by.filter(|_| one.at_least) {
+        Some(Limit::Range) => " (it was not tried with more)",
+        Some(Limit::Generator) => " (the generator was the limit)",
+        Some(Limit::Connections) => " (all connections were busy)",
+        Some(Limit::Upstream) => " (direct holds no more: the upstream, or the machine, was the limit)",
+        Some(Limit::Gateway) | None => "",
+    };
+    Some(format!("{words}{} requests/s under {slo}{of_direct}{why}", told(rate, false)))
+}
+
+#[cfg(test)]
+#[path = "capacity_tests.rs"]
+mod tests;

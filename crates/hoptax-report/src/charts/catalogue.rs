@@ -1,0 +1,405 @@
+//! Which charts can be had as files of their own, and what each shows of a report.
+
+use super::colour::colour;
+use super::lines::{Axis, Line, Panel};
+use super::over_time;
+use super::ranked::{Ranked, Row};
+use super::unit::Unit;
+use crate::model::Model;
+use crate::page::sweeps::{Sweep, sweeps};
+use crate::prices::named;
+use hoptax_analysis::{Case, Difference, Load};
+use hoptax_plan::Metric;
+use hoptax_stats::Estimate;
+use plotters::style::RGBColor;
+
+/// A chart that can stand alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chart {
+    /// Added response time at the median.
+    Tax,
+    /// The same at the 99th percentile.
+    TaxP99,
+    /// CPU time of gateways per request.
+    Cpu,
+    /// Memory of gateways.
+    Memory,
+    /// Response time by percentile.
+    Percentiles,
+    /// Throughput and response time while trials went on.
+    Time,
+    /// Median response time over connections or rate.
+    SweepP50,
+    /// The same at the 99th percentile.
+    SweepP99,
+    /// Throughput over connections or rate.
+    SweepThroughput,
+    /// CPU time per request over connections or rate.
+    SweepCpu,
+    /// Memory over connections or rate.
+    SweepMemory,
+    /// Response time of each trial of a search, by its rate.
+    Frontier,
+    /// The highest rates that were found.
+    Capacity,
+    /// What features add to the median.
+    Prices,
+}
+
+/// A chart before it is drawn.
+#[derive(Debug)]
+pub(super) struct Drawing {
+    pub(super) title: String,
+    pub(super) subtitle: String,
+    /// Where its figures come from.
+    pub(super) source: String,
+    pub(super) body: Body,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    Ranked(Ranked),
+    Panels(Vec<Panel>),
+}
+
+impl Body {
+    pub(super) fn height(&self) -> i32 {
+        match self {
+            Self::Ranked(ranked) => ranked.height(),
+            Self::Panels(panels) => panels.iter().map(Panel::height).sum(),
+        }
+    }
+
+    /// What stands in the key, each name once; lines that stand beside their names need none.
+    pub(super) fn names(&self) -> Vec<(String, RGBColor)> {
+        let Self::Panels(panels) = self else { return Vec::new() };
+        let mut names: Vec<(String, RGBColor)> = Vec::new();
+        for line in panels.iter().flat_map(|panel| &panel.lines) {
+            if names.iter().all(|(known, _)| *known != line.name) {
+                names.push((line.name.clone(), line.colour));
+            }
+        }
+        names
+    }
+}
+
+/// Percentiles as they stand under the chart of them: the share beyond, as one in so many.
+const RARITIES: [(f64, &str); 7] = [
+    (2.0, "p50"),
+    (10.0, "p90"),
+    (20.0, "p95"),
+    (100.0, "p99"),
+    (1e3, "p99.9"),
+    (1e4, "p99.99"),
+    (1e5, "p99.999"),
+];
+
+impl Chart {
+    /// Every chart.
+    pub const ALL: [Self; 14] = [
+        Self::Tax,
+        Self::TaxP99,
+        Self::Cpu,
+        Self::Memory,
+        Self::Percentiles,
+        Self::Time,
+        Self::SweepP50,
+        Self::SweepP99,
+        Self::SweepThroughput,
+        Self::SweepCpu,
+        Self::SweepMemory,
+        Self::Frontier,
+        Self::Capacity,
+        Self::Prices,
+    ];
+
+    /// By which it is asked for.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tax => "tax",
+            Self::TaxP99 => "tax-p99",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Percentiles => "percentiles",
+            Self::Time => "time",
+            Self::SweepP50 => "sweep-p50",
+            Self::SweepP99 => "sweep-p99",
+            Self::SweepThroughput => "sweep-throughput",
+            Self::SweepCpu => "sweep-cpu",
+            Self::SweepMemory => "sweep-memory",
+            Self::Frontier => "frontier",
+            Self::Capacity => "capacity",
+            Self::Prices => "prices",
+        }
+    }
+
+    /// Its title.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Tax => "Added response time at the median",
+            Self::TaxP99 => "Added response time at the 99th percentile",
+            Self::Cpu => "CPU time of the gateway per request",
+            Self::Memory => "Memory of the gateway, resident",
+            Self::Percentiles => "Response time by percentile",
+            Self::Time => "Throughput and response time, trial by trial",
+            Self::SweepP50 => "Median response time",
+            Self::SweepP99 => "Response time at the 99th percentile",
+            Self::SweepThroughput => "Throughput, requests/s",
+            Self::SweepCpu => "CPU time of the gateway per request",
+            Self::SweepMemory => "Memory of the gateway, resident",
+            Self::Frontier => "Response time at the 99th percentile by rate",
+            Self::Capacity => "Highest rate that holds the objective, requests/s",
+            Self::Prices => "What features add to the median response time",
+        }
+    }
+
+    /// What a run must have measured so that there is something to draw.
+    pub fn needs(self) -> &'static str {
+        match self {
+            Self::Tax | Self::TaxP99 | Self::Cpu | Self::Memory => "a gateway that was measured",
+            Self::Percentiles | Self::Time => "a trial in which something was answered",
+            Self::SweepP50 | Self::SweepP99 | Self::SweepThroughput | Self::SweepCpu | Self::SweepMemory => {
+                "load points that differ in connections or rate alone"
+            }
+            Self::Frontier | Self::Capacity => "a search for a capacity",
+            Self::Prices => "a gateway with features beside the same gateway without",
+        }
+    }
+
+    /// Whether it is one of a search's.
+    pub fn is_of_searches(self) -> bool {
+        matches!(self, Self::Frontier | Self::Capacity)
+    }
+
+    /// What it shows of this report at this load point, or over those that differ from it in one thing; `None` where there is
+    /// nothing to show.
+    pub(super) fn of(self, model: &Model, load: &Load) -> Option<Drawing> {
+        let with_intervals = format!("{}; with 95 % intervals", load.label);
+        let (subtitle, body) = match self {
+            Self::Tax => (with_intervals, Body::Ranked(tax(model, load, Metric::AddedP50)?)),
+            Self::TaxP99 => (with_intervals, Body::Ranked(tax(model, load, Metric::AddedP99)?)),
+            Self::Cpu => (with_intervals, Body::Ranked(tax(model, load, Metric::CpuUsPerRequest)?)),
+            Self::Memory => (load.label.clone(), Body::Ranked(memory(model, load)?)),
+            Self::Prices => (with_intervals, Body::Ranked(prices(model, load)?)),
+            Self::Capacity => (with_intervals, Body::Ranked(capacity(model, load)?)),
+            Self::Percentiles => (with_intervals, Body::Panels(vec![percentiles(model, load)?])),
+            Self::Time => (load.label.clone(), Body::Panels(over_time::panels(model, load)?)),
+            Self::Frontier => (load.label.clone(), Body::Panels(vec![frontier(model, load)?])),
+            Self::SweepP50 | Self::SweepP99 | Self::SweepThroughput | Self::SweepCpu | Self::SweepMemory => {
+                let all: Vec<&Load> = model.loads().collect();
+                let sweep = sweeps(&all).into_iter().find(|sweep| sweep.loads.contains(&load.index))?;
+                let intervals = if self == Self::SweepMemory { "" } else { "; with 95 % intervals" };
+                let subtitle = format!("over {}; {}{intervals}", sweep.axis, sweep.label);
+                (subtitle, Body::Panels(vec![self.over(model, &sweep)?]))
+            }
+        };
+        let source = format!("{} · {} · hoptax {}", model.name, model.started, model.hoptax);
+        Some(Drawing { title: self.title().to_owned(), subtitle, source, body })
+    }
+
+    /// One of the charts over connections or rate.
+    fn over(self, model: &Model, sweep: &Sweep) -> Option<Panel> {
+        let unit = match self {
+            Self::SweepThroughput => Unit::Rate,
+            Self::SweepMemory => Unit::Bytes,
+            _ => Unit::Time,
+        };
+        let lines: Vec<Line> = contenders(model)
+            .filter_map(|(label, colour)| {
+                let at = |load: usize| {
+                    model.cases.iter().find(|case| case.gateway == label && case.load.index == load)
+                };
+                let figures = sweep.at.iter().zip(&sweep.loads);
+                let figures: Vec<(f64, Estimate)> =
+                    figures.filter_map(|(x, load)| Some((*x, self.figure(at(*load)?)?))).collect();
+                let ranged = |(x, one): &(f64, Estimate)| one.interval().map(|(low, high)| (*x, low, high));
+                (!figures.is_empty()).then(|| Line {
+                    ranges: figures.iter().filter_map(ranged).collect(),
+                    points: figures.iter().map(|(x, one)| (*x, Some(one.estimate))).collect(),
+                    ..line(label, colour)
+                })
+            })
+            .collect();
+        let ends = |line: &Line| -> Vec<f64> {
+            let points = line.points.iter().filter_map(|(_, value)| *value);
+            points.chain(line.ranges.iter().flat_map(|(_, low, high)| [*low, *high])).collect()
+        };
+        let values: Vec<f64> = lines.iter().flat_map(ends).collect();
+        let up = match self {
+            Self::SweepP50 | Self::SweepP99 => Axis::around(unit, values.into_iter())?,
+            _ => Axis::linear(unit, values.into_iter().reduce(f64::max)?),
+        };
+        let ticks: Vec<(f64, String)> = sweep.at.iter().map(|x| (*x, Unit::Rate.told(*x))).collect();
+        let (first, last) = (sweep.at.first()?, sweep.at.last()?);
+        let across = Axis::marked(ticks, first / 1.15, last * 1.15);
+        Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
+    }
+
+    /// What a chart over connections or rate shows of a case.
+    fn figure(self, case: &Case) -> Option<Estimate> {
+        match self {
+            Self::SweepP50 => case.response_time.as_ref()?.p50,
+            Self::SweepP99 => case.response_time.as_ref()?.p99,
+            Self::SweepThroughput => case.throughput.as_ref().map(|one| one.estimate),
+            Self::SweepCpu => Some(case.tax.as_ref()?.cpu_us_per_request.as_ref()?.estimate),
+            Self::SweepMemory => resident(case),
+            _ => None,
+        }
+    }
+}
+
+fn contenders(model: &Model) -> impl Iterator<Item = (&str, RGBColor)> {
+    model.contenders.iter().map(|one| (one.label.as_str(), colour(model, &one.label)))
+}
+
+fn line(name: &str, colour: RGBColor) -> Line {
+    Line { name: name.to_owned(), colour, second: false, dots: true, points: Vec::new(), ranges: Vec::new() }
+}
+
+fn row(model: &Model, label: &str, difference: &Difference) -> Row {
+    Row {
+        name: label.to_owned(),
+        colour: colour(model, label),
+        estimate: difference.estimate,
+        clear: difference.distinguishable,
+    }
+}
+
+/// A tax in time, with the noise floor.
+pub(super) fn tax(model: &Model, load: &Load, metric: Metric) -> Option<Ranked> {
+    let rows = model
+        .at(load)
+        .filter_map(|case| Some(row(model, &case.gateway, case.tax.as_ref()?.get(metric)?)))
+        .collect();
+    let floor = model.noise_floor.get(load.index).and_then(|floor| floor.get(metric));
+    Ranked::new(Unit::Time, floor, rows)
+}
+
+/// The largest resident set: of any trial, so it has no interval.
+fn resident(case: &Case) -> Option<Estimate> {
+    let bytes = case.memory.as_ref()?.gateway_rss_bytes_max?;
+    Some(Estimate::bare(bytes as f64, case.trials))
+}
+
+fn memory(model: &Model, load: &Load) -> Option<Ranked> {
+    let of = |case: &Case| {
+        let (name, colour) = (case.gateway.clone(), colour(model, &case.gateway));
+        Some(Row { name, colour, estimate: resident(case)?, clear: true })
+    };
+    Ranked::new(Unit::Bytes, None, model.at(load).filter_map(of).collect())
+}
+
+fn prices(model: &Model, load: &Load) -> Option<Ranked> {
+    let at = model.prices.rows.iter().filter(|price| price.load.index == load.index);
+    let rows = at.filter_map(|price| {
+        let difference = price.prices.get(Metric::AddedP50)?;
+        Some(Row {
+            name: format!("{}: {}", price.bare, named(price)),
+            ..row(model, &price.gateway, difference)
+        })
+    });
+    Ranked::new(Unit::Time, None, rows.collect())
+}
+
+fn capacity(model: &Model, load: &Load) -> Option<Ranked> {
+    let found: Vec<_> = model.capacity.iter().filter(|one| one.load.index == load.index).collect();
+    let several = found.windows(2).any(|pair| pair[0].slo != pair[1].slo);
+    let rows = found.iter().filter_map(|one| {
+        let name = if several { format!("{}, {}", one.gateway, one.slo) } else { one.gateway.clone() };
+        let colour = colour(model, &one.gateway);
+        Some(Row { name, colour, estimate: one.rate?, clear: true })
+    });
+    Ranked::new(Unit::Rate, None, rows.collect())
+}
+
+fn percentiles(model: &Model, load: &Load) -> Option<Panel> {
+    let of = |case: &Case| {
+        let latency = case.response_time.as_ref()?;
+        let figures = [(2.0, latency.p50), (10.0, latency.p90), (20.0, latency.p95), (100.0, latency.p99)];
+        let ranged = |(x, one): (f64, Option<Estimate>)| one?.interval().map(|(low, high)| (x, low, high));
+        (!case.curve.is_empty()).then(|| Line {
+            dots: false,
+            points: case.curve.iter().map(|(rarity, us)| (*rarity, Some(*us))).collect(),
+            ranges: figures.into_iter().chain([(1e3, latency.p999)]).filter_map(ranged).collect(),
+            ..line(&case.gateway, colour(model, &case.gateway))
+        })
+    };
+    let lines: Vec<Line> = model.at(load).filter_map(of).collect();
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let rarest = points().map(|(x, _)| *x).reduce(f64::max)?;
+    let up = Axis::around(Unit::Time, points().filter_map(|(_, us)| *us))?;
+    let ticks = RARITIES.iter().filter(|(rarity, _)| *rarity < rarest);
+    let across = Axis::marked(ticks.map(|(x, name)| (*x, (*name).to_owned())).collect(), 1.0, rarest);
+    Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
+}
+
+/// Trials whose rates differ by less than this are one place of a search's line.
+const ALIKE: f64 = 1.1;
+
+fn frontier(model: &Model, load: &Load) -> Option<Panel> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut marks: Vec<(f64, String)> = Vec::new();
+    for one in model.capacity.iter().filter(|one| one.load.index == load.index) {
+        if let Some(rate) = one.rate {
+            mark(&mut marks, rate.estimate, &one.gateway);
+        }
+        if lines.iter().any(|line| line.name == one.gateway) {
+            continue;
+        }
+        let mut trials: Vec<(f64, f64)> =
+            one.steps.iter().filter_map(|step| Some((step.rate, step.p99_us?))).collect();
+        trials.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let points = middles(&trials).into_iter().map(|(rate, us)| (rate, Some(us))).collect();
+        lines.push(Line { points, ..line(&one.gateway, colour(model, &one.gateway)) });
+    }
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let across = Axis::around(Unit::Rate, points().map(|(rate, _)| *rate))?;
+    let up = Axis::around(Unit::Time, points().filter_map(|(_, us)| *us))?;
+    Some(Panel { title: String::new(), across, up, lines, marks })
+}
+
+/// Writes who holds a rate at that rate; those who hold about the same share a mark.
+fn mark(marks: &mut Vec<(f64, String)>, rate: f64, who: &str) {
+    match marks.iter_mut().find(|(at, _)| *at < rate * ALIKE && rate < *at * ALIKE) {
+        Some((_, names)) if names.split(", ").any(|name| name == who) => {}
+        Some((_, names)) => *names = format!("{names}, {who}"),
+        None => marks.push((rate, who.to_owned())),
+    }
+}
+
+/// The middle one of trials at about the same rate: one spoilt trial says little of it.
+fn middles(trials: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut groups: Vec<Vec<(f64, f64)>> = Vec::new();
+    for trial in trials {
+        match groups.last_mut() {
+            Some(group) if trial.0 < group[0].0 * ALIKE => group.push(*trial),
+            _ => groups.push(vec![*trial]),
+        }
+    }
+    let middle = |group: Vec<(f64, f64)>| {
+        let mut times: Vec<f64> = group.iter().map(|(_, us)| *us).collect();
+        times.sort_by(f64::total_cmp);
+        (group[group.len() / 2].0, times[times.len() / 2])
+    };
+    groups.into_iter().map(middle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_at_about_the_same_rate_are_one_point() {
+        let trials = [(100.0, 9.0), (104.0, 1.0), (105.0, 2.0), (200.0, 7.0)];
+        assert_eq!(middles(&trials), [(104.0, 2.0), (200.0, 7.0)]);
+    }
+
+    #[test]
+    fn gateways_that_hold_the_same_rate_share_a_mark() {
+        let mut marks = Vec::new();
+        for (rate, who) in [(500.0, "a"), (505.0, "b"), (500.0, "a"), (900.0, "a")] {
+            mark(&mut marks, rate, who);
+        }
+        assert_eq!(marks, [(500.0, "a, b".to_owned()), (900.0, "a".to_owned())]);
+    }
+}

@@ -1,0 +1,237 @@
+//! Charts that are drawn without a browser: files of their own, and the tax as SVG for pages whose script does not run. And the
+//! colours of contenders, for every chart.
+//!
+//! [`catalogue`] says what is shown, [`ranked`] and [`lines`] draw it on a [`sheet`], [`standalone`] makes a file of it.
+
+mod catalogue;
+mod colour;
+mod lines;
+mod over_time;
+mod ranked;
+mod sheet;
+mod standalone;
+mod unit;
+
+pub use catalogue::Chart;
+pub(super) use colour::{colour, css};
+pub use sheet::ChartError;
+pub use standalone::Theme;
+
+use super::model::Model;
+use hoptax_analysis::{Load, headline};
+use hoptax_plan::Metric;
+use plotters::prelude::{BLACK, RGBColor, SVGBackend};
+use ranked::Room;
+use sheet::{Ink, Sheet};
+
+/// A chart of this report at this load point as SVG; `None` where the report has nothing for it to show.
+///
+/// # Errors
+/// Only by a fault of hoptax itself.
+pub fn svg(chart: Chart, model: &Model, load: &Load, theme: Theme) -> Result<Option<String>, ChartError> {
+    chart.of(model, load).map(|drawing| standalone::svg(&drawing, theme)).transpose()
+}
+
+/// The same as a file.
+///
+/// # Errors
+/// Only by a fault of hoptax itself.
+pub fn svg_file(
+    chart: Chart,
+    model: &Model,
+    load: &Load,
+    theme: Theme,
+) -> Result<Option<Vec<u8>>, ChartError> {
+    Ok(svg(chart, model, load, theme)?.map(String::into_bytes))
+}
+
+/// The same as PNG, with two dots for each pixel.
+///
+/// # Errors
+/// Only by a fault of hoptax itself.
+pub fn png(chart: Chart, model: &Model, load: &Load, theme: Theme) -> Result<Option<Vec<u8>>, ChartError> {
+    chart.of(model, load).map(|drawing| standalone::png(&drawing, theme)).transpose()
+}
+
+/// Whether the report has something for the chart to show at this load point.
+pub fn has(chart: Chart, model: &Model, load: &Load) -> bool {
+    chart.of(model, load).is_some()
+}
+
+/// The load point that a report shows first; absent where there are searches alone.
+pub fn shown_first(model: &Model) -> Option<&Load> {
+    headline::for_latency(&mut model.loads())
+}
+
+/// Colours that the page replaces by its own, so that one drawing serves light and dark.
+const OF_PAGE: Ink = Ink { paper: None, text: BLACK, quiet: BLACK, grid: RGBColor(0xcc, 0xcc, 0xcc) };
+
+/// The two widths that a page has: for a laptop and for a phone. A drawing made for one is unreadable on the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Width {
+    Wide,
+    Narrow,
+}
+
+impl Width {
+    fn pixels(self) -> i32 {
+        match self {
+            Self::Wide => 860,
+            Self::Narrow => 358,
+        }
+    }
+}
+
+/// The added time at the median for a page, least first, with intervals and the noise floor; absent where there is no tax.
+pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
+    let Some(ranked) = catalogue::tax(model, load, Metric::AddedP50) else { return Ok(None) };
+    let mut svg = String::new();
+    let (across, height) = (width.pixels(), ranked.height());
+    let backend = SVGBackend::with_string(&mut svg, (across as u32, height as u32));
+    let sheet = Sheet::new(backend, OF_PAGE, 1)?;
+    ranked.draw(&sheet, Room { top: 0, width: across, wide: width == Width::Wide })?;
+    sheet.present()?;
+    drop(sheet);
+    // The page decides on size and namespace.
+    let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
+    let class = if width == Width::Wide { "wide" } else { "narrow" };
+    let described = format!("Added response time at the median with 95 % intervals, {}", load.label);
+    let label = minijinja::HtmlEscape(&described);
+    Ok(Some(format!(
+        "<svg class=\"{class}\" viewBox=\"0 0 {across} {height}\" role=\"img\" aria-label=\"{label}\">{body}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::colour::{DIRECT, shade};
+    use super::unit::Unit;
+    use super::*;
+    use crate::fixture::Reported as _;
+    use hoptax_analysis::fixture::features::matrix;
+    use hoptax_analysis::fixture::{Run, open_point, sample, searched_point, via};
+
+    #[test]
+    fn a_contender_has_one_colour_and_direct_none_of_theirs() {
+        let model = sample().model();
+        assert_eq!(colour(&model, "nginx"), colour(&model, "nginx"));
+        assert_ne!(colour(&model, "nginx"), colour(&model, "haproxy"));
+        assert_eq!(colour(&model, "direct"), DIRECT);
+    }
+
+    #[test]
+    fn twenty_gateways_have_twenty_colours() {
+        let all: std::collections::BTreeSet<String> = (0..21).map(|index| css(shade(index))).collect();
+        assert_eq!(all.len(), 21, "{all:?}");
+        assert!(!all.contains(&css(DIRECT)));
+    }
+
+    #[test]
+    fn the_tax_is_drawn_at_both_widths() {
+        let model = sample().model();
+        for load in model.loads() {
+            for width in [Width::Wide, Width::Narrow] {
+                let svg = tax(&model, load, width).expect("drawn").expect("there is something to draw");
+                assert!(svg.starts_with("<svg class=") && svg.trim_end().ends_with("</svg>"));
+                assert!(!svg.contains("http") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_measured_draws_nothing() {
+        let mut run = Run::closed(1);
+        run.push(via("nginx", 0).nothing_completed());
+        let model = run.model();
+        let load = model.loads().next().expect("one");
+        assert_eq!(tax(&model, load, Width::Wide).expect("no error"), None);
+        // Trials took their time and memory all the same.
+        for chart in Chart::ALL.into_iter().filter(|chart| ![Chart::Time, Chart::Memory].contains(chart)) {
+            assert_eq!(svg(chart, &model, load, Theme::Light).expect("no error"), None, "{}", chart.name());
+        }
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        let model = Run::steady(3, 100, &[("<b>&\"x\"", 150)]).model();
+        let load = model.loads().next().expect("one");
+        let page = tax(&model, load, Width::Wide).expect("drawn").expect("something");
+        let alone = svg(Chart::Percentiles, &model, load, Theme::Dark).expect("drawn").expect("something");
+        assert!(!page.contains("<b>") && !alone.contains("<b>"), "{page}{alone}");
+        assert!(roxmltree::Document::parse(&alone).is_ok());
+    }
+
+    /// Two gateways over two load points and a search.
+    fn swept() -> Run {
+        let mut run =
+            Run::with_load(vec![open_point(1000.0, 2, 1), open_point(1000.0, 8, 1), searched_point()]);
+        for round in 0..3 {
+            for load in 0..2 {
+                let trial = |who: &str, us: u64| {
+                    via(who, round).windows_us(&vec![vec![us + u64::from(round); 100]; 10]).at_load(load)
+                };
+                run.push(trial("direct", 100).first());
+                run.push(trial("nginx", 160)).push(trial("envoy", 400));
+                run.push(trial("direct", 103).last());
+            }
+            for (who, us) in [("direct", 900), ("nginx", 1500), ("envoy", 9000)] {
+                for rate in [800.0, 1600.0, 3200.0] {
+                    run.push(via(who, round).all_at_us(us + rate as u64 / 10).step(rate).at_load(2));
+                }
+            }
+        }
+        run
+    }
+
+    fn drawn(chart: Chart, model: &Model, load: &Load) -> String {
+        svg(chart, model, load, Theme::Light)
+            .expect("drawn")
+            .unwrap_or_else(|| panic!("{} is missing", chart.name()))
+    }
+
+    #[test]
+    fn every_chart_stands_alone_as_svg_and_png() {
+        let (swept, features) = (swept().model(), matrix(230, 33).model());
+        for chart in Chart::ALL {
+            let model = if chart == Chart::Prices { &features } else { &swept };
+            let mut loads = model.noise_floor.iter().map(|floor| &floor.load);
+            let load = loads.find(|load| load.search.is_some() == chart.is_of_searches()).expect("one");
+            assert!(has(chart, model, load), "{}", chart.name());
+            let text = drawn(chart, model, load);
+            let document = roxmltree::Document::parse(&text).expect("XML");
+            let texts: Vec<&str> =
+                document.descendants().filter_map(|node| node.text()).map(str::trim).collect();
+            assert!(texts.contains(&chart.title()), "{texts:?}");
+            assert!(texts.iter().any(|text| text.contains("nginx")), "{texts:?}");
+            assert!(!text.contains("NaN") && !text.contains("inf,"), "{text}");
+            if [Chart::Tax, Chart::Time].contains(&chart) {
+                let file = png(chart, model, load, Theme::Dark).expect("drawn").expect("something");
+                let decoder = png::Decoder::new(std::io::Cursor::new(&file));
+                let reader = decoder.read_info().expect("PNG");
+                assert_eq!(reader.info().width, 1920, "two dots for each of 960 pixels");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_has_as_many_points_as_there_are_load_points() {
+        let model = swept().model();
+        let load = model.loads().next().expect("one");
+        let text = drawn(Chart::SweepP50, &model, load);
+        let document = roxmltree::Document::parse(&text).expect("XML");
+        let dots = document.descendants().filter(|node| node.has_tag_name("circle"));
+        assert_eq!(dots.count(), 3 * 2, "three contenders at two load points");
+        let single = Run::closed(4).model();
+        let load = single.loads().next().expect("one");
+        assert!(!has(Chart::SweepP50, &single, load) && !has(Chart::Frontier, &single, load));
+    }
+
+    #[test]
+    fn values_stand_beside_what_was_measured() {
+        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
+        let load = model.loads().next().expect("one");
+        let added = model.cases.iter().find_map(|case| case.tax.as_ref()?.added_p50.as_ref()).expect("a tax");
+        let value = Unit::Time.told(added.estimate.estimate);
+        assert!(drawn(Chart::Tax, &model, load).contains(&value), "{value}");
+    }
+}

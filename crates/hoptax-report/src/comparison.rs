@@ -1,0 +1,320 @@
+//! A comparison, drawn: the verdict first, then what carries it.
+
+use super::document;
+use super::figures::{change, figure, value};
+use super::text::{inline, wrapped};
+use hoptax_analysis::compare::{Comparison, Row, Verdict};
+use hoptax_plan::Metric;
+use hoptax_record::report;
+use hoptax_stats::Estimate;
+use serde::Serialize;
+
+/// Marks what cannot be told apart, as in the table of a run.
+const MARK: &str = "~";
+
+/// Tables for a terminal. Without `all`, rows that neither count nor can be told apart are only counted.
+pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
+    let width = usize::from(width);
+    let mut text = wrapped(&headline(comparison), width);
+    for line in reasons(comparison) {
+        text.push_str(&wrapped(&format!("- {line}"), width));
+    }
+    for line in caveats(comparison) {
+        text.push_str(&wrapped(&format!("! {line}"), width));
+    }
+    let (shown, hidden): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| all || is_told(row));
+    let mut heading = String::new();
+    for row in shown {
+        let next = format!("{}: {}", row.load.label, labels(row));
+        if next != heading {
+            text.push('\n');
+            text.push_str(&wrapped(&next, width));
+            heading = next;
+        }
+        text.push_str(&line(row));
+    }
+    text.push('\n');
+    if !hidden.is_empty() {
+        let told = format!("{} more rows are not distinguishable; --all shows them.", hidden.len());
+        text.push_str(&wrapped(&told, width));
+    }
+    let marks = format!("{MARK}: not distinguishable. *: counts into the verdict.");
+    text.push_str(&wrapped(&marks, width));
+    text.push_str(&wrapped(&chance(comparison), width));
+    text
+}
+
+/// For a pull request: the verdict, a table of what carries it, the rest folded away.
+pub fn markdown(comparison: &Comparison) -> String {
+    let mut text = format!("**{}**\n\n", inline(&headline(comparison)));
+    for line in reasons(comparison) {
+        text.push_str(&format!("- {}\n", inline(&line)));
+    }
+    for line in caveats(comparison) {
+        text.push_str(&format!("- ⚠ {}\n", inline(&line)));
+    }
+    let (told, rest): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| is_told(row));
+    if !text.ends_with("\n\n") {
+        text.push('\n');
+    }
+    text.push_str(&table(&told));
+    if !rest.is_empty() {
+        let count = rest.len();
+        text.push_str(&format!("\n<details><summary>{count} more rows, not distinguishable</summary>\n\n"));
+        text.push_str(&table(&rest));
+        text.push_str("\n</details>\n");
+    }
+    text.push_str(&format!("\n{}\n", inline(&chance(comparison))));
+    text
+}
+
+/// All of it as JSON.
+pub fn json(comparison: &Comparison) -> String {
+    let mut text = serde_json::to_string_pretty(&document::comparison(comparison)).expect("only string keys");
+    text.push('\n');
+    text
+}
+
+/// What a comparison says, in words, for pages that set them in a way of their own.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Words {
+    /// The verdict in a sentence.
+    pub headline: String,
+    /// What carries it.
+    pub reasons: Vec<String>,
+    /// What weakens it.
+    pub caveats: Vec<String>,
+    /// How many rows would be called by chance.
+    pub chance: String,
+    /// Every case and metric.
+    pub rows: Vec<RowWords>,
+}
+
+/// A row in words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowWords {
+    /// The load point.
+    pub load: String,
+    /// The gateway, or both.
+    pub gateway: String,
+    /// The metric.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The first's figure with its interval.
+    pub before: String,
+    /// The second's.
+    pub after: String,
+    /// What it changed by, with the interval.
+    pub change: String,
+    /// The same as a share of the first's figure; absent where `change` tells a difference.
+    pub relative: Option<report::Estimate>,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Whether it carries the verdict of the whole.
+    pub stands: bool,
+    /// Whether it is told without being asked for.
+    pub told: bool,
+}
+
+/// A comparison in words.
+pub fn words(comparison: &Comparison) -> Words {
+    let of = |row: &Row| {
+        let told = |estimate: &Option<Estimate>| {
+            estimate.as_ref().map_or("–".into(), |one| figure(row.metric, one))
+        };
+        RowWords {
+            load: row.load.label.clone(),
+            gateway: labels(row),
+            metric: row.metric.name(),
+            unit: row.unit,
+            before: told(&row.a),
+            after: told(&row.b),
+            change: amount(row),
+            relative: relative(row).copied().map(document::estimate),
+            verdict: row.verdict,
+            stands: row.stands(),
+            told: is_told(row),
+        }
+    };
+    Words {
+        headline: headline(comparison),
+        reasons: reasons(comparison),
+        caveats: caveats(comparison),
+        chance: chance(comparison),
+        rows: comparison.rows.iter().map(of).collect(),
+    }
+}
+
+/// A figure of a metric with its interval, in words.
+pub fn figure_of(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
+    let (low, high) = interval.unzip();
+    // Points of a trend do not tell how many trials they have: one, where there is no interval.
+    figure(metric, &Estimate { estimate, low, high, trials: if interval.is_some() { 2 } else { 1 } })
+}
+
+/// The verdict in a sentence.
+fn headline(comparison: &Comparison) -> String {
+    let Comparison { a, b, verdict, paired, .. } = comparison;
+    let of = comparison.rows.iter().find(|row| row.headline).or(comparison.rows.first());
+    let (one, other) = match (paired, of) {
+        (true, Some(row)) => (row.label_a.clone(), row.label_b.clone()),
+        _ => (a.clone(), b.clone()),
+    };
+    match verdict {
+        Verdict::Better | Verdict::Worse => format!("{other} is {} than {one}.", verdict.words()),
+        Verdict::Mixed => format!("{other} is better than {one} in some ways and worse in others."),
+        Verdict::NotDistinguishable => format!("{other} and {one} are not distinguishable."),
+    }
+}
+
+/// The rows that carry the verdict, in sentences.
+fn reasons(comparison: &Comparison) -> Vec<String> {
+    let carrying = comparison.rows.iter().filter(|row| row.stands());
+    carrying
+        .map(|row| {
+            let (load, verdict) = (&row.load.label, row.verdict.words());
+            format!("{}, {load}: {} {}: {verdict}", row.label_b, row.metric.name(), amount(row))
+        })
+        .collect()
+}
+
+fn caveats(comparison: &Comparison) -> Vec<String> {
+    let forced = comparison.forced.iter().map(|one| {
+        format!(
+            "Compared by force: {} differs ({} and {}). These answer different questions.",
+            one.what, one.a, one.b
+        )
+    });
+    let void = comparison.void.iter().map(|one| format!("Not to be believed: {one}"));
+    forced.chain(void).chain(comparison.warnings.iter().cloned()).collect()
+}
+
+/// How many rows would be called by chance, and what two runs cannot tell.
+fn chance(comparison: &Comparison) -> String {
+    let rows = comparison.rows.len();
+    let expected = super::format::number(comparison.expected_by_chance);
+    let mut text = format!(
+        "Of {rows} rows about {expected} would leave out \"no difference\" by chance alone; the verdict allows for that."
+    );
+    if !comparison.paired {
+        text.push_str(
+            " Two runs may differ by more than the rounds of either show: for a decision measure both in one run \
+             and compare its labels.",
+        );
+    }
+    text
+}
+
+/// Whether a row is shown without being asked for.
+fn is_told(row: &Row) -> bool {
+    row.headline || row.verdict != Verdict::NotDistinguishable
+}
+
+fn labels(row: &Row) -> String {
+    match row.label_a == row.label_b {
+        true => row.label_a.clone(),
+        false => format!("{} → {}", row.label_a, row.label_b),
+    }
+}
+
+/// The change as a share of the first's figure. Of many trials it is told with its interval only: where that has no end, the first's
+/// figure may as well be zero.
+fn relative(row: &Row) -> Option<&Estimate> {
+    row.change.as_ref().filter(|changed| changed.interval().is_some() || changed.trials == 1)
+}
+
+/// A change in per cent where it can be told, else the difference.
+fn amount(row: &Row) -> String {
+    match relative(row) {
+        Some(changed) => change(changed),
+        None => {
+            let difference = hoptax_stats::Estimate {
+                estimate: row.difference.estimate,
+                low: row.difference.low,
+                high: row.difference.high,
+                trials: row.difference.rounds,
+            };
+            let sign = if difference.estimate > 0.0 { "+" } else { "" };
+            format!("{sign}{}", figure(row.metric, &difference))
+        }
+    }
+}
+
+fn line(row: &Row) -> String {
+    let point = |estimate: &Option<hoptax_stats::Estimate>| {
+        estimate.as_ref().map_or("–".into(), |one| value(row.metric, one.estimate))
+    };
+    let star = if row.headline { "*" } else { " " };
+    let verdict = match row.verdict {
+        Verdict::NotDistinguishable => MARK,
+        verdict => verdict.words(),
+    };
+    let text = format!(
+        "{star}{:<23} {:>9} {:>9}  {:<24} {verdict}",
+        row.metric.name(),
+        point(&row.a),
+        point(&row.b),
+        amount(row)
+    );
+    format!("{}\n", text.trim_end())
+}
+
+fn table(rows: &[&Row]) -> String {
+    let mut text = String::from(
+        "| load | gateway | metric | before | after | change | verdict |\n|---|---|---|---:|---:|---:|---|\n",
+    );
+    for row in rows {
+        let told = |estimate: &Option<hoptax_stats::Estimate>| {
+            estimate.as_ref().map_or("–".into(), |one| figure(row.metric, one))
+        };
+        let verdict = match row.stands() {
+            true => format!("**{}**", row.verdict.words()),
+            false => row.verdict.words().to_string(),
+        };
+        let cells =
+            [&row.load.label, &labels(row), row.metric.name(), &told(&row.a), &told(&row.b), &amount(row)];
+        text.push_str(&format!("| {} | {verdict} |\n", cells.map(inline).join(" | ")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_analysis::compare::{LEAST_CHANGE, Subject, compare};
+    use hoptax_analysis::fixture::{Run, sample};
+    use hoptax_analysis::{Analysis, Side};
+
+    fn of_labels(run: &Run, a: &str, b: &str) -> Comparison {
+        let (side, analysis): (Side<'_>, Analysis) = (Side::read(&run.record, &run.trials), run.analyse());
+        let subject = |label| Subject { name: "run-1", side: &side, analysis: &analysis, label: Some(label) };
+        compare(&subject(a), &subject(b), LEAST_CHANGE, false).expect("comparable")
+    }
+
+    #[test]
+    fn fits_into_eighty_columns_with_the_verdict_first() {
+        let run = sample();
+        for all in [false, true] {
+            let text = terminal(&of_labels(&run, "haproxy", "nginx"), 80, all);
+            assert!(text.starts_with("nginx is worse than haproxy."), "{text}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+            }
+            assert!(text.contains("cpu_us_per_request") && text.contains("by chance"), "{text}");
+            assert_eq!(text.contains("--all"), !all, "{text}");
+        }
+    }
+
+    #[test]
+    fn markdown_tables_are_rectangular() {
+        let run = sample();
+        let text = markdown(&of_labels(&run, "haproxy", "nginx"));
+        assert!(text.starts_with("**nginx is worse than haproxy.**"), "{text}");
+        let rows = text.lines().filter(|line| line.starts_with('|'));
+        for row in rows {
+            assert_eq!(row.replace("\\|", "").matches('|').count(), 8, "{row}");
+        }
+        assert!(text.contains("<details>") && text.contains("not distinguishable"), "{text}");
+    }
+}

@@ -1,0 +1,42 @@
+//! Budgets set against what was measured.
+
+use super::figures::estimate;
+use crate::model::{Belief, Model};
+use hoptax_analysis::{BudgetResult, ChangeResult};
+use hoptax_record::report::{Budget, Change, Gate};
+
+/// What `hoptax gate --format json` prints.
+pub(crate) fn gate(model: &Model) -> Gate {
+    Gate {
+        schema: 1,
+        name: model.name.clone(),
+        kept: !model.over_budget(),
+        void: model.belief() == Belief::Void,
+        budget: model.budget.iter().map(budget).collect(),
+    }
+}
+
+pub(super) fn budget(one: &BudgetResult) -> Budget {
+    Budget {
+        case: one.case.clone(),
+        gateway: one.gateway.clone(),
+        metric: one.metric,
+        max: one.max,
+        min: one.min,
+        measured: one.measured.map(estimate),
+        change: one.change.as_ref().map(change),
+        outcome: one.outcome,
+        reason: one.reason.clone(),
+    }
+}
+
+fn change(one: &ChangeResult) -> Change {
+    Change {
+        against: one.against.clone(),
+        max: one.max,
+        min: one.min,
+        reference: one.reference.map(estimate),
+        measured: one.measured.map(estimate),
+        drift: one.drift,
+    }
+}

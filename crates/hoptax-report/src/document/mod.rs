@@ -1,0 +1,62 @@
+//! From the report model to the documents that programs read: one file per topic.
+
+mod budgets;
+mod capacity;
+mod cases;
+mod comparison;
+mod figures;
+mod load;
+mod prices;
+mod taxes;
+
+pub(super) use budgets::gate;
+pub(super) use cases::path;
+pub use comparison::comparison;
+pub use figures::estimate;
+pub(super) use figures::{latency, throughput};
+pub(super) use load::load;
+pub(super) use prices::figures as prices;
+pub(super) use taxes::tax;
+
+use super::model::Model;
+use hoptax_plan::Profile;
+use hoptax_record::report::Report;
+
+/// Version of the JSON report.
+const SCHEMA: u32 = 1;
+
+/// The JSON report.
+pub fn report(model: &Model) -> Report {
+    Report {
+        schema: SCHEMA,
+        name: model.name.clone(),
+        interrupted: model.interrupted,
+        hoptax: model.hoptax.clone(),
+        started: model.started.clone(),
+        ended: model.ended.clone(),
+        seed: model.seed,
+        command: model.command.clone(),
+        plan_text: model.plan_text.clone(),
+        rounds: model.rounds,
+        stopped: model.stopped,
+        target: model.target.clone(),
+        profile: match model.profile {
+            Profile::Stock => "stock",
+            Profile::Equalised => "equalised",
+        },
+        trials_planned: model.trials_planned,
+        trials_recorded: model.trials_recorded,
+        environment: model.environment.clone(),
+        host: model.host.clone(),
+        contenders: model.contenders.clone(),
+        answer: model.answer.clone(),
+        summary: model.summary.clone(),
+        prices: self::prices::list(&model.prices),
+        noise_floor: taxes::noise_floors(&model.noise_floor),
+        cases: model.cases.iter().map(cases::case).collect(),
+        capacity: model.capacity.iter().map(capacity::capacity).collect(),
+        findings: model.findings.clone(),
+        budget: model.budget.iter().map(budgets::budget).collect(),
+        notes: model.notes.clone(),
+    }
+}

@@ -1,0 +1,107 @@
+//! Figures of any metric in words, as budgets and comparisons tell them.
+
+use super::format::{Scale, bytes, number};
+use hoptax_analysis::{BudgetResult, ChangeResult};
+use hoptax_plan::{Metric, Quantity};
+use hoptax_stats::Estimate;
+
+/// The unit in which a value of this metric and size is best read; absent for bytes, which have a way of their own.
+fn scale(metric: Metric, size: f64) -> Option<Scale> {
+    match metric.quantity() {
+        Quantity::Time => Some(Scale::of_us(size)),
+        Quantity::Bytes => None,
+        Quantity::Rate => Some(Scale::of_throughput(size)),
+        Quantity::Share | Quantity::Ratio => Some(Scale::percent()),
+        Quantity::PerRequest => Some(Scale::plain()),
+    }
+}
+
+/// A value of a metric with its unit.
+pub(super) fn value(metric: Metric, value: f64) -> String {
+    scale(metric, value).map_or_else(|| bytes(value), |scale| scale.value(value))
+}
+
+/// A figure with its interval, or that there is one trial only.
+pub(super) fn figure(metric: Metric, estimate: &Estimate) -> String {
+    let interval = match (scale(metric, estimate.estimate), estimate.interval()) {
+        (Some(scale), _) => scale.interval_of(estimate),
+        (None, Some((low, high))) => format!("{} to {}", bytes(low), bytes(high)),
+        (None, None) => "one trial".into(),
+    };
+    format!("{} ({interval})", value(metric, estimate.estimate))
+}
+
+/// A figure with the interval that was kept of it, if any was.
+pub fn figure_in_words(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
+    let (low, high) = interval.unzip();
+    match interval {
+        Some(_) => figure(metric, &Estimate { estimate, low, high, trials: 2 }),
+        None => value(metric, estimate),
+    }
+}
+
+/// A change in per cent, with its sign and its interval.
+pub(super) fn change(change: &Estimate) -> String {
+    let percent = |share: f64| {
+        let told = number(share * 100.0);
+        if share > 0.0 && told != "0" { format!("+{told}") } else { told }
+    };
+    let interval = match change.interval() {
+        Some((low, high)) => format!("{} to {}", percent(low), percent(high)),
+        None if change.trials > 1 => "no interval".into(),
+        None => "one trial".into(),
+    };
+    format!("{} % ({interval})", percent(change.estimate))
+}
+
+/// What a budget asks for, in words.
+pub(super) fn limit(result: &BudgetResult) -> String {
+    let told = |limit| value(result.metric, limit);
+    let mut words = match (result.max, result.min) {
+        (Some(max), Some(min)) => vec![format!("{} to {}", told(min), told(max))],
+        (Some(max), None) => vec![format!("at most {}", told(max))],
+        (None, Some(min)) => vec![format!("at least {}", told(min))],
+        (None, None) => Vec::new(),
+    };
+    if let Some(ChangeResult { against, max, min, drift, .. }) = &result.change {
+        let percent = |share: f64| hoptax_plan::units::show_change(share).replace('%', " %");
+        let bounds = match (max, min) {
+            (Some(max), Some(min)) => format!("{} to {}", percent(*min), percent(*max)),
+            (Some(max), None) => format!("at most {}", percent(*max)),
+            (None, Some(min)) => format!("at least {}", percent(*min)),
+            (None, None) => String::new(),
+        };
+        // Below a thousandth it moves no limit that anybody sets.
+        let widened = if *drift < 1e-3 {
+            String::new()
+        } else {
+            format!(", and the {} % by which direct changed", number(drift * 100.0))
+        };
+        words.push(format!("{bounds} against {against}{widened}"));
+    }
+    words.join(", ")
+}
+
+/// What was set against a budget, in words.
+pub(super) fn measured(result: &BudgetResult) -> String {
+    let own = result.measured.as_ref().map(|measured| figure(result.metric, measured));
+    let changed = result.change.as_ref().and_then(|changed| changed.measured.as_ref()).map(change);
+    match (own, changed) {
+        (own, Some(changed)) => match own {
+            Some(own) => format!("{changed}, at {own}"),
+            None => changed,
+        },
+        (Some(own), None) => own,
+        (None, None) => "–".into(),
+    }
+}
+
+/// A budget that was not kept, in a sentence.
+pub(super) fn sentence(result: &BudgetResult) -> String {
+    let told = match &result.reason {
+        Some(reason) => format!("nothing could be set against it: {reason}"),
+        None => format!("it is {}", measured(result)),
+    };
+    let told = told.trim_end_matches('.');
+    format!("{}: {} must be {}; {told}.", result.case, result.metric.name(), limit(result))
+}

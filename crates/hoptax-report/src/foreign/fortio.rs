@@ -1,0 +1,266 @@
+//! A result as fortio's `load -json` writes it (its Go types `fhttp.HTTPRunnerResults`,
+//! `periodic.RunnerResults` and `stats.HistogramData`, version 1.63), for `fortio report` and what else reads those.
+//!
+//! Times are seconds. `DurationHistogram` is the response time, so in an open loop without coordinated omission; it holds
+//! timeouts, and no other failures, as those have no time.
+
+use hdrhistogram::Histogram;
+use hoptax_load::record::Counts;
+use hoptax_load::spec::{Arrivals, Shape};
+use hoptax_plan::units::{show_duration, show_pace};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+const SECOND: f64 = 1e9;
+/// The percentiles that fortio prints unless told otherwise, and 95.
+const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
+/// The first bucket's length and each further one's growth: 10 % apart is finer than a chart is wide.
+const FIRST_BUCKET: u64 = 1000;
+const GROWTH: f64 = 1.1;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct FortioResult<'a> {
+    run_type: &'static str,
+    labels: &'a str,
+    start_time: String,
+    #[serde(rename = "RequestedQPS")]
+    requested_qps: String,
+    requested_duration: String,
+    #[serde(rename = "ActualQPS")]
+    actual_qps: f64,
+    /// Nanoseconds.
+    actual_duration: u64,
+    num_threads: u32,
+    version: String,
+    duration_histogram: Times,
+    /// Left out where there are failures: they have no times that could be drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors_duration_histogram: Option<Times>,
+    exactly: u64,
+    jitter: bool,
+    uniform: bool,
+    no_catch_up: bool,
+    #[serde(rename = "RunID")]
+    run_id: i64,
+    #[serde(rename = "ID")]
+    id: String,
+    ret_codes: BTreeMap<i32, u64>,
+    #[serde(rename = "URL")]
+    url: &'a str,
+    num_connections: u32,
+    #[serde(rename = "HTTP10")]
+    http10: bool,
+    disable_keep_alive: bool,
+    insecure: bool,
+    /// Nanoseconds.
+    #[serde(rename = "HTTPReqTimeOut")]
+    timeout: u64,
+    socket_count: u64,
+    connection_stats: Times,
+    abort_on: i32,
+}
+
+/// `stats.HistogramData`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Times {
+    count: u64,
+    min: f64,
+    max: f64,
+    sum: f64,
+    avg: f64,
+    std_dev: f64,
+    data: Vec<Bucket>,
+    percentiles: Vec<Percentile>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Bucket {
+    start: f64,
+    end: f64,
+    /// Cumulative.
+    percent: f64,
+    count: u64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Percentile {
+    percentile: f64,
+    value: f64,
+}
+
+/// What such a result tells.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// What `fortio report` shows as the result's title.
+    pub labels: &'a str,
+    /// What was requested.
+    pub url: &'a str,
+    /// When the measured time began, Unix nanoseconds.
+    pub started_unix_ns: u64,
+    /// When requests were due.
+    pub shape: &'a Shape,
+    /// Requests asked for; absent where the duration alone was.
+    pub requests: Option<u64>,
+    /// Measured time asked for.
+    pub duration: Duration,
+    /// Measured time, ns.
+    pub measured_ns: u64,
+    /// Requests that completed in it.
+    pub completed: u64,
+    /// Connections.
+    pub connections: u32,
+    /// Connections opened over the whole life.
+    pub opened: u64,
+    /// Outcomes.
+    pub counts: &'a Counts,
+    /// Completed − scheduled, ns.
+    pub response_time: &'a Histogram<u64>,
+    /// Of each connect, ns.
+    pub connect: &'a Histogram<u64>,
+    /// Whether HTTP/1.0 was spoken.
+    pub http10: bool,
+    /// Whether each connection carried one request.
+    pub keep_alive_off: bool,
+    /// Whether the server's certificate was not looked at.
+    pub insecure: bool,
+    /// Given to a request, ns.
+    pub timeout_ns: u64,
+}
+
+/// The document.
+///
+/// # Errors
+/// If a figure is not a number.
+pub fn fortio(facts: &Facts<'_>) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(&result(facts))? + "\n")
+}
+
+fn result<'a>(facts: &Facts<'a>) -> FortioResult<'a> {
+    let counts = facts.counts;
+    let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;
+    let mut ret_codes: BTreeMap<i32, u64> =
+        counts.status.iter().map(|(status, count)| (i32::from(*status), *count)).collect();
+    if failed > 0 {
+        // So fortio calls what never was a response.
+        ret_codes.insert(-1, failed);
+    }
+    let started = SystemTime::UNIX_EPOCH + Duration::from_nanos(facts.started_unix_ns);
+    let start_time = humantime::format_rfc3339_micros(started).to_string();
+    let (requested_qps, arrivals) = match facts.shape {
+        Shape::Closed => ("max".to_owned(), Arrivals::Constant),
+        Shape::Open { rate, arrivals } => (show_pace(rate).trim_end_matches("/s").to_owned(), *arrivals),
+    };
+    let all_went_well = failed == 0 && counts.ok == counts.completed;
+    FortioResult {
+        run_type: "HTTP",
+        labels: facts.labels,
+        requested_qps,
+        requested_duration: match facts.requests {
+            Some(requests) => format!("exactly {requests} calls"),
+            None => show_duration(facts.duration),
+        },
+        actual_qps: facts.completed as f64 * SECOND / facts.measured_ns.max(1) as f64,
+        actual_duration: facts.measured_ns,
+        num_threads: facts.connections,
+        version: format!("hoptax {}", env!("CARGO_PKG_VERSION")),
+        duration_histogram: Times::of(facts.response_time),
+        errors_duration_histogram: all_went_well.then(|| Times::of(&hoptax_load::histogram::empty(1))),
+        exactly: facts.requests.unwrap_or(0),
+        jitter: matches!(arrivals, Arrivals::Jitter(_)),
+        uniform: false,
+        no_catch_up: false,
+        run_id: 0,
+        id: format!(
+            "{}-hoptax",
+            start_time.replace(['-', ':'], "").replace(['T', '.'], "-").trim_end_matches('Z')
+        ),
+        start_time,
+        ret_codes,
+        url: facts.url,
+        num_connections: 1,
+        http10: facts.http10,
+        disable_keep_alive: facts.keep_alive_off,
+        insecure: facts.insecure,
+        timeout: facts.timeout_ns,
+        socket_count: facts.opened,
+        connection_stats: Times::of(facts.connect),
+        abort_on: 0,
+    }
+}
+
+impl Times {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        let count = histogram.len();
+        let seconds = |nanoseconds: f64| nanoseconds / SECOND;
+        if count == 0 {
+            let (data, percentiles) = (Vec::new(), Vec::new());
+            return Self { count, min: 0.0, max: 0.0, sum: 0.0, avg: 0.0, std_dev: 0.0, data, percentiles };
+        }
+        let (min, max) = (seconds(histogram.min() as f64), seconds(histogram.max() as f64));
+        let mut data: Vec<Bucket> = Vec::new();
+        let (mut so_far, mut edge) = (0, min);
+        for step in histogram.iter_log(FIRST_BUCKET, GROWTH) {
+            let count_here = step.count_since_last_iteration();
+            let end = seconds(step.value_iterated_to() as f64).clamp(min, max);
+            if count_here > 0 {
+                so_far += count_here;
+                let percent = 100.0 * so_far as f64 / count as f64;
+                data.push(Bucket { start: edge, end, percent, count: count_here });
+            }
+            edge = end;
+        }
+        if let Some(last) = data.last_mut() {
+            last.end = max;
+        }
+        let avg = seconds(histogram.mean());
+        let at = |percentile: f64| seconds(histogram.value_at_quantile(percentile / 100.0) as f64);
+        Self {
+            count,
+            min,
+            max,
+            sum: avg * count as f64,
+            avg,
+            std_dev: seconds(histogram.stdev()),
+            data,
+            percentiles: PERCENTILES
+                .map(|percentile| Percentile { percentile, value: at(percentile) })
+                .into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_load::histogram::{TRIAL_DIGITS, empty};
+
+    #[test]
+    fn buckets_cover_everything_once() {
+        let mut histogram = empty(TRIAL_DIGITS);
+        for value in [150, 90_000, 91_000, 2_000_000, 3_000_000_000] {
+            histogram.record(value).expect("in range");
+        }
+        let times = Times::of(&histogram);
+        assert_eq!(times.data.iter().map(|bucket| bucket.count).sum::<u64>(), 5);
+        assert_eq!(
+            (times.data[0].start, times.data.last().map(|last| last.end)),
+            (times.min, Some(times.max))
+        );
+        assert_eq!(times.data.last().map(|last| last.percent), Some(100.0));
+        for pair in times.data.windows(2) {
+            assert!(pair[0].end <= pair[1].start && pair[1].start <= pair[1].end, "{pair:?}");
+        }
+        assert!((times.sum - 3.002_181_15).abs() < 0.003, "{}", times.sum);
+    }
+
+    #[test]
+    fn of_nothing_all_is_zero() {
+        let times = Times::of(&empty(TRIAL_DIGITS));
+        assert_eq!((times.count, times.max, times.data.len(), times.percentiles.len()), (0, 0.0, 0, 0));
+    }
+}

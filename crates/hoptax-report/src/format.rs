@@ -1,0 +1,213 @@
+//! Numbers as people read them. Every figure carries as many digits as help, never more than three that count.
+
+use hoptax_stats::Estimate;
+
+/// A unit that a group of numbers shares, so that a value and its interval are read alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scale {
+    /// What to divide by.
+    divisor: f64,
+    /// The unit's name.
+    pub(super) unit: &'static str,
+}
+
+impl Scale {
+    /// The unit in which a time of this many µs is best read.
+    pub(super) fn of_us(us: f64) -> Self {
+        match us.abs() {
+            us if us < 1000.0 => Self { divisor: 1.0, unit: "µs" },
+            us if us < 1e6 => Self { divisor: 1e3, unit: "ms" },
+            _ => Self { divisor: 1e6, unit: "s" },
+        }
+    }
+
+    /// The unit in which a throughput, in requests/s, is best read.
+    pub(super) fn of_throughput(per_second: f64) -> Self {
+        match per_second {
+            _ if per_second < 2000.0 => Self::plain(),
+            _ => Self { divisor: 1e3, unit: "k" },
+        }
+    }
+
+    /// The unit in which so many bytes, more or fewer, are best read.
+    pub(super) fn of_bytes(bytes: f64) -> Self {
+        match bytes.abs() {
+            bytes if bytes < 1024.0 => Self { divisor: 1.0, unit: "B" },
+            bytes if bytes < 1024.0 * 1024.0 => Self { divisor: 1024.0, unit: "KiB" },
+            bytes if bytes < 1024.0 * 1024.0 * 1024.0 => Self { divisor: 1024.0 * 1024.0, unit: "MiB" },
+            _ => Self { divisor: 1024.0 * 1024.0 * 1024.0, unit: "GiB" },
+        }
+    }
+
+    /// Plain numbers.
+    pub(super) fn plain() -> Self {
+        Self { divisor: 1.0, unit: "" }
+    }
+
+    /// Shares, told in per cent.
+    pub(super) fn percent() -> Self {
+        Self { divisor: 0.01, unit: "%" }
+    }
+
+    /// One of this unit.
+    pub(super) fn one(self) -> f64 {
+        self.divisor
+    }
+
+    /// The value in this unit, without the unit's name.
+    pub(super) fn number(self, value: f64) -> String {
+        number(value / self.divisor)
+    }
+
+    /// The value with the unit.
+    pub(super) fn value(self, value: f64) -> String {
+        match self.unit {
+            "" => self.number(value),
+            unit => format!("{} {unit}", self.number(value)),
+        }
+    }
+
+    /// An interval without the unit: `38–44`, or with a word where a sign would be misread: `−3 to 5`.
+    pub(super) fn interval(self, low: f64, high: f64) -> String {
+        let between = if low < 0.0 || high < 0.0 { " to " } else { "–" };
+        let (low, high) = ends(low / self.divisor, high / self.divisor);
+        format!("{low}{between}{high}")
+    }
+
+    /// The interval of an estimate, or that there is none.
+    pub(super) fn interval_of(self, estimate: &Estimate) -> String {
+        match estimate.interval() {
+            Some((low, high)) => self.interval(low, high),
+            None if estimate.trials > 1 => "no interval".into(),
+            None => "one trial".into(),
+        }
+    }
+}
+
+/// The ends of an interval with as many decimals as its width warrants: rounding moves an end by no more than 5 % of
+/// the width. An interval without a width is told like any number.
+fn ends(low: f64, high: f64) -> (String, String) {
+    let width = high - low;
+    if width <= 0.0 || !width.is_finite() {
+        return (number(low), number(high));
+    }
+    // A step of a tenth of the width errs by half of it. Three decimals are the most that help.
+    let decimals = (-(width / 10.0).log10().floor()).clamp(0.0, 3.0) as usize;
+    let told = |end: f64| {
+        let text = format!("{:.decimals$}", end.abs());
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let nothing = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+        let sign = if end < 0.0 && !nothing { "−" } else { "" };
+        let whole = grouped(whole.parse().unwrap_or(f64::NAN));
+        match (nothing, fraction) {
+            (true, _) => "0".to_string(),
+            (false, "") => format!("{sign}{whole}"),
+            (false, fraction) => format!("{sign}{whole}.{fraction}"),
+        }
+    };
+    (told(low), told(high))
+}
+
+/// Three digits that count; whole numbers with thousands apart; a true minus sign.
+pub(super) fn number(value: f64) -> String {
+    let size = value.abs();
+    let digits = match size {
+        _ if size >= 99.95 => return grouped(value),
+        _ if size >= 9.995 => 1,
+        _ if size == 0.0 => 0,
+        _ => 2,
+    };
+    let text = format!("{size:.digits$}");
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    };
+    if value < 0.0 && text != "0" { format!("−{text}") } else { text }
+}
+
+/// A whole number with thousands apart.
+pub(super) fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 && digits != "0" { format!("−{text}") } else { text }
+}
+
+/// Bytes in the unit in which they are best read.
+pub(super) fn bytes(bytes: f64) -> String {
+    match bytes {
+        _ if bytes < 1024.0 => format!("{} B", number(bytes)),
+        _ if bytes < 1024.0 * 1024.0 => format!("{} KiB", number(bytes / 1024.0)),
+        _ if bytes < 1024.0 * 1024.0 * 1024.0 => format!("{} MiB", number(bytes / (1024.0 * 1024.0))),
+        _ => format!("{} GiB", number(bytes / (1024.0 * 1024.0 * 1024.0))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_that_count() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.123, "0.12"),
+            (1.5, "1.5"),
+            (1.999, "2"),
+            (12.34, "12.3"),
+            (99.96, "100"),
+            (714.4, "714"),
+            (41_234.0, "41,234"),
+            (1_234_567.0, "1,234,567"),
+            (-12.34, "−12.3"),
+            (-1234.0, "−1,234"),
+            (-0.001, "0"),
+        ] {
+            assert_eq!(number(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn times_in_their_unit() {
+        assert_eq!(Scale::of_us(714.0).value(714.0), "714 µs");
+        assert_eq!(Scale::of_us(1930.0).value(1930.0), "1.93 ms");
+        assert_eq!(Scale::of_us(1930.0).interval(1800.0, 2060.0), "1.80–2.06");
+        assert_eq!(Scale::of_us(4.0).interval(-3.0, 5.0), "−3.0 to 5.0");
+        assert_eq!(Scale::of_us(2.1e6).value(2.1e6), "2.1 s");
+        assert_eq!(Scale::percent().value(0.321), "32.1 %");
+        assert_eq!(Scale::of_throughput(1876.0).value(1876.0), "1,876");
+        assert_eq!(Scale::of_throughput(47_840.0).value(47_840.0), "47.8 k");
+    }
+
+    #[test]
+    fn ends_of_intervals_are_rounded_to_what_their_width_warrants() {
+        for (low, high, text) in [
+            (8.93, 26.1, "9–26"),
+            (-2.75, 47.5, "−3 to 48"),
+            (9.41, 10.5, "9.4–10.5"),
+            (722.4, 1159.2, "722–1,159"),
+            (-0.04, 60.0, "0 to 60"),
+            (1000.0, 1000.0, "1,000–1,000"),
+        ] {
+            assert_eq!(Scale::plain().interval(low, high), text);
+        }
+        for low in [-1234.5, -0.3, 0.0, 7.77, 54_321.0] {
+            for width in [0.05, 0.7, 3.0, 99.0, 4321.0] {
+                let (told, _) = ends(low, low + width);
+                let told: f64 = told.replace('−', "-").replace(',', "").parse().expect("a number");
+                assert!((told - low).abs() <= 0.05 * width + 1e-9, "{told} for {low}, {width} wide");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_in_their_unit() {
+        assert_eq!(bytes(765.0), "765 B");
+        assert_eq!(bytes(12.0 * 1024.0 * 1024.0), "12 MiB");
+    }
+}

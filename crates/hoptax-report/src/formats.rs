@@ -1,0 +1,101 @@
+//! The formats of `hoptax report`: one line each.
+
+use super::charts::{self, Chart, ChartError, Theme};
+use super::html::{HtmlError, html};
+use super::model::Model;
+use super::{csv::csv, foreign, json::json, markdown::markdown, terminal::terminal};
+use hoptax_analysis::{Load, Pooled};
+use hoptax_plan::recorded::RunRecord;
+
+/// A format of `hoptax report`.
+#[derive(Debug, Clone, Copy)]
+pub struct Format {
+    /// The name that users type.
+    pub name: &'static str,
+    /// The format in a phrase, for the help.
+    pub about: &'static str,
+    /// What it draws.
+    pub draw: Draw,
+}
+
+/// What a format draws, and from what.
+#[derive(Debug, Clone, Copy)]
+pub enum Draw {
+    /// The whole report.
+    Report(fn(&Model, Screen) -> Result<String, HtmlError>),
+    /// One document with the whole distributions of all cases.
+    Cases(fn(&[Pooled]) -> serde_json::Result<String>),
+    /// One document per case, in a file with this ending.
+    EachCase(&'static str, DrawCase),
+    /// A single chart.
+    Chart(DrawChart),
+}
+
+/// Draws one case of a run from its whole distribution.
+pub type DrawCase = fn(&RunRecord, &Pooled) -> serde_json::Result<String>;
+
+/// Draws one chart at one load point; absent if the report has nothing for it to show.
+pub type DrawChart = fn(Chart, &Model, &Load, Theme) -> Result<Option<Vec<u8>>, ChartError>;
+
+/// The screen that a report is drawn for, where the format depends on it.
+#[derive(Debug, Clone, Copy)]
+pub struct Screen {
+    /// Columns.
+    pub width: u16,
+    /// Whether to add ANSI colours.
+    pub colour: bool,
+}
+
+/// Every format, in the order of the help; the first is the default.
+#[rustfmt::skip]
+pub const FORMATS: [Format; 10] = [
+    Format::report("terminal", "Tables and sentences for a terminal", |model, to| Ok(terminal(model, to.width, to.colour))),
+    Format::report("markdown", "For a pull request", |model, _| Ok(markdown(model))),
+    Format::report("html", "One self-contained page with charts", |model, _| html(model)),
+    Format::report("json", "The stable interface for programs", |model, _| Ok(json(model))),
+    Format::report("csv", "One line per case and per capacity, for spreadsheets", |model, _| Ok(csv(model))),
+    Format::of("fortio", "What `fortio report` shows: one file per case", Draw::EachCase("json", foreign::fortio_of_case)),
+    Format::of("hgrm", "Percentiles of the response time for HdrHistogram's plotters: one file per case", Draw::EachCase("hgrm", |_, case| Ok(foreign::hgrm(&case.response_time)))),
+    Format::of("kong", "The `.data.json` that the charts of Kong's performance test framework are drawn from", Draw::Cases(foreign::kong)),
+    Format::of("svg", "With --chart: a chart that stays sharp at every size", Draw::Chart(charts::svg_file)),
+    Format::of("png", "With --chart: a chart for where SVG is not taken", Draw::Chart(charts::png)),
+];
+
+impl Format {
+    const fn of(name: &'static str, about: &'static str, draw: Draw) -> Self {
+        Self { name, about, draw }
+    }
+
+    const fn report(
+        name: &'static str,
+        about: &'static str,
+        draw: fn(&Model, Screen) -> Result<String, HtmlError>,
+    ) -> Self {
+        Self::of(name, about, Draw::Report(draw))
+    }
+
+    /// The format of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FORMATS.iter().find(|format| format.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FORMATS;
+    use std::path::Path;
+
+    #[test]
+    fn the_page_of_the_reference_lists_every_format() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/report.md");
+        let page = std::fs::read_to_string(path).expect("docs/reference/report.md");
+        let table: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+        for format in FORMATS {
+            let name = format!("`{}`", format.name);
+            assert!(
+                table.iter().any(|row| row.contains(&name)),
+                "docs/reference/report.md: no row for {name}"
+            );
+        }
+    }
+}

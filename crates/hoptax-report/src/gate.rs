@@ -1,0 +1,76 @@
+//! The verdict of `hoptax gate`: every budget, and whether it was kept.
+
+use super::document;
+use super::figures::{limit, measured, sentence};
+use super::text::{inline, wrapped};
+use super::{Belief, Model};
+use hoptax_analysis::{BudgetResult, Outcome};
+
+/// One line first, then what was not kept, then how many were.
+pub fn terminal(model: &Model, width: u16) -> String {
+    let mut text = wrapped(&headline(model), usize::from(width));
+    for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {
+        text.push_str(&wrapped(&format!("{} {}", outcome(result), sentence(result)), usize::from(width)));
+    }
+    for result in model.budget.iter().filter(|result| result.outcome == Outcome::Kept) {
+        let (case, metric) = (&result.case, result.metric.name());
+        let told = format!("kept {case}: {metric} is {}, {} allowed", measured(result), limit(result));
+        text.push_str(&wrapped(&told, usize::from(width)));
+    }
+    text
+}
+
+/// For a pull request: the headline, then a table with what was not kept first.
+pub fn markdown(model: &Model) -> String {
+    let mut text = format!("**{}**\n\n", inline(&headline(model)));
+    text.push_str("| | case | metric | limit | measured |\n|---|---|---|---|---|\n");
+    let (kept, failed): (Vec<_>, Vec<_>) =
+        model.budget.iter().partition(|result| result.outcome == Outcome::Kept);
+    for result in failed.into_iter().chain(kept) {
+        let told = result.reason.clone().unwrap_or_else(|| measured(result));
+        let cells = [outcome(result), &result.case, result.metric.name(), &limit(result), &told];
+        let cells = cells.map(inline).join(" | ");
+        text.push_str(&format!("| {cells} |\n"));
+    }
+    text
+}
+
+/// The rows as JSON.
+pub fn json(model: &Model) -> String {
+    let mut text = serde_json::to_string_pretty(&document::gate(model)).expect("only string keys");
+    text.push('\n');
+    text
+}
+
+fn headline(model: &Model) -> String {
+    let of = |outcome| model.budget.iter().filter(|result| result.outcome == outcome).count();
+    let (breached, unmeasured, all) = (of(Outcome::Breached), of(Outcome::Unmeasured), model.budget.len());
+    let are = |count| if count == 1 { "is" } else { "are" };
+    let budgets = if all == 1 { "budget" } else { "budgets" };
+    let mut text = match (breached, unmeasured) {
+        (0, 0) if all == 1 => format!("{}: the budget is kept.", model.name),
+        (0, 0) => format!("{}: all {all} budgets are kept.", model.name),
+        (_, 0) => format!("{}: {breached} of {all} {budgets} {} breached.", model.name, are(breached)),
+        _ => {
+            format!(
+                "{}: of {all} {budgets} {breached} {} breached and {unmeasured} not measured.",
+                model.name,
+                are(breached)
+            )
+        }
+    };
+    if model.belief() == Belief::Void {
+        let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
+        let told = void.map_or(String::new(), |one| format!(" {}: {}", one.code, one.message));
+        text.push_str(&format!(" But the run is not to be believed.{told}"));
+    }
+    text
+}
+
+fn outcome(result: &BudgetResult) -> &'static str {
+    match result.outcome {
+        Outcome::Kept => "kept",
+        Outcome::Breached => "breached",
+        Outcome::Unmeasured => "not measured",
+    }
+}

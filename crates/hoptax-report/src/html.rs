@@ -1,0 +1,477 @@
+//! The report as one page that needs nothing else: no network, its data, charts and script inside.
+//!
+//! Sentences, the verdict and every table stand in the page itself; the script only draws charts and adds controls. Without
+//! one there is still the chart of the tax. The page may ask for nothing: its policy forbids every request, and every script but ours.
+
+use super::assets::{CHARTS, STYLE};
+use super::capacity;
+use super::charts::{self, ChartError, Width};
+use super::document;
+use super::figures;
+use super::format::{Scale, bytes, grouped, number};
+use super::model::{Belief, Model};
+use super::page::Page;
+use super::quiet;
+use super::table::{self, Cell};
+use super::text::{capital, stage_name};
+use base64::Engine as _;
+use hoptax_analysis::causes;
+use hoptax_analysis::{
+    BudgetResult, Case, Finding, Latency, Load, Outcome, Severity, TargetFigures, headline,
+};
+use hoptax_record::dir::RenderedFile;
+use hoptax_stats::{Estimate, Statistic};
+use minijinja::{Environment, HtmlEscape, Value, context};
+
+/// Why the page could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum HtmlError {
+    /// The template does not fit the model: a fault of hoptax.
+    #[error("the report's template is at fault: {0:#}")]
+    Template(#[from] minijinja::Error),
+    /// A chart could not be drawn: a fault of hoptax.
+    #[error(transparent)]
+    Chart(#[from] ChartError),
+}
+
+/// Escapes a text, and sets what stands between backticks as code.
+fn code(text: &str) -> Value {
+    let mut page = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        let escaped = HtmlEscape(part);
+        page.push_str(&if index % 2 == 1 { format!("<code>{escaped}</code>") } else { escaped.to_string() });
+    }
+    Value::from_safe_string(page)
+}
+
+const TEMPLATE: &str = include_str!("../assets/report/report.html");
+/// Says that scripts run, before anything is drawn: what only they can fill is hidden otherwise.
+const BEGIN: &str = "document.documentElement.classList.add(\"js\");";
+/// Our script, in files that share one scope.
+const SCRIPT: &str = concat!(
+    "\"use strict\";\n(() => {\n",
+    include_str!("../assets/report/numbers.js"),
+    include_str!("../assets/report/looks.js"),
+    include_str!("../assets/report/state.js"),
+    include_str!("../assets/report/whiskers.js"),
+    include_str!("../assets/report/charts.js"),
+    include_str!("../assets/report/lines.js"),
+    include_str!("../assets/report/overtime.js"),
+    include_str!("../assets/report/tables.js"),
+    include_str!("../assets/report/figures.js"),
+    include_str!("../assets/report/main.js"),
+    "})();\n",
+);
+
+/// The page.
+///
+/// # Errors
+/// Only by a fault of hoptax itself.
+pub fn html(model: &Model) -> Result<String, HtmlError> {
+    let mut environment = Environment::new();
+    environment.add_filter("code", code);
+    environment.add_template("report.html", TEMPLATE)?;
+    environment.add_template("capacity.html", capacity::TEMPLATE)?;
+    let (belief, verdict, because) = judged(model);
+    let data = Page::new(model);
+    let loads: Vec<Value> = model.loads().map(|load| of_load(model, load)).collect();
+    let page = environment.get_template("report.html")?.render(context! {
+        style => STYLE,
+        model => document::report(model),
+        policy => policy(&[BEGIN, CHARTS, SCRIPT]),
+        begin => BEGIN,
+        library => CHARTS,
+        script => SCRIPT,
+        data => data.json(),
+        sweeps => data.has_sweeps(),
+        fallback => fallback(model)?,
+        belief,
+        verdict,
+        because,
+        trials => model.trials_in_words(),
+        loads,
+        quiet => quiet::line(model),
+        prices => super::prices::html(&model.prices),
+        settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
+            .collect::<Vec<_>>(),
+        gateways => model.told_by_itself().map(|one| context! {
+            gateway => &one.gateway,
+            // What is said begins with the name, which stands by itself.
+            sentence => one.sentence.strip_prefix(&one.gateway).unwrap_or(&one.sentence),
+            details => one.details.join(" "),
+            colour => charts::css(charts::colour(model, &one.gateway)),
+        }).collect::<Vec<_>>(),
+        findings => model.findings_by_rule().into_iter().map(|(finding, others)| context! { finding, others, evidence => evidence(finding) })
+            .collect::<Vec<_>>(),
+        failures => model.failures().into_iter().map(|(label, failure)| context! {
+            label,
+            stage => stage_name(failure.stage),
+            message => &failure.message,
+            detail => &failure.detail,
+        }).collect::<Vec<_>>(),
+        budget => model.budget.iter().map(of_budget).collect::<Vec<_>>(),
+        searches => capacity::html(model),
+        memory => bytes(model.environment.memory_bytes as f64),
+        doubts => super::host::doubts(&model.host),
+        rendered => rendered(model),
+        command => command_line(&model.command),
+        events => super::events::html(model),
+        path => super::path::html(model),
+    })?;
+    Ok(page)
+}
+
+/// The verdict: its class, its name, and why.
+fn judged(model: &Model) -> (&'static str, &'static str, String) {
+    let (class, name, gravest) = match model.belief() {
+        _ if !model.measured_anything() => return ("void", "Nothing was measured.", String::new()),
+        Belief::Believable => ("believable", "Believable.", Severity::Note),
+        Belief::Warnings => ("warnings", "Believable, with warnings.", Severity::Warning),
+        Belief::Void => ("void", "Void: not to be believed.", Severity::Void),
+    };
+    let mut codes: Vec<&str> = Vec::new();
+    for finding in model.findings.iter().filter(|finding| finding.severity == gravest) {
+        if !codes.contains(&finding.code) {
+            codes.push(finding.code);
+        }
+    }
+    let because = match (gravest, codes.as_slice()) {
+        (_, []) => "Nothing was found that speaks against it.".into(),
+        (Severity::Note, codes) => format!("No finding is graver than a note: {}.", codes.join(", ")),
+        (_, codes) => format!("Found: {}.", codes.join(", ")),
+    };
+    (class, name, because)
+}
+
+/// A policy under which the page asks for nothing, and runs these scripts alone.
+fn policy(scripts: &[&str]) -> String {
+    let digest = |script: &&str| {
+        let digest = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
+        format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(digest))
+    };
+    let digests: Vec<String> = scripts.iter().map(digest).collect();
+    format!(
+        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+        digests.join(" ")
+    )
+}
+
+/// The chart for pages without a script: the tax where latency says most.
+fn fallback(model: &Model) -> Result<String, ChartError> {
+    let Some(load) = headline::for_latency(&mut model.loads()) else { return Ok(String::new()) };
+    let wide = charts::tax(model, load, Width::Wide)?.unwrap_or_default();
+    let narrow = charts::tax(model, load, Width::Narrow)?.unwrap_or_default();
+    Ok(format!(
+        "<p><strong>Added response time at the median, {}</strong></p>{wide}{narrow}",
+        HtmlEscape(&load.label)
+    ))
+}
+
+/// Rendered files, by gateway.
+fn rendered(model: &Model) -> Vec<Value> {
+    let by_gateway = model.rendered.chunk_by(|one, other| one.gateway == other.gateway);
+    by_gateway
+        .map(|files| {
+            let file = |file: &RenderedFile| {
+                context! { name => &file.name, text => &file.text, left_out => file.left_out }
+            };
+            context! { label => &files[0].gateway, files => files.iter().map(file).collect::<Vec<_>>() }
+        })
+        .collect()
+}
+
+/// The numbers behind a finding, in words.
+fn evidence(finding: &Finding) -> Vec<(String, String)> {
+    let told = |value: &serde_json::Value| match value {
+        serde_json::Value::Number(value) => value.as_f64().map_or_else(|| value.to_string(), number),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    finding.evidence.iter().map(|(name, value)| (name.replace('_', " "), told(value))).collect()
+}
+
+fn of_load(model: &Model, load: &Load) -> Value {
+    context! {
+        index => load.index,
+        label => capital(&load.label),
+        mix => model.at(load).any(|case| !case.targets.is_empty()),
+        failed => model.at(load).any(|case| !of_failures(case).is_empty()),
+        rows => model.at(load).map(|case| of_case(model, case)).collect::<Vec<_>>(),
+    }
+}
+
+fn of_case(model: &Model, case: &Case) -> Value {
+    let cells = |cells: &[Cell]| cells.iter().map(of_cell).collect::<Vec<_>>();
+    let tax = case.tax.as_ref();
+    let main = table::row(case).map(|row| {
+        let mut row = row.to_vec();
+        row.insert(1, table::ratio(tax.and_then(|tax| tax.throughput_ratio.as_ref())));
+        cells(&row)
+    });
+    let percentiles = case.response_time.as_ref().map(|latency| {
+        let row = Statistic::ALL.map(|one| table::time(latency.get(one)));
+        cells(&row)
+    });
+    let quiet = quiet::row(case).map(|row| {
+        let mut row = row.to_vec();
+        row.insert(1, quiet::ratio(case));
+        cells(&row)
+    });
+    context! {
+        quiet,
+        gateway => &case.gateway,
+        colour => charts::css(charts::colour(model, &case.gateway)),
+        failed => case.failed.is_some(),
+        trials => case.trials,
+        failed_trials => case.failed_trials.len(),
+        main,
+        percentiles,
+        targets => case.targets.iter().map(of_target).collect::<Vec<_>>(),
+        failures => of_failures(case),
+        added => tax.map(|tax| cells(&[&tax.added_p50, &tax.added_p90, &tax.added_p95, &tax.added_p99]
+            .map(|one| table::added(one.as_ref())))),
+        counts => case.counts.as_ref().map(of_counts),
+        work => of_work(case),
+        connects => of_connects(case),
+    }
+}
+
+fn of_target(target: &TargetFigures) -> Value {
+    let (_, row) = table::target_row(target);
+    context! {
+        name => &target.name,
+        share => Scale::percent().value(target.share),
+        cells => row[1..5].iter().map(of_cell).collect::<Vec<_>>(),
+        counts => [target.scheduled, target.completed, target.ok, target.failed]
+            .map(|count| grouped(count as f64)),
+    }
+}
+
+/// Why requests failed and which checks answers did not pass, each with how often.
+fn of_failures(case: &Case) -> Vec<(String, String)> {
+    let Some(counts) = &case.counts else { return Vec::new() };
+    let causes = counts.causes.iter().map(|(cause, count)| (causes::words(*cause).to_string(), *count));
+    let checks = counts.failed_checks.iter().map(|(check, count)| (format!("check failed: {check}"), *count));
+    causes.chain(checks).map(|(why, count)| (why, grouped(count as f64))).collect()
+}
+
+/// Connects and TLS handshakes at the median and p99, handshakes and those resumed; a dash where there were none.
+fn of_connects(case: &Case) -> Vec<String> {
+    let time = |estimate: Option<&Estimate>| table::time(estimate).value;
+    let latency = |latency: Option<&Latency>, statistic| time(latency.and_then(|one| one.get(statistic)));
+    let connections = case.connections.as_ref();
+    let tls = case.tls.as_ref();
+    let handshake = tls.map(|tls| &tls.handshake);
+    vec![
+        connections.map_or("–".into(), |one| grouped(one.opened as f64)),
+        latency(case.connect.as_ref(), Statistic::P50),
+        latency(case.connect.as_ref(), Statistic::P99),
+        latency(case.first_byte.as_ref(), Statistic::P50),
+        latency(case.first_byte.as_ref(), Statistic::P99),
+        tls.map_or("–".into(), |tls| grouped(tls.tally.handshakes as f64)),
+        tls.map_or("–".into(), |tls| grouped(tls.tally.resumed as f64)),
+        latency(handshake, Statistic::P50),
+        latency(handshake, Statistic::P99),
+    ]
+}
+
+fn of_cell(cell: &Cell) -> Value {
+    context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
+}
+
+fn of_counts(counts: &hoptax_load::record::Counts) -> Vec<String> {
+    [
+        counts.scheduled,
+        counts.completed,
+        counts.ok,
+        counts.timeouts,
+        counts.connect_errors + counts.resets + counts.bad_responses,
+        counts.unsent,
+        counts.in_flight,
+    ]
+    .map(|count| grouped(count as f64))
+    .to_vec()
+}
+
+/// Upstream requests and connections per request, bytes per response, generator's use, PSS.
+fn of_work(case: &Case) -> Vec<String> {
+    let or_dash = |told: Option<String>| told.unwrap_or_else(|| "–".into());
+    let ledger = case.ledger.as_ref();
+    let share = |value: f64| Scale::percent().value(value);
+    vec![
+        or_dash(ledger.and_then(|one| one.requests_per_request).map(|value| format!("{value:.4}"))),
+        or_dash(ledger.and_then(|one| one.connections_per_request).map(|value| format!("{value:.4}"))),
+        or_dash(ledger.map(|one| {
+            let versions = one.http_version.iter();
+            versions.map(|(version, _)| version.as_str()).collect::<Vec<_>>().join(", ")
+        })),
+        or_dash(case.bytes.as_ref().and_then(|one| one.per_response).map(number)),
+        or_dash(case.cpu.as_ref().and_then(|one| one.generator_utilisation).map(share)),
+        or_dash(case.memory.as_ref().and_then(|one| one.gateway_pss_bytes_max).map(|pss| bytes(pss as f64))),
+    ]
+}
+
+fn of_budget(result: &BudgetResult) -> Value {
+    context! {
+        case => &result.case,
+        metric => result.metric.name(),
+        limit => figures::limit(result),
+        measured => figures::measured(result),
+        outcome => match result.outcome {
+            Outcome::Kept => "kept",
+            Outcome::Breached => "breached",
+            Outcome::Unmeasured => "not measured",
+        },
+    }
+}
+
+/// The command line, quoted where a shell would need it.
+fn command_line(words: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,@%+".contains(c))
+    };
+    let quoted = words.iter().map(|word| match plain(word) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// The page as it is where no script runs, without style, scripts and data: what tests of its words look at.
+#[cfg(test)]
+pub(super) fn words(model: &Model) -> String {
+    let page = html(model).expect("drawn");
+    let mut rest = &*page;
+    let mut text = String::new();
+    for (begin, end) in [("<style>", "</style>")].into_iter().chain([("<script", "</script>"); 4]) {
+        let (before, after) = rest.split_once(begin).expect("an element");
+        text.push_str(before);
+        rest = after.split_once(end).expect("its end").1;
+    }
+    text + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Reported as _;
+    use hoptax_analysis::fixture::{Run, sample, via};
+
+    #[test]
+    fn says_everything_without_a_script_and_asks_for_nothing() {
+        let page = html(&sample().model()).expect("drawn");
+        let text = words(&sample().model());
+        for foreign in
+            ["src=", "<link", "<script", "@import", "url(", "http://", "https://", "xmlns", "style=\"width"]
+        {
+            assert!(!text.contains(foreign), "the page holds `{foreign}`");
+        }
+        for part in [
+            "<strong>nginx</strong> adds",
+            "<strong>envoy</strong> was not measured",
+            "keepalive 256",
+            "hoptax run made-up.yaml",
+            "<svg ",
+            "<table>",
+        ] {
+            assert!(text.contains(part), "the page lacks `{part}`");
+        }
+        assert!(!text.contains("NaN") && page.len() < 2 << 20, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn the_policy_lets_our_scripts_run_and_nothing_else() {
+        let page = html(&sample().model()).expect("drawn");
+        let policy = page.split_once("Content-Security-Policy\" content=\"").expect("a policy").1;
+        let policy = policy.split_once('"').expect("its end").0.replace("&#x27;", "'").replace("&#x2f;", "/");
+        assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+        assert_eq!(policy.matches("'sha256-").count(), 3, "{policy}");
+        for (scripts, one) in page.split("<script>").skip(1).enumerate() {
+            let script = one.split_once("</script>").expect("its end").0;
+            let digest = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
+            let digest = base64::engine::general_purpose::STANDARD.encode(digest);
+            assert!(policy.contains(&digest), "script {scripts} would not run");
+        }
+        for script in [CHARTS, SCRIPT, BEGIN] {
+            assert!(!script.contains("</script") && !script.contains("<!--"));
+        }
+    }
+
+    #[test]
+    fn rendered_files_stand_in_the_page_escaped() {
+        let mut model = sample().model();
+        let file = |gateway: &str, text: &str, left_out| RenderedFile {
+            gateway: gateway.into(),
+            name: "a.conf".into(),
+            text: text.into(),
+            left_out,
+        };
+        model.rendered = vec![file("nginx", "</pre><b>", 0), file("haproxy", "listen", 7)];
+        let page = html(&model).expect("drawn");
+        assert!(page.contains("&lt;&#x2f;pre&gt;&lt;b&gt;") && page.contains("7 bytes more"), "not there");
+        assert!(!page.contains("</pre><b>"));
+    }
+
+    #[test]
+    fn targets_causes_checks_and_handshakes_are_shown() {
+        let mut run = Run::mix(&[("read", 1), ("<b>", 1)]);
+        let trial = via("nginx", 0).target("read", 500, 100).target("<b>", 500, 4000).errors(7);
+        run.push(trial.failed_check("status 503", 3).tls(30, 10, 900));
+        let page = words(&run.model());
+        for part in [
+            "nginx · read",
+            "nginx · &lt;b&gt;",
+            "were reset before the answer",
+            "check failed: status 503",
+            "900 µs",
+        ] {
+            assert!(page.contains(part), "the page lacks `{part}`");
+        }
+        assert!(!page.contains("<b>"));
+    }
+
+    #[test]
+    fn what_comes_from_outside_cannot_become_markup() {
+        let mut run = Run::steady(3, 100, &[("<script>alert(1)</script>", 150)]);
+        run.record.plan_text = "# </pre><script>".into();
+        run.record.plan.name = "<img onerror=x>".into();
+        run.record.command.push("<b>".into());
+        let page = words(&run.model());
+        assert!(!page.contains("<script>") && !page.contains("<img") && !page.contains("<b>"));
+        assert!(page.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn a_run_that_measured_nothing_has_a_page() {
+        let mut run = Run::closed(1);
+        run.contender("nginx", None);
+        assert!(words(&run.model()).contains("Nothing was measured."));
+        run.push(via("nginx", 0).nothing_completed());
+        assert!(!words(&run.model()).contains("NaN"));
+    }
+
+    #[test]
+    fn twelve_cases_of_five_long_trials_stay_below_two_megabytes() {
+        let gateways: Vec<String> = (0..11).map(|index| format!("gateway-{index}")).collect();
+        let labels: Vec<(&str, u64)> = gateways.iter().map(|label| (label.as_str(), 150)).collect();
+        let mut run = Run::steady(5, 100, &labels);
+        for record in &mut run.trials {
+            let load = record.load_record.as_mut().expect("measured");
+            load.windows = load.windows.iter().cycle().take(600).cloned().collect();
+            load.measured_ns = 60_000_000_000;
+        }
+        let page = html(&run.model()).expect("drawn");
+        assert!(page.len() < 2 << 20, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn backticks_become_code_and_nothing_becomes_markup() {
+        assert_eq!(code("set `a<b` & go").to_string(), "set <code>a&lt;b</code> &amp; go");
+    }
+
+    #[test]
+    fn commands_can_be_pasted() {
+        let words = ["hoptax", "run", "my plan.yaml", "--set", "a=b", "it's"].map(String::from);
+        assert_eq!(command_line(&words), r"hoptax run 'my plan.yaml' --set a=b 'it'\''s'");
+    }
+}

@@ -1,0 +1,107 @@
+//! Budgets as JUnit XML, which CI systems show as tests.
+//!
+//! There is no standard; what is written is what all readers of the format share: `testsuites`, `testsuite`, `testcase`,
+//! and in it `failure` for a breach or `error` for what could not be judged.
+
+use super::Model;
+use super::figures::{measured, sentence};
+use hoptax_analysis::{BudgetResult, Outcome};
+
+/// One test per budget and case; another one for the run, which fails where a `void` finding says not to believe it.
+pub fn junit(model: &Model) -> String {
+    let of = |outcome| model.budget.iter().filter(|result| result.outcome == outcome).count();
+    let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
+    let tests = model.budget.len() + 1;
+    let failures = of(Outcome::Breached);
+    let errors = of(Outcome::Unmeasured) + usize::from(void.is_some());
+    let name = escaped(&model.name);
+    let sums = format!("name=\"{name}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\"");
+    let mut text = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {sums}>\n");
+    let started = escaped(&model.started);
+    text.push_str(&format!("  <testsuite {sums} skipped=\"0\" timestamp=\"{started}\">\n"));
+    let believed = void.map(|one| ("error", one.code.to_string(), one.message.clone()));
+    text.push_str(&case("hoptax", "the run is to be believed", believed, None));
+    for result in &model.budget {
+        text.push_str(&of_budget(result));
+    }
+    text.push_str("  </testsuite>\n</testsuites>\n");
+    text
+}
+
+fn of_budget(result: &BudgetResult) -> String {
+    let trouble = match result.outcome {
+        Outcome::Kept => None,
+        Outcome::Breached => Some(("failure", "breached".to_string(), sentence(result))),
+        Outcome::Unmeasured => Some(("error", "not measured".to_string(), sentence(result))),
+    };
+    let limit = super::figures::limit(result);
+    let name = format!("{}, {}, {limit}", result.metric.name(), result.case);
+    case(&format!("hoptax.{}", result.gateway), &name, trouble, Some(measured(result)))
+}
+
+fn case(class: &str, name: &str, trouble: Option<(&str, String, String)>, out: Option<String>) -> String {
+    let mut text = format!("    <testcase classname=\"{}\" name=\"{}\">\n", escaped(class), escaped(name));
+    if let Some((element, kind, message)) = trouble {
+        let (kind, message) = (escaped(&kind), escaped(&message));
+        text.push_str(&format!("      <{element} type=\"{kind}\" message=\"{message}\"/>\n"));
+    }
+    if let Some(out) = out {
+        text.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&out)));
+    }
+    text.push_str("    </testcase>\n");
+    text
+}
+
+/// Text as it may stand in an attribute or between tags. What XML 1.0 has no way to write (section 2.2: most control
+/// characters) becomes U+FFFD; line ends and tabs are written as references, as attributes would lose them (3.3.3).
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\t' | '\n' | '\r' => safe.push_str(&format!("&#{};", letter as u32)),
+            '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Reported as _;
+    use hoptax_analysis::fixture::{Run, failure, via};
+    use hoptax_plan::{Budget, Metric};
+    use hoptax_record::Stage;
+
+    #[test]
+    fn is_well_formed_whatever_it_holds() {
+        let mut run = Run::steady(3, 100, &[("nginx", 150)]);
+        let nasty = "<&>\"' ]]> \u{1}\u{1b}[31m\ttab\nline \u{fffe} 🙂";
+        run.contender("envoy", Some(failure(Stage::Start, nasty)));
+        run.record.plan.name = nasty.into();
+        for round in 0..3 {
+            run.push(via("broken", round).errors(5000));
+        }
+        run.record.plan.budget = vec![
+            Budget { max: Some(20.0), ..Budget::of(Metric::AddedP50) },
+            Budget { max: Some(1e9), ..Budget::of(Metric::P999) },
+        ];
+        let text = junit(&run.model());
+        let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let suite = document.root_element().first_element_child().expect("a suite");
+        let of = |name: &str| suite.descendants().filter(|node| node.has_tag_name(name)).count().to_string();
+        for (attribute, element) in [("tests", "testcase"), ("failures", "failure"), ("errors", "error")] {
+            assert_eq!(suite.attribute(attribute), Some(of(element).as_str()), "{attribute}\n{text}");
+        }
+        // nginx is over the first; envoy was not measured, twice, and the run is void.
+        assert!(suite.attribute("failures") >= Some("1") && suite.attribute("errors") == Some("3"), "{text}");
+        let messages: Vec<&str> = suite.descendants().filter_map(|node| node.attribute("message")).collect();
+        assert!(messages.iter().any(|one| one.contains("<&>\"' ]]> \u{fffd}")), "{messages:?}");
+        assert_eq!(suite.attribute("name").map(|name| name.contains('🙂')), Some(true));
+    }
+}

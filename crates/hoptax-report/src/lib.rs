@@ -1,0 +1,50 @@
+//! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
+#![forbid(unsafe_code)]
+
+mod assemble;
+pub mod assets;
+mod capacity;
+pub mod charts;
+pub mod comparison;
+mod csv;
+pub mod document;
+mod events;
+mod figures;
+#[cfg(test)]
+mod fixture;
+mod folded;
+pub mod foreign;
+mod format;
+pub mod formats;
+pub mod gate;
+mod host;
+mod html;
+mod json;
+mod junit;
+mod layout;
+mod markdown;
+mod measured;
+mod model;
+mod page;
+mod path;
+mod prices;
+mod quiet;
+mod sentence;
+mod table;
+mod terminal;
+mod text;
+mod verdict;
+
+pub use charts::{Chart, ChartError};
+pub use csv::csv;
+pub use figures::figure_in_words;
+pub use html::{HtmlError, html};
+pub use json::json;
+pub use junit::junit;
+pub use markdown::markdown;
+pub use measured::{Measured, NotCompared, compared};
+pub use model::{Belief, Model};
+pub use prices::PriceList;
+pub use terminal::terminal;
+pub use text::wrapped;
+pub use verdict::Verdict;

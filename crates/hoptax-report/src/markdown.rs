@@ -1,0 +1,393 @@
+//! The report for a pull request: GitHub-flavoured Markdown. What one must know stands open, everything else is folded.
+
+use super::capacity;
+use super::figures;
+use super::folded::{Part, fitted};
+use super::format::bytes;
+use super::model::{Belief, Model};
+use super::quiet;
+use super::table::{self, Cell, HEADINGS, in_one_line};
+use super::text::{capital, inline, stage_name};
+use hoptax_analysis::headline::for_latency;
+use hoptax_analysis::{BudgetResult, Case, Load, Outcome, Severity, TargetFigures};
+use std::fmt::Write;
+
+/// Findings make way last, the table of a load point before what is told of all, and the plan first: whoever reads a pull
+/// request has it.
+const FINDINGS: u8 = 0;
+const SECTION: u8 = 1;
+const LOAD: u8 = 2;
+const AGAIN: u8 = 3;
+
+/// The report as Markdown: the answer, the verdict and the table of the load point that the answer is about, then, folded, what
+/// explains them. It fits into a comment on GitHub, whatever was measured.
+pub fn markdown(model: &Model) -> String {
+    let headline = for_latency(&mut model.loads()).map(|load| load.index);
+    let mut text = answer(model);
+    text.push_str(&verdict(model));
+    for load in model.loads().filter(|load| Some(load.index) == headline) {
+        let _ = write!(text, "\n### {}\n\n{}", inline(&capital(&load.label)), load_table(model, load));
+    }
+    text.push_str(&capacity::markdown(model));
+    if model.measured_anything() {
+        line(&mut text, "\nIn parentheses: 95 % interval over trials.");
+    }
+    if let Some(told) = quiet::line(model) {
+        line(&mut text, &format!("\n{told}"));
+    }
+    text.push_str(&budget(model, "Over budget", |outcome| outcome != Outcome::Kept));
+    text.push_str(&failures(model));
+    fitted(&text, parts(model, headline))
+}
+
+/// The title, what is to be known of the records, the answer, and a sentence or two for each gateway.
+fn answer(model: &Model) -> String {
+    let mut text = format!("## {}: what does each hop cost?\n\n", inline(&model.name));
+    for note in &model.notes {
+        line(&mut text, &format!("> {}\n", inline(note)));
+    }
+    if let Some(answer) = &model.answer {
+        line(&mut text, &format!("**{}**\n", inline(answer)));
+    }
+    for one in model.told_by_itself().chain(&model.prices.sentences) {
+        line(&mut text, &format!("- {}", inline(&one.in_full())));
+    }
+    text
+}
+
+/// How far to believe it, with what says not to.
+fn verdict(model: &Model) -> String {
+    if !model.measured_anything() {
+        return String::new();
+    }
+    let graver = |severity: Severity| {
+        let codes = model.findings_by_rule().into_iter().filter(|(finding, _)| finding.severity == severity);
+        let codes: Vec<String> = codes.map(|(finding, _)| format!("`{}`", finding.code)).collect();
+        codes.join(", ")
+    };
+    let codes = match model.belief() {
+        Belief::Believable => String::new(),
+        Belief::Warnings => format!(" {}", graver(Severity::Warning)),
+        Belief::Void => format!(" {}", graver(Severity::Void)),
+    };
+    format!("\n**{}**{codes}\n", model.belief().words())
+}
+
+/// What is folded, in the order in which it stands.
+fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut add = |title: String, body: String, rank: u8| {
+        if !body.is_empty() {
+            parts.push(Part { title, body, rank });
+        }
+    };
+    for load in model.loads().filter(|load| Some(load.index) != headline) {
+        add(capital(&load.label), load_table(model, load), LOAD);
+    }
+    add(super::prices::TITLE.into(), super::prices::markdown(&model.prices), SECTION);
+    add(super::events::HEADING.into(), super::events::markdown(model), SECTION);
+    add(super::path::HEADING.into(), super::path::markdown(model), SECTION);
+    add("Budgets that were kept".into(), budget(model, "", |outcome| outcome == Outcome::Kept), SECTION);
+    add("Last words of what was not measured".into(), last_words(model), SECTION);
+    add(counted_findings(model), findings(model), FINDINGS);
+    add("How it was measured".into(), again(model), AGAIN);
+    parts
+}
+
+/// `Findings: 2 warnings, 1 note`.
+fn counted_findings(model: &Model) -> String {
+    let counted = |severity: Severity, one: &str, many: &str| {
+        let count = model.findings.iter().filter(|finding| finding.severity == severity).count();
+        (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
+    };
+    let each = [
+        counted(Severity::Void, "that voids a case", "that void cases"),
+        counted(Severity::Warning, "warning", "warnings"),
+        counted(Severity::Note, "note", "notes"),
+    ];
+    format!("Findings: {}", each.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+fn load_table(model: &Model, load: &Load) -> String {
+    let mut text = String::from("| gateway |");
+    for heading in HEADINGS {
+        let _ = write!(text, " {heading} |");
+    }
+    text.push_str(" throughput against direct |\n|---|");
+    text.push_str(&"---:|".repeat(HEADINGS.len() + 1));
+    text.push('\n');
+    for case in model.at(load) {
+        line(&mut text, &row(case));
+        if let Some(cells) = quiet::row(case) {
+            line(&mut text, &quiet_row(&cells, &quiet::ratio(case)));
+        }
+        for target in &case.targets {
+            line(&mut text, &target_row(target));
+        }
+    }
+    text
+}
+
+fn row(case: &Case) -> String {
+    let mut text = format!("| {} |", inline(&case.gateway));
+    match table::row(case) {
+        Some(cells) => {
+            for cell in &cells {
+                let _ = write!(text, " {} |", in_one_line(cell));
+            }
+            let ratio = case.tax.as_ref().and_then(|tax| tax.throughput_ratio.as_ref());
+            let _ = write!(text, " {} |", in_one_line(&table::ratio(ratio)));
+        }
+        None => {
+            text.push_str(if case.failed.is_some() { " failed |" } else { " not reached |" });
+            text.push_str(&" |".repeat(HEADINGS.len()));
+        }
+    }
+    text
+}
+
+fn quiet_row(cells: &[Cell], ratio: &Cell) -> String {
+    let cells: String = cells.iter().chain([ratio]).map(|cell| format!(" {} |", in_one_line(cell))).collect();
+    format!("| {} |{cells}", quiet::NAME)
+}
+
+fn target_row(target: &TargetFigures) -> String {
+    let (name, cells) = table::target_row(target);
+    let cells: String = cells.iter().map(|cell| format!(" {} |", in_one_line(cell))).collect();
+    format!("| {} |{cells} – |", inline(&name))
+}
+
+/// The budgets with such outcomes, below a heading if there is one; empty where there are none.
+fn budget(model: &Model, heading: &str, of: impl Fn(Outcome) -> bool) -> String {
+    let results: Vec<&BudgetResult> = model.budget.iter().filter(|result| of(result.outcome)).collect();
+    if results.is_empty() {
+        return String::new();
+    }
+    let heading = if heading.is_empty() { String::new() } else { format!("\n### {heading}\n\n") };
+    let mut text = format!("{heading}| case | metric | limit | measured | |\n|---|---|---:|---:|---|\n");
+    for result in results {
+        let limit = inline(&figures::limit(result));
+        let told = inline(&figures::measured(result));
+        let outcome = match result.outcome {
+            Outcome::Kept => "kept",
+            Outcome::Breached => "**breached**",
+            Outcome::Unmeasured => "**not measured**",
+        };
+        let case = inline(&result.case);
+        line(&mut text, &format!("| {case} | {} | {limit} | {told} | {outcome} |", result.metric.name()));
+    }
+    text
+}
+
+fn failures(model: &Model) -> String {
+    let failures = model.failures();
+    if failures.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\n### Not measured\n\n");
+    for (label, failure) in failures {
+        let (label, message) = (inline(label), inline(&failure.message));
+        line(&mut text, &format!("- **{label}** ({}): {message}", stage_name(failure.stage)));
+    }
+    text
+}
+
+/// The logs and answers of what was not measured.
+fn last_words(model: &Model) -> String {
+    let mut text = String::new();
+    for (label, failure) in model.failures().into_iter().filter(|(_, failure)| !failure.detail.is_empty()) {
+        let _ = write!(text, "- {} ({})\n\n", inline(label), stage_name(failure.stage));
+        text.extend(failure.detail.lines().map(|one| format!("      {one}\n")));
+        text.push('\n');
+    }
+    text
+}
+
+fn findings(model: &Model) -> String {
+    if model.findings.is_empty() {
+        return String::new();
+    }
+    let mut text = String::new();
+    for (finding, others) in model.findings_by_rule() {
+        let case = finding.case.as_ref().map_or(String::new(), |case| format!(" {}:", inline(case)));
+        let (message, advice) = (inline(&finding.message), inline(&finding.advice));
+        let also = also(&others);
+        let severity = finding.severity.name();
+        line(&mut text, &format!("- **{severity}** `{}`{case} {message}{also} *{advice}*", finding.code));
+    }
+    text
+}
+
+/// The other cases of a finding, as many as one reads.
+fn also(others: &[&str]) -> String {
+    const MOST: usize = 8;
+    let named = inline(&others[..others.len().min(MOST)].join("; "));
+    match others.len() {
+        0 => String::new(),
+        1..=MOST => format!(" Also: {named}."),
+        all => format!(" Also: {named}; and {} more.", all - MOST),
+    }
+}
+
+fn again(model: &Model) -> String {
+    let machine = &model.environment;
+    let mut text = format!(
+        "{}, {} CPUs, {}, {}; hoptax {}; started {}; seed {}; \
+         {} of {} trials.\n\n",
+        inline(&machine.cpu),
+        machine.cpus,
+        bytes(machine.memory_bytes as f64),
+        inline(&machine.kernel),
+        inline(&model.hoptax),
+        model.started,
+        model.seed,
+        model.trials_recorded,
+        model.trials_planned
+    );
+    let profile = match model.profile {
+        hoptax_plan::Profile::Equalised => "equalised",
+        hoptax_plan::Profile::Stock => "stock",
+    };
+    line(&mut text, &format!("Settings are {profile}. What differs from what is shipped, and why:\n"));
+    for (labels, contender) in model.settings() {
+        let version = contender.version.as_deref().unwrap_or("version unknown");
+        let none = if contender.settings.is_empty() { ": nothing is on record" } else { "" };
+        line(&mut text, &format!("- {} {}{none}", inline(&labels.join(", ")), inline(version)));
+        for one in &contender.settings {
+            line(&mut text, &format!("  - {}: {}", inline(&one.setting), inline(&one.reason)));
+        }
+    }
+    text += &super::host::markdown(&model.host, inline);
+    // A fence longer than any in the plan, so that the plan cannot end it.
+    let fence = "`".repeat(longest_run_of_ticks(&model.plan_text).max(2) + 1);
+    let plan = model.plan_text.trim_end();
+    let _ = write!(text, "\n{fence}yaml\n{plan}\n{fence}\n");
+    text
+}
+
+fn longest_run_of_ticks(text: &str) -> usize {
+    text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Reported as _;
+    use hoptax_analysis::fixture::{Run, closed_point, failure, sample, via};
+    use hoptax_record::Stage;
+
+    #[test]
+    fn every_row_of_a_table_has_as_many_cells_as_its_heading() {
+        let text = markdown(&sample().model());
+        let mut expected = 0;
+        for line in text.lines() {
+            if line.starts_with("| gateway |") {
+                expected = line.matches('|').count();
+            } else if line.starts_with('|') {
+                assert_eq!(line.matches('|').count(), expected, "{line}");
+            }
+        }
+        assert!(expected > 0);
+        assert!(text.contains("- nginx adds"), "{text}");
+        assert!(text.contains("**envoy** (not installed)"), "{text}");
+    }
+
+    /// Everything that is told stands once, the answer before what explains it.
+    #[test]
+    fn answer_verdict_and_table_stand_open_and_first() {
+        let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5)]);
+        for round in 0..3 {
+            for load in 0..2 {
+                run.push(via("direct", round).first().at_load(load).all_at_us(100));
+                run.push(via("nginx", round).at_load(load).all_at_us(150));
+                run.push(via("direct", round).last().at_load(load).all_at_us(101));
+            }
+        }
+        run.contender("envoy", Some(failure(Stage::Start, "exited")));
+        let text = markdown(&run.model());
+        let (open, folded) = text.split_once("<details>").expect("something is folded");
+        for part in [
+            "## ",
+            "- nginx ",
+            "**To be read",
+            "### Closed loop, 1 connection\n",
+            "| nginx | ",
+            "### Not measured",
+        ] {
+            assert!(open.contains(part), "`{part}` is not open: {open}");
+        }
+        for part in
+            ["<summary>Closed loop, 32 connections<", "<summary>Findings: ", "<summary>How it was measured<"]
+        {
+            assert!(folded.contains(part) && !open.contains(part), "`{part}` is not folded: {text}");
+        }
+        assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+        assert_eq!(text.matches("| gateway |").count(), 2);
+        assert_eq!(
+            text.matches("exited").count() - 1,
+            text.matches("was not measured: exited").count(),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_run_of_any_size_fits_into_a_comment() {
+        for (gateways, loads) in [(3, 6), (20, 20)] {
+            let mut run =
+                Run::with_load((1..=loads).map(|connections| closed_point(connections, 5)).collect());
+            for load in 0..loads {
+                for round in 0..3 {
+                    let trial = |who: &str, us: u64| {
+                        via(who, round)
+                            .at_load(load)
+                            .response_times_us((us..us + 900).step_by(7))
+                            .stolen_ms(&[0, 90])
+                    };
+                    run.push(trial("direct", 100).first());
+                    for gateway in 0..gateways {
+                        run.push(trial(&format!("a-gateway-{gateway}"), 200 + gateway * 30));
+                    }
+                    run.push(trial("direct", 110).last());
+                }
+            }
+            run.record.plan_text = "# a plan with many words\n".repeat(200);
+            let text = markdown(&run.model());
+            assert!(text.chars().count() <= 65_536, "{gateways} × {loads}: {}", text.chars().count());
+            let whole = gateways * u64::from(loads) <= 24;
+            assert_eq!(text.contains("Left out"), !whole, "{gateways} × {loads}");
+            assert!(text.contains("<summary>Findings: "), "they make way last");
+        }
+    }
+
+    #[test]
+    fn a_mix_has_a_row_for_each_target() {
+        let mut run = Run::mix(&[("read|x", 1), ("write", 1)]);
+        run.push(via("direct", 0).first().target("read|x", 500, 100).target("write", 500, 400));
+        let text = markdown(&run.model());
+        assert!(text.contains("\n| · read\\|x | – | 100 µs (one trial) |"), "{text}");
+    }
+
+    #[test]
+    fn says_not_distinguishable_in_the_cell() {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            run.direct(round, 100, 160);
+            run.push(via("nginx", round).all_at_us(140));
+        }
+        assert!(markdown(&run.model()).contains("+40 µs (40–40), not distinguishable"));
+    }
+
+    #[test]
+    fn text_from_outside_cannot_become_markup() {
+        let mut run = Run::steady(2, 100, &[("a|b<script>", 150)]);
+        run.record.plan_text = "```\nname: x\n".into();
+        let text = markdown(&run.model());
+        assert!(!text.contains("<script>") && text.contains("a\\|b&lt;script>"), "{text}");
+        assert!(text.contains("````yaml\n```\nname: x\n````"), "{text}");
+    }
+}

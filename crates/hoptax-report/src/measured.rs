@@ -1,0 +1,137 @@
+//! A run directory that was read, under the name that it has in messages: what reports and comparisons are made of.
+
+use super::Model;
+use hoptax_analysis::compare::{Comparison, Obstacle, Refusal, Subject, compare};
+use hoptax_analysis::{Analysis, Side, analyse};
+use hoptax_plan::recorded::{self, Run};
+use hoptax_plan::units;
+use hoptax_record::dir::DirError;
+use std::path::Path;
+
+/// A run that was read.
+#[derive(Debug)]
+pub struct Measured {
+    /// Its directory's name.
+    pub name: String,
+    /// What the directory holds.
+    pub run: Run,
+}
+
+/// Why two runs, or two gateways of one, were not compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotCompared {
+    /// A run with itself, and no two of its gateways.
+    #[error("nothing to compare {name} with: name a second run, or two of its gateways")]
+    Alone {
+        /// The run.
+        name: String,
+        /// Its gateways.
+        labels: Vec<String>,
+    },
+    /// A gateway with itself.
+    #[error("{0} would be compared with itself: name two labels")]
+    Itself(String),
+    /// A run has no gateway of that label.
+    #[error("{name} has no gateway labelled {label}")]
+    NoLabel {
+        /// The run.
+        name: String,
+        /// What was asked for.
+        label: String,
+        /// What may have been meant, or what there is.
+        help: String,
+    },
+    /// They answer different questions.
+    #[error("these runs answer different questions")]
+    Obstacles(Vec<Obstacle>),
+    /// Nothing was measured in both.
+    #[error("they cannot be compared: {0}")]
+    NothingInCommon(String),
+}
+
+impl Measured {
+    /// Reads a run directory.
+    ///
+    /// # Errors
+    /// If it is none, or was written by a later version.
+    pub fn read(path: &Path) -> Result<Self, DirError> {
+        let run = recorded::read(path)?;
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        let name = place
+            .file_name()
+            .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
+        Ok(Self { name, run })
+    }
+
+    /// Its trials.
+    pub fn side(&self) -> Side<'_> {
+        Side::read(&self.run.record, &self.run.trials)
+    }
+
+    /// What is computed of them.
+    pub fn analyse(&self) -> Analysis {
+        analyse(&self.run.record, &self.run.trials)
+    }
+
+    /// Everything that the directory tells.
+    pub fn model(&self) -> Model {
+        Model::of(&self.run)
+    }
+
+    /// Labels of its contenders, direct first.
+    pub fn labels(&self) -> Vec<&str> {
+        self.run.record.contenders.iter().map(|one| one.label.as_str()).collect()
+    }
+
+    fn check_label(&self, label: &str) -> Result<(), NotCompared> {
+        let known = self.labels();
+        if known.contains(&label) {
+            return Ok(());
+        }
+        let help = match units::nearest(label, known.iter().copied()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("it has {}", known.join(", ")),
+        };
+        Err(NotCompared::NoLabel { name: self.name.clone(), label: label.into(), help })
+    }
+}
+
+/// Sets `second`, or another gateway of the same run, against `first`; `labels` name the gateway of each. `least` and `force`
+/// are those of [`compare`].
+///
+/// # Errors
+/// If they cannot be compared.
+pub fn compared(
+    first: &Measured,
+    second: Option<&Measured>,
+    labels: Option<(&str, &str)>,
+    least: f64,
+    force: bool,
+) -> Result<Comparison, NotCompared> {
+    let other = second.unwrap_or(first);
+    match labels {
+        None if second.is_none() => {
+            let labels = first.labels().into_iter().map(str::to_owned).collect();
+            return Err(NotCompared::Alone { name: first.name.clone(), labels });
+        }
+        None => {}
+        Some((one, two)) => {
+            first.check_label(one)?;
+            other.check_label(two)?;
+            if second.is_none() && one == two {
+                return Err(NotCompared::Itself(one.into()));
+            }
+        }
+    }
+    let (side_a, analysis_a) = (first.side(), first.analyse());
+    // Within one run both are the same side: that is what pairs their rounds.
+    let own = second.map(|second| (second.side(), second.analyse()));
+    let (side_b, analysis_b) = own.as_ref().map_or((&side_a, &analysis_a), |(side, one)| (side, one));
+    let (one, two) = (labels.map(|labels| labels.0), labels.map(|labels| labels.1));
+    let a = Subject { name: &first.name, side: &side_a, analysis: &analysis_a, label: one };
+    let b = Subject { name: &other.name, side: side_b, analysis: analysis_b, label: two };
+    compare(&a, &b, least, force).map_err(|refusal| match refusal {
+        Refusal::Obstacles(obstacles) => NotCompared::Obstacles(obstacles),
+        Refusal::NothingInCommon(why) => NotCompared::NothingInCommon(why),
+    })
+}

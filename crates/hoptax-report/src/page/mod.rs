@@ -1,0 +1,256 @@
+//! The page's data: one JSON document, from which its script draws every chart.
+//!
+//! Figures stand in it as they stand in the JSON report, under the same names, because both are written by the same types;
+//! what is added is what charts need and no program asks for: colours, a trial in time, a whole distribution.
+
+mod searches;
+pub(super) mod sweeps;
+mod times;
+
+use super::charts;
+use super::document;
+use super::model::Model;
+use super::prices::named;
+use hoptax_analysis::{Case, Load, NoiseFloor, headline};
+use hoptax_plan::Metric;
+use hoptax_record::DIRECT;
+use hoptax_record::report::{self, Cpu, Latency, Ledger, Memory, Path, Prices, Tax, Throughput};
+use searches::Search;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use sweeps::Sweep;
+use times::Times;
+
+/// Version of the document; it is read by the page that it lies in, and by nobody else.
+const SCHEMA: u32 = 2;
+
+/// Everything that the page's script knows.
+#[derive(Debug, Serialize)]
+pub(super) struct Page<'m> {
+    schema: u32,
+    name: &'m str,
+    /// Direct and the gateways, in the plan's order: other members name them by their place here.
+    contenders: Vec<Contender<'m>>,
+    loads: Vec<PageLoad>,
+    /// Index of the load point that is shown first; absent where there are searches alone.
+    first_load: Option<usize>,
+    cases: Vec<PageCase<'m>>,
+    sweeps: Vec<Sweep>,
+    searches: Vec<Search<'m>>,
+    prices: Vec<PagePrice<'m>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Contender<'m> {
+    label: &'m str,
+    colour: String,
+    direct: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct PageLoad {
+    #[serde(flatten)]
+    load: report::Load,
+    /// By the names of the tax; what is not known is left out.
+    noise_floor: BTreeMap<&'static str, f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct PageCase<'m> {
+    gateway: usize,
+    load: usize,
+    trials: u32,
+    throughput: Option<Throughput>,
+    response_time: Option<Latency>,
+    cpu: &'m Option<Cpu>,
+    memory: &'m Option<Memory>,
+    ledger: &'m Option<Ledger>,
+    tax: Option<Tax>,
+    path: Option<Path>,
+    curve: Vec<(f64, f64)>,
+    times: Vec<Times>,
+    events: Vec<PageEvent<'m>>,
+}
+
+#[derive(Debug, Serialize)]
+struct PageEvent<'m> {
+    event: &'m str,
+    at_s: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct PagePrice<'m> {
+    gateway: usize,
+    bare: &'m str,
+    load: usize,
+    features: String,
+    #[serde(flatten)]
+    prices: Prices,
+}
+
+impl<'m> Page<'m> {
+    /// The document of a report.
+    pub(super) fn new(model: &'m Model) -> Self {
+        let place = |label: &str| model.contenders.iter().position(|one| one.label == label);
+        let mut loads: Vec<&Load> = model.loads().collect();
+        loads.sort_by_key(|load| load.index);
+        Self {
+            schema: SCHEMA,
+            name: &model.name,
+            contenders: model.contenders.iter().map(|one| contender(model, &one.label)).collect(),
+            first_load: headline::for_latency(&mut loads.iter().copied()).map(|load| load.index),
+            loads: loads.iter().map(|load| of_load(model, load)).collect(),
+            cases: model.cases.iter().filter_map(|case| Some(of_case(place(&case.gateway)?, case))).collect(),
+            sweeps: sweeps::sweeps(&loads),
+            searches: searches::searches(model, place),
+            prices: model
+                .prices
+                .rows
+                .iter()
+                .filter_map(|price| {
+                    Some(PagePrice {
+                        gateway: place(&price.gateway)?,
+                        bare: &price.bare,
+                        load: price.load.index,
+                        features: named(price),
+                        prices: document::prices(&price.prices),
+                    })
+                })
+                .collect(),
+        }
+    }
+
+    /// Whether there are lines over connections or rate.
+    pub(super) fn has_sweeps(&self) -> bool {
+        !self.sweeps.is_empty()
+    }
+
+    /// The document as it may stand in an element `script`: nothing in it ends the element or begins a comment.
+    pub(super) fn json(&self) -> String {
+        let text = serde_json::to_string(self).expect("the page's document has only string keys");
+        text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    }
+}
+
+fn contender<'m>(model: &Model, label: &'m str) -> Contender<'m> {
+    Contender { label, colour: charts::css(charts::colour(model, label)), direct: label == DIRECT }
+}
+
+fn of_load(model: &Model, load: &Load) -> PageLoad {
+    let floor: Option<&NoiseFloor> = model.noise_floor.get(load.index);
+    let known = |metric: Metric| Some((metric.name(), floor?.get(metric)?));
+    PageLoad {
+        load: document::load(load),
+        noise_floor: Metric::TAXES.into_iter().filter_map(known).collect(),
+    }
+}
+
+fn of_case(gateway: usize, case: &Case) -> PageCase<'_> {
+    PageCase {
+        gateway,
+        load: case.load.index,
+        trials: case.trials,
+        throughput: case.throughput.as_ref().map(document::throughput),
+        response_time: case.response_time.as_ref().map(document::latency),
+        cpu: &case.cpu,
+        memory: &case.memory,
+        ledger: &case.ledger,
+        tax: case.tax.as_ref().map(document::tax),
+        path: case.path.as_ref().map(document::path),
+        curve: case.curve.iter().map(|(rarity, us)| (times::short(*rarity), *us)).collect(),
+        times: case.series.iter().map(Times::new).collect(),
+        events: case.events.iter().map(|one| PageEvent { event: &one.event, at_s: one.at_s }).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Reported as _;
+    use crate::json;
+    use hoptax_analysis::fixture::{Run, features::matrix, open_point, sample, via};
+    use serde_json::Value;
+
+    fn both(model: &Model) -> (Value, Value) {
+        let page = serde_json::from_str(&Page::new(model).json()).expect("JSON");
+        (page, serde_json::from_str(&json(model)).expect("JSON"))
+    }
+
+    #[test]
+    fn figures_are_those_of_the_json_report() {
+        let (page, report) = both(&sample().model());
+        let (ours, theirs) =
+            (page["cases"].as_array().expect("cases"), report["cases"].as_array().expect("cases"));
+        assert!(!ours.is_empty() && ours.len() == theirs.len());
+        for (our, their) in ours.iter().zip(theirs) {
+            let who = our["gateway"].as_u64().expect("a place") as usize;
+            assert_eq!(page["contenders"][who]["label"], their["gateway"]);
+            assert_eq!(our["load"], their["load"]["index"]);
+            for member in ["trials", "throughput", "response_time", "cpu", "memory", "ledger", "tax", "path"]
+            {
+                assert_eq!(our[member], their[member], "{member}");
+            }
+        }
+        for (load, floor) in page["loads"]
+            .as_array()
+            .expect("loads")
+            .iter()
+            .zip(report["noise_floor"]["by_load"].as_array().expect("floors"))
+        {
+            for (name, value) in load["noise_floor"].as_object().expect("by metric") {
+                assert_eq!(value, &floor[name], "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn prices_are_those_of_the_json_report() {
+        let (page, report) = both(&matrix(230, 33).model());
+        let (ours, theirs) = (&page["prices"], &report["prices"]["rows"]);
+        assert_eq!(ours.as_array().map(Vec::len), theirs.as_array().map(Vec::len));
+        for place in 0..3 {
+            for member in
+                ["added_p50", "added_p99", "cpu_us_per_request", "throughput_ratio", "memory_rss_bytes"]
+            {
+                assert_eq!(ours[place][member], theirs[place][member], "{member}");
+            }
+        }
+        assert_eq!(ours[2]["features"], "key-auth + tls");
+    }
+
+    #[test]
+    fn nothing_ends_the_element_that_the_document_stands_in() {
+        let mut run = Run::steady(3, 100, &[("</script><!--\u{2028}", 150)]);
+        run.record.plan.name = "<script>".into();
+        let text = Page::new(&run.model()).json();
+        assert!(!text.contains('<') && !text.contains('\u{2028}'), "{text}");
+        let page: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(
+            (&page["name"], &page["contenders"][1]["label"]),
+            (&"<script>".into(), &"</script><!--\u{2028}".into())
+        );
+    }
+
+    #[test]
+    fn trials_stand_in_time_with_their_rounds() {
+        let mut run = Run::with_load(vec![open_point(1000.0, 8, 2)]);
+        let windows = vec![vec![200; 100]; 20];
+        for round in 0..2 {
+            run.push(via("direct", round).first().windows_us(&windows));
+            run.push(via("direct", round).last().windows_us(&windows));
+            run.push(via("nginx", round).windows_us(&windows));
+        }
+        let (page, _) = both(&run.model());
+        let told: Vec<(u64, bool)> = page["cases"][0]["times"]
+            .as_array()
+            .expect("trials")
+            .iter()
+            .map(|trial| (trial["round"].as_u64().expect("a round"), trial["last"].as_bool().expect("which")))
+            .collect();
+        assert_eq!(told, [(0, false), (0, true), (1, false), (1, true)]);
+        let trial = &page["cases"][1]["times"][1];
+        assert_eq!((trial["round"].as_u64(), trial["step_s"].as_f64()), (Some(1), Some(0.1)));
+        assert_eq!(trial["throughput"][0], 1000.0);
+        assert!(trial["p99_us"][19].as_f64().is_some_and(|us| (us - 200.0).abs() < 2.0), "{trial}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Searches for a capacity: every trial by its rate, and what was found.
+
+use crate::document;
+use crate::model::Model;
+use hoptax_analysis::Capacity;
+use hoptax_record::report::Estimate;
+use serde::Serialize;
+
+/// One search.
+#[derive(Debug, Serialize)]
+pub(super) struct Search<'m> {
+    /// Index of the load point.
+    load: usize,
+    /// The load point in words.
+    label: &'m str,
+    /// Objectives, in the plan's order.
+    objectives: Vec<&'m str>,
+    /// What each contender holds under each objective.
+    found: Vec<Found>,
+    /// The trials of each contender.
+    trials: Vec<Trials>,
+}
+
+#[derive(Debug, Serialize)]
+struct Found {
+    gateway: usize,
+    objective: usize,
+    rate: Option<Estimate>,
+    at_least: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Trials {
+    gateway: usize,
+    /// Rate, and p50 and p99 (µs) of each trial that has them, by rate.
+    points: Vec<(f64, f64, f64)>,
+}
+
+/// Every search, in the plan's order. `place` is a contender's place in the document.
+pub(super) fn searches(model: &Model, place: impl Fn(&str) -> Option<usize>) -> Vec<Search<'_>> {
+    let mut searches: Vec<Search<'_>> = Vec::new();
+    for one in &model.capacity {
+        let Some(gateway) = place(&one.gateway) else { continue };
+        if searches.last().is_none_or(|search| search.load != one.load.index) {
+            let (load, label) = (one.load.index, &*one.load.label);
+            searches.push(Search {
+                load,
+                label,
+                objectives: Vec::new(),
+                found: Vec::new(),
+                trials: Vec::new(),
+            });
+        }
+        if let Some(search) = searches.last_mut() {
+            search.add(gateway, one);
+        }
+    }
+    searches
+}
+
+impl<'m> Search<'m> {
+    /// Adds what was found under one objective. A contender's trials are the same for all of them.
+    fn add(&mut self, gateway: usize, one: &'m Capacity) {
+        let known = self.objectives.iter().position(|slo| *slo == one.slo);
+        let objective = known.unwrap_or_else(|| {
+            self.objectives.push(&one.slo);
+            self.objectives.len() - 1
+        });
+        self.found.push(Found {
+            gateway,
+            objective,
+            rate: one.rate.map(document::estimate),
+            at_least: one.at_least,
+        });
+        if self.trials.iter().all(|trials| trials.gateway != gateway) {
+            self.trials.push(Trials { gateway, points: points(one) });
+        }
+    }
+}
+
+fn points(one: &Capacity) -> Vec<(f64, f64, f64)> {
+    let of = |step: &hoptax_analysis::Step| Some((step.rate, step.p50_us?, step.p99_us?));
+    let mut points: Vec<_> = one.steps.iter().filter_map(of).filter(|point| point.1 > 0.0).collect();
+    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    points
+}

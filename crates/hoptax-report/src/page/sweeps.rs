@@ -1,0 +1,112 @@
+//! Load points that differ in one thing alone: lines over that thing.
+
+use hoptax_analysis::Load;
+use serde::Serialize;
+
+/// A line of load points.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Sweep {
+    /// What differs: `connections` or `rate`.
+    pub(crate) axis: &'static str,
+    /// What they have in common, in words.
+    pub(crate) label: String,
+    /// Indexes of the load points, by what differs.
+    pub(crate) loads: Vec<usize>,
+    /// The values of what differs.
+    pub(crate) at: Vec<f64>,
+}
+
+/// Every sweep among load points; those of which there are most points come first.
+pub(crate) fn sweeps(loads: &[&Load]) -> Vec<Sweep> {
+    let mut sweeps = Vec::new();
+    let connections = |load: &Load| Some(f64::from(load.connections));
+    collect(loads, "connections", connections, |load| (load.rate, None), &mut sweeps);
+    collect(loads, "rate", |load| load.rate, |load| (None, Some(load.connections)), &mut sweeps);
+    sweeps.sort_by_key(|sweep| std::cmp::Reverse(sweep.loads.len()));
+    sweeps
+}
+
+type Rest = (Option<f64>, Option<u32>);
+
+/// Load points alike in everything but `of`; `rest` is what of rate and connections must be equal.
+fn collect(
+    loads: &[&Load],
+    axis: &'static str,
+    of: fn(&Load) -> Option<f64>,
+    rest: fn(&Load) -> Rest,
+    sweeps: &mut Vec<Sweep>,
+) {
+    let alike = |one: &Load, other: &Load| {
+        (one.kind, one.arrivals, &one.stages, one.duration_s)
+            == (other.kind, other.arrivals, &other.stages, other.duration_s)
+            && (one.requests, one.requests_per_connection, one.http)
+                == (other.requests, other.requests_per_connection, other.http)
+            && rest(one) == rest(other)
+    };
+    let mut taken: Vec<usize> = Vec::new();
+    for (place, first) in loads.iter().enumerate() {
+        if taken.contains(&first.index) || of(first).is_none() {
+            continue;
+        }
+        let mut group: Vec<(f64, usize)> = loads[place..]
+            .iter()
+            .filter(|load| alike(first, load))
+            .filter_map(|load| Some((of(load)?, load.index)))
+            .collect();
+        taken.extend(group.iter().map(|(_, index)| *index));
+        group.sort_by(|one, other| one.0.total_cmp(&other.0));
+        group.dedup_by(|one, other| one.0 == other.0);
+        if group.len() > 1 {
+            let (at, indexes) = group.into_iter().unzip();
+            sweeps.push(Sweep { axis, label: common(first, axis), loads: indexes, at });
+        }
+    }
+}
+
+/// `open loop, 1,000 requests/s`: the load point's label without what differs.
+fn common(load: &Load, axis: &str) -> String {
+    let word = if axis == "connections" { "connection" } else { "/s" };
+    let parts: Vec<&str> = load.label.split(", ").filter(|part| !part.contains(word)).collect();
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Reported as _;
+    use hoptax_analysis::fixture::{Run, closed_point, open_point};
+
+    #[test]
+    fn load_points_that_differ_in_one_thing_make_a_line() {
+        let run = Run::with_load(vec![
+            closed_point(32, 1),
+            open_point(1000.0, 64, 1),
+            open_point(1000.0, 2, 1),
+            open_point(1000.0, 8, 1),
+            open_point(500.0, 8, 1),
+            closed_point(1, 1),
+            open_point(1000.0, 8, 9),
+        ]);
+        let model = run.model();
+        let loads: Vec<&Load> = model.loads().collect();
+        let found = sweeps(&loads);
+        let told: Vec<(&str, &[usize], &[f64])> =
+            found.iter().map(|sweep| (sweep.axis, &sweep.loads[..], &sweep.at[..])).collect();
+        assert_eq!(
+            told,
+            [
+                ("connections", &[2, 3, 1][..], &[2.0, 8.0, 64.0][..]),
+                ("connections", &[5, 0], &[1.0, 32.0]),
+                ("rate", &[4, 3], &[500.0, 1000.0]),
+            ]
+        );
+        assert!(!found[0].label.contains("connections") && found[0].label.contains("open"), "{found:?}");
+        assert!(!found[2].label.contains("/s") && found[2].label.contains("8 connections"), "{found:?}");
+    }
+
+    #[test]
+    fn a_single_load_point_makes_none() {
+        let model = Run::closed(4).model();
+        assert_eq!(sweeps(&model.loads().collect::<Vec<_>>()), []);
+    }
+}

@@ -1,0 +1,130 @@
+//! The way there and the way back, where the upstream stamps its answers: one line per case.
+
+use super::format::Scale;
+use super::model::Model;
+use super::text::{inline, with_interval};
+use hoptax_analysis::{Case, Difference, Path};
+use hoptax_stats::Estimate;
+use minijinja::HtmlEscape;
+use std::fmt::Write as _;
+
+pub(super) const HEADING: &str = "The way there and the way back, at the median";
+
+/// What is not to be read into the lines below.
+const NOTE: &str =
+    "The upstream's own time is in neither. Medians of parts do not add up to the median of the whole.";
+
+/// For the terminal, not wrapped yet: the heading, a line per case, the note. Empty where there is nothing to tell.
+pub(super) fn terminal(model: &Model) -> Vec<String> {
+    let lines = lines(model);
+    if lines.is_empty() {
+        return lines;
+    }
+    std::iter::once(format!("{HEADING}:")).chain(lines).chain([NOTE.to_owned()]).collect()
+}
+
+/// A list of Markdown; empty where there is nothing to tell.
+pub(super) fn markdown(model: &Model) -> String {
+    let lines = lines(model);
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "- {}", inline(&line));
+    }
+    let _ = writeln!(text, "\n{NOTE}");
+    text
+}
+
+/// A section of the page; empty where there is nothing to tell.
+pub(super) fn html(model: &Model) -> String {
+    let lines = lines(model);
+    if lines.is_empty() {
+        return String::new();
+    }
+    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", HtmlEscape(line))).collect();
+    format!(
+        "<h2>{HEADING}</h2>\n<section class=\"card\">\n<ul>\n{items}</ul>\n<p class=\"quiet\">{NOTE}</p>\n</section>\n"
+    )
+}
+
+fn lines(model: &Model) -> Vec<String> {
+    model.cases.iter().filter_map(line).collect()
+}
+
+fn line(case: &Case) -> Option<String> {
+    let path = case.path.as_ref()?;
+    let told = match (&path.added_request_us_p50, &path.added_response_us_p50) {
+        (Some(there), Some(back)) => {
+            format!("on the way there {}, on the way back {}", added(there), added(back))
+        }
+        _ => own(path)?,
+    };
+    Some(format!("{}: {told}.", case.case))
+}
+
+/// Of direct, and of a gateway without a direct trial to be set against.
+fn own(path: &Path) -> Option<String> {
+    let time = |estimate: &Estimate| with_interval(estimate, Scale::of_us(estimate.estimate));
+    let (there, back) = (path.request_us_p50.as_ref()?, path.response_us_p50.as_ref()?);
+    Some(format!("{} there, {} back", time(there), time(back)))
+}
+
+fn added(difference: &Difference) -> String {
+    let estimate = &difference.estimate;
+    let sign = if estimate.estimate > 0.0 { "+" } else { "" };
+    let doubt = if difference.distinguishable { "" } else { ", not distinguishable" };
+    format!("{sign}{}{doubt}", with_interval(estimate, Scale::of_us(estimate.estimate)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::Reported as _;
+    use crate::html::words;
+    use crate::{Model, html, markdown, terminal};
+    use hoptax_analysis::fixture::{Run, via};
+
+    fn model() -> Model {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            run.push(via("direct", round).first().paths_us(20, 30));
+            run.push(via("direct", round).last().paths_us(20, 40));
+            run.push(via("a<b", round).paths_us(65, 38));
+        }
+        run.model()
+    }
+
+    #[test]
+    fn every_format_says_what_is_added_on_each_way() {
+        let model = model();
+        // A median of 65 µs against one of 20; on the way back about 3 µs, where direct differs from itself by 10.
+        let words = ["on the way there +45 µs", "on the way back +", "not distinguishable", "in neither"];
+        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = html(&model).expect("a page");
+        for text in [terminal(&model, 80, false), markdown(&model), page] {
+            let text = one_line(text);
+            for word in words {
+                assert!(text.contains(word), "{word} is missing: {text}");
+            }
+            assert!(text.contains("direct, closed loop, 1 connection: 20 µs"), "{text}");
+        }
+    }
+
+    #[test]
+    fn labels_are_escaped_and_lines_fit() {
+        let page = html(&model()).expect("a page");
+        assert!(page.contains("<li>a&lt;b, closed loop"), "{page}");
+        for line in terminal(&model(), 80, false).lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_told_where_nothing_was_asked() {
+        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
+        for text in [terminal(&model, 80, false), markdown(&model), words(&model)] {
+            assert!(!text.contains("way back"), "{text}");
+        }
+    }
+}

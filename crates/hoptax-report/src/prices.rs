@@ -1,0 +1,372 @@
+//! The price list: what each feature costs each gateway, as a table and as sentences.
+
+use super::format::Scale;
+use super::table::{self, Cell, in_one_line, none};
+use super::text::{capital, inline, place, with_interval};
+use hoptax_analysis::headline;
+use hoptax_analysis::{Analysis, Beyond, Difference, Load, Price, Prices};
+use hoptax_plan::Metric;
+use hoptax_record::report::Summary;
+use hoptax_stats::Estimate;
+use std::fmt::Write as _;
+
+/// Headings of a price list, after the features.
+pub(super) const HEADINGS: [&str; 5] = ["added p50", "added p99", "CPU/req", "throughput", "memory"];
+
+pub(super) const TITLE: &str = "Price of each feature";
+
+/// How prices come about, and what is in them.
+pub(super) const DEFINITION: &str = "A gateway with the feature less the same gateway without it, in the same rounds. Direct is asked \
+                          without the keys, tokens and TLS of features, and is in no price: what requests carry for a feature's sake, and what \
+                          the client does for it, is part of what it costs.";
+
+/// What the row below two features together is called.
+const BEYOND: &str = "· beyond both alone";
+
+/// One price in so many would be told by chance if no feature cost anything: intervals hold in 95 % of cases.
+const BY_CHANCE: f64 = 0.05;
+
+/// Every price, and the words around them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PriceList {
+    /// How many of them would be told by chance alone if no feature cost anything.
+    pub expected_by_chance: f64,
+    /// A sentence or two for each gateway with features.
+    pub sentences: Vec<Summary>,
+    /// By load point, then in the plan's order.
+    pub rows: Vec<Price>,
+}
+
+impl PriceList {
+    /// The list of an analysis.
+    pub(super) fn new(analysis: &Analysis) -> Self {
+        let rows = analysis.prices.clone();
+        let all = rows
+            .iter()
+            .map(|row| &row.prices)
+            .chain(rows.iter().filter_map(|row| Some(&row.beyond.as_ref()?.prices)));
+        let intervals = all
+            .flat_map(|prices| Metric::PRICES.map(|metric| prices.get(metric)))
+            .filter(|price| price.is_some_and(|price| price.estimate.interval().is_some()));
+        Self { expected_by_chance: intervals.count() as f64 * BY_CHANCE, sentences: sentences(&rows), rows }
+    }
+
+    /// Whether this gateway is told here, set against its sibling without features.
+    pub(super) fn tells(&self, gateway: &str) -> bool {
+        self.rows.iter().any(|row| row.gateway == gateway)
+    }
+
+    /// The tables: of each load point and gateway without features, what they are about, and their rows.
+    pub(super) fn tables(&self) -> Vec<PriceTable<'_>> {
+        let mut tables: Vec<PriceTable<'_>> = Vec::new();
+        for row in &self.rows {
+            let same =
+                |table: &&mut PriceTable<'_>| table.bare == row.bare && table.load.index == row.load.index;
+            match tables.iter_mut().find(same) {
+                Some(table) => table.prices.push(row),
+                None => tables.push(PriceTable { bare: &row.bare, load: &row.load, prices: vec![row] }),
+            }
+        }
+        tables
+    }
+
+    fn note(&self) -> String {
+        let chance = Scale::plain().value(self.expected_by_chance);
+        format!(
+            "{DEFINITION} If no feature cost anything, about {chance} of these figures would stand out by chance."
+        )
+    }
+}
+
+/// The prices of one gateway's features at one load point.
+pub(super) struct PriceTable<'m> {
+    bare: &'m str,
+    load: &'m Load,
+    prices: Vec<&'m Price>,
+}
+
+impl PriceTable<'_> {
+    /// `nginx, closed loop, 32 connections`.
+    pub(super) fn title(&self) -> String {
+        format!("{}, {}", self.bare, self.load.label)
+    }
+
+    /// Features and figures; below two features together a row of what they cost beyond both alone.
+    pub(super) fn rows(&self) -> Vec<(String, Vec<Cell>)> {
+        let of = |price: &&Price| {
+            let beyond = price.beyond.as_ref().map(|beyond| (BEYOND.to_owned(), cells(&beyond.prices)));
+            std::iter::once((named(price), cells(&price.prices))).chain(beyond)
+        };
+        self.prices.iter().flat_map(of).collect()
+    }
+}
+
+/// `key-auth + tls`.
+pub(super) fn named(price: &Price) -> String {
+    price.features.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ")
+}
+
+fn cells(prices: &Prices) -> Vec<Cell> {
+    let signed = |price: Option<&Difference>, scale: fn(f64) -> Scale| {
+        let Some(price) = price else { return none() };
+        let cell = table::figure(&price.estimate, scale(price.estimate.estimate));
+        let sign = if price.estimate.estimate > 0.0 { "+" } else { "" };
+        Cell { value: format!("{sign}{}", cell.value), distinguishable: price.distinguishable, ..cell }
+    };
+    let throughput =
+        prices.throughput_ratio.map(|ratio| Difference { estimate: less_one(&ratio.estimate), ..ratio });
+    vec![
+        table::added(prices.added_p50.as_ref()),
+        table::added(prices.added_p99.as_ref()),
+        table::added(prices.cpu_us_per_request.as_ref()),
+        signed(throughput.as_ref(), |_| Scale::percent()),
+        signed(prices.memory_rss_bytes.as_ref(), Scale::of_bytes),
+    ]
+}
+
+fn less_one(ratio: &Estimate) -> Estimate {
+    let less = |end: f64| end - 1.0;
+    Estimate {
+        estimate: ratio.estimate - 1.0,
+        low: ratio.low.map(less),
+        high: ratio.high.map(less),
+        ..*ratio
+    }
+}
+
+/// One per gateway with features, in the plan's order.
+fn sentences(rows: &[Price]) -> Vec<Summary> {
+    let mut gateways: Vec<&str> = Vec::new();
+    for row in rows {
+        if !gateways.contains(&row.gateway.as_str()) {
+            gateways.push(&row.gateway);
+        }
+    }
+    gateways.into_iter().filter_map(|gateway| sentence(gateway, rows)).collect()
+}
+
+fn sentence(gateway: &str, rows: &[Price]) -> Option<Summary> {
+    let own = || rows.iter().filter(|row| row.gateway == gateway);
+    let at = |load: Option<&Load>| own().find(|row| Some(row.load.index) == load.map(|load| load.index));
+    let price = at(headline::for_latency(&mut own().map(|row| &row.load)))?;
+    let costs = if price.features.len() == 1 { "costs" } else { "together cost" };
+    let parts = [
+        (price.prices.added_p50.as_ref(), "at the median"),
+        (price.prices.added_p99.as_ref(), "at p99"),
+        (price.prices.cpu_us_per_request.as_ref(), "of CPU per request"),
+    ];
+    let parts = parts.into_iter().filter_map(|(told, of)| Some((told?.distinguishable, part(told?, of))));
+    let (clear, unclear): (Vec<_>, Vec<_>) = parts.partition(|(distinguishable, _)| *distinguishable);
+    let [clear, unclear] =
+        [clear, unclear].map(|parts| parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>());
+    let (features, bare, place_of) = (named(price), &price.bare, place(&price.load));
+    let mut details: Vec<String> = price.beyond.as_ref().and_then(beyond_part).into_iter().collect();
+    let told = match (clear.is_empty(), unclear.is_empty()) {
+        (true, false) => {
+            let unclear = listed(&unclear);
+            format!("{features} {costs} {bare} nothing distinguishable from the noise {place_of}: {unclear}.")
+        }
+        (_, is_all) => {
+            if !is_all {
+                details.push(format!("Not distinguishable from the noise: {}.", listed(&unclear)));
+            }
+            format!("{features} {costs} {bare} {} {place_of}.", listed(&clear))
+        }
+    };
+    if let Some(busy) = at(headline::for_throughput(&mut own().map(|row| &row.load)))
+        && let Some(ratio) = &busy.prices.throughput_ratio
+    {
+        let at = if busy.load.index == price.load.index {
+            "There".to_owned()
+        } else {
+            capital(&place(&busy.load))
+        };
+        let change = signed(&less_one(&ratio.estimate), Scale::percent());
+        let doubt = if ratio.distinguishable { "" } else { ", not distinguishable from the noise" };
+        details.push(format!("{at} throughput changes by {change}{doubt}."));
+    }
+    Some(Summary { gateway: gateway.to_owned(), sentence: told, details })
+}
+
+/// `+12 µs (7–17) at the median`.
+fn part(told: &Difference, of: &str) -> String {
+    format!("{} {of}", signed(&told.estimate, Scale::of_us(told.estimate.estimate)))
+}
+
+fn beyond_part(beyond: &Beyond) -> Option<String> {
+    let told = beyond.prices.added_p50.as_ref()?;
+    let figure = signed(&told.estimate, Scale::of_us(told.estimate.estimate));
+    Some(match told.distinguishable {
+        true => format!("That is {figure} beyond the sum of both alone at the median."),
+        false => format!("It cannot be told from the sum of both alone at the median ({figure})."),
+    })
+}
+
+fn signed(estimate: &Estimate, scale: Scale) -> String {
+    let sign = if estimate.estimate > 0.0 { "+" } else { "" };
+    format!("{sign}{}", with_interval(estimate, scale))
+}
+
+fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => "what was not measured".into(),
+        [one] => one.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+/// For the terminal: the headings (a line or more, made by `title`), the tables (drawn by `table`), then what is to be wrapped. Nothing without prices.
+pub(super) fn terminal(
+    list: &PriceList,
+    title: impl Fn(&str) -> String,
+    table: impl Fn(&[(String, Vec<Cell>)]) -> Vec<String>,
+    wrap: impl Fn(&str) -> String,
+) -> String {
+    if list.rows.is_empty() {
+        return String::new();
+    }
+    let mut text = String::new();
+    for one in list.tables() {
+        text.push_str(&title(&format!("{TITLE}: {}", one.title())));
+        for line in table(&one.rows()) {
+            let _ = writeln!(text, "{line}");
+        }
+        text.push('\n');
+    }
+    text.push_str(&wrap(&list.note()));
+    text.extend(list.sentences.iter().map(|one| wrap(&one.in_full())));
+    text
+}
+
+/// The tables and the note as Markdown; empty without prices.
+pub(super) fn markdown(list: &PriceList) -> String {
+    if list.rows.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("{}\n", list.note());
+    for one in list.tables() {
+        let _ = write!(text, "\n#### {}\n\n| feature |", inline(&one.title()));
+        let _ = writeln!(text, "{}", HEADINGS.map(|heading| format!(" {heading} |")).concat());
+        let _ = writeln!(text, "|---|{}", "---:|".repeat(HEADINGS.len()));
+        for (name, cells) in one.rows() {
+            let cells = cells.iter().map(|cell| format!(" {} |", in_one_line(cell)));
+            let _ = writeln!(text, "| {} |{}", inline(&name), cells.collect::<String>());
+        }
+    }
+    text
+}
+
+/// What the page's template draws.
+pub(super) fn html(list: &PriceList) -> minijinja::Value {
+    use minijinja::context;
+    let cell = |cell: &Cell| {
+        context! { value => &cell.value, interval => &cell.interval, distinguishable => cell.distinguishable }
+    };
+    let tables: Vec<minijinja::Value> = list
+        .tables()
+        .iter()
+        .map(|table| {
+            let row = |(name, cells): (String, Vec<Cell>)| {
+                let part = name == BEYOND;
+                context! { name, part, cells => cells.iter().map(cell).collect::<Vec<_>>() }
+            };
+            context! { title => table.title(), load => table.load.index, rows => table.rows().into_iter().map(row).collect::<Vec<_>>() }
+        })
+        .collect();
+    let sentences: Vec<String> = list.sentences.iter().map(Summary::in_full).collect();
+    context! { title => TITLE, note => list.note(), headings => HEADINGS.to_vec(), tables, sentences }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::Reported as _;
+    use crate::{csv, html, json, markdown, terminal};
+    use hoptax_analysis::fixture::features::matrix;
+
+    fn one_line(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn every_format_tells_the_price_and_what_it_is_not() {
+        let model = matrix(230, 33).model();
+        let page = html(&model).expect("a page").replace("</strong>", "");
+        for text in [terminal(&model, 80, false), markdown(&model), page] {
+            let text = one_line(&text);
+            for words in [
+                "Price of each feature",
+                "key-auth costs nginx +12 µs (",
+                "key-auth + tls together cost nginx +80 µs (",
+                "That is +17.9 µs (",
+                "beyond the sum of both alone at the median.",
+                "· beyond both alone",
+                "Direct is asked without the keys, tokens and TLS of features",
+                "would stand out by chance",
+                "of CPU per request",
+            ] {
+                assert!(text.contains(words), "`{words}` is missing:\n{text}");
+            }
+            let (_, behind) = text.split_once("together cost nginx").expect("told");
+            let behind = behind.split_once(". ").expect("another sentence").1;
+            assert!(behind.starts_with("That is +17.9 µs ("), "it is of the sentence before: {behind}");
+            assert!(
+                !text.contains("nginx.key-auth adds"),
+                "told as a price, not as a gateway of its own:\n{text}"
+            );
+            assert!(text.contains("nginx adds"), "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_fit_into_eighty_columns() {
+        for line in terminal(&matrix(230, 33).model(), 80, false).lines() {
+            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+        }
+    }
+
+    #[test]
+    fn a_price_in_the_noise_is_named_so() {
+        let model = matrix(212, 31).model();
+        let text = one_line(&terminal(&model, 120, false));
+        assert!(text.contains("It cannot be told from the sum of both alone at the median"), "{text}");
+        assert!(markdown(&model).contains(", not distinguishable |"), "{}", markdown(&model));
+    }
+
+    #[test]
+    fn programs_read_rows_and_columns() {
+        let model = matrix(230, 33).model();
+        let document: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");
+        let prices = &document["prices"];
+        assert_eq!(prices["rows"].as_array().map(Vec::len), Some(3), "{prices}");
+        let pair = &prices["rows"][2];
+        assert_eq!(pair["features"], serde_json::json!(["key-auth", "tls"]));
+        assert_eq!(pair["bare"], "nginx");
+        assert_eq!(pair["beyond"]["alone"], serde_json::json!(["nginx.key-auth", "nginx.tls"]));
+        for figure in [&pair["added_p50"], &pair["beyond"]["throughput_ratio"]] {
+            for member in ["estimate", "low", "high", "trials", "distinguishable"] {
+                assert!(!figure[member].is_null(), "{member}: {figure}");
+            }
+        }
+        // 4 × 5 figures, all of which have an interval.
+        assert!((prices["expected_by_chance"].as_f64().expect("a number") - 1.0).abs() < 1e-9, "{prices}");
+
+        let text = csv(&model);
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let headings = lines.next().expect("headings");
+        let at = |name: &str| headings.iter().position(|one| *one == name).expect("a column");
+        // The load's label holds a comma, within quotes: one cell more.
+        let row = lines.find(|row| row[0] == "nginx.tls").expect("a row");
+        assert_eq!((row[at("features") + 1], row[at("bare") + 1]), ("tls", "nginx"));
+        let price: f64 = row[at("price_added_p50") + 1].parse().expect("a number");
+        assert!((price - 50.0).abs() < 0.5, "{price}");
+        assert_eq!(row[at("price_added_p50_verdict") + 1], "distinguishable");
+    }
+
+    #[test]
+    fn a_run_without_features_says_nothing_of_prices() {
+        let model = hoptax_analysis::fixture::sample().model();
+        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
+            assert!(!text.contains("Price of"), "{text}");
+        }
+    }
+}

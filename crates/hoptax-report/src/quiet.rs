@@ -1,0 +1,109 @@
+//! Figures of quiet windows: a row below each case of which windows were left out, and one line about the run.
+
+use super::format::Scale;
+use super::model::Model;
+use super::table::{self, Cell, none};
+use hoptax_analysis::Case;
+
+/// What the row of a case's quiet windows is called.
+pub(super) const NAME: &str = "· quiet";
+
+/// The row of the main table that quiet windows alone make; absent where none was left out, or too many were.
+pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
+    let quiet = case.quiet.as_ref().filter(|quiet| quiet.leaves_out() && quiet.trials > 0)?;
+    let response = quiet.response_time.as_ref()?;
+    let tax = quiet.tax.as_ref();
+    Some([
+        quiet.throughput.as_ref().map_or_else(none, |throughput| table::rate(&throughput.estimate)),
+        table::time(response.p50.as_ref()),
+        table::time(response.p99.as_ref()),
+        table::added(tax.and_then(|tax| tax.added_p50.as_ref())),
+        table::added(tax.and_then(|tax| tax.added_p99.as_ref())),
+        tax.and_then(|tax| tax.cpu_us_per_request.as_ref())
+            .map_or_else(none, |cpu| table::time(Some(&cpu.estimate))),
+        none(),
+    ])
+}
+
+/// Throughput against direct, in quiet windows.
+pub(super) fn ratio(case: &Case) -> Cell {
+    let tax = case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref());
+    table::ratio(tax.and_then(|tax| tax.throughput_ratio.as_ref()))
+}
+
+/// What is to be said about the run's windows; absent where it is not known of any what the hypervisor took.
+pub(super) fn line(model: &Model) -> Option<String> {
+    let cases = || model.cases.iter().filter_map(|case| case.quiet.as_ref());
+    let windows: u64 = cases().map(|quiet| quiet.windows).sum();
+    let left_out: u64 = cases().map(|quiet| quiet.left_out).sum();
+    Some(match (windows, left_out) {
+        (0, _) => return None,
+        (_, 0) => "All windows were quiet: the hypervisor was not seen to take CPU time.".into(),
+        _ => format!(
+            "{NAME}: without the windows in or next to which the hypervisor took CPU time, {} of all.",
+            Scale::percent().value(left_out as f64 / windows as f64)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{html, markdown, terminal};
+    use crate::fixture::Reported as _;
+    use hoptax_analysis::fixture::{MadeTrial, Run, via};
+
+    /// Three rounds of ten windows; of the gateway's, the fifth is slow and loses this many milliseconds.
+    fn run(stolen_ms: u64) -> Run {
+        let trial = |who: &str, round: u32, usual_us: u64, fifth_us: u64, ms: u64| -> MadeTrial {
+            let windows: Vec<Vec<u64>> =
+                (0..10).map(|window| vec![if window == 4 { fifth_us } else { usual_us }; 100]).collect();
+            via(who, round).windows_us(&windows).stolen_ms(&[0, 0, 0, 0, ms, 0, 0, 0, 0, 0])
+        };
+        let mut run = Run::closed(32);
+        for round in 0..3 {
+            run.push(trial("direct", round, 1000, 1000, 0).first());
+            run.push(trial("direct", round, 1000, 1000, 0).last());
+            run.push(trial("nginx", round, 1500, 70_000, stolen_ms));
+        }
+        run
+    }
+
+    #[test]
+    fn figures_stand_below_those_of_all_windows_in_every_format() {
+        let model = run(80).model();
+        let text = terminal(&model, 80, false);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let row = text.lines().find(|line| line.starts_with("· quiet ")).expect("a row");
+        assert!(row.contains("1.5 ms") && !row.contains("70"), "{text}");
+        assert!(text.contains("10 % of all."), "{text}");
+        let wide = terminal(&model, 200, false);
+        assert_eq!(wide.matches("\n· quiet ").count(), 1, "direct has lost no window: {wide}");
+
+        let text = markdown(&model);
+        let columns = |start: &str| {
+            text.lines().find(|line| line.starts_with(start)).expect(start).matches('|').count()
+        };
+        assert_eq!(columns("| · quiet | 1,000"), columns("| gateway |"));
+        assert!(text.contains("took CPU time, 10 % of all."), "{text}");
+
+        let page = html(&model).expect("drawn");
+        assert!(page.contains("· quiet</th>") && page.contains("took CPU time, 10 % of all."));
+    }
+
+    #[test]
+    fn one_line_says_that_all_were_quiet() {
+        let model = run(0).model();
+        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("drawn")] {
+            assert!(text.contains("All windows were quiet"), "{text}");
+            assert!(!text.contains("· quiet"), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_where_nothing_is_known() {
+        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
+        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("drawn")] {
+            assert!(!text.contains("windows were quiet") && !text.contains("· quiet"), "{text}");
+        }
+    }
+}

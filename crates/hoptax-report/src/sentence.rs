@@ -1,0 +1,400 @@
+//! The plain sentence about each gateway, written from the numbers and never by hand.
+
+use super::format::Scale;
+use super::text::{capital, place, with_interval};
+use hoptax_analysis::headline;
+use hoptax_analysis::{Analysis, Case, Difference, Load, Severity};
+use hoptax_plan::Metric;
+use hoptax_plan::recorded::RunRecord;
+use hoptax_record::DIRECT;
+use hoptax_record::report::Summary;
+use hoptax_stats::Estimate;
+
+/// One summary per gateway of the plan, the least tax first and those without one last.
+pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
+    let mut gateways: Vec<_> = run.contenders.iter().filter(|contender| contender.label != DIRECT).collect();
+    let tax = |label: &str| median(label, analysis).map_or(f64::INFINITY, |(_, tax)| tax.estimate.estimate);
+    gateways.sort_by(|one, other| tax(&one.label).total_cmp(&tax(&other.label)));
+    gateways
+        .into_iter()
+        .map(|contender| {
+            let (sentence, details) = match &contender.failed {
+                Some(failure) => {
+                    (format!("{} was not measured: {}", contender.label, stop(&failure.message)), Vec::new())
+                }
+                None => about(&contender.label, analysis),
+            };
+            Summary { gateway: contender.label.clone(), sentence, details }
+        })
+        .collect()
+}
+
+/// What it adds, and sentences on everything else.
+fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
+    let cases: Vec<&Case> = analysis.cases.iter().filter(|case| case.gateway == gateway).collect();
+    let measured: Vec<&Case> = cases.iter().copied().filter(|case| case.trials > 0).collect();
+    let Some(latency) = case_of(&measured, headline::for_latency) else {
+        return (nothing(gateway, &cases), Vec::new());
+    };
+    let (added, mut details) = latency_parts(latency, analysis);
+    if let Some(throughput) = case_of(&measured, headline::for_throughput) {
+        let limit = generator_limit(throughput, analysis);
+        details.extend(throughput_part(throughput, latency, limit));
+    }
+    if let Some(extra) = latency.tax.as_ref().and_then(|tax| tax.extra_upstream_requests.as_ref())
+        && extra.distinguishable
+        && extra.estimate.estimate.abs() >= 0.005
+    {
+        let told = with_interval(&extra.estimate, Scale::plain());
+        details.push(format!("It makes {told} extra upstream requests per request."));
+    }
+    (format!("{gateway} {added}."), details)
+}
+
+/// The tax at the median, where latency says most.
+fn median<'a>(gateway: &str, analysis: &'a Analysis) -> Option<(&'a Load, &'a Difference)> {
+    let headlines = analysis.headlines(gateway);
+    let median = headlines.iter().find(|headline| headline.metric == Metric::AddedP50)?;
+    Some((&median.case.load, median.tax))
+}
+
+/// The case at the load point that is chosen among those of these cases.
+fn case_of<'a>(
+    cases: &[&'a Case],
+    choose: fn(&mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load>,
+) -> Option<&'a Case> {
+    let load = choose(&mut cases.iter().map(|case| &case.load))?;
+    cases.iter().find(|case| case.load.index == load.index).copied()
+}
+
+/// The short answer: which gateway adds least at the median, or that it cannot be told. Built-in hops are references
+/// and do not compete. Absent where fewer than two gateways were measured at one load point, and for a void run.
+///
+/// One is called least only if its interval ends below where every other one begins: with intervals of 95 % each, that
+/// asks for more than a test of the difference would.
+pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
+    if analysis.findings.iter().any(|finding| finding.severity == Severity::Void) {
+        return None;
+    }
+    // A gateway with features competes by its sibling without: the price list tells what the features add to it.
+    let is_priced = |label: &str| analysis.prices.iter().any(|price| price.gateway == label);
+    let competes =
+        |label: &str, kind: &str| label != DIRECT && !kind.starts_with("hop-") && !is_priced(label);
+    let gateways = run.contenders.iter().filter(|one| competes(&one.label, &one.kind));
+    let mut taxes: Vec<(&str, &Load, &Difference)> = gateways
+        .filter_map(|one| median(&one.label, analysis).map(|(load, tax)| (&*one.label, load, tax)))
+        .collect();
+    taxes.sort_by(|one, other| one.2.estimate.estimate.total_cmp(&other.2.estimate.estimate));
+    let ((least, load, tax), others) = taxes.split_first()?;
+    if others.is_empty() || others.iter().any(|(_, other, _)| other.index != load.index) {
+        return None;
+    }
+    let at = place(load);
+    let (_, high) = tax.estimate.interval()?;
+    let close: Vec<String> = others
+        .iter()
+        .filter(|(_, _, other)| other.estimate.interval().is_none_or(|(low, _)| low <= high))
+        .map(|(label, _, other)| format!("{label} {}", interval(other)))
+        .collect();
+    let told = interval(tax);
+    Some(match close.is_empty() {
+        true => format!("{least} adds least {at}: {told} at the median."),
+        false => format!(
+            "Which gateway adds least {at} cannot be told: at the median {least} {told} overlaps {}.",
+            close.join(" and ")
+        ),
+    })
+}
+
+fn nothing(gateway: &str, cases: &[&Case]) -> String {
+    match cases.iter().find_map(|case| case.failed.as_ref()) {
+        Some(failure) => format!("{gateway} was not measured: {}", stop(&failure.message)),
+        None => format!("{gateway} was not measured: the run ended before its first trial."),
+    }
+}
+
+/// What it adds, at the percentiles where that can be told, and a sentence on each where it cannot.
+fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
+    let at = place(&case.load);
+    let tax = case.tax.as_ref();
+    let Some(median) = tax.and_then(|tax| tax.added_p50.as_ref()) else {
+        let none = format!(
+            "has no measured tax on latency {at}: no round has completed requests both direct and through it"
+        );
+        return (none, Vec::new());
+    };
+    let floor = |metric| analysis.noise_floor.get(case.load.index)?.get(metric);
+    let mut parts = vec![("the median", median, floor(Metric::AddedP50))];
+    if let Some(tail) = tax.and_then(|tax| tax.added_p99.as_ref()) {
+        parts.push(("p99", tail, floor(Metric::AddedP99)));
+    }
+    if median.estimate.interval().is_none() {
+        let told: Vec<String> =
+            parts.iter().map(|(which, tax, _)| format!("{} at {which}", time(tax))).collect();
+        let told = told.join(" and ");
+        let added = format!("adds {told}, {at} (one trial: no interval, not distinguishable from noise)");
+        return (added, Vec::new());
+    }
+    let (clear, unclear): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(_, tax, _)| tax.distinguishable);
+    let mut doubts = unclear.into_iter();
+    let added = match (clear.is_empty(), doubts.as_slice()) {
+        (true, [(which, tax, floor), ..]) => {
+            let told = format!(
+                "adds nothing distinguishable from the noise at {which} {at} {}",
+                within(tax, *floor)
+            );
+            doubts.next();
+            told
+        }
+        _ => {
+            let each: Vec<String> = clear
+                .iter()
+                .map(|(which, tax, _)| {
+                    let less = if tax.estimate.estimate < 0.0 { ", less than direct," } else { "" };
+                    format!("{} at {which}{less}", interval(tax))
+                })
+                .collect();
+            format!("adds {} {at}", each.join(" and "))
+        }
+    };
+    let doubt = |(which, tax, floor): (&str, &Difference, Option<f64>)| {
+        format!("At {which} nothing is distinguishable from the noise {}.", within(tax, floor))
+    };
+    (added, doubts.map(doubt).collect())
+}
+
+/// `(12 µs, −40 to 64; noise ±80 µs)`.
+fn within(tax: &Difference, floor: Option<f64>) -> String {
+    let noise = floor.map_or(String::new(), |floor| format!("; noise ±{}", Scale::of_us(floor).value(floor)));
+    let range = Scale::of_us(tax.estimate.estimate).interval_of(&tax.estimate);
+    format!("({}, {range}{noise})", time(tax))
+}
+
+fn time(tax: &Difference) -> String {
+    Scale::of_us(tax.estimate.estimate).value(tax.estimate.estimate)
+}
+
+fn interval(tax: &Difference) -> String {
+    with_interval(&tax.estimate, Scale::of_us(tax.estimate.estimate))
+}
+
+/// That the generator may have held this case or direct back, which makes their ratio another than the gateway's.
+fn generator_limit(case: &Case, analysis: &Analysis) -> &'static str {
+    let limited = |case: &Case| case.findings.contains(&"generator-saturated");
+    match (limited(case), analysis.case(DIRECT, case.load.index).is_some_and(limited)) {
+        (true, _) => " (the generator was the limit)",
+        (false, true) => " (the generator was the limit of direct: more may be taken)",
+        (false, false) => "",
+    }
+}
+
+fn throughput_part(case: &Case, told_before: &Case, limit: &str) -> Option<String> {
+    let tax = case.tax.as_ref()?;
+    let at =
+        if case.load.index == told_before.load.index { "There".into() } else { capital(&place(&case.load)) };
+    let mut parts = Vec::new();
+    if let Some(ratio) = &tax.throughput_ratio {
+        parts.push(format!("{}{limit}", taken(ratio)));
+    }
+    if let Some(cpu) = &tax.cpu_us_per_request {
+        parts.push(format!(
+            "uses {} of CPU per request",
+            with_interval(&cpu.estimate, Scale::of_us(cpu.estimate.estimate))
+        ));
+    }
+    (!parts.is_empty()).then(|| format!("{at} it {}.", parts.join(" and ")))
+}
+
+fn taken(ratio: &Difference) -> String {
+    let estimate = &ratio.estimate;
+    let lost = Estimate {
+        estimate: 1.0 - estimate.estimate,
+        low: estimate.high.map(|high| 1.0 - high),
+        high: estimate.low.map(|low| 1.0 - low),
+        trials: estimate.trials,
+    };
+    if lost.interval().is_none() {
+        let value = Scale::percent().value(lost.estimate);
+        return format!(
+            "takes {value} of the throughput (one trial: no interval, not distinguishable from noise)"
+        );
+    }
+    let told = with_interval(&lost, Scale::percent());
+    match (ratio.distinguishable, lost.estimate < 0.0) {
+        (false, _) => format!("takes {told} of the throughput, not distinguishable from the noise,"),
+        (true, false) => format!("takes {told} of the throughput"),
+        (true, true) => {
+            format!("has {} more throughput than direct", with_interval(&gained(&lost), Scale::percent()))
+        }
+    }
+}
+
+fn gained(lost: &Estimate) -> Estimate {
+    Estimate {
+        estimate: -lost.estimate,
+        low: lost.high.map(|high| -high),
+        high: lost.low.map(|low| -low),
+        trials: lost.trials,
+    }
+}
+
+fn stop(message: &str) -> String {
+    let message = message.trim_end();
+    if message.ends_with(['.', '!', '?']) { message.into() } else { format!("{message}.") }
+}
+
+#[cfg(test)]
+mod tests {
+    use hoptax_analysis::fixture::{Run, closed_point, failure, open_point, staged_point, via};
+    use hoptax_load::spec::HttpVersion;
+    use hoptax_record::Stage;
+
+    fn sentence(run: &Run, gateway: &str) -> String {
+        let summaries = super::summaries(&run.record, &run.analyse());
+        summaries.into_iter().find(|summary| summary.gateway == gateway).expect("a gateway").in_full()
+    }
+
+    #[test]
+    fn says_what_is_added_taken_and_used() {
+        let mut run = Run::closed(32);
+        for round in 0..4 {
+            run.direct(round, 100, 101);
+            let trial =
+                via("nginx", round).all_at_us(150 + u64::from(round % 2)).throughput(650 + u64::from(round));
+            run.push(trial.gateway_cpu_us(11_700 + 18 * u64::from(round)));
+        }
+        let told = sentence(&run, "nginx");
+        assert!(told.starts_with("nginx adds 5"), "{told}");
+        assert!(told.contains(" at the median and 5"), "{told}");
+        assert!(told.contains(" at p99 at 32 connections. There it takes 34.9 % (34.64–35.06) of the throughput and uses 18 µs"), "{told}");
+    }
+
+    #[test]
+    fn answers_which_adds_least_or_that_it_cannot_be_told() {
+        let run = |others: u64, spread: u64| {
+            let mut run = Run::closed(1);
+            for round in 0..4 {
+                run.direct(round, 100, 100);
+                run.push(via("envoy", round).all_at_us(others + spread * u64::from(round)));
+                run.push(via("nginx", round).all_at_us(140 + spread * u64::from(round)));
+            }
+            run
+        };
+        let answer = |run: &Run| super::answer(&run.record, &run.analyse()).expect("two gateways");
+        let clear = run(300, 1);
+        assert!(answer(&clear).starts_with("nginx adds least at 1 connection: 4"), "{}", answer(&clear));
+        let order: Vec<String> = super::summaries(&clear.record, &clear.analyse())
+            .into_iter()
+            .map(|summary| summary.gateway)
+            .collect();
+        assert_eq!(order, ["nginx", "envoy"], "the least tax first");
+        assert!(answer(&run(145, 9)).contains("cannot be told: at the median nginx"));
+        let alone = Run::steady(3, 100, &[("nginx", 150)]);
+        assert_eq!(super::answer(&alone.record, &alone.analyse()), None, "nothing to choose from");
+    }
+
+    #[test]
+    fn says_not_distinguishable() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.direct(round, 100, 180);
+            run.push(via("haproxy", round).all_at_us(150 + u64::from(round)));
+        }
+        let told = sentence(&run, "haproxy");
+        assert!(
+            told.starts_with(
+                "haproxy adds nothing distinguishable from the noise at the median at 1 connection (51 µs, 47.8–54.2; noise ±8"
+            ),
+            "{told}"
+        );
+        assert!(told.contains(" At p99 nothing is distinguishable from the noise ("), "{told}");
+        assert!(told.contains("of the throughput, not distinguishable"), "{told}");
+    }
+
+    #[test]
+    fn one_trial_says_that_there_is_no_interval() {
+        let told = sentence(&Run::steady(1, 100, &[("nginx", 150)]), "nginx");
+        assert!(told.contains("one trial: no interval, not distinguishable"), "{told}");
+    }
+
+    #[test]
+    fn takes_latency_from_the_open_loop_and_throughput_from_the_most_connections() {
+        let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(64, 1), open_point(1000.0, 8, 1)]);
+        for round in 0..3 {
+            for load in 0..3 {
+                run.push(via("direct", round).first().at_load(load).all_at_us(100 + u64::from(load)));
+                run.push(via("direct", round).last().at_load(load).all_at_us(100 + u64::from(load)));
+                run.push(via("nginx", round).at_load(load).all_at_us(200 + 100 * u64::from(load)));
+            }
+        }
+        let told = sentence(&run, "nginx");
+        assert!(told.contains("at 1,000/s over 8 connections. At 64 connections it"), "{told}");
+        assert!(told.starts_with("nginx adds 298 µs"), "{told}");
+    }
+
+    #[test]
+    fn a_steady_rate_says_more_than_stages_and_stages_are_named() {
+        let stages = || staged_point("100/s for 1s, ramp to 300/s over 3s", 8);
+        let told = |load: Vec<hoptax_plan::LoadPoint>| {
+            let mut run = Run::with_load(load);
+            for round in 0..3 {
+                for load in 0..run.record.load.len() as u32 {
+                    run.push(via("direct", round).first().at_load(load).all_at_us(100));
+                    run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                    run.push(via("nginx", round).at_load(load).all_at_us(200 + u64::from(round % 2)));
+                }
+            }
+            sentence(&run, "nginx")
+        };
+        let alone = told(vec![stages()]);
+        assert!(alone.contains("over 2 stages at 175/s on average over 8 connections"), "{alone}");
+        let beside = told(vec![stages(), open_point(1000.0, 8, 1)]);
+        assert!(beside.contains("at 1,000/s over 8 connections"), "{beside}");
+    }
+
+    #[test]
+    fn an_unusual_manner_of_connecting_is_named() {
+        let told = |http, requests_per_connection| {
+            let point = hoptax_plan::LoadPoint { http, requests_per_connection, ..closed_point(2, 1) };
+            let mut run = Run::with_load(vec![point]);
+            for round in 0..3 {
+                run.direct(round, 100, 100);
+                run.push(via("nginx", round).all_at_us(200 + u64::from(round % 2)));
+            }
+            sentence(&run, "nginx")
+        };
+        for (http, most, place) in [
+            (HttpVersion::Http11, None, " at 2 connections. "),
+            (HttpVersion::Http11, Some(9), " at 2 connections of 9 requests each. "),
+            (HttpVersion::Http10, Some(1), " at 2 connections in HTTP/1.0 without keep-alive. "),
+        ] {
+            assert!(told(http, most).contains(place), "{}", told(http, most));
+        }
+    }
+
+    #[test]
+    fn throughput_that_the_generator_held_back_says_so() {
+        let told = |direct_busy: u64, via_busy: u64| {
+            let mut run = Run::closed(32);
+            for round in 0..4 {
+                let direct = || via("direct", round).throughput(1000).generator_busy(direct_busy);
+                run.push(direct().first()).push(direct().last());
+                let busy = via("nginx", round).throughput(330 + u64::from(round)).generator_busy(via_busy);
+                run.push(busy);
+            }
+            sentence(&run, "nginx")
+        };
+        assert!(told(30, 95).contains("of the throughput (the generator was the limit)"), "{}", told(30, 95));
+        assert!(told(95, 30).contains("(the generator was the limit of direct: more may be taken)"));
+        assert!(!told(30, 30).contains("generator"), "{}", told(30, 30));
+    }
+
+    #[test]
+    fn a_failed_gateway_says_why() {
+        let mut run = Run::steady(2, 100, &[]);
+        run.contender("envoy", Some(failure(Stage::Missing, "envoy is not installed")));
+        assert_eq!(sentence(&run, "envoy"), "envoy was not measured: envoy is not installed.");
+        run.contender("late", None);
+        assert_eq!(sentence(&run, "late"), "late was not measured: the run ended before its first trial.");
+    }
+}

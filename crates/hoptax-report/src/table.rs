@@ -1,0 +1,99 @@
+//! The main table, as cells: what the terminal, Markdown and HTML draw, each in its own way.
+
+use super::format::{Scale, bytes};
+use hoptax_analysis::{Case, Difference, TargetFigures};
+use hoptax_stats::Estimate;
+
+/// A figure with the interval that it is never shown without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cell {
+    /// The value with its unit; a dash where there is none.
+    pub(super) value: String,
+    /// The interval; empty where the figure has none by its nature (a maximum, a missing figure).
+    pub(super) interval: String,
+    /// Whether a tax stands out of the noise; true for everything that is no tax.
+    pub(super) distinguishable: bool,
+}
+
+/// The cell as one line of text.
+pub(super) fn in_one_line(cell: &Cell) -> String {
+    let interval = match cell.interval.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", cell.interval),
+    };
+    let doubt = if cell.distinguishable { "" } else { ", not distinguishable" };
+    format!("{}{interval}{doubt}", cell.value)
+}
+
+/// Headings of the main table, after the gateway's name.
+pub(super) const HEADINGS: [&str; 7] =
+    ["requests/s", "p50", "p99", "added p50", "added p99", "CPU/req", "memory"];
+
+/// One row of the main table; absent for a case that was not measured.
+pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
+    let response = case.response_time.as_ref()?;
+    let tax = case.tax.as_ref();
+    let memory = case.memory.as_ref().and_then(|memory| memory.gateway_rss_bytes_max);
+    Some([
+        case.throughput.as_ref().map_or_else(none, |throughput| rate(&throughput.estimate)),
+        time(response.p50.as_ref()),
+        time(response.p99.as_ref()),
+        added(tax.and_then(|tax| tax.added_p50.as_ref())),
+        added(tax.and_then(|tax| tax.added_p99.as_ref())),
+        tax.and_then(|tax| tax.cpu_us_per_request.as_ref())
+            .map_or_else(none, |cpu| time(Some(&cpu.estimate))),
+        memory.map_or_else(none, |memory| Cell { value: bytes(memory as f64), ..none() }),
+    ])
+}
+
+/// The row of one target of a mix: what is its own. Its name is set off, so that it is not taken for a gateway.
+pub(super) fn target_row(target: &TargetFigures) -> (String, [Cell; 7]) {
+    let cells = [
+        none(),
+        time(target.response_time.p50.as_ref()),
+        time(target.response_time.p99.as_ref()),
+        added(target.added_p50.as_ref()),
+        added(target.added_p99.as_ref()),
+        none(),
+        none(),
+    ];
+    (format!("· {}", target.name), cells)
+}
+
+/// A missing figure.
+pub(super) fn none() -> Cell {
+    Cell { value: "–".into(), interval: String::new(), distinguishable: true }
+}
+
+/// A figure in a unit.
+pub(super) fn figure(estimate: &Estimate, scale: Scale) -> Cell {
+    Cell {
+        value: scale.value(estimate.estimate),
+        interval: scale.interval_of(estimate),
+        distinguishable: true,
+    }
+}
+
+/// A throughput in requests/s.
+pub(super) fn rate(estimate: &Estimate) -> Cell {
+    figure(estimate, Scale::of_throughput(estimate.estimate))
+}
+
+/// A time in µs.
+pub(super) fn time(estimate: Option<&Estimate>) -> Cell {
+    estimate.map_or_else(none, |estimate| figure(estimate, Scale::of_us(estimate.estimate)))
+}
+
+/// An added time in µs, with its sign.
+pub(super) fn added(tax: Option<&Difference>) -> Cell {
+    let Some(tax) = tax else { return none() };
+    let cell = time(Some(&tax.estimate));
+    let sign = if tax.estimate.estimate > 0.0 { "+" } else { "" };
+    Cell { value: format!("{sign}{}", cell.value), distinguishable: tax.distinguishable, ..cell }
+}
+
+/// A ratio of throughputs.
+pub(super) fn ratio(tax: Option<&Difference>) -> Cell {
+    let Some(tax) = tax else { return none() };
+    Cell { distinguishable: tax.distinguishable, ..figure(&tax.estimate, Scale::percent()) }
+}

@@ -1,0 +1,355 @@
+//! The report on a terminal: a table per load point, the sentences, what failed, what to doubt.
+
+use super::capacity;
+use super::host;
+use super::layout::{self, MARK};
+use super::model::Model;
+use super::quiet;
+use super::table;
+use super::text::{capital, stage_name, words};
+use hoptax_analysis::{Case, Finding, Load, Outcome, Severity};
+
+/// The report as text, wrapped to `width` columns; `colour` adds ANSI colours.
+pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
+    let page = Page { width, colour };
+    let mut text = page.heading(model);
+    for load in model.loads() {
+        text.push('\n');
+        text.push_str(&page.load(model, load));
+    }
+    let prices = page.prices(model);
+    if !prices.is_empty() {
+        text.push('\n');
+        text.push_str(&prices);
+    }
+    text.push_str(&capacity::terminal(model, usize::from(width)));
+    if model.measured_anything() {
+        let mark = match model.cases.iter().any(has_mark) || prices.contains(MARK) {
+            true => format!("{MARK} not distinguishable from the noise of this machine. "),
+            false => String::new(),
+        };
+        text.push('\n');
+        text.push_str(&page.wrap(
+            &format!("{mark}With each figure, below it or in parentheses: its 95 % interval over trials."),
+            "",
+            "",
+        ));
+        text.extend(quiet::line(model).map(|line| page.wrap(&line, "", "")));
+    }
+    let host = page.host(model);
+    let ways: String = super::path::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
+    let events: String =
+        super::events::terminal(model).iter().map(|line| page.wrap(line, "", "  ")).collect();
+    for section in [
+        page.sentences(model),
+        events,
+        ways,
+        page.budget(model),
+        page.failures(model),
+        page.findings(model),
+        host,
+    ] {
+        if !section.is_empty() {
+            text.push('\n');
+            text.push_str(&section);
+        }
+    }
+    if model.measured_anything() {
+        text.push('\n');
+        text.push_str(&page.wrap(model.belief().words(), "", ""));
+    }
+    text
+}
+
+fn has_mark(case: &Case) -> bool {
+    table::row(case).is_some_and(|row| row.iter().any(|cell| !cell.distinguishable))
+}
+
+struct Page {
+    width: u16,
+    colour: bool,
+}
+
+/// ANSI styles (ECMA-48, "select graphic rendition").
+const BOLD: &str = "1";
+const RED: &str = "31";
+const YELLOW: &str = "33";
+const DIM: &str = "2";
+
+impl Page {
+    fn style(&self, style: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.into() }
+    }
+
+    /// What stands out, wrapped as everything else.
+    fn title(&self, text: &str) -> String {
+        self.style(BOLD, self.wrap(text, "", "").trim_end()) + "\n"
+    }
+
+    fn heading(&self, model: &Model) -> String {
+        let mut text = self.title(&format!("{}: what does each hop cost?", model.name));
+        let trials = format!(
+            "{}, {} settings, {}, seed {}.",
+            model.target,
+            match model.profile {
+                hoptax_plan::Profile::Equalised => "equalised",
+                hoptax_plan::Profile::Stock => "stock",
+            },
+            model.trials_in_words(),
+            model.seed
+        );
+        text.push_str(&self.wrap(&trials, "", ""));
+        if let Some(answer) = &model.answer {
+            text.push_str(&self.title(answer));
+        }
+        for note in &model.notes {
+            text.push_str(&self.wrap(note, "", ""));
+        }
+        text
+    }
+
+    fn load(&self, model: &Model, load: &Load) -> String {
+        let lines: Vec<layout::Line> = model
+            .at(load)
+            .flat_map(|case| {
+                let reason = if case.failed.is_some() { "failed" } else { "not reached" };
+                let targets =
+                    case.targets.iter().map(table::target_row).map(|(name, row)| (name, Ok(row.to_vec())));
+                let quiet = quiet::row(case).map(|row| (quiet::NAME.to_string(), Ok(row.to_vec())));
+                std::iter::once((
+                    case.gateway.clone(),
+                    table::row(case).map(|row| row.to_vec()).ok_or(reason),
+                ))
+                .chain(quiet)
+                .chain(targets)
+            })
+            .collect();
+        let mut text = self.title(&capital(&load.label));
+        for line in layout::table("gateway", &table::HEADINGS, &lines, usize::from(self.width)) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+
+    fn sentences(&self, model: &Model) -> String {
+        model.told_by_itself().map(|one| self.wrap(&one.in_full(), "", "  ")).collect()
+    }
+
+    fn prices(&self, model: &Model) -> String {
+        let table = |rows: &[(String, Vec<table::Cell>)]| {
+            let lines: Vec<layout::Line> =
+                rows.iter().map(|(name, row)| (name.clone(), Ok(row.clone()))).collect();
+            layout::table("feature", &super::prices::HEADINGS, &lines, usize::from(self.width))
+        };
+        super::prices::terminal(
+            &model.prices,
+            |text| self.title(text),
+            table,
+            |text| self.wrap(text, "", "  "),
+        )
+    }
+
+    fn host(&self, model: &Model) -> String {
+        let sentence = host::sentence(&model.host);
+        if sentence.is_empty() { sentence } else { self.wrap(&sentence, "", "  ") }
+    }
+
+    fn budget(&self, model: &Model) -> String {
+        let mut text = String::new();
+        for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {
+            let line = super::figures::sentence(result);
+            text.push_str(&self.wrap(&line, &self.style(RED, "over budget"), "  "));
+        }
+        text
+    }
+
+    fn failures(&self, model: &Model) -> String {
+        let mut text = String::new();
+        for (label, failure) in model.failures() {
+            text.push_str(&self.wrap(
+                &format!("{label} ({}): {}", stage_name(failure.stage), failure.message),
+                &self.style(RED, "failed"),
+                "  ",
+            ));
+            for line in failure.detail.lines() {
+                text.push_str(&self.style(DIM, &format!("    {line}")));
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    fn findings(&self, model: &Model) -> String {
+        model.findings_by_rule().iter().map(|(finding, others)| self.finding(finding, others.len())).collect()
+    }
+
+    fn finding(&self, finding: &Finding, others: usize) -> String {
+        let style = match finding.severity {
+            Severity::Void => RED,
+            Severity::Warning => YELLOW,
+            Severity::Note => DIM,
+        };
+        let about = finding.case.as_ref().map_or(String::new(), |case| format!("{case}: "));
+        let more = match others {
+            0 => String::new(),
+            1 => " So it is for one more case.".into(),
+            others => format!(" So it is for {others} more cases."),
+        };
+        let line = format!("{}: {about}{}{more} {}", finding.code, finding.message, finding.advice);
+        self.wrap(&line, &self.style(style, finding.severity.name()), "  ")
+    }
+
+    /// Wraps at spaces. `lead` stands before the text, with a style or without, `indent` before each further line.
+    fn wrap(&self, text: &str, lead: &str, indent: &str) -> String {
+        let mut out = lead.to_string();
+        let mut column = visible(lead);
+        for word in words(text) {
+            let length = word.chars().count();
+            if column > indent.len() && column + 1 + length > usize::from(self.width) {
+                out.push('\n');
+                out.push_str(indent);
+                column = indent.len();
+            } else if column > 0 {
+                out.push(' ');
+                column += 1;
+            }
+            out.push_str(&word);
+            column += length;
+        }
+        out.push('\n');
+        out
+    }
+}
+
+/// Columns that a text takes, ANSI styles left out.
+fn visible(text: &str) -> usize {
+    let mut inside = false;
+    let mut columns = 0;
+    for letter in text.chars() {
+        match letter {
+            '\u{1b}' => inside = true,
+            'm' if inside => inside = false,
+            _ => columns += usize::from(!inside),
+        }
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Reported as _;
+    use hoptax_analysis::fixture::features::matrix;
+    use hoptax_analysis::fixture::{Run, failure, sample, searched_point, staged_point, via};
+
+    #[test]
+    fn fits_into_eighty_columns_and_says_everything() {
+        let text = terminal(&sample().model(), 80, false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+        }
+        for part in [
+            "Closed loop, 32 connections",
+            "added p99",
+            "nginx adds",
+            "envoy was not measured",
+            "failed envoy (not installed)",
+            "last line of a log",
+            "warning generator-saturated: ",
+            "So it is for 4 more cases.",
+            "To be read with its warnings.",
+        ] {
+            assert!(text.contains(part), "`{part}` is missing:\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'), "no colours were asked for");
+        assert!(!text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn a_mix_has_a_row_for_each_target() {
+        let mut run = Run::mix(&[("read", 3), ("write", 1)]);
+        for round in 0..3 {
+            let trial = |who: &str| via(who, round).target("read", 750, 100).target("write", 250, 400);
+            run.push(trial("direct").first()).push(trial("direct").last()).push(trial("nginx"));
+        }
+        let text = terminal(&run.model(), 100, false);
+        assert_eq!(text.matches("\n· read").count(), 2, "{text}");
+        let write = text.lines().rfind(|line| line.starts_with("· write")).expect("a row");
+        assert!(write.contains("400 µs"), "{text}");
+        assert!(text.contains("75 % read (GET /read), 25 % write (GET /write)"), "{text}");
+    }
+
+    /// Labels are as long as stages, names and searches make them.
+    #[test]
+    fn headings_fit_as_well() {
+        let stages = "100/s for 10s, ramp to 5000/s over 60s, 5000/s for 10s, ramp to 100/s over 60s";
+        let mut run = Run::with_load(vec![staged_point(stages, 8), searched_point()]);
+        run.record.plan.name = "a name with more words than anybody would type ".repeat(3);
+        run.push(via("direct", 0).first().at_load(0).all_at_us(100));
+        run.push(via("direct", 0).step(1000.0).at_load(1).all_at_us(100));
+        let (model, prices) = (run.model(), matrix(60, 20).model());
+        for width in [50, 80] {
+            for text in [terminal(&model, width, false), terminal(&prices, width, false)] {
+                for line in text.lines() {
+                    assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colours() {
+        let model = sample().model();
+        let mut text = terminal(&model, 80, true);
+        assert!(text.contains('\u{1b}'));
+        for style in [BOLD, RED, YELLOW, DIM, "0"] {
+            text = text.replace(&format!("\u{1b}[{style}m"), "");
+        }
+        assert_eq!(text, terminal(&model, 80, false));
+    }
+
+    #[test]
+    fn marks_and_names_what_is_not_distinguishable() {
+        let mut run = Run::closed(1);
+        for round in 0..3 {
+            run.direct(round, 100, 160);
+            run.push(via("nginx", round).all_at_us(140));
+        }
+        let text = terminal(&run.model(), 80, false);
+        assert!(text.contains("~+40 µs"), "{text}");
+        assert!(text.contains("~ not distinguishable from the noise"), "{text}");
+    }
+
+    #[test]
+    fn one_trial_is_said_below_the_figure() {
+        let text = terminal(&Run::steady(1, 100, &[("nginx", 150)]).model(), 80, false);
+        assert!(text.contains("one trial"), "{text}");
+    }
+
+    #[test]
+    fn an_interrupted_and_a_killed_run_say_so() {
+        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
+        run.record.ended.as_mut().expect("made with an end").interrupted = true;
+        assert!(terminal(&run.model(), 80, false).contains("The run was interrupted after 6 of 20 trials."));
+        run.record.ended = None;
+        assert!(terminal(&run.model(), 80, false).contains("The run was killed"));
+    }
+
+    #[test]
+    fn a_breached_budget_is_told_with_its_limit() {
+        let mut run = Run::steady(3, 100, &[("nginx", 150)]);
+        run.contender("envoy", Some(failure(hoptax_record::Stage::Start, "did not start")));
+        let metric = hoptax_plan::Metric::AddedP50;
+        run.record.plan.budget =
+            vec![hoptax_plan::Budget { max: Some(20.0), ..hoptax_plan::Budget::of(metric) }];
+        let text = terminal(&run.model(), 200, false);
+        assert!(
+            text.contains("over budget nginx, closed loop, 32 connections: added_p50 must be at most 20 µs")
+        );
+        assert!(
+            text.contains("added_p50 must be at most 20 µs; nothing could be set against it: did not start."),
+            "{text}"
+        );
+    }
+}

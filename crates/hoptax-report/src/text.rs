@@ -1,0 +1,119 @@
+//! Pieces of text that several formats share.
+
+use super::format::{Scale, number};
+use hoptax_analysis::Load;
+use hoptax_load::spec::HttpVersion;
+use hoptax_record::Stage;
+use hoptax_stats::Estimate;
+
+/// `41 µs (38–44)`: the interval is the 95 % one, as every report says once.
+pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
+    let value = scale.value(estimate.estimate);
+    match estimate.interval() {
+        Some((low, high)) => format!("{value} ({})", scale.interval(low, high)),
+        None if estimate.trials > 1 => format!("{value} (no interval)"),
+        None => format!("{value} (one trial: no interval)"),
+    }
+}
+
+/// `at 1,000/s over 32 connections`.
+pub(super) fn place(load: &Load) -> String {
+    let plural = if load.connections == 1 { "" } else { "s" };
+    let connections = format!("{} connection{plural}{}", load.connections, manner(load));
+    let rate = load.rate.map(|rate| format!("{}/s", number(rate)));
+    match (rate, &load.stages) {
+        (Some(rate), None) => format!("at {rate} over {connections}"),
+        (Some(rate), Some(stages)) => {
+            format!("over {} stages at {rate} on average over {connections}", stages.len())
+        }
+        (None, _) => format!("at {connections}"),
+    }
+}
+
+/// How connections are used, where that is not as usual: points may differ in nothing else.
+fn manner(load: &Load) -> String {
+    let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
+    let kept = match load.requests_per_connection {
+        None => String::new(),
+        Some(1) => " without keep-alive".to_owned(),
+        Some(most) => format!(" of {most} requests each"),
+    };
+    format!("{version}{kept}")
+}
+
+/// A stage in words.
+pub(super) fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Missing => "not installed",
+        Stage::Start => "did not start",
+        Stage::Verify => "answered otherwise than direct",
+        Stage::Trial => "during a trial",
+    }
+}
+
+/// The text with a capital letter.
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Text that may come from anywhere, so that it cannot become markup in Markdown.
+pub(super) fn inline(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' => safe.push_str("&lt;"),
+            '\\' | '|' | '*' | '_' | '[' | ']' | '`' => safe.extend(['\\', letter]),
+            '\n' | '\r' => safe.push(' '),
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+/// Words, each with the unit that belongs to it.
+pub(super) fn words(text: &str) -> Vec<String> {
+    const UNITS: [&str; 9] = ["%", "µs", "ms", "s", "k", "B", "KiB", "MiB", "GiB"];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_end_matches([',', '.', ':', ';', ')']);
+        match words.last_mut() {
+            Some(number) if UNITS.contains(&bare) && number.ends_with(|c: char| c.is_ascii_digit()) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.into()),
+        }
+    }
+    words
+}
+
+/// Words in lines of at most `width` columns, all but the first indented by two; no number is parted from its unit.
+pub fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in words(text) {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > width {
+            out.push_str("\n  ");
+            column = 2;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(&word);
+        column += length;
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn a_unit_stays_with_its_number() {
+        assert_eq!(words("adds 41 µs (95 %: 38–44)."), ["adds", "41 µs", "(95 %:", "38–44)."]);
+    }
+}
