@@ -1,8 +1,8 @@
 //! A session that stands: its records, and what of TLS still goes on in them.
 
+use super::buffers::Buffers;
 use super::failure::Failure;
 use super::records::{ALERT, APPLICATION_DATA, HANDSHAKE, HEADER, Half};
-use super::session::Buffers;
 use rustls::AlertDescription;
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;

@@ -1,6 +1,6 @@
 //! The handshake, which is rustls's: it is given what came, and gives what is to be sent.
 
-use super::session::Buffers;
+use super::buffers::Buffers;
 use rustls::Error;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};

@@ -9,6 +9,7 @@
 //!
 //! The keys go from rustls to [`records`] the moment that the handshake is done: what came behind it is read here.
 
+use super::buffers::Buffers;
 use super::config::Client;
 use super::established::{Established, RESERVE};
 use super::failure::Failure;
@@ -16,19 +17,6 @@ use super::handshake::drive;
 use super::records::{self, APPLICATION_DATA, HEADER, Half};
 use rustls::client::UnbufferedClientConnection;
 use rustls::{HandshakeKind, ProtocolVersion, SupportedCipherSuite};
-
-/// Partial records whose memory is kept for the next ones.
-const SPARES: usize = 64;
-/// What the connections of one worker share.
-#[derive(Debug, Default)]
-pub(crate) struct Buffers {
-    /// To be sent.
-    pub(crate) out: Vec<u8>,
-    /// Decrypted.
-    pub(crate) plain: Vec<u8>,
-    /// Memory of partial records, for the next ones.
-    spares: Vec<Vec<u8>>,
-}
 
 /// What both sides agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +86,7 @@ impl Session {
     pub(crate) fn start(client: &Client, now: u64, buffers: &mut Buffers) -> Result<Self, Failure> {
         buffers.out.clear();
         let mut connection = client.connection().map_err(|error| Failure::of_handshake(&error, b""))?;
-        let mut partial = buffers.spares.pop().unwrap_or_default();
+        let mut partial = buffers.spare();
         let (_, driven) = drive(&mut connection, &mut partial, buffers);
         driven.map_err(|error| Failure::of_handshake(&error, b""))?;
         Ok(Self {
@@ -219,7 +207,7 @@ impl Session {
             Phase::Established(Box::new(Established { keys, transmit, receive, limit, message, resumes }));
         let behind = std::mem::take(&mut self.partial);
         let read = self.read(&behind, buffers);
-        keep_spare(behind, buffers);
+        buffers.keep_spare(behind);
         read
     }
 
@@ -235,7 +223,7 @@ impl Session {
             let record = std::mem::take(&mut self.partial);
             let (header, body) = record.split_first_chunk::<HEADER>().expect("it is whole");
             let taken = established.take(*header, body, &mut self.answered, buffers);
-            keep_spare(record, buffers);
+            buffers.keep_spare(record);
             self.peer_closed |= taken?;
         }
         // RFC 8446, section 6.1: what follows a close_notify is ignored.
@@ -247,7 +235,7 @@ impl Session {
             input = rest;
         }
         if !self.peer_closed && !input.is_empty() {
-            self.partial = buffers.spares.pop().unwrap_or_default();
+            self.partial = buffers.spare();
             self.partial.extend_from_slice(input);
         }
         Ok(())
@@ -272,13 +260,6 @@ fn fill(partial: &mut Vec<u8>, input: &mut &[u8], layout: records::Layout) -> Re
         if now.len() < missing {
             return Ok(false);
         }
-    }
-}
-
-fn keep_spare(mut memory: Vec<u8>, buffers: &mut Buffers) {
-    if memory.capacity() > 0 && buffers.spares.len() < SPARES {
-        memory.clear();
-        buffers.spares.push(memory);
     }
 }
 
