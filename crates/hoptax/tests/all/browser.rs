@@ -5,11 +5,11 @@ pub(crate) mod client;
 use crate::report::fixture::features::matrix;
 use crate::report::fixture::{Run, closed_point, open_point, searched_point, via};
 use crate::report::on_disk;
-use crate::support::{Scratch, hoptax, looked_at};
-use client::{Browser, PATIENCE};
+use crate::support::{PATIENCE, Scratch, eventually, hoptax, wait_for};
+use client::Browser;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A label that would do harm as markup.
 const HOSTILE: &str = "<img src=x onerror=\"hacked=1\">";
@@ -262,17 +262,11 @@ fn charts_and_tables_are_saved_as_files() {
     );
     // Whole: a file may be seen while it is written.
     let saved = |ending: &str, last: &[u8]| {
-        let begun = Instant::now();
-        loop {
+        wait_for(&format!("a whole {ending} is saved"), PATIENCE, || {
             let mut files = std::fs::read_dir(&place).expect("there").flatten().map(|entry| entry.path());
             let found = files.find(|path| path.extension().is_some_and(|one| one == ending));
-            let bytes = found.and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
-            if bytes.ends_with(last) {
-                return bytes;
-            }
-            assert!(begun.elapsed() < PATIENCE, "no whole {ending} was saved: {} bytes", bytes.len());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            found.and_then(|path| std::fs::read(path).ok()).filter(|bytes| bytes.ends_with(last))
+        })
     };
     let svg = String::from_utf8(saved("svg", b"</svg>")).expect("text");
     let document = roxmltree::Document::parse(&svg).expect("XML");
@@ -378,15 +372,12 @@ fn a_page_of_many_cases_is_there_within_a_second() {
     let mut browser = open(&file, 1440, false);
     let ready = browser.ask("document.querySelector('figure[data-chart=tax]').dataset.drawn !== undefined");
     assert_eq!(ready, true, "the first screen waits for nothing");
-    // The machine may be doing other things, of which the least of three looks holds the least.
-    let look = || {
+    let took = eventually(|| {
         browser.show(&file);
-        browser
-            .ask("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-            .as_f64()
-            .expect("ms")
-    };
-    let took = looked_at(look, |ms| *ms < 5000.0);
+        let event = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd";
+        let took = browser.ask(event).as_f64().expect("ms");
+        if took < 5000.0 { Ok(took) } else { Err(format!("ready after {took:.0} ms")) }
+    });
     println!("24 cases: ready after {took:.0} ms");
     assert!(took < 5000.0, "{took} ms");
     nothing_went_wrong(&mut browser);

@@ -1,11 +1,13 @@
 //! Gateways before an upstream that asks for a certificate: each pack shows the one that it is given, in each version of TLS that
 //! such an upstream may speak, and reviews of tokens show it as well.
 
-use crate::support::looked_at;
-use crate::world::{PATIENCE, get, is_missing};
+use crate::findings::two_ports;
+use crate::support::PATIENCE;
+use crate::support::server::{Response, Server};
+use crate::world::{get, is_missing};
 use hoptax_lab::features::{self, Credentials, FeatureVariables, TOKEN_REVIEW_PATH};
 use hoptax_lab::packs::{PackSet, binary};
-use hoptax_lab::readiness::{self, NotReady};
+use hoptax_lab::readiness;
 use hoptax_lab::render::{UpstreamAddress, Variables, render};
 use hoptax_plan::{Feature, Profile};
 use rustls::pki_types::pem::PemObject as _;
@@ -13,10 +15,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 
 const PACKS: [&str; 7] = ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "trafficserver"];
 
@@ -40,54 +42,18 @@ fn strict(
 }
 
 /// Answers every request with the version of TLS, and token reviews as an API server does: 201, whatever the token.
-/// Returns its address and the paths that it was asked for, each with the number of its connection.
-fn upstream(config: Arc<rustls::ServerConfig>) -> (SocketAddr, Arc<Mutex<Vec<Asked>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("told");
-    let asked = Arc::<Mutex<Vec<Asked>>>::default();
-    let paths = Arc::clone(&asked);
-    std::thread::spawn(move || {
-        for (number, plain) in listener.incoming().flatten().enumerate() {
-            let session = rustls::ServerConnection::new(Arc::clone(&config)).expect("a session");
-            let (mut stream, paths) = (rustls::StreamOwned::new(session, plain), Arc::clone(&paths));
-            std::thread::spawn(move || while answer(&mut stream, number, &paths).is_some() {});
+fn upstream(config: Arc<rustls::ServerConfig>) -> Server {
+    Server::over(Some(config), |request| {
+        if request.path != TOKEN_REVIEW_PATH {
+            return Response::new(200, format!("{:?}", request.tls));
         }
-    });
-    (address, asked)
-}
-
-/// Which connection a request came on, and its path.
-type Asked = (usize, String);
-
-type Stream = rustls::StreamOwned<rustls::ServerConnection, std::net::TcpStream>;
-
-/// One request; none where the connection ends.
-fn answer(stream: &mut Stream, number: usize, paths: &Mutex<Vec<Asked>>) -> Option<()> {
-    let (mut input, mut byte) = (Vec::new(), [0]);
-    while !input.ends_with(b"\r\n\r\n") {
-        stream.read_exact(&mut byte).ok()?;
-        input.push(byte[0]);
-    }
-    let head = String::from_utf8_lossy(&input).to_lowercase();
-    let length =
-        head.split("content-length:").nth(1).and_then(|rest| rest.lines().next()?.trim().parse().ok());
-    let mut body = vec![0; length.unwrap_or(0)];
-    stream.read_exact(&mut body).ok()?;
-    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    let (status, text) = if path == TOKEN_REVIEW_PATH {
-        let good = String::from_utf8_lossy(&body).contains("\"good\"");
-        let verdict =
-            if good { r#""authenticated":true,"user":{"username":"somebody"}"# } else { r#""user":{}"# };
-        ("201 Created", format!(r#"{{"kind":"TokenReview","status":{{{verdict}}}}}"#))
-    } else {
-        ("200 OK", format!("{:?}", stream.conn.protocol_version()))
-    };
-    paths.lock().expect("whole").push((number, path));
-    let length = text.len();
-    let told = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{text}"
-    );
-    stream.write_all(told.as_bytes()).and_then(|()| stream.flush()).ok()
+        let verdict = match request.body.contains("\"good\"") {
+            true => r#""authenticated":true,"user":{"username":"somebody"}"#,
+            false => r#""user":{}"#,
+        };
+        let review = format!(r#"{{"kind":"TokenReview","status":{{{verdict}}}}}"#);
+        Response::new(201, review).with("content-type", "application/json")
+    })
 }
 
 /// A gateway's process, ended with its workers.
@@ -104,8 +70,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Starts `pack` before `upstream`, which is told of as a plan's own, with a certificate to show where `shows`. One that ends at once
-/// may have found a port taken that was let go for it: it gets others.
+/// Starts `pack` before `upstream`, which is told of as a plan's own, with a certificate to show where `shows`.
 fn start(
     pack: &str,
     features: &[Feature],
@@ -114,24 +79,10 @@ fn start(
     shows: bool,
     directory: &Path,
 ) -> Gateway {
-    let start = || started(pack, features, made, upstream, shows, directory);
-    let gateway = looked_at(start, |gateway| !matches!(gateway, Err(NotReady::Ended)));
-    gateway.unwrap_or_else(|met| panic!("{pack}: {met:?}"))
-}
-
-fn started(
-    pack: &str,
-    features: &[Feature],
-    made: &Credentials,
-    upstream: SocketAddr,
-    shows: bool,
-    directory: &Path,
-) -> Result<Gateway, NotReady> {
     // Read once: to look at every pack with every feature takes a while.
     static PACKS: LazyLock<PackSet> = LazyLock::new(|| PackSet::load(None).expect("the packs are right"));
     let pack = PACKS.get(pack).expect("a pack");
-    let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let [port, admin_port] = held.each_ref().map(|listener| listener.local_addr().expect("told").port());
+    let [port, admin_port] = two_ports().map(|address| address.port());
     let directory = &directory.join(port.to_string());
     std::fs::create_dir(directory).expect("made");
     let dir = directory.to_string_lossy().into_owned();
@@ -166,7 +117,6 @@ fn started(
     let rendered = render(pack, &variables).expect("nothing wrong");
     rendered.write(directory).expect("written");
     features::write_files(features, made, directory).expect("written");
-    drop(held);
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let child = Command::new(&rendered.start[0])
         .args(&rendered.start[1..])
@@ -183,7 +133,8 @@ fn started(
         timeout: PATIENCE,
     };
     let ready = readiness::wait(&probe, || gateway.child.try_wait().is_ok_and(|ended| ended.is_some()));
-    ready.map(|()| gateway)
+    ready.unwrap_or_else(|met| panic!("{}: {met:?}", pack.name()));
+    gateway
 }
 
 #[test]
@@ -192,10 +143,10 @@ fn gateways_show_upstreams_the_certificate_that_they_are_given() {
         let features = [Feature::UpstreamTls];
         let made = Credentials::make(&features).expect("made");
         for (version, told) in [(&TLS12, "TLSv1_2"), (&TLS13, "TLSv1_3")] {
-            let (upstream, asked) = upstream(strict(&made, version));
+            let upstream = upstream(strict(&made, version));
             for shows in [true, false] {
                 let directory = tempfile::tempdir().expect("a directory");
-                let gateway = start(pack, &features, &made, upstream, shows, directory.path());
+                let gateway = start(pack, &features, &made, upstream.address, shows, directory.path());
                 let answer = get(gateway.address, "/some/path");
                 let what = format!("{pack} {told}, shows one: {shows}: {answer:?}");
                 assert_eq!(answer.status == 200, shows, "{what}");
@@ -204,10 +155,10 @@ fn gateways_show_upstreams_the_certificate_that_they_are_given() {
                     assert_eq!(get(gateway.address, "/again").status, 200, "{what}");
                 }
             }
-            let asked = asked.lock().expect("whole");
-            let paths: Vec<_> = asked.iter().map(|(_, path)| path.as_str()).collect();
+            let asked = upstream.requests();
+            let paths: Vec<_> = asked.iter().map(|request| request.path.as_str()).collect();
             assert_eq!(paths, ["/some/path", "/again"], "{pack} {told}");
-            assert_eq!(asked[0].0, asked[1].0, "{pack} {told}: a connection is used again");
+            assert_eq!(upstream.connections(), 1, "{pack} {told}: a connection is used again");
         }
     }
 }
@@ -217,15 +168,15 @@ fn token_reviews_show_it_too_and_are_read() {
     for pack in ["nginx-lua", "envoy"].into_iter().filter(|pack| !is_missing(pack)) {
         let features = [Feature::UpstreamTls, Feature::TokenReview { cache_s: 0 }];
         let made = Credentials::make(&features).expect("made");
-        let (upstream, asked) = upstream(strict(&made, &TLS13));
+        let upstream = upstream(strict(&made, &TLS13));
         let directory = tempfile::tempdir().expect("a directory");
-        let gateway = start(pack, &features, &made, upstream, true, directory.path());
+        let gateway = start(pack, &features, &made, upstream.address, true, directory.path());
         for (token, status) in [("good", 200), ("bad", 401)] {
             let told = ask(gateway.address, token);
             assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{pack} {token}: {told}");
         }
-        let asked = asked.lock().expect("whole");
-        let paths: Vec<_> = asked.iter().map(|(_, path)| path.as_str()).collect();
+        let asked = upstream.requests();
+        let paths: Vec<_> = asked.iter().map(|request| request.path.as_str()).collect();
         assert_eq!(paths, [TOKEN_REVIEW_PATH, "/", TOKEN_REVIEW_PATH], "{pack}");
     }
 }

@@ -1,8 +1,8 @@
 //! Every installed pack passes on what it is given, or lists where it does not; and no gateway listens beyond loopback.
 
-use crate::support::hoptax;
 use crate::support::sockets::listening;
-use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
+use crate::support::{PATIENCE, hoptax};
+use crate::world::{Running, exe, is_missing, running_plan};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::conformance::{Seen, mismatches, observe};

@@ -1,15 +1,13 @@
 //! `hoptax load --spec -` against the real nginx: how connections are made, kept and ended, as the server saw it.
 
-use crate::support::{Scratch, hoptax};
+use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(120);
 const REQUESTS: u64 = 400;
 
 /// nginx on a Unix socket and on a port, in one process, with a line per request: address, HTTP version, number of the
@@ -44,15 +42,11 @@ impl Nginx {
                  }}\n"
             ),
         );
-        let log = std::fs::File::create(scratch.path().join("stderr")).expect("a file");
-        let process = Command::new("nginx").arg("-c").arg(&config).stderr(log).spawn().expect("starts");
+        let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
         let nginx = Self { process, scratch, port };
-        let start = Instant::now();
-        while UnixStream::connect(nginx.socket()).is_err() || TcpStream::connect(nginx.address()).is_err() {
-            let words = std::fs::read_to_string(nginx.scratch.path().join("stderr")).unwrap_or_default();
-            assert!(start.elapsed() < PATIENCE, "nginx does not listen: {words}");
-            std::thread::yield_now();
-        }
+        wait_until("nginx listens", PATIENCE, || {
+            UnixStream::connect(nginx.socket()).is_ok() && TcpStream::connect(nginx.address()).is_ok()
+        });
         nginx
     }
 
@@ -67,19 +61,15 @@ impl Nginx {
     /// The lines written since this was asked last, once there are `requests` of them.
     pub(crate) fn seen(&self, requests: u64) -> Vec<Vec<String>> {
         let path = self.scratch.path().join("access.log");
-        let start = Instant::now();
-        loop {
+        let lines = wait_for("every request is logged", PATIENCE, || {
             let text = std::fs::read_to_string(&path).expect("a log");
             let lines: Vec<Vec<String>> =
                 text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
-            if lines.len() as u64 >= requests && text.ends_with('\n') {
-                // It is opened for appending, so that it goes on at the beginning.
-                std::fs::File::create(&path).expect("emptied");
-                return lines;
-            }
-            assert!(start.elapsed() < PATIENCE, "{} of {requests} requests were seen", lines.len());
-            std::thread::yield_now();
-        }
+            (lines.len() as u64 >= requests && text.ends_with('\n')).then_some(lines)
+        });
+        // It is opened for appending, so that it goes on at the beginning.
+        std::fs::File::create(&path).expect("emptied");
+        lines
     }
 }
 

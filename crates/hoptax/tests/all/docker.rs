@@ -1,8 +1,8 @@
 //! Driver `docker`: a real gateway in a real container. The image is made here, of the gateway that is installed and the
-//! libraries it needs, so nothing is pulled. Where no docker engine answers, these tests say so and pass.
+//! libraries it needs, so nothing is pulled. Where no docker engine answers, these tests are skipped.
 
-use crate::support::{Scratch, hoptax};
-use crate::world::{PATIENCE, Running, exe, get, http_upstream, is_missing, running_plan};
+use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::world::{Running, exe, get, http_upstream, is_missing, running_plan};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
@@ -11,7 +11,6 @@ use hoptax_plan::{Gateway, GatewayKind, PackDriver};
 use hoptax_record::Stage;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 const IMAGE: &str = "hoptax-tests/nginx:local";
 
@@ -20,11 +19,11 @@ fn docker(words: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether an engine answers; says so where none does.
+/// Whether an engine answers; notes the skip where none does.
 fn engine() -> bool {
     let answers = docker(&["version", "--format", "{{.Server.Version}}"]).is_some();
     if !answers {
-        println!("skipped: no docker engine answers here");
+        skip("no docker engine answers");
     }
     answers
 }
@@ -136,18 +135,11 @@ fn a_killed_hoptax_leaves_no_container() {
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
-    let deadline = Instant::now() + PATIENCE * 6;
-    let until = |what: &str, met: &dyn Fn() -> bool| {
-        while !met() {
-            assert!(Instant::now() < deadline, "{what}");
-            std::thread::yield_now();
-        }
-    };
     let pid = run.id();
-    until("the gateway's container appears", &|| containers(pid).contains("hoptax-nginx-"));
+    wait_until("the gateway's container appears", PATIENCE * 3, || containers(pid).contains("hoptax-nginx-"));
     run.kill().expect("ours to kill");
     run.wait().expect("ours to reap");
-    until("nothing of it is left", &|| containers(pid).is_empty());
+    wait_until("nothing of it is left", PATIENCE * 3, || containers(pid).is_empty());
 }
 
 #[test]
@@ -181,9 +173,6 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
 
 #[test]
 fn an_image_that_is_not_there_is_told_before_anything_starts() {
-    if is_missing("nginx") || !engine() {
-        return;
-    }
     let Some(world) = world() else { return };
     let kind = |image: &str| GatewayKind::Pack {
         pack: "nginx".into(),

@@ -1,7 +1,7 @@
 //! Packs of gateways that cannot be had here: what they render is read as the product would read it, and held to the rules that
 //! the product publishes. Each rule names its source.
 
-use crate::support::yaml;
+use crate::support::{skip, yaml};
 use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_lab::render::{self, Rendered, UpstreamAddress, Variables};
 use hoptax_plan::{Ask, Feature, Profile};
@@ -655,7 +655,7 @@ fn kubegateway_accepts_its_cluster() {
     }
 }
 
-/// What a program of this machine says of a text's syntax; nothing where the program is not installed.
+/// What a program of this machine says of a text's syntax; none, and a note of it, where the program is not installed.
 fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
     let child = Command::new(program)
         .args(arguments)
@@ -664,7 +664,7 @@ fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut child) = child else {
-        println!("not checked: there is no {program}");
+        skip(format!("{program} is not installed"));
         return None;
     };
     child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("taken");

@@ -1,7 +1,7 @@
 //! Driver `process` with everything of our own: the built-in upstream, the hops, and what `hoptax render` shows.
 
-use crate::support::hoptax;
-use crate::world::{PATIENCE, Running, exe, get, http_upstream, running_plan};
+use crate::support::{PATIENCE, hoptax};
+use crate::world::{Running, exe, get, http_upstream, running_plan};
 use hoptax_host::tree::descendants;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;

@@ -1,7 +1,8 @@
 //! An upstream inside the test that answers with what it was sent, plain or over TLS, and a client that speaks to gateways
 //! as their features want it.
 
-use crate::world::PATIENCE;
+use crate::support::PATIENCE;
+use crate::support::server::{Response, Server};
 use hoptax_lab::features::{Change, Credentials, RESPONSE_REMOVED};
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
@@ -9,60 +10,16 @@ use hoptax_wire::http1::{ResponseDecoder, Step, fields};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::Arc;
 
-/// What a connection is, plain or TLS.
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
-
 /// Starts an upstream that answers `instance NAME`, the head of the request, and so many letters that it is worth compressing.
-pub(crate) fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("told");
-    std::thread::spawn(move || {
-        for plain in listener.incoming().flatten() {
-            let tls = tls.clone();
-            std::thread::spawn(move || {
-                let mut stream: Box<dyn Stream> = match tls {
-                    None => Box::new(plain),
-                    Some(config) => {
-                        let session = rustls::ServerConnection::new(config).expect("a session");
-                        Box::new(rustls::StreamOwned::new(session, plain))
-                    }
-                };
-                // A gateway that goes away in the middle is no fault.
-                let _ = answer_all(stream.as_mut(), name);
-            });
-        }
-    });
-    address
-}
-
-fn answer_all(stream: &mut dyn Stream, name: &str) -> io::Result<()> {
-    let mut input = Vec::new();
-    loop {
-        let end = loop {
-            if let Some(at) = input.windows(4).position(|four| four == b"\r\n\r\n") {
-                break at + 4;
-            }
-            let mut piece = [0; 4096];
-            let count = stream.read(&mut piece)?;
-            if count == 0 {
-                return Ok(());
-            }
-            input.extend_from_slice(&piece[..count]);
-        };
-        let head: Vec<u8> = input.drain(..end).collect();
-        let body = format!("instance {name}\n{}{}\n", String::from_utf8_lossy(&head), "x".repeat(600));
-        let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{RESPONSE_REMOVED}: of the upstream\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(answer.as_bytes())?;
-        stream.flush()?;
-    }
+pub(crate) fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>) -> Server {
+    Server::over(tls, move |request| {
+        let body = format!("instance {name}\n{}{}\n", request.head, "x".repeat(600));
+        Response::text(body).with(RESPONSE_REMOVED, "of the upstream")
+    })
 }
 
 /// How an upstream shows the certificate of `made`.
@@ -181,7 +138,7 @@ fn connect(from: Ipv4Addr, to: SocketAddrV4) -> anyhow::Result<TcpStream> {
     Ok(stream)
 }
 
-fn read(stream: &mut dyn Stream) -> anyhow::Result<Answer> {
+fn read(stream: &mut dyn Read) -> anyhow::Result<Answer> {
     let mut decoder = ResponseDecoder::new();
     decoder.begin(false);
     let mut answer = Answer { status: 0, headers: BTreeMap::new(), body: Vec::new(), tls: None };

@@ -1,8 +1,10 @@
 //! Every feature of the pack `envoy`, proved on the wire against the real Envoy.
 
+use crate::echo::server_config;
 use crate::findings::two_ports;
-use crate::support::{Scratch, hoptax};
-use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
+use crate::support::server::{self, Response, Server};
+use crate::support::{PATIENCE, Scratch, hoptax};
+use crate::world::{Running, exe, is_missing, running_plan};
 use hoptax_lab::features::{self, Change, Credentials, FeatureVariables};
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_lab::process::ProcessDriver;
@@ -12,74 +14,29 @@ use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
 use hoptax_plan::{Feature, Gateway, GatewayKind, Profile};
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Answers with the request's head as it came, and reviews tokens as an API server does.
-struct Echo {
-    address: SocketAddr,
-    reviews: Arc<AtomicUsize>,
-    /// The only token that is good.
-    good: Arc<Mutex<String>>,
-}
-
-impl Echo {
-    fn start(name: &'static str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let echo = Self {
-            address: listener.local_addr().expect("told"),
-            reviews: Arc::default(),
-            good: Arc::default(),
-        };
-        let (reviews, good) = (Arc::clone(&echo.reviews), Arc::clone(&echo.good));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (reviews, good) = (Arc::clone(&reviews), Arc::clone(&good));
-                std::thread::spawn(move || answer(stream, name, &reviews, &good));
-            }
-        });
-        echo
-    }
-}
-
-fn answer(stream: impl Read + Write, name: &str, reviews: &AtomicUsize, good: &Mutex<String>) {
-    let mut stream = BufReader::new(stream);
-    loop {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            match stream.read_line(&mut head) {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {}
-            }
-        }
-        let length = head
-            .lines()
-            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.trim().parse().ok());
-        let mut sent = vec![0; length.unwrap_or(0)];
-        if stream.read_exact(&mut sent).is_err() {
-            return;
-        }
-        let body = if head.starts_with(&format!("POST {}", features::TOKEN_REVIEW_PATH)) {
-            reviews.fetch_add(1, Ordering::SeqCst);
-            let asked: serde_json::Value = serde_json::from_slice(&sent).expect("a review is JSON");
+/// Answers with the request's head as it came, and reviews tokens as an API server does: the only good one is `good`.
+fn echo(name: &'static str, tls: Option<Arc<rustls::ServerConfig>>, good: &Arc<Mutex<String>>) -> Server {
+    let good = Arc::clone(good);
+    Server::over(tls, move |request| {
+        let body = if is_review(request) {
+            let asked: serde_json::Value = serde_json::from_str(&request.body).expect("a review is JSON");
             assert_eq!(asked["kind"], "TokenReview");
             let known = asked["spec"]["token"] == **good.lock().expect("not poisoned");
             format!(r#"{{"kind":"TokenReview","status":{{"authenticated": {known}}}}}"#)
         } else {
             // Long enough to be worth compressing.
-            format!("{name}\n{head}{}", "padding ".repeat(100))
+            format!("{name}\n{}{}", request.head, "padding ".repeat(100))
         };
-        let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{}: secret\r\ncontent-length: {}\r\n\r\n{body}",
-            features::RESPONSE_REMOVED,
-            body.len()
-        );
-        if stream.get_mut().write_all(answer.as_bytes()).is_err() {
-            return;
-        }
-    }
+        Response::text(body).with(features::RESPONSE_REMOVED, "secret")
+    })
+}
+
+fn is_review(request: &server::Request) -> bool {
+    request.method == "POST" && request.path.starts_with(features::TOKEN_REVIEW_PATH)
 }
 
 struct Answer {
@@ -144,7 +101,9 @@ fn request(
 /// A real Envoy with features, in front of echoing upstreams.
 struct World {
     service: Running,
-    upstreams: Vec<Echo>,
+    upstreams: Vec<Server>,
+    /// The only token that the upstreams take for a good one.
+    good: Arc<Mutex<String>>,
     change: Change,
     run: tempfile::TempDir,
     // Its end takes the private directory away.
@@ -156,7 +115,8 @@ impl World {
         let mut features: Vec<Feature> =
             features.iter().map(|feature| feature.parse().expect("a feature")).collect();
         features.sort_unstable();
-        let upstreams = vec![Echo::start("one"), Echo::start("two")];
+        let good = Arc::default();
+        let upstreams = vec![echo("one", None, &good), echo("two", None, &good)];
         let addresses: Vec<_> = upstreams.iter().map(|echo| echo.address).collect();
         let kind = GatewayKind::Pack {
             pack: "envoy".into(),
@@ -173,7 +133,7 @@ impl World {
         let service = driver.start_gateway(&plan.gateways[0], &addresses);
         let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
         let change = service.0.facts().change.clone();
-        Self { service, upstreams, change, run, _driver: driver }
+        Self { service, upstreams, good, change, run, _driver: driver }
     }
 
     fn address(&self) -> SocketAddr {
@@ -247,10 +207,11 @@ fn envoy_reviews_each_token_at_the_upstream() {
     let envoy = World::start(Profile::Equalised, &["token-review"]);
     assert_eq!(envoy.asked().status, 401, "not a good one yet");
     let token = envoy.change.headers[0].1.strip_prefix("Bearer ").expect("a bearer token").to_owned();
-    for echo in &envoy.upstreams {
-        token.clone_into(&mut echo.good.lock().expect("not poisoned"));
-    }
-    let reviews = || envoy.upstreams.iter().map(|echo| echo.reviews.load(Ordering::SeqCst)).sum::<usize>();
+    token.clone_into(&mut envoy.good.lock().expect("not poisoned"));
+    let reviews = || {
+        let requests = envoy.upstreams.iter().flat_map(Server::requests);
+        requests.filter(is_review).count()
+    };
     let before = reviews();
     for _ in 0..3 {
         assert_eq!(envoy.asked().status, 200);
@@ -458,7 +419,7 @@ fn envoy_speaks_tls_to_an_upstream_that_it_verifies() {
     let (made, other) =
         (Credentials::make(&features).expect("made"), Credentials::make(&features).expect("made"));
     for (shown, expected) in [(&made, 200), (&other, 503)] {
-        let upstream = tls_echo(shown);
+        let upstream = echo("tls", Some(server_config(shown)), &Arc::default());
         let directory = tempfile::tempdir().expect("a directory");
         let packs = PackSet::load(None).expect("the packs are right");
         let pack = packs.get("envoy").expect("a pack");
@@ -468,7 +429,7 @@ fn envoy_speaks_tls_to_an_upstream_that_it_verifies() {
             binary: binary::find(pack).expect("installed").to_string_lossy().into_owned(),
             port,
             admin_port,
-            upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: upstream.port() }],
+            upstreams: vec![UpstreamAddress { host: "127.0.0.1".into(), port: upstream.address.port() }],
             features: FeatureVariables::new(&features, &made, &dir),
             asked: features.to_vec(),
             log_dir: dir.clone(),
@@ -497,35 +458,4 @@ fn envoy_speaks_tls_to_an_upstream_that_it_verifies() {
         assert_eq!(ready, Ok(()));
         assert_eq!(answer.expect("an answer").status, expected);
     }
-}
-
-/// A server that shows the certificate of `made` and answers as [`Echo`] does.
-fn tls_echo(made: &Credentials) -> SocketAddr {
-    use rustls::pki_types::pem::PemObject as _;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    let chain = CertificateDer::pem_slice_iter(made.server.certificate.as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .expect("certificates");
-    let key = PrivateKeyDer::from_pem_slice(made.server.key.as_bytes()).expect("a key");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .expect("a certificate with its key");
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("told");
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let config = Arc::clone(&config);
-            std::thread::spawn(move || {
-                let session = rustls::ServerConnection::new(config).expect("a session");
-                let stream = rustls::StreamOwned::new(session, stream);
-                answer(stream, "tls", &AtomicUsize::new(0), &Mutex::default());
-            });
-        }
-    });
-    address
 }

@@ -1,13 +1,13 @@
 //! Varnish, Traffic Server, Spring Cloud Gateway and Express Gateway with their features, each proved by what goes over the wire.
 //!
 //! The first two are there wherever the tests run. The others take minutes to build (`make gateways-extra`): where they
-//! are not, their tests say so and are done.
+//! are not, their tests are skipped.
 
 mod every_gateway;
 mod proofs;
 mod world;
 
-use crate::support::Scratch;
+use crate::support::{Scratch, skip};
 use crate::world::is_missing;
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_plan::{AccessLog, Ask, Feature, JwtAlgorithm, Profile};
@@ -43,14 +43,19 @@ fn sets() -> Vec<Vec<Feature>> {
     ]
 }
 
-/// Whether a gateway of `make gateways-extra` is there; says so where it is not.
+/// Whether a gateway of `make gateways-extra` is there.
 fn is_built(pack: &str) -> bool {
     let packs = PackSet::load(None).expect("the packs are right");
-    let built = binary::find(packs.get(pack).expect("a pack")).is_some();
-    if !built {
-        println!("skipped: {pack} is not built; `make gateways-extra` builds it");
+    binary::find(packs.get(pack).expect("a pack")).is_some()
+}
+
+/// The same; notes the skip where it is not.
+fn is_left_out(pack: &str) -> bool {
+    let left_out = !is_built(pack);
+    if left_out {
+        skip(format!("{pack} is not built; `make gateways-extra` builds it"));
     }
-    built
+    left_out
 }
 
 fn offered(pack: &str) -> Vec<String> {
@@ -98,13 +103,11 @@ fn the_bare_route_is_a_hop(pack: &str) {
         assert_eq!(seen.len(), 4, "{what}: no answer is given twice: {seen:?}");
         if profile == Profile::Equalised {
             assert!(gateway.ask("/").text().contains("\nhost: echo.com\n"), "{what}: Host passes unchanged");
-            // A connection may be back in the pool only a moment after its answer has been passed on.
-            let pooled = || {
-                let before = gateway.upstream_connections();
-                (0..4).for_each(|_| assert_eq!(gateway.ask("/").status, 200, "{what}"));
-                gateway.upstream_connections() == before
-            };
-            assert!((0..5).any(|_| pooled()), "{what}: one after the other needs no new connection");
+            // A connection may be back in the pool only a moment after its answer has been passed on: then there are a few more.
+            let before = gateway.upstream_connections();
+            (0..20).for_each(|_| assert_eq!(gateway.ask("/").status, 200, "{what}"));
+            let more = gateway.upstream_connections() - before;
+            assert!(more <= 4, "{what}: {more} more connections for 20 requests, one after the other");
         }
         match access_log {
             AccessLog::File => gateway.logged("/some/path"),
@@ -145,28 +148,28 @@ fn trafficserver_has_its_features() {
 
 #[test]
 fn express_gateway_is_a_hop() {
-    if is_built("express-gateway") {
+    if !is_left_out("express-gateway") {
         the_bare_route_is_a_hop("express-gateway");
     }
 }
 
 #[test]
 fn express_gateway_has_its_features() {
-    if is_built("express-gateway") {
+    if !is_left_out("express-gateway") {
         every_feature_is_proved("express-gateway");
     }
 }
 
 #[test]
 fn spring_cloud_gateway_is_a_hop() {
-    if is_built("spring-cloud-gateway") {
+    if !is_left_out("spring-cloud-gateway") {
         the_bare_route_is_a_hop("spring-cloud-gateway");
     }
 }
 
 #[test]
 fn spring_cloud_gateway_has_its_features() {
-    if is_built("spring-cloud-gateway") {
+    if !is_left_out("spring-cloud-gateway") {
         every_feature_is_proved("spring-cloud-gateway");
     }
 }

@@ -2,7 +2,9 @@
 //! feature is on.
 
 use crate::echo::{Answer, GET, Request, ask, echo, server_config};
-use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
+use crate::support::server::Server;
+use crate::support::{PATIENCE, wait_until};
+use crate::world::{Running, exe, is_missing, running_plan};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_lab::features::{CORS_ORIGIN, Change, Credentials, KEY_HEADER, REQUEST_ID_HEADER};
 use hoptax_lab::features::{REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET};
@@ -16,7 +18,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A gateway with features, in front of two upstreams that answer with what they are sent.
 struct AtWork {
@@ -27,6 +29,7 @@ struct AtWork {
     // Both keep what the gateway reads.
     _driver: ProcessDriver,
     _run: tempfile::TempDir,
+    _upstreams: [Server; 2],
 }
 
 /// Read once: to look at every pack with every feature takes a while.
@@ -67,13 +70,14 @@ impl AtWork {
         let driver = ProcessDriver::new(&plan, packs(), run.path()).expect("a driver").with_exe(exe());
         let secure = features.contains(&Feature::UpstreamTls);
         let config = secure.then(|| server_config(stranger.unwrap_or(driver.credentials())));
-        let upstreams: Vec<SocketAddr> = ["one", "two"].map(|name| echo(name, config.clone())).to_vec();
-        let mut driver = driver.with_tls_upstreams(upstreams.clone());
-        let service = driver.start_gateway(&plan.gateways[0], &upstreams);
+        let upstreams = ["one", "two"].map(|name| echo(name, config.clone()));
+        let addresses = upstreams.each_ref().map(|upstream| upstream.address);
+        let mut driver = driver.with_tls_upstreams(addresses.to_vec());
+        let service = driver.start_gateway(&plan.gateways[0], &addresses);
         let service = Running(service.unwrap_or_else(|failure| panic!("{what}: {failure:#?}")));
         let change = service.0.facts().change.clone();
         let access_log = run.path().join("logs/under-test/access.log");
-        Self { what, service, change, access_log, _driver: driver, _run: run }
+        Self { what, service, change, access_log, _driver: driver, _run: run, _upstreams: upstreams }
     }
 
     fn address(&self) -> SocketAddr {
@@ -145,16 +149,11 @@ fn prove(pack: &str, profile: Profile, feature: &str) {
                 at_work.lets_in(&Request { path, ..GET });
             }
             // A line may be written after the answer has been sent.
-            let given_up = Instant::now() + PATIENCE;
-            loop {
+            wait_until(&format!("{pack} has logged three requests"), PATIENCE, || {
                 let log = std::fs::read_to_string(&at_work.access_log).unwrap_or_default();
                 let of_ours = |line: &&str| line.contains("/logged/") && line.contains("200");
-                if log.lines().filter(of_ours).count() == 3 {
-                    break;
-                }
-                assert!(Instant::now() < given_up, "{pack}: {log}");
-                std::thread::yield_now();
-            }
+                log.lines().filter(of_ours).count() == 3
+            });
         }
         "tls" => {
             let at_work = start(&[plain(feature)]);

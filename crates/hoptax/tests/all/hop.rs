@@ -2,12 +2,11 @@
 
 use crate::findings::two_ports;
 use crate::origin::Origin;
-use crate::support::hoptax;
-use crate::wire::{Client, Nobody, PATIENCE, Response, Server, chunked, sample};
+use crate::support::{PATIENCE, hoptax, wait_until};
+use crate::wire::{Client, Nobody, Response, Server, chunked, sample};
 use hoptax_lab::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::net::TcpListener;
-use std::time::Instant;
 
 const KINDS: [&str; 2] = ["l4", "l7"];
 
@@ -346,11 +345,9 @@ fn clients_that_go_away_at_any_moment_leave_nothing_behind() {
     }
     drop(servers);
     // Everyone has gone, but the upstream learns of it in its own time.
-    let ends = Instant::now() + PATIENCE;
-    while ledger::fetch(upstream.control()).expect("a ledger").instances[0].open > 0 {
-        assert!(Instant::now() < ends, "connections are left open");
-        std::thread::yield_now();
-    }
+    wait_until("no connection is left open", PATIENCE, || {
+        ledger::fetch(upstream.control()).expect("a ledger").instances[0].open == 0
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! was not asked to.
 
 use crate::origin::Origin;
-use crate::support::{Scratch, hoptax};
+use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
 use crate::wire::{Client, Server, sample};
 use hoptax_load::random::Random;
 use std::time::{Duration, Instant};
@@ -94,14 +94,12 @@ fn only_the_share_is_delayed_and_nobody_else_waits_for_it() {
         for client in &clients {
             client.stream.set_nonblocking(true).expect("set");
         }
-        let ends = Instant::now() + crate::wire::PATIENCE;
-        while answered.iter().filter(|&&answered| answered).count() < expected {
-            assert!(Instant::now() < ends, "{answered:?}, expected {expected}");
+        wait_until(&format!("{expected} requests are answered"), PATIENCE, || {
             for (client, answered) in clients.iter().zip(&mut answered) {
                 *answered |= client.stream.peek(&mut [0]).is_ok();
             }
-            std::thread::yield_now();
-        }
+            answered.iter().filter(|&&answered| answered).count() >= expected
+        });
     }
 }
 

@@ -2,13 +2,13 @@
 //! that nothing of it outlives it, however it ends.
 
 use crate::findings::two_ports;
-use crate::support::Scratch;
+use crate::support::{PATIENCE, Scratch, skip, wait_until};
+use hoptax_host::tree::is_alive;
 use std::fs::{self, Permissions};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 const ETCD: &str = "#!/bin/sh\necho $$ > \"$FAKE_PIDS/etcd\"\n\
     echo 'N | embed: serving insecure client requests on 127.0.0.1:2379, this is strongly discouraged!'\nexec sleep 600\n";
@@ -20,11 +20,11 @@ struct Lab {
 }
 
 impl Lab {
-    /// `None`, and a word about it, where the machine lacks what the script works with.
+    /// `None`, and a note of it, where the machine lacks what the script works with.
     fn new() -> Option<Self> {
         for program in ["bash", "curl", "flock", "openssl", "python3", "setpriv", "setsid"] {
             if Command::new(program).arg("--version").output().is_err() {
-                println!("skipped: {program} is missing");
+                skip(format!("{program} is not installed"));
                 return None;
             }
         }
@@ -73,7 +73,7 @@ impl Lab {
         let script = "echo $$ > pids/command; exec sleep 600";
         let lab =
             self.command(&["run", "sh", "-c", script]).stderr(Stdio::null()).spawn().expect("it starts");
-        wait_until("the command runs", || self.path("pids/command").exists());
+        wait_until("the command runs", PATIENCE, || self.path("pids/command").exists());
         lab
     }
 
@@ -116,20 +116,6 @@ pub(crate) fn stand_in_for(plan: &Path) -> Option<Scratch> {
         }
     }
     Some(scratch)
-}
-
-/// Neither gone nor waiting to be buried.
-fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-    stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with(['Z', 'X']))
-}
-
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < end, "not within a minute: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -214,7 +200,7 @@ fn nothing_outlives_a_lab_that_is_killed_and_the_next_one_clears_up() {
     let mut running = lab.started();
     send("KILL", running.id());
     running.wait().expect("it ends");
-    wait_until("its processes are gone", || lab.is_gone());
+    wait_until("its processes are gone", PATIENCE, || lab.is_gone());
     assert!(lab.run(&["run", "true"]).status.success());
     assert!(lab.is_gone() && lab.leaves_no_files());
 }

@@ -1,15 +1,12 @@
 //! `hoptax load` against `hoptax upstream`: two processes, as in a run.
 
-use crate::support::hoptax;
+use crate::support::{PATIENCE, hoptax, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// Long enough for anything here on a machine that does much else; never waited for in full when all is well.
-const PATIENCE: Duration = Duration::from_secs(120);
+use std::time::Duration;
 
 /// A child that is gone when its test is.
 pub(crate) struct Ending(pub(crate) Child);
@@ -128,15 +125,6 @@ fn told(spec: &Value, flag: &str) -> Ending {
 
 fn interrupt(process: &Child) {
     kill_process(Pid::from_child(process), Signal::INT).expect("it runs");
-}
-
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
-        // Rested, as what is waited for needs the CPU.
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -264,7 +252,7 @@ fn ctrl_c_ends_it_early_with_what_there_is() {
     let mut command = hoptax();
     command.args(["load", &upstream.url(), "-d", "1h", "--json"]).stdout(Stdio::piped());
     let mut process = Ending(command.spawn().expect("starts"));
-    until("requests arrive", || upstream.requests() > 100);
+    wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     interrupt(&process.0);
     let mut out = String::new();
     process.0.stdout.take().expect("piped").read_to_string(&mut out).expect("text");
@@ -286,9 +274,9 @@ fn a_generator_does_not_outlive_who_started_it() {
     shell.arg(env!("CARGO_BIN_EXE_hoptax")).arg(&file).stdout(Stdio::piped());
     let mut shell = Ending(shell.spawn().expect("starts"));
     let pid: u32 = line(&mut shell).trim().parse().expect("a pid");
-    until("requests arrive", || upstream.requests() > 100);
+    wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     shell.0.kill().expect("it runs");
-    until("the generator has gone", || {
+    wait_until("the generator has gone", PATIENCE, || {
         // Nobody may be there to bury it: a zombie is gone.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.trim().starts_with('Z'))

@@ -1,7 +1,7 @@
 //! The flags of `hoptax load`, each seen from the other end: by the real nginx, or in the upstream's ledger.
 
-use crate::load::{Ending, Upstream, case, load, until};
-use crate::support::{Scratch, hoptax};
+use crate::load::{Ending, Upstream, case, load};
+use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
 use crate::world::is_missing;
 use crate::{connections, requests, tls};
 use rustix::process::{Pid, Signal, kill_process};
@@ -177,7 +177,7 @@ fn a_second_signal_ends_it_at_once_without_a_report() {
     let mut command = hoptax();
     command.args(["load", &upstream.url(), "-d", "1h"]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut process = Ending(command.spawn().expect("starts"));
-    until("requests arrive", || upstream.requests() > 100);
+    wait_until("requests arrive", PATIENCE, || upstream.requests() > 100);
     let pid = Pid::from_child(&process.0);
     // Stopped, it takes both signals when it goes on, however busy this machine is: between them it can do nothing.
     for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {

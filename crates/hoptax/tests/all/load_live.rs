@@ -1,8 +1,8 @@
 //! The live view on a terminal: shown while the load runs, gone afterwards, however it ends.
 
-use crate::load::{Upstream, until};
-use crate::support::looked_at;
+use crate::load::Upstream;
 use crate::support::terminal::{ENTERED, LEFT, Terminal};
+use crate::support::{PATIENCE, eventually, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
@@ -10,7 +10,9 @@ fn the_view_is_shown_and_the_summary_stands_on_the_normal_screen() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.start(&["load", &upstream.url(), "-r", "1000/s", "-d", "4s"]);
-    until("a second is shown", || ["last second", "p99"].iter().all(|part| terminal.seen().contains(part)));
+    wait_until("a second is shown", PATIENCE, || {
+        ["last second", "p99"].iter().all(|part| terminal.seen().contains(part))
+    });
     terminal.resize(30, 6);
     let (status, seen) = terminal.after(&mut process);
     assert!(status.success(), "{seen}");
@@ -28,7 +30,7 @@ fn signals_end_it_with_the_terminal_given_back() {
     for signal in [Signal::INT, Signal::TERM] {
         let mut terminal = Terminal::new(20, 5);
         let mut process = terminal.start(&["load", &upstream.url(), "-d", "1h"]);
-        until("the view is drawn", || terminal.seen().contains("p99"));
+        wait_until("the view is drawn", PATIENCE, || terminal.seen().contains("p99"));
         kill_process(Pid::from_child(&process.0), signal).expect("it runs");
         let (status, seen) = terminal.after(&mut process);
         assert_eq!(status.code(), Some(0), "{seen}");
@@ -47,14 +49,12 @@ fn what_ends_at_once_and_what_fails_has_no_view() {
         (vec!["load", "http://127.0.0.1:1/", "-d", "1s", "--unix", "/nowhere"], "error: "),
     ] {
         // What ends at once may take its time on a machine that stands still, and then there is something to look at.
-        let seen = looked_at(
-            || {
-                let mut terminal = Terminal::new(80, 24);
-                let mut process = terminal.start(&args);
-                terminal.after(&mut process).1
-            },
-            |seen| !seen.contains(ENTERED),
-        );
-        assert!(seen.contains(wanted) && !seen.contains(ENTERED), "{args:?}: {seen:?}");
+        eventually(|| {
+            let mut terminal = Terminal::new(80, 24);
+            let mut process = terminal.start(&args);
+            let seen = terminal.after(&mut process).1;
+            assert!(seen.contains(wanted), "{args:?}: {seen:?}");
+            if seen.contains(ENTERED) { Err(format!("{args:?} has a view: {seen:?}")) } else { Ok(()) }
+        });
     }
 }

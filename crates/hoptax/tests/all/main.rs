@@ -55,6 +55,7 @@ mod shell;
 mod sidecar;
 mod support;
 mod targets;
+mod test_notes;
 mod tls;
 mod token_review;
 mod upstream;

@@ -347,7 +347,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "over the loopback, one way, for 0.3 s",
     ),
     (
-        "hoptax-history/src/live/doubts.rs",
+        "hoptax/src/watch/doubts.rs",
         "APART: u64 = 50",
         METHODOLOGY,
         "fifty times as long as the last one took",

@@ -2,7 +2,8 @@
 
 use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Planted, Proxy};
-use crate::wire::{Client, PATIENCE, Server};
+use crate::support::{PATIENCE, wait_until};
+use crate::wire::{Client, Server};
 use hoptax_lab::ledger::{self, Ledger};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -170,17 +171,12 @@ fn accepts_slowly_from_a_short_line() {
 fn a_hog_burns_cpu_until_it_is_dropped() {
     let hog = Hog::start();
     let stat = format!("/proc/{}/stat", hog.pid());
-    let ends = Instant::now() + PATIENCE;
-    loop {
+    wait_until("it burns CPU time", PATIENCE, || {
         let text = std::fs::read_to_string(&stat).expect("it runs");
         let fields: Vec<&str> = text.rsplit(')').next().expect("fields").split_whitespace().collect();
-        // User time, in ticks of 10 ms, stands 12th after the name.
-        if fields[11].parse::<u64>().expect("a number") >= 5 {
-            break;
-        }
-        assert!(Instant::now() < ends, "it does not burn: {text}");
-        std::thread::yield_now();
-    }
+        // User time, in ticks of 10 ms, is the 12th field after the name.
+        fields[11].parse::<u64>().expect("a number") >= 5
+    });
     drop(hog);
     assert!(std::fs::read_to_string(&stat).is_err(), "it still runs");
 }

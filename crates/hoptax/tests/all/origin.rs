@@ -1,6 +1,7 @@
 //! An origin server that behaves as its path says, to stand behind the hops: blocking, one thread per connection.
 
-use crate::wire::{PATIENCE, sample};
+use crate::support::PATIENCE;
+use crate::wire::sample;
 use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

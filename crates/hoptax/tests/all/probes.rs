@@ -1,7 +1,7 @@
 //! What the probes see, planted for real: CPU limits, limits of gateways, unequal logs; and `hoptax bandwidth`.
 
 use crate::run::{report, run, run_directory, text, trials};
-use crate::support::{Json, Scratch, hoptax, json};
+use crate::support::{Json, Scratch, hoptax, json, skip};
 use crate::world::{exe, is_missing};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -154,8 +154,7 @@ fn a_cpu_limit_that_holds_back_is_found() {
     let cgroup = match LimitedCgroup::make() {
         Ok(cgroup) => cgroup,
         Err(error) => {
-            eprintln!("SKIPPED a_cpu_limit_that_holds_back_is_found: no cgroup can be made here: {error}");
-            return;
+            return skip(format!("no cgroup can be made: {error}"));
         }
     };
     let scratch = Scratch::new();

@@ -1,6 +1,7 @@
 //! Each feature is proved on a real nginx that has it, and refused on one that only claims it.
 
-use crate::world::{PATIENCE, Running, exe, is_missing, running_plan};
+use crate::support::PATIENCE;
+use crate::world::{Running, exe, is_missing, running_plan};
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::Change;
 use hoptax_lab::packs::PackSet;

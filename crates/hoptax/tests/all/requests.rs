@@ -1,6 +1,6 @@
 //! `hoptax load --spec -` against the real nginx: mixes, templates and checks, as the server saw and answered them.
 
-use crate::support::{Scratch, hoptax};
+use crate::support::{PATIENCE, Scratch, hoptax, wait_for, wait_until};
 use crate::world::is_missing;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::spec::{Check, TargetSpec};
@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const REQUESTS: u64 = 900;
 
 /// nginx on a Unix socket, which answers with the path and the token that it was sent, and keeps a line per request.
@@ -40,15 +38,9 @@ impl Nginx {
                  location /gone {{ return 410 gone; }}\n  }}\n}}\n"
             ),
         );
-        let log = std::fs::File::create(scratch.path().join("stderr")).expect("a file");
-        let process = Command::new("nginx").arg("-c").arg(&config).stderr(log).spawn().expect("starts");
+        let process = Command::new("nginx").arg("-c").arg(&config).spawn().expect("starts");
         let nginx = Self { process, scratch };
-        let start = Instant::now();
-        while UnixStream::connect(nginx.scratch.path().join("socket")).is_err() {
-            let words = std::fs::read_to_string(nginx.scratch.path().join("stderr")).unwrap_or_default();
-            assert!(start.elapsed() < PATIENCE, "nginx does not listen: {words}");
-            std::thread::yield_now();
-        }
+        wait_until("nginx listens", PATIENCE, || UnixStream::connect(nginx.socket()).is_ok());
         nginx
     }
 
@@ -84,15 +76,11 @@ impl Nginx {
 
     /// The fields of the lines that it wrote, once they are all there.
     pub(crate) fn seen(&self) -> Vec<Vec<String>> {
-        let start = Instant::now();
-        loop {
+        wait_for("every request is logged", PATIENCE, || {
             let text = std::fs::read_to_string(self.scratch.path().join("access.log")).expect("a log");
-            if text.lines().count() as u64 >= REQUESTS && text.ends_with('\n') {
-                return text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect();
-            }
-            assert!(start.elapsed() < PATIENCE, "{} lines", text.lines().count());
-            std::thread::yield_now();
-        }
+            let whole = text.lines().count() as u64 >= REQUESTS && text.ends_with('\n');
+            whole.then(|| text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect())
+        })
     }
 }
 

@@ -1,16 +1,15 @@
 //! The main job from end to end, with real gateways: what is measured agrees with the ledger and with the gateways' own
 //! counts, and nothing is lost or left behind, whatever happens.
 
-use crate::support::{Json, Scratch, hoptax, json, looked_at, processes_below};
+use crate::support::server::{Response, Server};
+use crate::support::{Json, PATIENCE, Scratch, eventually, hoptax, json, unless_it_stood_still, wait_until};
+use hoptax_host::tree::{descendants, is_alive};
 use hoptax_load::histogram::Encoded;
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-/// Longer than anything takes, also on a machine that does other work; waited for in full only when something is wrong.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Writes a plan and runs it to its end.
 pub(crate) fn run(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Output {
@@ -25,15 +24,36 @@ pub(crate) fn run(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Output {
         .expect("hoptax runs")
 }
 
-/// The same, made anew where a trial was over before anything happened in it, good or bad: for that a machine that stands still
-/// is to blame, and nobody else. Also gives the run's directory.
+/// The same for a run that succeeds; gives its directory.
+pub(crate) fn ran(scratch: &Scratch, plan: &str, arguments: &[&str]) -> PathBuf {
+    let output = run(scratch, plan, arguments);
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    run_directory(scratch)
+}
+
+/// Pause of the machine for which a trial may end with nothing answered: the shortest trials last 300 ms. Where nothing is
+/// answered on a machine that was awake, the engine hung.
+const STANDSTILL: Duration = Duration::from_millis(100);
+
+/// The same, repeated where a trial was over before anything happened in it, good or bad, because the machine stood still. Also
+/// gives the run's directory.
 pub(crate) fn run_awake(scratch: &Scratch, plan: &str, arguments: &[&str]) -> (Output, PathBuf) {
-    let look = || {
+    awake(|| {
         let output = run(scratch, plan, arguments);
         assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
         (output, run_directory(scratch))
-    };
-    looked_at(look, |(_, directory)| slept_through(&trials(directory)) == 0)
+    })
+}
+
+/// What a look at a run gives, made again where the machine stood still during a trial.
+pub(crate) fn awake(mut look: impl FnMut() -> (Output, PathBuf)) -> (Output, PathBuf) {
+    unless_it_stood_still(STANDSTILL, || {
+        let (output, directory) = look();
+        match slept_through(&trials(&directory)) {
+            0 => Ok((output, directory)),
+            trials => Err(format!("nothing was answered in {trials} of the trials")),
+        }
+    })
 }
 
 /// How many of these trials ended with nothing answered, and nothing wrong.
@@ -71,19 +91,21 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 #[test]
 fn every_gateways_requests_are_in_the_ledger() {
     let scratch = Scratch::new();
-    let (output, directory) = run_awake(
+    let output = run(
         &scratch,
         "name: ledger
 gateways: [hop-l4, hop-l7, nginx, haproxy, envoy]
 load:
-  - { loop: closed, connections: 8, duration: 1500ms }
-  - { loop: open, rate: 300/s, connections: 4, duration: 1500ms }
+  - { loop: closed, connections: 8, requests: 1000, duration: 60s }
+  - { loop: open, rate: 300/s, connections: 4, requests: 150, duration: 60s }
 trials: 1
-warmup: 200ms
+warmup: 100ms
 upstream: { instances: 2, body: 1KiB }
 ",
         &["--accept-void"],
     );
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let directory = run_directory(&scratch);
     let trials = trials(&directory);
     assert_eq!(trials.len(), 2 * 7);
     for trial in &trials {
@@ -184,38 +206,19 @@ fn begin_long_run(scratch: &Scratch) -> (Child, PathBuf) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("hoptax runs");
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        assert!(Instant::now() < deadline, "no trial was recorded");
-        std::thread::sleep(Duration::from_millis(20));
+    wait_until("trials are recorded", PATIENCE, || {
         let recorded = std::fs::read_dir(scratch.path())
             .expect("there")
             .flatten()
             .find_map(|entry| std::fs::read_to_string(entry.path().join("trials.jsonl")).ok());
-        if recorded.is_some_and(|text| text.lines().count() >= 4) {
-            return (child, run_directory(scratch));
-        }
-    }
+        recorded.is_some_and(|text| text.lines().count() >= 4)
+    });
+    (child, run_directory(scratch))
 }
 
-/// Waits until none of these processes is left; whether that came true.
-pub(crate) fn all_gone(pids: &[u32]) -> bool {
-    let deadline = Instant::now() + PATIENCE;
-    let left = |pid: &&u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // A zombie whose parent has gone is the system's to bury.
-        stat.rsplit(')')
-            .next()
-            .and_then(|rest| rest.split_whitespace().next().map(str::to_owned))
-            .is_some_and(|state| state != "Z")
-    };
-    while Instant::now() < deadline {
-        if !pids.iter().any(|pid| left(&pid)) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    false
+/// Waits until none of these processes is left.
+pub(crate) fn wait_until_gone(pids: &BTreeSet<u32>) {
+    wait_until(&format!("none is left of {pids:?}"), PATIENCE, || !pids.iter().any(|pid| is_alive(*pid)));
 }
 
 fn send(signal: &str, pid: u32) {
@@ -227,12 +230,12 @@ fn send(signal: &str, pid: u32) {
 fn a_signal_ends_with_a_report_of_what_there_is() {
     let scratch = Scratch::new();
     let (child, directory) = begin_long_run(&scratch);
-    let started = processes_below(child.id());
+    let started = descendants(child.id());
     assert!(started.len() >= 4, "upstream, hop, nginx, generator and guards: {started:?}");
     send("-INT", child.id());
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{:?} {}", output.status, text(&output.stderr));
-    assert!(all_gone(&started), "something was left: {started:?}");
+    wait_until_gone(&started);
     let report = report(&directory);
     assert_eq!(report["interrupted"], true);
     assert!(text(&output.stdout).to_lowercase().contains("interrupted"), "{}", text(&output.stdout));
@@ -243,10 +246,10 @@ fn a_signal_ends_with_a_report_of_what_there_is() {
 fn killed_without_warning_it_leaves_no_process_and_every_ended_trial() {
     let scratch = Scratch::new();
     let (mut child, directory) = begin_long_run(&scratch);
-    let started = processes_below(child.id());
+    let started = descendants(child.id());
     send("-KILL", child.id());
     child.wait().expect("it is dead");
-    assert!(all_gone(&started), "something was left: {started:?}");
+    wait_until_gone(&started);
     let report = report(&directory);
     assert_eq!(report["interrupted"], true, "a run that never ended was interrupted");
     let measured: u64 =
@@ -256,7 +259,7 @@ fn killed_without_warning_it_leaves_no_process_and_every_ended_trial() {
 
 /// Finds the process that a role of `long` runs under, by its command line.
 fn find_process(below: u32, wanted: &str) -> u32 {
-    *processes_below(below)
+    *descendants(below)
         .iter()
         .find(|pid| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -286,26 +289,21 @@ fn a_gateway_killed_in_the_middle_fails_and_the_rest_goes_on() {
 fn an_upstream_killed_in_the_middle_ends_the_run_with_what_there_is() {
     let scratch = Scratch::new();
     let (child, directory) = begin_long_run(&scratch);
-    let started = processes_below(child.id());
+    let started = descendants(child.id());
     send("-KILL", find_process(child.id(), "hoptax upstream "));
     let output = child.wait_with_output().expect("it ends by itself");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("upstream"), "{}", text(&output.stderr));
-    assert!(all_gone(&started), "something was left: {started:?}");
+    wait_until_gone(&started);
     assert!(report(&directory)["cases"].as_array().is_some_and(|cases| !cases.is_empty()));
 }
 
 fn wait_for_trials(directory: &Path, enough: impl Fn(&[Json]) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        assert!(Instant::now() < deadline, "it did not happen");
-        std::thread::sleep(Duration::from_millis(50));
+    wait_until("enough trials are recorded", PATIENCE, || {
         let text = std::fs::read_to_string(directory.join("trials.jsonl")).expect("there");
         let trials: Vec<Json> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        if enough(&trials) {
-            return;
-        }
-    }
+        enough(&trials)
+    });
 }
 
 /// The least median of a tenth of a second in which more than a few requests were answered, µs: what the machine's other work leaves
@@ -344,10 +342,13 @@ upstream: {{ delay: {delay} }}
         assert!(told >= Some(0.98 * quietest), "{told:?} µs in all and {quietest} µs in its quietest part");
         quietest
     };
-    let error = |(bare, delayed): &(f64, f64)| delayed - bare - 2_000.0;
-    let is_right = |times: &(f64, f64)| (-100.0..500.0).contains(&error(times));
-    let (bare, delayed) = looked_at(|| (p50("0ms"), p50("2ms")), is_right);
-    assert!(is_right(&(bare, delayed)), "2 ms became {delayed} µs over a round trip of {bare} µs");
+    eventually(|| {
+        let (bare, delayed) = (p50("0ms"), p50("2ms"));
+        match (-100.0..500.0).contains(&(delayed - bare - 2_000.0)) {
+            true => Ok(()),
+            false => Err(format!("2 ms became {delayed} µs over a round trip of {bare} µs")),
+        }
+    });
 }
 
 #[test]
@@ -423,9 +424,10 @@ budget: [{{ gateway: hop-l7, metric: cpu_us_per_request, max: {limit} }}]
     let output = run(&scratch, &plan("1s"), &["--accept-void"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     // Where the only trial was too short to measure anything, as on a machine that stood still, no limit is breached.
-    let breached = |output: &Output| output.status.code() == Some(3);
-    let output = looked_at(|| run(&scratch, &plan("1ns"), &["--accept-void"]), breached);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+    let output = eventually(|| {
+        let output = run(&scratch, &plan("1ns"), &["--accept-void"]);
+        if output.status.code() == Some(3) { Ok(output) } else { Err(text(&output.stdout)) }
+    });
     assert!(text(&output.stdout).contains("cpu_us_per_request"), "{}", text(&output.stdout));
 }
 
@@ -524,21 +526,8 @@ warmup: 0ms
 /// A gateway configured by hand that answers something else.
 #[test]
 fn a_gateway_that_answers_otherwise_is_reported_with_both_answers() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let server = std::thread::spawn(move || {
-        // As many as are asked for before the listener is told to end by a connection without a request.
-        for mut stream in listener.incoming().flatten() {
-            let mut request = [0; 4096];
-            if stream.read(&mut request).is_ok_and(|count| count == 0) {
-                return;
-            }
-            let _ = std::io::Write::write_all(
-                &mut stream,
-                b"HTTP/1.1 404 Not Found\r\ncontent-length: 6\r\nconnection: close\r\n\r\nnobody",
-            );
-        }
-    });
+    let nobody = Server::start(|_| Response::new(404, "nobody").last());
+    let address = nobody.address;
     let scratch = Scratch::new();
     let plan = format!(
         "name: wrong
@@ -549,8 +538,6 @@ warmup: 0ms
 "
     );
     let output = run(&scratch, &plan, &["--accept-void"]);
-    drop(std::net::TcpStream::connect(address).expect("still there"));
-    server.join().expect("no panic");
     assert!(output.status.success(), "the hop was measured: {:?}\n{}", output.status, text(&output.stdout));
     let report = report(&run_directory(&scratch));
     let wrong = report["contenders"].as_array().unwrap().iter().find(|it| it["label"] == "wrong").unwrap();
@@ -589,19 +576,16 @@ load: [{ loop: closed, connections: 1, duration: 200ms }]
         .stderr(Stdio::piped())
         .spawn()
         .expect("hoptax runs");
-    let deadline = Instant::now() + PATIENCE;
-    while !find(scratch.path(), "stdout.log")
-        .is_some_and(|log| std::fs::read_to_string(log).is_ok_and(|text| text.contains("up")))
-    {
-        assert!(Instant::now() < deadline, "the gateway did not start");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let started = processes_below(child.id());
+    wait_until("the gateway has started", PATIENCE, || {
+        let log = find(scratch.path(), "stdout.log");
+        log.is_some_and(|log| std::fs::read_to_string(log).is_ok_and(|text| text.contains("up")))
+    });
+    let started = descendants(child.id());
     send("-INT", child.id());
     let asked = Instant::now();
     let output = child.wait_with_output().expect("it ends");
     assert!(asked.elapsed() < PATIENCE, "it waited for the gateway all the same");
     assert_eq!(output.status.code(), Some(1), "nothing was measured: {}", text(&output.stderr));
     assert!(text(&output.stderr).contains("nothing was measured"), "{}", text(&output.stderr));
-    assert!(all_gone(&started), "something was left: {started:?}");
+    wait_until_gone(&started);
 }

@@ -1,10 +1,11 @@
 //! A run while it goes on: a screen on a terminal, which is given back however the run ends; lines elsewhere; and where it is
 //! served.
 
-use crate::load::{Ending, until};
-use crate::run::{all_gone, run, run_directory, text, trials};
+use crate::load::Ending;
+use crate::run::{run, run_directory, text, trials, wait_until_gone};
 use crate::support::terminal::{ENTERED, LEFT, Terminal};
-use crate::support::{Json, Scratch, hoptax, processes_below};
+use crate::support::{Json, PATIENCE, Scratch, hoptax, wait_until};
+use hoptax_host::tree::descendants;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -34,9 +35,9 @@ fn the_screen_shows_the_run_and_the_report_stands_on_the_normal_screen() {
     let scratch = Scratch::new();
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "3s"), &[]));
-    until("a case is shown", || terminal.seen().contains("Medians so far"));
+    wait_until("a case is shown", PATIENCE, || terminal.seen().contains("Medians so far"));
     // Of each trial two seconds are shown; which frame is the first may be late.
-    until("a second is shown", || terminal.seen().contains("none failed"));
+    wait_until("a second is shown", PATIENCE, || terminal.seen().contains("none failed"));
     terminal.resize(40, 12);
     let (status, seen) = terminal.after(&mut process);
     assert!(status.success(), "{seen}");
@@ -66,14 +67,14 @@ fn signals_end_it_with_the_terminal_given_back_and_nothing_left_behind() {
         let mut terminal = Terminal::new(80, 24);
         let mut process = terminal.spawn(command(&scratch, &plan("hop-l4", "1h"), &[]));
         let pid = process.0.id();
-        until("a second is shown", || terminal.seen().contains("none failed"));
-        let started = processes_below(pid);
+        wait_until("a second is shown", PATIENCE, || terminal.seen().contains("none failed"));
+        let started = descendants(pid);
         assert!(!started.is_empty());
         kill_process(Pid::from_child(&process.0), signal).expect("it runs");
         let (_, seen) = terminal.after(&mut process);
         let (_, report) = seen.split_once(LEFT).expect("left");
         assert!(report.contains("Report: ") && !report.contains(ENTERED), "{report}");
-        assert!(all_gone(&started), "something was left: {started:?}");
+        wait_until_gone(&started);
     }
 }
 
@@ -83,14 +84,14 @@ fn ctrl_z_gives_the_terminal_back_until_it_goes_on() {
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.spawn(command(&scratch, &plan("", "1h"), &[]));
     let pid = Pid::from_child(&process.0);
-    until("a second is shown", || terminal.seen().contains("none failed"));
+    wait_until("a second is shown", PATIENCE, || terminal.seen().contains("none failed"));
     kill_process(pid, Signal::TSTP).expect("it runs");
     let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
     let is_stopped = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
-    until("it is stopped", is_stopped);
-    until("the terminal is given back", || terminal.seen().ends_with(LEFT));
+    wait_until("it is stopped", PATIENCE, is_stopped);
+    wait_until("the terminal is given back", PATIENCE, || terminal.seen().ends_with(LEFT));
     kill_process(pid, Signal::CONT).expect("it is there");
-    until("it is shown again", || {
+    wait_until("it is shown again", PATIENCE, || {
         terminal
             .seen()
             .rsplit_once(ENTERED)
@@ -108,7 +109,7 @@ fn a_second_signal_ends_it_at_once_with_the_terminal_given_back() {
     let mut terminal = Terminal::new(80, 24);
     let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "1h"), &[]));
     let pid = Pid::from_child(&process.0);
-    until("it is shown", || terminal.seen().contains(ENTERED));
+    wait_until("it is shown", PATIENCE, || terminal.seen().contains(ENTERED));
     kill_process(pid, Signal::INT).expect("it runs");
     // It may have ended by the first.
     let _ = kill_process(pid, Signal::INT);
@@ -180,13 +181,13 @@ fn a_run_is_served_while_it_goes_on() {
         stream.read_to_string(&mut answer).ok()?;
         serde_json::from_str(&answer[answer.find("\r\n{")?..]).ok()
     };
-    until("a second of the trial is served", || {
+    wait_until("a second of the trial is served", PATIENCE, || {
         state().is_some_and(|state| {
             let second = &state["trial"]["seconds"][0];
             second["rate"].as_f64() > Some(0.0) && second["p99_us"].as_f64() >= second["p50_us"].as_f64()
         })
     });
-    until("what roles use is served", || {
+    wait_until("what roles use is served", PATIENCE, || {
         state().is_some_and(|state| state["cpu"][0]["role"] == "generator" && state["steal"].is_number())
     });
     let state = state().expect("served");

@@ -1,16 +1,15 @@
 //! An upstream that already runs, over TLS, and lets in who shows a certificate or a token, as a Kubernetes API server does:
 //! nginx in front of `hoptax upstream`, whose own count is the ledger.
 
-use crate::run::{report, run, run_awake, text, trials};
-use crate::support::{Scratch, hoptax};
-use crate::world::{PATIENCE, is_missing};
+use crate::run::{ran, report, run, text, trials};
+use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
+use crate::world::is_missing;
 use hoptax_lab::features::Credentials;
 use serde_json::Value as Json;
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Where nothing else on this machine listens, and no connection comes from: a port that was let go stays free.
 const ADDRESS: &str = "127.86.75.33";
@@ -77,12 +76,7 @@ impl World {
             .spawn()
             .expect("starts");
         let nginx = Ended(nginx);
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect((ADDRESS, port)).is_err() {
-            let log = || std::fs::read_to_string(scratch.path().join("error.log"));
-            assert!(Instant::now() < deadline, "nginx does not listen: {:?}", log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("nginx listens", PATIENCE, || TcpStream::connect((ADDRESS, port)).is_ok());
         let control = format!("http://{}", ready["control"].as_str().expect("an address"));
         Self { scratch, made, port, control, _nginx: nginx, _upstream: upstream }
     }
@@ -188,7 +182,7 @@ fn gateways_show_an_upstream_the_certificate_of_the_plan() {
         "  client_certificate: { certificate: client.pem, key: client.key }\n",
         &format!("  - hop-l4\n{listed}  - {{ name: envoy, label: secure, features: [tls, mtls] }}\n"),
     );
-    let (_, directory) = run_awake(&world.scratch, &plan, &["--accept-void"]);
+    let directory = ran(&world.scratch, &plan, &["--accept-void"]);
     assert_counted(&directory, |_| 1);
     let shown = "request certificate=SUCCESS token=none cipher=TLS_AES_128_GCM_SHA256 status=200";
     assert_eq!(world.shown(), [shown], "direct and every gateway alike");
@@ -208,7 +202,7 @@ fn a_token_is_shown_by_clients_and_reviewed_by_gateways() {
         "  - hop-l4\n  - { name: envoy, label: passes }\n  - { name: envoy, label: asks, features: [tls, token-review] }\n  \
          - { name: nginx-lua, label: remembers, features: [{ token-review: 600s }] }\n",
     );
-    let (_, directory) = run_awake(&world.scratch, &plan, &["--accept-void"]);
+    let directory = ran(&world.scratch, &plan, &["--accept-void"]);
     assert_counted(&directory, |who| if who == "asks" { 2 } else { 1 });
     let shown = world.shown();
     for line in [

@@ -1,13 +1,12 @@
 //! What is secret stays so: nothing of it in what a run keeps or prints, and nothing left where it lay.
 
 use crate::proofs::feature_packs;
-use crate::support::{Scratch, hoptax};
-use crate::world::{PATIENCE, is_missing};
+use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
+use crate::world::is_missing;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// A pack that is `nginx-full`, and beside that copies its directory to where the test finds it.
 fn copying_pack(scratch: &Scratch) -> PathBuf {
@@ -131,15 +130,6 @@ fn a_run_keeps_and_prints_nothing_secret() {
     );
 }
 
-/// Waits, within bounds, until something is so.
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn nobody_else_may_read_and_nothing_is_left_after_a_kill_not_in_logs_either() {
     if is_missing("nginx") {
@@ -148,7 +138,7 @@ fn nobody_else_may_read_and_nothing_is_left_after_a_kill_not_in_logs_either() {
     let scratch = Scratch::new();
     let mut run = start(&scratch, "60s");
     let copy = scratch.path().join("copy");
-    until("the gateway has begun to start", || copy.join("secrets.txt").exists());
+    wait_until("the gateway has begun to start", PATIENCE, || copy.join("secrets.txt").exists());
     let told = std::fs::read_to_string(copy.join("secrets.txt")).expect("told");
     let private = PathBuf::from(told.lines().next().expect("its directory"));
     let outer = private.parent().expect("it lies in one").to_owned();
@@ -163,12 +153,14 @@ fn nobody_else_may_read_and_nothing_is_left_after_a_kill_not_in_logs_either() {
     let out = scratch.path().join("out");
     let logs = || files(&out).into_iter().filter(|file| file.ends_with("access.log"));
     let told = |secret: &str| logs().any(|log| std::fs::read(log).is_ok_and(|bytes| holds(&bytes, secret)));
-    until("the gateway has logged what it was sent", || secrets.iter().any(|secret| told(secret)));
+    wait_until("the gateway has logged what it was sent", PATIENCE, || {
+        secrets.iter().any(|secret| told(secret))
+    });
 
     run.kill().expect("killed");
     run.wait().expect("reaped");
 
-    until("the guard removes what is secret", || !outer.exists());
+    wait_until("the guard removes what is secret", PATIENCE, || !outer.exists());
     assert_eq!(std::fs::read_dir(scratch.path().join("tmp")).expect("there").count(), 0);
     assert!(told("[secret]"), "the log is kept");
     for file in files(&out) {

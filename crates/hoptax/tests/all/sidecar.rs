@@ -1,8 +1,9 @@
 //! Istio's inbound sidecar: the real Envoy, with interception in a network namespace of the run.
 
 use crate::run::{run, run_directory, text, trials};
-use crate::support::{Scratch, hoptax, processes_below};
-use crate::world::{PATIENCE, Running, exe, get, is_missing, running_plan};
+use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::world::{Running, exe, get, is_missing, running_plan};
+use hoptax_host::tree::descendants;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
@@ -11,7 +12,7 @@ use hoptax_plan::{Gateway, GatewayKind, Profile};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Whether interception can be looked at here: Envoy is installed, and we are root.
 pub(crate) fn may_intercept() -> bool {
@@ -20,7 +21,7 @@ pub(crate) fn may_intercept() -> bool {
     }
     let root = rustix::process::geteuid().is_root();
     if !root {
-        println!("not looked at: interception needs root");
+        skip("interception needs root");
     }
     root
 }
@@ -50,7 +51,7 @@ fn sidecar_below(root: u32) -> Option<u32> {
         std::fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|its| its != own)
             && std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "envoy")
     };
-    processes_below(root).into_iter().find(inside)
+    descendants(root).into_iter().find(inside)
 }
 
 /// A run that ends with its test.
@@ -176,16 +177,9 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
         .stderr(Stdio::null())
         .spawn();
     let mut killed = Killed(started.expect("it starts"));
-    let deadline = Instant::now() + 3 * PATIENCE;
-    let within = |what: &str| assert!(Instant::now() < deadline, "{what}");
     // Envoy, the upstream and the namespace's holder.
-    let inside = loop {
-        if let Some(envoy) = sidecar_below(killed.0.id()) {
-            break envoy;
-        }
-        within("the sidecar was started");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    wait_until("the sidecar has started", 3 * PATIENCE, || sidecar_below(killed.0.id()).is_some());
+    let inside = sidecar_below(killed.0.id()).expect("just seen");
     let net = format!("--net=/proc/{inside}/ns/net");
     // Inside, the name of our end stands behind an @: eth0@if7; its number outside leads to its name.
     let eth0 = output("nsenter", &[&net, "--", "ip", "-o", "link", "show", "eth0"]);
@@ -194,20 +188,10 @@ fn a_killed_run_leaves_no_namespace_link_or_rule() {
     let link = links.lines().find(|line| line.starts_with(&format!("{number}: "))).expect(&links);
     let interface = link.split([' ', '@', ':']).find(|word| word.starts_with("hoptax")).expect(link);
     assert!(!traces(interface).is_empty(), "it is seen while it is there");
-    let all = processes_below(killed.0.id());
+    let all = descendants(killed.0.id());
     killed.0.kill().and_then(|()| killed.0.wait()).expect("killed");
-    let alive = |pid: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-        stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
-    };
-    while all.iter().any(alive) || !traces(interface).is_empty() {
-        within(&format!(
-            "left: {:?}, {:?}",
-            all.iter().filter(|pid| alive(pid)).collect::<Vec<_>>(),
-            traces(interface)
-        ));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    crate::run::wait_until_gone(&all);
+    wait_until(&format!("no trace of {interface} is left"), PATIENCE, || traces(interface).is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `hoptax load` against the real nginx with TLS: what is asked for by a load spec, as a run does.
 
 use crate::findings::two_ports;
-use crate::support::{Scratch, hoptax};
+use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
 use crate::world::is_missing;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
@@ -9,10 +9,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-/// Long enough for anything here on a machine that does much else; never waited for in full when all is well.
-const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const NAME: &str = "nginx.test";
 
 pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -93,12 +90,10 @@ impl Nginx {
             .arg(files.path().join("error.log"));
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut nginx = Self { process: process.expect("nginx starts"), address: port, _files: files };
-        let start = Instant::now();
-        while TcpStream::connect(nginx.address).is_err() {
-            assert!(start.elapsed() < PATIENCE, "waited in vain for nginx");
+        wait_until("nginx listens", PATIENCE, || {
             assert!(nginx.process.try_wait().expect("a child").is_none(), "{}", nginx.errors());
-            std::thread::yield_now();
-        }
+            TcpStream::connect(nginx.address).is_ok()
+        });
         nginx
     }
 

@@ -1,7 +1,7 @@
 //! `hoptax upstream` as a process: what it answers, when, and what its ledger says.
 
-use crate::support::hoptax;
-use crate::wire::{Client, PATIENCE, Server, chunked, sample};
+use crate::support::{PATIENCE, hoptax, wait_for};
+use crate::wire::{Client, Server, chunked, sample};
 use hoptax_lab::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::time::{Duration, Instant};
@@ -205,14 +205,9 @@ fn counts_exactly() {
 fn counts_what_is_asked_for_although_nobody_waits_for_the_answer() {
     let upstream = upstream(&["--delay", "60s"]);
     let counts = |done: &dyn Fn(&ledger::InstanceCounts) -> bool| {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let counts = ledger::fetch(upstream.control()).expect("a ledger").instances.remove(0);
-            if done(&counts) {
-                return counts;
-            }
-            assert!(Instant::now() < deadline, "{counts:?}");
-        }
+        wait_for("the count is reached", PATIENCE, || {
+            Some(ledger::fetch(upstream.control()).expect("a ledger").instances.remove(0)).filter(done)
+        })
     };
     let mut client = Client::connect(upstream.instance(0));
     client.send(GET).send(GET);

@@ -1,14 +1,10 @@
 //! What the tests of servers share: a started `hoptax` server, and a client that writes raw bytes and reads responses.
 
-use crate::support::hoptax;
+use crate::support::{PATIENCE, hoptax};
 use hoptax_wire::http1::{Framing, ResponseDecoder, Step, Version};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-/// Nothing here takes this long, unless it hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A `hoptax upstream` or `hoptax hop` that is killed with the test.
 pub(crate) struct Server {

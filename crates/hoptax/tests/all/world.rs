@@ -1,24 +1,21 @@
-//! A small world for the lab's tests: upstreams inside the test, a client, and services that stop with their test.
+//! A small world for the lab's tests: an upstream inside the test, a client, and services that stop with their test.
 
+use crate::support::server::{Response, Server};
+use crate::support::{PATIENCE, skip};
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_lab::{Service, fake};
 use hoptax_plan::{Gateway, Plan};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-/// Generous: only a test that fails waits so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The binary under test.
 pub(crate) fn exe() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_hoptax"))
 }
 
-/// Whether a gateway's tests may be skipped: it is not installed, and HOPTAX_ALLOW_MISSING says that this is fine.
+/// Whether a gateway's tests are skipped: it is not installed, and HOPTAX_ALLOW_MISSING says that this is fine.
+#[track_caller]
 pub(crate) fn is_missing(pack: &str) -> bool {
     let packs = PackSet::load(None).expect("the packs are right");
     let missing = binary::find(packs.get(pack).expect("a pack")).is_none();
@@ -26,6 +23,9 @@ pub(crate) fn is_missing(pack: &str) -> bool {
         !missing || std::env::var_os("HOPTAX_ALLOW_MISSING").is_some(),
         "{pack} is not installed; install it, or set HOPTAX_ALLOW_MISSING to go without"
     );
+    if missing {
+        skip(format!("{pack} is not installed"));
+    }
     missing
 }
 
@@ -43,78 +43,9 @@ impl Drop for Running {
     }
 }
 
-/// An upstream inside the test: one thread per connection, as many requests on each as come.
-pub(crate) struct HttpUpstream {
-    pub(crate) address: SocketAddr,
-    requests: Arc<AtomicU64>,
-    connections: Arc<AtomicU64>,
-    last_host: Arc<Mutex<String>>,
-}
-
-impl HttpUpstream {
-    pub(crate) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn connections(&self) -> u64 {
-        self.connections.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn last_host(&self) -> String {
-        self.last_host.lock().expect("not poisoned").clone()
-    }
-}
-
 /// Starts an upstream that answers everything with `body`.
-pub(crate) fn http_upstream(body: &'static str) -> HttpUpstream {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let upstream = HttpUpstream {
-        address: listener.local_addr().expect("told"),
-        requests: Arc::default(),
-        connections: Arc::default(),
-        last_host: Arc::default(),
-    };
-    let (requests, connections) = (Arc::clone(&upstream.requests), Arc::clone(&upstream.connections));
-    let last_host = Arc::clone(&upstream.last_host);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let (requests, last_host) = (Arc::clone(&requests), Arc::clone(&last_host));
-            let connections = Arc::clone(&connections);
-            std::thread::spawn(move || serve(stream, body, &connections, &requests, &last_host));
-        }
-    });
-    upstream
-}
-
-fn serve(
-    stream: TcpStream,
-    body: &str,
-    connections: &AtomicU64,
-    requests: &AtomicU64,
-    last_host: &Mutex<String>,
-) {
-    let mut answers = stream.try_clone().expect("cloned");
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok).peekable();
-    // A connection that is closed again without a request, as by a readiness probe, is none.
-    if lines.peek().is_some() {
-        connections.fetch_add(1, Ordering::SeqCst);
-    }
-    while let Some(request) = lines.next() {
-        let mut last = request.ends_with("HTTP/1.0");
-        for header in lines.by_ref().take_while(|line| !line.is_empty()) {
-            let header = header.to_ascii_lowercase();
-            last |= header == "connection: close";
-            if let Some(host) = header.strip_prefix("host: ") {
-                host.clone_into(&mut last_host.lock().expect("not poisoned"));
-            }
-        }
-        requests.fetch_add(1, Ordering::SeqCst);
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length:";
-        let _ = answers.write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes());
-        if last {
-            return;
-        }
-    }
+pub(crate) fn http_upstream(body: &'static str) -> Server {
+    Server::start(move |_| Response::text(body))
 }
 
 /// One answer.

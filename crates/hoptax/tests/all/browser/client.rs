@@ -1,16 +1,13 @@
 //! A browser of one's own: Chromium without a screen, spoken to over its debugging pipe.
 
+use crate::support::{PATIENCE, wait_until};
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// Longer than anything takes, also on a machine that does other work.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the browser is called, by distribution.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -126,11 +123,7 @@ impl Browser {
 
     /// Waits until an expression is true. While a page gives way to the next one there is nobody to ask.
     pub(crate) fn until(&mut self, expression: &str) {
-        let begun = Instant::now();
-        while self.evaluate(expression) != Ok(true.into()) {
-            assert!(begun.elapsed() < PATIENCE, "never true: {expression}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until(expression, PATIENCE, || self.evaluate(expression) == Ok(true.into()));
     }
 
     /// Presses and releases a key.

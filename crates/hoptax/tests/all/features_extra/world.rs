@@ -1,6 +1,8 @@
 //! A gateway with features in front of upstreams that answer with what they were asked.
 
-use crate::world::{PATIENCE, Running, exe, running_plan};
+use crate::support::server::{Response, Server};
+use crate::support::{PATIENCE, wait_until};
+use crate::world::{Running, exe, running_plan};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::Change;
@@ -11,12 +13,9 @@ use hoptax_plan::{AccessLog, Feature, Gateway, GatewayKind, Profile};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process};
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 const LABEL: &str = "extra";
 
@@ -25,7 +24,7 @@ pub(super) struct Extra {
     pub(super) change: Change,
     service: Running,
     run: tempfile::TempDir,
-    upstreams: Vec<Upstream>,
+    upstreams: Vec<Server>,
     // Its directory of secrets goes when it goes.
     _driver: ProcessDriver,
 }
@@ -72,7 +71,7 @@ impl Extra {
         profile: Profile,
         access_log: AccessLog,
     ) -> Self {
-        let upstreams: Vec<_> = (0..upstreams).map(Upstream::start).collect();
+        let upstreams: Vec<_> = (0..upstreams).map(upstream).collect();
         let kind = GatewayKind::Pack {
             pack: pack.into(),
             workers: 1,
@@ -147,8 +146,8 @@ impl Extra {
         self.change.files.values().flat_map(|text| text.lines().map(str::to_owned)).collect()
     }
 
-    pub(super) fn upstream_connections(&self) -> u64 {
-        self.upstreams.iter().map(|upstream| upstream.connections.load(Ordering::SeqCst)).sum()
+    pub(super) fn upstream_connections(&self) -> usize {
+        self.upstreams.iter().map(Server::connections).sum()
     }
 
     pub(super) fn access_log(&self) -> PathBuf {
@@ -158,16 +157,10 @@ impl Extra {
     /// Asks for `path` until the access log has it: gateways keep lines back for a moment, and varnishncsa, a program of its
     /// own, tells only of what comes after it found varnishd.
     pub(super) fn logged(&self, path: &str) {
-        let until = Instant::now() + PATIENCE;
-        loop {
+        wait_until(&format!("`{path}` is in the access log"), PATIENCE, || {
             assert_eq!(self.ask(path).status, 200);
-            let log = std::fs::read_to_string(self.access_log()).unwrap_or_default();
-            if log.contains(path) {
-                return;
-            }
-            assert!(Instant::now() < until, "no `{path}` in the access log: {log:?}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            std::fs::read_to_string(self.access_log()).unwrap_or_default().contains(path)
+        });
     }
 
     /// Looks at every listening socket of every process of the gateway.
@@ -247,51 +240,20 @@ fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Answers with the request's head, line by line, names in lower case.
-struct Upstream {
-    address: SocketAddr,
-    connections: Arc<AtomicU64>,
-}
-
-impl Upstream {
-    fn start(number: usize) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
-        let connections = Arc::new(AtomicU64::new(0));
-        let count = Arc::new(AtomicU64::new(0));
-        let opened = Arc::clone(&connections);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (opened, count) = (Arc::clone(&opened), Arc::clone(&count));
-                std::thread::spawn(move || serve(stream, number, &opened, &count));
-            }
-        });
-        Self { address, connections }
-    }
-}
-
-fn serve(stream: TcpStream, number: usize, opened: &AtomicU64, count: &AtomicU64) {
-    let mut answers = stream.try_clone().expect("cloned");
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok).peekable();
-    // A connection that carries nothing is a look whether somebody is there.
-    if lines.peek().is_some() {
-        opened.fetch_add(1, Ordering::SeqCst);
-    }
-    while let Some(request) = lines.next() {
-        let mut body = request + "\n";
-        for header in lines.by_ref().take_while(|line| !line.is_empty()) {
-            let (name, value) = header.split_once(':').unwrap_or((&header, ""));
+fn upstream(number: usize) -> Server {
+    Server::start(move |request| {
+        let mut lines = request.head.lines();
+        let mut body = lines.next().expect("a request line").to_owned() + "\n";
+        for header in lines.take_while(|line| !line.is_empty()) {
+            let (name, value) = header.split_once(':').unwrap_or((header, ""));
             body += &format!("{}: {}\n", name.to_ascii_lowercase(), value.trim());
         }
         // Long enough to be worth compressing.
         body += &"filler\n".repeat(100);
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nx-instance: {number}\r\n\
-             x-count: {}\r\nx-hoptax-internal: internal\r\ncache-control: public, max-age=3600\r\n\r\n",
-            body.len(),
-            count.fetch_add(1, Ordering::SeqCst),
-        );
-        if answers.write_all((head + &body).as_bytes()).is_err() {
-            return;
-        }
-    }
+        Response::text(body)
+            .with("x-instance", number)
+            .with("x-count", request.number)
+            .with("x-hoptax-internal", "internal")
+            .with("cache-control", "public, max-age=3600")
+    })
 }

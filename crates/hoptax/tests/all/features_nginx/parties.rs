@@ -1,7 +1,9 @@
 //! Who takes part in the tests of features: an upstream that remembers what it was asked, a gateway with features switched on,
 //! and a client that may use TLS and come from another address.
 
-use crate::world::{PATIENCE, Running, exe, running_plan};
+use crate::support::PATIENCE;
+use crate::support::server::{self, Response, Server};
+use crate::world::{Running, exe, running_plan};
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::{Change, TOKEN_REVIEW_PATH};
 use hoptax_lab::packs::PackSet;
@@ -9,128 +11,62 @@ use hoptax_lab::process::ProcessDriver;
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
 use hoptax_plan::{Feature, Gateway, GatewayKind, Profile};
-use std::io::{BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// Headers by lower-case name.
-pub(super) type Headers = Vec<(String, String)>;
+type Headers = Vec<(String, String)>;
 
 fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
     headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// A request as the upstream saw it.
-#[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) method: String,
-    pub(super) path: String,
-    headers: Headers,
-    pub(super) body: String,
-}
-
-impl Seen {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
-        value(&self.headers, name)
-    }
-}
-
-/// What the upstream knows and remembers.
-#[derive(Default)]
-struct Memory {
-    seen: Vec<Seen>,
-    good_token: String,
-}
-
 /// An upstream that remembers. It reviews tokens: one is good; `refused` is answered with 403 where a review is posted, all others are not known.
 pub(super) struct Origin {
     pub(super) address: SocketAddr,
-    memory: Arc<Mutex<Memory>>,
+    server: Server,
+    good_token: Arc<Mutex<String>>,
 }
 
 impl Origin {
     /// One whose answers begin with `name`.
     pub(super) fn start(name: &'static str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
-        let memory = Arc::<Mutex<Memory>>::default();
-        let shared = Arc::clone(&memory);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let memory = Arc::clone(&shared);
-                std::thread::spawn(move || serve(&stream, name, &memory));
-            }
-        });
-        Self { address, memory }
+        let good_token = Arc::<Mutex<String>>::default();
+        let good = Arc::clone(&good_token);
+        let server = Server::start(move |request| answer(request, name, &good.lock().expect("not poisoned")));
+        Self { address: server.address, server, good_token }
     }
 
     pub(super) fn trust(&self, token: &str) {
-        token.clone_into(&mut self.memory.lock().expect("not poisoned").good_token);
+        token.clone_into(&mut self.good_token.lock().expect("not poisoned"));
     }
 
     /// What it was asked since this was last called, reviews of tokens apart.
-    pub(super) fn seen(&self) -> (Vec<Seen>, Vec<Seen>) {
-        let all = std::mem::take(&mut self.memory.lock().expect("not poisoned").seen);
-        all.into_iter().partition(|seen| seen.path != TOKEN_REVIEW_PATH)
+    pub(super) fn seen(&self) -> (Vec<server::Request>, Vec<server::Request>) {
+        self.server.take_requests().into_iter().partition(|seen| seen.path != TOKEN_REVIEW_PATH)
     }
 }
 
-fn serve(stream: &TcpStream, name: &str, memory: &Mutex<Memory>) {
-    let (mut reader, mut writer) = (BufReader::new(stream), stream);
-    while let Some((seen, last)) = read_request(&mut reader) {
-        let answer = answer(&seen, name, &memory.lock().expect("not poisoned").good_token);
-        memory.lock().expect("not poisoned").seen.push(seen);
-        if writer.write_all(answer.as_bytes()).is_err() || last {
-            return;
-        }
+fn answer(seen: &server::Request, name: &str, good_token: &str) -> Response {
+    // As an API server does, which does not expect to be cached.
+    let uncached = |response: Response| response.with("cache-control", "no-cache, private");
+    if seen.path != TOKEN_REVIEW_PATH {
+        let body = format!("{name} {}", "and much more of it ".repeat(40));
+        return Response::text(body).with("x-hoptax-internal", "for nobody else");
     }
-}
-
-/// The next request, and whether the connection ends after it.
-fn read_request(reader: &mut impl std::io::BufRead) -> Option<(Seen, bool)> {
-    let mut line = || {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
-        Some(line.trim_end().to_owned())
-    };
-    let first = line()?;
-    let mut words = first.split(' ').map(str::to_owned);
-    let (method, path, version) = (words.next()?, words.next()?, words.next()?);
-    let mut headers = Headers::new();
-    while let Some((name, value)) = line()?.split_once(": ") {
-        headers.push((name.to_ascii_lowercase(), value.to_owned()));
+    if seen.body.is_empty() {
+        // Asked by a subrequest, which hears the status alone.
+        let shown = seen.header("authorization").unwrap_or_default().trim_start_matches("Bearer ");
+        return uncached(Response::new(if shown == good_token { 200 } else { 401 }, ""));
     }
-    let length = value(&headers, "content-length").map_or(0, |length| length.parse().expect("a length"));
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    let last = version == "HTTP/1.0" || value(&headers, "connection") == Some("close");
-    Some((Seen { method, path, headers, body: String::from_utf8(body).ok()? }, last))
-}
-
-fn answer(seen: &Seen, name: &str, good_token: &str) -> String {
-    if seen.path == TOKEN_REVIEW_PATH {
-        if seen.body.is_empty() {
-            // Asked by a subrequest, which hears the status alone.
-            let shown = seen.header("authorization").unwrap_or_default().trim_start_matches("Bearer ");
-            let status = if shown == good_token { "200 OK" } else { "401 Unauthorized" };
-            return format!(
-                "HTTP/1.1 {status}\r\ncache-control: no-cache, private\r\ncontent-length: 0\r\n\r\n"
-            );
-        }
-        let review: serde_json::Value = serde_json::from_str(&seen.body).expect("JSON");
-        let token = review["spec"]["token"].as_str().expect("a token");
-        let status = if token == "refused" { "403 Forbidden" } else { "201 Created" };
-        let body =
-            serde_json::json!({ "status": { "authenticated": !token.is_empty() && token == good_token } })
-                .to_string();
-        // As an API server does, which does not expect to be cached.
-        let head = "content-type: application/json\r\ncache-control: no-cache, private";
-        return format!("HTTP/1.1 {status}\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    }
-    let body = format!("{name} {}", "and much more of it ".repeat(40));
-    let head = "content-type: text/plain\r\nx-hoptax-internal: for nobody else";
-    format!("HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    let review: serde_json::Value = serde_json::from_str(&seen.body).expect("JSON");
+    let token = review["spec"]["token"].as_str().expect("a token");
+    let known = !token.is_empty() && token == good_token;
+    let body = serde_json::json!({ "status": { "authenticated": known } }).to_string();
+    let status = if token == "refused" { 403 } else { 201 };
+    uncached(Response::new(status, body).with("content-type", "application/json"))
 }
 
 /// A gateway under test.

@@ -1,7 +1,7 @@
 //! Who means no good: other sites' pages in the same browser, odd names, and clients that never end.
 
 use super::lab::{Answer, exchange, get, history, request, served};
-use crate::world::PATIENCE;
+use crate::support::PATIENCE;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;

@@ -1,8 +1,7 @@
 //! A history, a server over it, and a client that sends what it is told to.
 
 use crate::report::fixture::Run;
-use crate::support::{Json, Scratch};
-use crate::world::PATIENCE;
+use crate::support::{Json, PATIENCE, Scratch, wait_until};
 use hoptax_analysis::Severity;
 use hoptax_history::live::{self, Board, Second, Stage, State, Trial, TrialPhase};
 use hoptax_history::serve::{Options, Server};
@@ -10,7 +9,6 @@ use hoptax_record::dir::RunDir;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::time::Instant;
 
 /// Start of the first run, Unix seconds: 2026-11-01.
 const FIRST: u64 = 1_793_491_200;
@@ -190,9 +188,5 @@ pub(super) fn analyse(root: &Path) {
 
 /// Waits until every run has been analysed.
 pub(super) fn analysed(to: SocketAddr) {
-    let begun = Instant::now();
-    while get(to, "/api/v1/runs").json()["pending"] != 0 {
-        assert!(begun.elapsed() < PATIENCE, "never analysed");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    wait_until("every run is analysed", PATIENCE, || get(to, "/api/v1/runs").json()["pending"] == 0);
 }

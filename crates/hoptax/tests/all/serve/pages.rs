@@ -4,12 +4,11 @@ use super::lab::{analyse, get, history, put, request, run, served, under_way};
 use crate::browser::CONTRAST;
 use crate::browser::client::Browser;
 use crate::report::fixture::{Run, via};
+use crate::support::server::{self, Response};
 use crate::support::{Json, Scratch};
 use hoptax_history::live::{Board, Second, Stage};
 use hoptax_history::serve::Server;
 use serde_json::json;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::Path;
 
 /// Where pictures go that somebody wants to look at.
@@ -567,20 +566,9 @@ fn a_page_without_a_run_under_way_says_so() {
 }
 
 /// A page of somebody else's, on another port of this machine: for a browser the same site, so that it sends our cookie along.
-fn elsewhere() -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("bound");
-    // It ends with the test's process; it waits for connections and holds nothing.
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let _ = stream.read(&mut [0; 4096]);
-            let page = "<!doctype html><html data-ready=1><body>elsewhere</body></html>";
-            let head =
-                format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n", page.len());
-            let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{page}").as_bytes());
-        }
-    });
-    address
+fn elsewhere() -> server::Server {
+    let page = "<!doctype html><html data-ready=1><body>elsewhere</body></html>";
+    server::Server::start(move |_| Response::new(200, page).with("content-type", "text/html"))
 }
 
 /// Everything that a page can try; each attempt ends with what came of it.
@@ -621,7 +609,8 @@ fn a_page_from_elsewhere_reads_and_changes_nothing() {
     let mut page = Page::open(&server, 1440, false);
     page.visit("/?token=0123456789abcdef");
     page.browser.until("document.cookie === '' && Boolean(document.getElementById('runs'))");
-    page.browser.visit(&format!("http://{}/", elsewhere()));
+    let elsewhere = elsewhere();
+    page.browser.visit(&format!("http://{}/", elsewhere.address));
     let ends = page.ask(&format!("{ATTEMPTS}({:?})", page.origin.clone()));
     assert_eq!(ends, json!(vec!["refused"; 7]));
     let shown = [("Authorization", "Bearer 0123456789abcdef")];

@@ -1,0 +1,52 @@
+//! Notes of a test run: which tests were skipped, and which looked again. `make test` prints them at its end, and fails where there
+//! are too many (`scripts/run-tests.py`).
+
+use std::io::Write as _;
+use std::panic::Location;
+
+/// Names the file that notes are appended to; without it they are printed only.
+const FILE: &str = "HOPTAX_TEST_NOTES";
+/// Longest reason that is kept, in characters: notes are read line by line.
+const REASON: usize = 300;
+
+/// Notes that the calling test, or a part of it, does not run on this machine. The test then has to return, or to leave the part out.
+#[track_caller]
+pub(crate) fn skip(reason: impl AsRef<str>) {
+    note("skip", &test_name(Location::caller()), reason.as_ref());
+}
+
+/// Notes that the calling test looks again. Only `eventually` does that.
+#[track_caller]
+pub(super) fn retry(reason: &str) {
+    note("retry", &test_name(Location::caller()), reason);
+}
+
+/// Test threads have the name of their test. With `--test-threads=1` there is only the main thread: then the place has to do.
+fn test_name(place: &Location<'_>) -> String {
+    let thread = std::thread::current();
+    let name = thread.name().filter(|name| *name != "main").map(str::to_owned);
+    name.unwrap_or_else(|| format!("{}:{}", place.file(), place.line()))
+}
+
+fn note(kind: &str, test: &str, reason: &str) {
+    let line = line(kind, test, reason);
+    print!("{line}");
+    let Some(path) = std::env::var_os(FILE) else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+    // One write for each line, so that lines of tests that run side by side do not mix.
+    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    written.unwrap_or_else(|error| panic!("cannot write the notes {}: {error}", path.display()));
+}
+
+fn line(kind: &str, test: &str, reason: &str) -> String {
+    let words: Vec<&str> = reason.split_whitespace().collect();
+    let reason: String = words.join(" ").chars().take(REASON).collect();
+    format!("{kind} {test} {reason}\n")
+}
+
+#[test]
+fn a_note_is_one_short_line_that_names_its_test() {
+    assert_eq!(test_name(Location::caller()), "support::notes::a_note_is_one_short_line_that_names_its_test");
+    assert_eq!(line("skip", "a::b", "no\n  engine"), "skip a::b no engine\n");
+    assert_eq!(line("retry", "a::b", &"x".repeat(1000)).len(), "retry a::b \n".len() + REASON);
+}

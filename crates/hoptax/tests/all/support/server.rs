@@ -1,0 +1,235 @@
+//! The HTTP/1.1 server of all tests that need something to answer requests: one thread per connection, connections kept, plain or over
+//! TLS. A function makes the answers; what was asked is remembered. What misbehaves is elsewhere: `proxy.rs` and `origin.rs`.
+
+use hoptax_wire::http1::{RequestDecoder, RequestStep};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A request as the server saw it.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// How many requests the server had answered before.
+    pub(crate) number: usize,
+    pub(crate) method: String,
+    /// The target as it was sent.
+    pub(crate) path: String,
+    /// Request line and headers as they came, with the empty line.
+    pub(crate) head: String,
+    pub(crate) body: String,
+    /// Absent where it came in the clear.
+    pub(crate) tls: Option<rustls::ProtocolVersion>,
+}
+
+impl Request {
+    /// The value of a header, whose name is given in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (this, value) = line.split_once(':')?;
+            this.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+/// An answer.
+pub(crate) struct Response {
+    status: u16,
+    headers: String,
+    body: String,
+    is_last: bool,
+}
+
+impl Response {
+    pub(crate) fn new(status: u16, body: impl Into<String>) -> Self {
+        Self { status, headers: String::new(), body: body.into(), is_last: false }
+    }
+
+    /// 200, with a body of text.
+    pub(crate) fn text(body: impl Into<String>) -> Self {
+        Self::new(200, body).with("content-type", "text/plain")
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.headers += &format!("{name}: {value}\r\n");
+        self
+    }
+
+    /// After which the connection is closed.
+    pub(crate) fn last(mut self) -> Self {
+        self.is_last = true;
+        self.with("connection", "close")
+    }
+
+    fn bytes(&self, is_head: bool) -> Vec<u8> {
+        let (status, length) = (self.status, self.body.len());
+        let reason = hyper::StatusCode::from_u16(status).expect("a status");
+        let reason = reason.canonical_reason().expect("a status that has a name");
+        let body = if is_head { "" } else { &self.body };
+        format!("HTTP/1.1 {status} {reason}\r\n{}content-length: {length}\r\n\r\n{body}", self.headers)
+            .into_bytes()
+    }
+}
+
+/// A running server. It accepts no more when dropped; its threads end with their connections.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    answer: Box<dyn Fn(&Request) -> Response + Send + Sync>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    connections: AtomicUsize,
+    requests: Mutex<Vec<Request>>,
+    stop: AtomicBool,
+}
+
+impl Server {
+    pub(crate) fn start(answer: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Self {
+        Self::over(None, answer)
+    }
+
+    /// The same over TLS, if there is a configuration of it.
+    pub(crate) fn over(
+        tls: Option<Arc<rustls::ServerConfig>>,
+        answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let shared = Arc::new(Shared {
+            answer: Box::new(answer),
+            tls,
+            connections: AtomicUsize::new(0),
+            requests: Mutex::default(),
+            stop: AtomicBool::new(false),
+        });
+        let server = Self { address: listener.local_addr().expect("bound"), shared };
+        let shared = Arc::clone(&server.shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if shared.stop.load(Ordering::SeqCst) {
+                    return;
+                }
+                let shared = Arc::clone(&shared);
+                // A peer that goes away ends its thread, and is no fault.
+                std::thread::spawn(move || shared.serve(stream).ok());
+            }
+        });
+        server
+    }
+
+    /// All requests so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.shared.requests.lock().expect("not poisoned").clone()
+    }
+
+    /// The requests since this was last called.
+    pub(crate) fn take_requests(&self) -> Vec<Request> {
+        std::mem::take(&mut *self.shared.requests.lock().expect("not poisoned"))
+    }
+
+    /// Connections so far that carried a request: those of readiness probes carry none.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        // Wakes it up.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// What a connection is, plain or TLS.
+trait Stream: Read + Write {
+    fn version(&self) -> Option<rustls::ProtocolVersion>;
+}
+
+impl Stream for TcpStream {
+    fn version(&self) -> Option<rustls::ProtocolVersion> {
+        None
+    }
+}
+
+impl Stream for rustls::StreamOwned<rustls::ServerConnection, TcpStream> {
+    fn version(&self) -> Option<rustls::ProtocolVersion> {
+        self.conn.protocol_version()
+    }
+}
+
+impl Shared {
+    fn serve(&self, stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        match &self.tls {
+            None => self.answer_all(stream),
+            Some(config) => {
+                let session = rustls::ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+                self.answer_all(rustls::StreamOwned::new(session, stream))
+            }
+        }
+    }
+
+    fn answer_all(&self, mut stream: impl Stream) -> io::Result<()> {
+        let (mut decoder, mut input) = (RequestDecoder::new(), Vec::new());
+        let (mut is_first, mut request, mut body, mut is_head) = (true, None, Vec::new(), false);
+        loop {
+            let consumed = match decoder.advance(&input).map_err(io::Error::other)? {
+                RequestStep::NeedMore => {
+                    let mut piece = [0; 16 * 1024];
+                    let count = stream.read(&mut piece)?;
+                    if count == 0 {
+                        return Ok(());
+                    }
+                    input.extend_from_slice(&piece[..count]);
+                    0
+                }
+                RequestStep::Head { consumed, head } => {
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    if head.expect_continue {
+                        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                    }
+                    is_head = head.is_head;
+                    if std::mem::take(&mut is_first) {
+                        self.connections.fetch_add(1, Ordering::SeqCst);
+                    }
+                    request = Some(Request {
+                        number: 0,
+                        method: text(&input[head.method]),
+                        path: text(&input[head.target]),
+                        head: text(&input[..consumed]),
+                        body: String::new(),
+                        tls: stream.version(),
+                    });
+                    consumed
+                }
+                RequestStep::Body { consumed, data } => {
+                    body.extend_from_slice(&input[data]);
+                    consumed
+                }
+                RequestStep::End { consumed, keep_alive } => {
+                    let mut request = request.take().expect("its head came before");
+                    request.body = String::from_utf8(std::mem::take(&mut body)).map_err(io::Error::other)?;
+                    let response = self.answer(request);
+                    stream.write_all(&response.bytes(is_head))?;
+                    stream.flush()?;
+                    if response.is_last || !keep_alive {
+                        return Ok(());
+                    }
+                    consumed
+                }
+            };
+            input.drain(..consumed);
+        }
+    }
+
+    /// Remembers the request before it is answered: whoever has the answer finds it among the requests.
+    fn answer(&self, mut request: Request) -> Response {
+        let mut requests = self.requests.lock().expect("not poisoned");
+        request.number = requests.len();
+        let response = (self.answer)(&request);
+        requests.push(request);
+        response
+    }
+}
