@@ -34,6 +34,7 @@ mod rate_missed;
 mod rejections_counted;
 mod shared_cpus;
 mod subject;
+mod table;
 mod throttled;
 mod unasked;
 mod unpinned_version;
@@ -48,144 +49,16 @@ pub use hoptax_record::report::{Finding, Rule, Severity};
 pub use page::page;
 use subject::Measured;
 pub use subject::Subject;
+pub use table::{examine, rules};
 pub use workers_unequal::BEYOND;
-
-/// Looks at a run and raises what it doubts.
-type Check = fn(&Subject<'_>) -> Vec<Finding>;
-
-/// A finding that runs are examined for.
-#[derive(Debug, Clone, Copy)]
-struct Registered {
-    /// Its words.
-    rule: fn() -> Rule,
-    check: Check,
-    /// Its place in a report among findings of the same severity; rules are listed in the order of the table.
-    place: u32,
-}
-
-/// Every finding: one line each.
-const ALL: [Registered; 36] = [
-    Registered { rule: errors::rule, check: errors::check, place: 1 },
-    Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
-    Registered { rule: failed_checks::rule, check: failed_checks::check, place: 3 },
-    Registered { rule: rejections_counted::rule, check: rejections_counted::check, place: 4 },
-    Registered { rule: different_work::rule, check: different_work::check, place: 28 },
-    Registered { rule: connections_short::rule, check: connections_short::check, place: 5 },
-    Registered { rule: keepalive_lost::rule, check: keepalive_lost::check, place: 24 },
-    Registered { rule: upstream_not_reused::rule, check: upstream_not_reused::check, place: 25 },
-    Registered { rule: upstream_http_version::rule, check: upstream_http_version::check, place: 26 },
-    Registered { rule: amplification::rule, check: amplification::check, place: 29 },
-    Registered { rule: balance::rule, check: balance::check, place: 30 },
-    Registered { rule: rate_missed::rule, check: rate_missed::check, place: 6 },
-    Registered { rule: generator_saturated::rule, check: generator_saturated::check, place: 7 },
-    Registered { rule: upstream_saturated::rule, check: upstream_saturated::check, place: 27 },
-    Registered { rule: host_noisy::rule, check: host_noisy::check, place: 8 },
-    Registered { rule: host_unfit::rule, check: host_unfit::check, place: 9 },
-    Registered { rule: host_changed::rule, check: host_changed::check, place: 10 },
-    Registered { rule: unsteady::rule, check: unsteady::check, place: 31 },
-    Registered { rule: impossible::rule, check: impossible::check, place: 32 },
-    Registered { rule: herd::rule, check: herd::check, place: 33 },
-    Registered { rule: memory_growing::rule, check: memory_growing::check, place: 34 },
-    Registered { rule: unasked::rule, check: unasked::check, place: 36 },
-    Registered { rule: unpinned_version::rule, check: unpinned_version::check, place: 35 },
-    Registered { rule: bandwidth_bound::rule, check: bandwidth_bound::check, place: 20 },
-    Registered { rule: hidden_limit::rule, check: hidden_limit::check, place: 17 },
-    Registered { rule: listen_overflow::rule, check: listen_overflow::check, place: 15 },
-    Registered { rule: logging_unequal::rule, check: logging_unequal::check, place: 19 },
-    Registered { rule: ports_exhausted::rule, check: ports_exhausted::check, place: 16 },
-    Registered { rule: shared_cpus::rule, check: shared_cpus::check, place: 13 },
-    Registered { rule: throttled::rule, check: throttled::check, place: 14 },
-    Registered { rule: workers_unequal::rule, check: workers_unequal::check, place: 18 },
-    Registered { rule: clock::rule, check: clock::check, place: 21 },
-    Registered { rule: few_quiet_windows::rule, check: few_quiet_windows::check, place: 11 },
-    Registered { rule: quiet_differs::rule, check: quiet_differs::check, place: 12 },
-    Registered { rule: few_samples::rule, check: few_samples::check, place: 22 },
-    Registered { rule: not_distinguishable::rule, check: not_distinguishable::check, place: 23 },
-];
-
-/// The words of every finding, in the order of the table.
-pub fn rules() -> Vec<Rule> {
-    ALL.iter().map(|one| with_round_thresholds((one.rule)())).collect()
-}
-
-/// Thresholds are round numbers: they need no digits behind the point.
-fn with_round_thresholds(mut rule: Rule) -> Rule {
-    for text in [&mut rule.when, &mut rule.severity] {
-        *text = text.replace(".0 %", " %");
-    }
-    rule
-}
-
-/// Applies every rule; the gravest findings first.
-pub fn examine(subject: &Subject<'_>) -> Vec<Finding> {
-    let mut all = ALL;
-    all.sort_by_key(|one| one.place);
-    let mut findings: Vec<Finding> = all.iter().flat_map(|one| (one.check)(subject)).collect();
-    findings.sort_by_key(|finding| finding.severity);
-    findings
-}
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::fixture::{Run, via};
-    use std::collections::BTreeSet;
-    use std::path::Path;
+    use super::Finding;
+    use crate::fixture::Run;
 
     /// The findings of one rule.
     pub(super) fn raised(run: &Run, code: &str) -> Vec<Finding> {
         run.analyse().findings.into_iter().filter(|finding| finding.code == code).collect()
-    }
-
-    #[test]
-    fn the_gravest_come_first_and_cases_carry_their_codes() {
-        let mut run = Run::steady(3, 100, &[("nginx", 150)]);
-        run.push(via("nginx", 3).status(500, 999)).push(via("nginx", 4).status(500, 999));
-        run.push(via("nginx", 5).status(500, 999)).push(via("nginx", 6).status(500, 999));
-        let analysis = run.analyse();
-        assert!(analysis.findings.windows(2).all(|pair| pair[0].severity <= pair[1].severity));
-        assert_eq!(analysis.findings[0].code, "rejections-counted");
-        assert!(analysis.case("nginx", 0).expect("measured").findings.contains(&"rejections-counted"));
-        assert!(!analysis.case("direct", 0).expect("measured").findings.contains(&"rejections-counted"));
-    }
-
-    /// The codes that the files beside this one give their findings.
-    fn codes() -> BTreeSet<String> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/checks");
-        let files = std::fs::read_dir(folder).expect("the checks").flatten();
-        files
-            .filter_map(|file| {
-                let text = std::fs::read_to_string(file.path()).ok()?;
-                let (_, rest) = text.split_once("\nconst CODE: &str = \"")?;
-                Some(rest.split('"').next()?.to_owned())
-            })
-            .collect()
-    }
-
-    #[test]
-    fn every_finding_has_its_words_once() {
-        let told: Vec<&str> = rules().iter().map(|rule| rule.code).collect();
-        let distinct: BTreeSet<String> = told.iter().map(|code| (*code).to_owned()).collect();
-        assert_eq!(distinct.len(), told.len());
-        assert_eq!(distinct, codes(), "rules() and the files of this folder");
-        assert!(distinct.len() >= 20);
-    }
-
-    #[test]
-    fn every_rule_is_whole() {
-        for rule in rules() {
-            for text in [rule.seen, rule.advice] {
-                assert!(text.len() > 20 && text.ends_with('.'), "{}: {text}", rule.code);
-            }
-            assert!(rule.when.len() > 20 && !rule.when.ends_with('.'), "{}: {}", rule.code, rule.when);
-            let severity = rule.severity.split([';', ',']).next().expect("a first part").trim();
-            assert!(["void", "warning", "note"].contains(&severity), "{}: {}", rule.code, rule.severity);
-        }
-    }
-
-    #[test]
-    fn places_in_a_report_are_distinct() {
-        let places: BTreeSet<u32> = ALL.iter().map(|one| one.place).collect();
-        assert_eq!(places, (1..=ALL.len() as u32).collect());
     }
 }
