@@ -113,7 +113,7 @@ pub struct Entry {
 /// Direct or a gateway of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Contender {
-    /// [`hoptax_record::DIRECT`] or the gateway's label.
+    /// `direct` or the gateway's label.
     pub label: String,
     /// Pack, hop kind or `external`; empty for direct.
     pub kind: String,
