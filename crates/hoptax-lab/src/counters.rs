@@ -2,8 +2,8 @@
 //!
 //! What cannot be read is left out: a gateway that does not answer on its admin port is still worth measuring.
 
+use super::http_client::HttpClient;
 use super::packs::manifest::{CounterFrom, CounterSpec};
-use super::readiness;
 use hoptax_plan::selector::{Selector, SelectorKind, pattern};
 use regex_lite::Regex;
 use std::collections::BTreeMap;
@@ -11,12 +11,16 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Most of a log that is searched between two looks. A gateway that writes more than this in a trial says the same thing
 /// over and over.
 const MOST_OF_A_LOG: u64 = 64 << 20;
 /// Most of an answer that is read.
-const MOST_OF_AN_ANSWER: u64 = 4 << 20;
+const MOST_OF_AN_ANSWER: usize = 4 << 20;
+
+/// Given to a look at a gateway's own figures.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The counters of one gateway that runs.
 #[derive(Debug)]
@@ -94,7 +98,7 @@ impl Counters {
                 Source::Answer { plus, minus } => {
                     let answer = answers
                         .entry(counter.path.clone())
-                        .or_insert_with(|| readiness::get(self.admin, &counter.path, MOST_OF_AN_ANSWER).ok());
+                        .or_insert_with(|| answered(self.admin, &counter.path));
                     answer.as_deref().and_then(|answer| {
                         let less = minus.as_ref().map_or(Some(0.0), |minus| minus.value(answer));
                         Some(plus.value(answer)? - less?)
@@ -105,6 +109,12 @@ impl Counters {
         }
         values
     }
+}
+
+/// What the gateway answers to a GET; nothing if it cannot be read.
+fn answered(admin: SocketAddr, path: &str) -> Option<String> {
+    let body = HttpClient::plain(admin, PATIENCE).get(path, MOST_OF_AN_ANSWER).ok()?;
+    String::from_utf8(body).ok()
 }
 
 /// Goes on from where a log was searched to; a log that has shrunk was begun anew.

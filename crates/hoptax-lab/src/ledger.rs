@@ -1,13 +1,12 @@
 //! The upstream's ledger: what it counted, as it is told on the control socket (`GET /ledger`, JSON).
 
+use crate::http_client::HttpClient;
 use anyhow::Context as _;
 use hoptax_load::stamp::ClockId;
 use hoptax_record::LedgerDelta;
-use hoptax_wire::http1::{ResponseDecoder, Step, Version, request_head};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Counts since the upstream started.
@@ -63,59 +62,21 @@ impl Ledger {
     }
 }
 
-/// Given to each step of asking for a ledger. It is on this machine and has nothing else to do; the bound is for machines that are
-/// busy otherwise.
+/// Given to the whole answer. The upstream is on this machine and has nothing else to do; the bound is for machines that are busy
+/// otherwise.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Most that a ledger is read of, bytes: thousands of instances.
+const MOST: usize = 4 << 20;
 
 /// Asks an upstream for its ledger.
 ///
 /// # Errors
 /// If its control socket does not answer in time, or answers something else than a ledger.
 pub fn fetch(control: SocketAddr) -> anyhow::Result<Ledger> {
-    ask(control).with_context(|| format!("cannot read the upstream's ledger at http://{control}/ledger"))
-}
-
-fn ask(control: SocketAddr) -> anyhow::Result<Ledger> {
-    let mut stream = TcpStream::connect_timeout(&control, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let host = control.to_string();
-    let headers = [("host", host.as_str()), ("connection", "close")];
-    stream.write_all(&request_head(Version::Http11, "GET", "/ledger", headers, None)?)?;
-
-    let mut decoder = ResponseDecoder::new();
-    decoder.begin(false);
-    let (mut input, mut body) = (Vec::new(), Vec::new());
-    loop {
-        let consumed = match decoder.advance(&input)? {
-            Step::NeedMore => {
-                let mut piece = [0; 4096];
-                let count = match stream.read(&mut piece) {
-                    // A signal, as one comes when a run goes on after Ctrl-Z.
-                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                    read => read?,
-                };
-                if count == 0 {
-                    decoder.end_of_input()?;
-                    break;
-                }
-                input.extend_from_slice(&piece[..count]);
-                0
-            }
-            Step::Interim { consumed } => consumed,
-            Step::Head { consumed, head } => {
-                anyhow::ensure!(head.status == 200, "it answered with status {}", head.status);
-                consumed
-            }
-            Step::Body { consumed, data } => {
-                body.extend_from_slice(&input[data]);
-                consumed
-            }
-            Step::End { .. } => break,
-        };
-        input.drain(..consumed);
-    }
-    Ok(serde_json::from_slice(&body)?)
+    let body = HttpClient::plain(control, PATIENCE).get("/ledger", MOST);
+    let ledger = body.and_then(|body| Ok(serde_json::from_slice(&body)?));
+    ledger.with_context(|| format!("cannot read the upstream's ledger at http://{control}/ledger"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! traits of `service`; a fake driver stands in for the world in its tests.
 #![forbid(unsafe_code)]
 
-pub mod ask;
 pub mod conformance;
 pub mod counters;
 pub mod cpus;
@@ -15,6 +14,7 @@ pub mod entry;
 pub mod fake;
 pub mod features;
 pub mod hop;
+pub mod http_client;
 pub mod ledger;
 pub mod packs;
 pub mod process;

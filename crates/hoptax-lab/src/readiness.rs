@@ -78,8 +78,7 @@ fn attempt(probe: &Probe) -> Result<(), String> {
 /// # Errors
 /// If nothing answers in time, or what answers is not HTTP/1.x.
 pub fn ask(address: SocketAddr, path: &str, patience: Duration) -> std::io::Result<u16> {
-    // `HTTP/1.1 200` is all that is needed; the rest is left to the close.
-    status(&exchange(address, ("GET", path), 12, patience)?)
+    exchange(address, "GET", path, patience)
 }
 
 /// Sends one request without a body, to something that is asked to do what takes a while; the status of the answer.
@@ -87,46 +86,10 @@ pub fn ask(address: SocketAddr, path: &str, patience: Duration) -> std::io::Resu
 /// # Errors
 /// If nothing answers within ten seconds, or what answers is not HTTP/1.x.
 pub fn send(address: SocketAddr, method: &str, path: &str) -> std::io::Result<u16> {
-    status(&exchange(address, (method, path), 12, DOING)?)
+    exchange(address, method, path, DOING)
 }
 
-/// Asks once; the body of an answer of status 200, as far as `most` bytes of the answer hold it.
-///
-/// # Errors
-/// As [`send`], and if the status is another one, or the answer is no text.
-pub fn get(address: SocketAddr, path: &str, most: u64) -> std::io::Result<String> {
-    let answer = exchange(address, ("GET", path), most, DOING)?;
-    match status(&answer)? {
-        200 => {}
-        other => return Err(std::io::Error::other(format!("http://{address}{path} answered {other}"))),
-    }
-    let text = String::from_utf8(answer).map_err(std::io::Error::other)?;
-    let (head, body) =
-        text.split_once("\r\n\r\n").ok_or_else(|| std::io::Error::other("the answer has no body"))?;
-    let chunked = head.to_ascii_lowercase().contains("\r\ntransfer-encoding: chunked");
-    Ok(if chunked { unchunked(body) } else { body.to_owned() })
-}
-
-/// A body without its chunk sizes, as far as it goes.
-fn unchunked(body: &str) -> String {
-    let (mut rest, mut text) = (body, String::new());
-    while let Some((size, after)) = rest.split_once("\r\n") {
-        let size = size.split(';').next().unwrap_or_default().trim();
-        let Some(size) = usize::from_str_radix(size, 16).ok().filter(|&size| size > 0) else { break };
-        let end = (0..=size.min(after.len())).rev().find(|&end| after.is_char_boundary(end)).unwrap_or(0);
-        text += &after[..end];
-        rest = after[end..].strip_prefix("\r\n").unwrap_or_default();
-    }
-    text
-}
-
-/// The first `most` bytes of the answer.
-fn exchange(
-    address: SocketAddr,
-    (method, path): (&str, &str),
-    most: u64,
-    patience: Duration,
-) -> std::io::Result<Vec<u8>> {
+fn exchange(address: SocketAddr, method: &str, path: &str, patience: Duration) -> std::io::Result<u16> {
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
@@ -134,9 +97,10 @@ fn exchange(
     let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
     let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
+    // `HTTP/1.1 200` is all that is needed; the rest is left to the close.
     let mut answer = Vec::new();
-    stream.take(most).read_to_end(&mut answer)?;
-    Ok(answer)
+    stream.take(12).read_to_end(&mut answer)?;
+    status(&answer)
 }
 
 fn status(answer: &[u8]) -> std::io::Result<u16> {
@@ -205,19 +169,5 @@ mod tests {
             Probe { accepting: hoptax_host::ports::local(deaf), timeout: Duration::ZERO, ..probe(address) };
         let Err(NotReady::TimedOut(met)) = wait(&probe, || false) else { panic!("cannot be ready") };
         assert!(met.contains("does not accept connections"), "{met}");
-    }
-
-    #[test]
-    fn a_body_is_told_with_and_without_chunks() {
-        let plain = serve(&["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"]);
-        assert_eq!(get(plain, "/", 1 << 20).expect("answered"), "hello");
-        let chunks = serve(&[
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na: \r\n2;x=y\r\n17\r\n0\r\n\r\n",
-        ]);
-        assert_eq!(get(chunks, "/", 1 << 20).expect("answered"), "a: 17");
-        let refused = serve(&["HTTP/1.1 404 Not Found\r\n\r\nno"]);
-        assert!(
-            get(refused, "/stats", 1 << 20).expect_err("no").to_string().ends_with("/stats answered 404")
-        );
     }
 }

@@ -1,7 +1,7 @@
 //! The ledger of an upstream that is not ours: a count that it tells over HTTP, read before and after each trial.
 
-use super::ask::Asker;
 use super::features::Change;
+use super::http_client::HttpClient;
 use super::ledger::{InstanceCounts, Ledger};
 use anyhow::Context as _;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
@@ -55,11 +55,15 @@ impl ToldCount {
     /// # Errors
     /// If nobody answers, or not with anything that is selected.
     pub fn read(&self) -> anyhow::Result<Ledger> {
-        let asker =
-            Asker { address: self.address, tls: self.change.tls.as_ref(), from: None, timeout: PATIENCE };
+        let client = HttpClient {
+            address: self.address,
+            tls: self.change.tls.as_ref(),
+            from: None,
+            timeout: PATIENCE,
+        };
         let place = &self.place;
-        let answer = asker
-            .ask(&self.request, false)
+        let answer = client
+            .send(&self.request, false)
             .with_context(|| format!("cannot read the upstream's counts at {place}"))?;
         anyhow::ensure!(
             answer.status == 200,

@@ -8,9 +8,9 @@ mod expected;
 pub mod proofs;
 mod tolerance;
 
-pub use super::ask::Answer;
+pub use super::http_client::Answer;
 
-use super::ask::{Asker, show};
+use super::http_client::{HttpClient, show};
 use crate::features::Change;
 use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
@@ -192,8 +192,8 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// Sends it once and reads the whole answer.
     fn of(&self, address: SocketAddr, timeout: Duration) -> anyhow::Result<Answer> {
-        let asker = Asker { address, tls: self.tls, from: None, timeout };
-        asker.ask(&self.bytes, self.target.method == "HEAD")
+        let client = HttpClient { address, tls: self.tls, from: None, timeout };
+        client.send(&self.bytes, self.target.method == "HEAD")
     }
 }
 

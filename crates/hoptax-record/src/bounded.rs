@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 const KIB: u64 = 1 << 10;
@@ -33,15 +33,15 @@ pub const RUN: u64 = 64 * MIB;
 /// Most that `trials.jsonl` may hold: some 500,000 trials.
 pub const TRIALS: u64 = 4 * GIB;
 
-/// The content of the file at `path`, of at most `most` bytes. A pipe without a name is a file too, as `<(…)` and `/dev/stdin` are;
-/// devices, sockets and named pipes are not.
+/// The content of the file at `path`, of at most `most` bytes. A pipe without a name is a file too, as `<(…)` and `/dev/stdin` are, and so
+/// is `/dev/null`; other devices, sockets and named pipes are not.
 ///
 /// # Errors
 /// If it is no such file, holds more, or cannot be read. The message says what to do where that is not obvious.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     let kind = found.file_type();
-    if kind.is_char_device() || kind.is_block_device() {
+    if is_endless(&found) {
         return Err(refused("it is a device, and may never end; name a file"));
     }
     if kind.is_socket() {
@@ -68,10 +68,7 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
 pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
     let stdin = io::stdin();
     let file = File::from(stdin.as_fd().try_clone_to_owned()?);
-    let kind = file.metadata()?.file_type();
-    if kind.is_block_device()
-        || (kind.is_char_device() && !rustix::termios::isatty(&stdin) && !is_null(&file)?)
-    {
+    if is_endless(&file.metadata()?) && !rustix::termios::isatty(&stdin) {
         return Err(refused("it is a device, and may never end; pass a file or a pipe"));
     }
     bounded(stdin.lock(), 0, most)
@@ -126,10 +123,11 @@ fn unnamed_pipe(path: &Path) -> io::Result<File> {
     Ok(File::from(pipe))
 }
 
-/// Whether it is `/dev/null`, which ends at once.
-fn is_null(file: &File) -> io::Result<bool> {
-    let (this, null) = (rustix::fs::fstat(file)?, rustix::fs::stat("/dev/null")?);
-    Ok(this.st_rdev == null.st_rdev)
+/// Whether it is a device other than `/dev/null`, which ends at once (Linux: Documentation/admin-guide/devices.txt).
+fn is_endless(found: &fs::Metadata) -> bool {
+    let kind = found.file_type();
+    let is_null = kind.is_char_device() && found.rdev() == rustix::fs::makedev(1, 3);
+    (kind.is_char_device() || kind.is_block_device()) && !is_null
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {
@@ -183,6 +181,11 @@ mod tests {
         ] {
             assert!(why(path, PLAN).contains(part), "{}: {}", path.display(), why(path, PLAN));
         }
+    }
+
+    #[test]
+    fn nothing_is_read_of_the_device_that_holds_nothing() {
+        assert_eq!(read(Path::new("/dev/null"), PLAN).expect("read"), b"");
     }
 
     #[test]

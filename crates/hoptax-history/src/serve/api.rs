@@ -1,7 +1,7 @@
 //! The JSON interface: what each operation answers.
 
 use super::app::App;
-use super::ask::{Asked, Id, Told};
+use super::extract::{BodyOf, QueryOf, RunId};
 use super::problem::Problem;
 use super::runs::{self, CompareQuery};
 use crate::live;
@@ -55,22 +55,26 @@ pub(super) struct Deleted {
     pub(super) deleted: String,
 }
 
-pub(super) async fn list(State(app): Asking, Asked(asked): Asked<Query>) -> Answer<Listing> {
+pub(super) async fn list(State(app): Asking, QueryOf(asked): QueryOf<Query>) -> Answer<Listing> {
     let asked = Query { limit: asked.limit.min(MOST_LISTED), ..asked };
     Ok(Json(app.history(move |store| Ok(store.list(&asked)?)).await?))
 }
 
-pub(super) async fn run(State(app): Asking, Id(id): Id) -> Answer<Entry> {
+pub(super) async fn run(State(app): Asking, RunId(id): RunId) -> Answer<Entry> {
     let found = app.history(move |store| store.get(&id)?.ok_or_else(|| Problem::no_run(&id))).await;
     Ok(Json(found?))
 }
 
-pub(super) async fn report(State(app): Asking, Id(id): Id) -> Result<Response, Problem> {
+pub(super) async fn report(State(app): Asking, RunId(id): RunId) -> Result<Response, Problem> {
     let text = runs::drawn(&app, id, |measured| Ok(report::json(&measured.model()))).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
-pub(super) async fn annotate(State(app): Asking, Id(id): Id, Told(told): Told<Annotation>) -> Answer<Entry> {
+pub(super) async fn annotate(
+    State(app): Asking,
+    RunId(id): RunId,
+    BodyOf(told): BodyOf<Annotation>,
+) -> Answer<Entry> {
     let changed =
         app.history(move |store| Ok(store.annotate(&id, told.tags.as_deref(), told.note.as_deref())?));
     let changed = changed.await?;
@@ -78,7 +82,7 @@ pub(super) async fn annotate(State(app): Asking, Id(id): Id, Told(told): Told<An
     Ok(Json(changed))
 }
 
-pub(super) async fn delete(State(app): Asking, Id(id): Id) -> Answer<Deleted> {
+pub(super) async fn delete(State(app): Asking, RunId(id): RunId) -> Answer<Deleted> {
     let deleted = app.history(move |store| {
         store.delete(&id)?;
         Ok(Deleted { deleted: id })
@@ -88,7 +92,7 @@ pub(super) async fn delete(State(app): Asking, Id(id): Id) -> Answer<Deleted> {
     Ok(Json(deleted))
 }
 
-pub(super) async fn compare(State(app): Asking, Asked(asked): Asked<CompareQuery>) -> Answer<Comparison> {
+pub(super) async fn compare(State(app): Asking, QueryOf(asked): QueryOf<CompareQuery>) -> Answer<Comparison> {
     Ok(Json(document::comparison(&runs::comparison(&app, asked).await?)))
 }
 
@@ -96,7 +100,7 @@ pub(super) async fn trends(State(app): Asking) -> Answer<Trends> {
     Ok(Json(app.history(|store| Ok(Trends { trends: store.trend_choices()? })).await?))
 }
 
-pub(super) async fn trend(State(app): Asking, Asked(asked): Asked<TrendQuery>) -> Answer<Trend> {
+pub(super) async fn trend(State(app): Asking, QueryOf(asked): QueryOf<TrendQuery>) -> Answer<Trend> {
     Ok(Json(app.history(move |store| Ok(store.trend(&asked)?)).await?))
 }
 

@@ -4,10 +4,10 @@
 
 mod api;
 mod app;
-mod ask;
 mod assets;
 mod check;
 mod connections;
+mod extract;
 mod files;
 mod guard;
 mod latest;

@@ -1,7 +1,7 @@
 //! The requests, each with what is odd about it.
 
 use crate::upstream::MARK;
-use hoptax_wire::http1::chunk_size_line;
+use hoptax_wire::http1;
 
 /// One request that a gateway is to pass on.
 #[derive(Debug, Clone, Copy)]
@@ -106,12 +106,7 @@ fn text(size: usize) -> Vec<u8> {
 
 fn chunked(body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for chunk in body.chunks(CHUNK) {
-        chunk_size_line(&mut bytes, chunk.len());
-        bytes.extend_from_slice(chunk);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes.extend_from_slice(b"0\r\n\r\n");
+    http1::chunked(&mut bytes, body, CHUNK);
     bytes
 }
 

@@ -8,7 +8,7 @@ mod cases;
 
 pub use cases::{CASES, Case};
 
-use super::ask::{Answer, Asker};
+use super::http_client::{Answer, HttpClient};
 use super::packs::manifest::Difference;
 use super::verify::difference;
 use cases::Sent;
@@ -81,8 +81,9 @@ fn one(
     timeout: Duration,
 ) -> anyhow::Result<Seen> {
     let sent = case.sent();
-    let ask =
-        |address| Asker { address, tls: None, from: None, timeout }.ask(&sent.bytes, case.method == "HEAD");
+    let ask = |address| {
+        HttpClient { address, tls: None, from: None, timeout }.send(&sent.bytes, case.method == "HEAD")
+    };
     let (there, here) = (ask(direct), ask(gateway));
     if let Err(error) = &there
         && !case.breaks

@@ -1,7 +1,7 @@
 //! Services that already run: attached to, watched where a process is named, and never stopped.
 
-use crate::ask::Asker;
 use crate::features::Change;
+use crate::http_client::HttpClient;
 use crate::ledger::Ledger;
 use crate::told::ToldCount;
 use crate::{Facts, Service, readiness};
@@ -82,7 +82,7 @@ fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<(
     headers.extend(change.headers.iter().cloned());
     let spec = TargetSpec::only("GET", path, headers, Vec::new());
     let request = target::first_request(&spec, &BTreeMap::new(), 0, HttpVersion::Http11)?;
-    Asker { address, tls: Some(tls), from: None, timeout: PATIENCE }.ask(&request, false).map(drop)
+    HttpClient { address, tls: Some(tls), from: None, timeout: PATIENCE }.send(&request, false).map(drop)
 }
 
 /// The ledger, read once: what cannot be read is told before anything is timed.

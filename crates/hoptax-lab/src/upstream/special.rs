@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hoptax_load::clock;
 use hoptax_plan::units;
 use hoptax_record::Digest;
-use hoptax_wire::http1::{RequestHead, Version, chunk_size_line, fields, response_head};
+use hoptax_wire::http1::{RequestHead, Version, chunked, fields, response_head};
 use serde_json::json;
 
 /// What makes a path one of these.
@@ -277,12 +277,7 @@ impl Special {
         bytes.truncate(bytes.len() - 2);
         bytes.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
         if !self.is_head {
-            for chunk in body.chunks(CHUNK) {
-                chunk_size_line(&mut bytes, chunk.len());
-                bytes.extend_from_slice(chunk);
-                bytes.extend_from_slice(b"\r\n");
-            }
-            bytes.extend_from_slice(b"0\r\n\r\n");
+            chunked(&mut bytes, body, CHUNK);
         }
         bytes
     }

@@ -1,6 +1,6 @@
 use super::{LONG_HEADER, MARK, Placement, RunningUpstream};
-use crate::ask::{Answer, Asker};
 use crate::features::{Change, Credentials, RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
+use crate::http_client::{Answer, HttpClient};
 use crate::ledger;
 use hoptax_plan::{Body, BuiltInUpstream, Delay, Feature};
 use std::net::SocketAddr;
@@ -22,8 +22,8 @@ fn upstream(placement: &Placement) -> RunningUpstream {
 }
 
 fn ask(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
-    let asker = Asker { address, tls: None, from: None, timeout: TIMEOUT };
-    asker.ask(request.as_bytes(), request.starts_with("HEAD"))
+    let client = HttpClient { address, tls: None, from: None, timeout: TIMEOUT };
+    client.send(request.as_bytes(), request.starts_with("HEAD"))
 }
 
 fn get(address: SocketAddr, path: &str) -> Answer {
@@ -127,9 +127,13 @@ fn the_same_instance_answers_over_tls_and_counts_it() {
     let ready = upstream.ready();
     assert_eq!(ready.tls_instances.len(), 2);
     let change = Change::new(&[Feature::Tls], &made);
-    let asker =
-        Asker { address: ready.tls_instances[1], tls: change.tls.as_ref(), from: None, timeout: TIMEOUT };
-    let asked = |request: &str| asker.ask(request.as_bytes(), false).expect("answered");
+    let client = HttpClient {
+        address: ready.tls_instances[1],
+        tls: change.tls.as_ref(),
+        from: None,
+        timeout: TIMEOUT,
+    };
+    let asked = |request: &str| client.send(request.as_bytes(), false).expect("answered");
     let echo = json(&asked("GET /.hoptax/echo HTTP/1.1\r\nhost: a\r\n\r\n"));
     assert_eq!((&echo["tls"]["version"], &echo["instance"]), (&"TLSv1.3".into(), &1.into()));
     assert_eq!(echo["tls"]["cipher"], "TLS13_AES_128_GCM_SHA256");
@@ -139,8 +143,8 @@ fn the_same_instance_answers_over_tls_and_counts_it() {
     let request = format!("POST /.hoptax/echo HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n{body}");
     assert_eq!(json(&asked(&request))["body_bytes"], 1_000_000);
     // Not TLS: closed with an alert, and nothing is counted as a request.
-    let plain = Asker { tls: None, ..asker };
-    assert!(plain.ask(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", false).is_err());
+    let plain = HttpClient { tls: None, ..client };
+    assert!(plain.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", false).is_err());
     let ledger = ledger::fetch(ready.control).expect("a ledger");
     assert_eq!((ledger.instances[0].requests, ledger.instances[1].requests), (1, 3));
     assert_eq!(ledger.instances[1].connections, 4);

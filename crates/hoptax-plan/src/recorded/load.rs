@@ -1,7 +1,7 @@
 //! Load points with their searches, events and budgets.
 
-use super::{UnknownWord, kept, to_disk_all};
-use crate::{Action, Ask, Budget, Event, Figure, LoadPoint, LoadSelector, Metric, Objective, Search, Term};
+use super::{kept, to_disk_all};
+use crate::{Action, Ask, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Search, Term};
 
 impl From<&LoadPoint> for kept::LoadPoint {
     fn from(point: &LoadPoint) -> Self {
@@ -143,7 +143,7 @@ impl From<&Budget> for kept::Budget {
         let LoadSelector { open, connections, rate } = budget.load;
         Self {
             gateway: budget.gateway.clone(),
-            metric: budget.metric.name().to_owned(),
+            metric: budget.metric,
             load: kept::LoadSelector { open, connections, rate },
             against: budget.against.clone(),
             max: budget.max,
@@ -154,15 +154,11 @@ impl From<&Budget> for kept::Budget {
     }
 }
 
-impl TryFrom<kept::Budget> for Budget {
-    type Error = UnknownWord;
-
-    fn try_from(budget: kept::Budget) -> Result<Self, UnknownWord> {
-        let metric = Metric::ALL.into_iter().find(|metric| metric.name() == budget.metric);
-        let unknown = || UnknownWord(format!("`{}` is no metric", budget.metric));
+impl From<kept::Budget> for Budget {
+    fn from(budget: kept::Budget) -> Self {
         let kept::LoadSelector { open, connections, rate } = budget.load;
-        Ok(Self {
-            metric: metric.ok_or_else(unknown)?,
+        Self {
+            metric: budget.metric,
             gateway: budget.gateway,
             load: LoadSelector { open, connections, rate },
             against: budget.against,
@@ -170,6 +166,6 @@ impl TryFrom<kept::Budget> for Budget {
             min: budget.min,
             max_change: budget.max_change,
             min_change: budget.min_change,
-        })
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! How things are requested, what happens meanwhile, and what is limited.
 
+use crate::Metric;
 use hoptax_load::spec::{HttpVersion, Shape};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -155,9 +156,6 @@ pub struct Budget {
     #[serde(default)]
     pub min_change: Option<f64>,
 }
-
-/// A metric by its name: `added_p99`.
-pub type Metric = String;
 
 /// Selects load points: what is given must be so.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -9,9 +9,7 @@ mod target;
 mod upstream;
 
 pub use gateway::{Feature, Gateway, GatewayKind, HopDelay, HopDelayHow, HopKind, PackDriver};
-pub use load::{
-    Action, Budget, Event, Figure, LoadPoint, LoadSelector, Metric, Objective, Route, Search, Term,
-};
+pub use load::{Action, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Route, Search, Term};
 pub use target::{Target, Timeouts};
 pub use upstream::{
     Access, Body, BuiltInUpstream, CertificateFiles, Delay, Running, SelectorKind, TlsAccess, ToldLedger,

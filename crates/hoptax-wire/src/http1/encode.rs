@@ -113,6 +113,16 @@ pub fn chunk_size_line(line: &mut Vec<u8>, size: usize) {
     line.extend_from_slice(format!("{size:x}\r\n").as_bytes());
 }
 
+/// Appends `body` in chunks of `size` bytes, and the end of a chunked body without trailers (RFC 9112, section 7.1).
+pub fn chunked(bytes: &mut Vec<u8>, body: &[u8], size: usize) {
+    for chunk in body.chunks(size) {
+        chunk_size_line(bytes, chunk.len());
+        bytes.extend_from_slice(chunk);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"0\r\n\r\n");
+}
+
 /// The usual words for a status (RFC 9110 §15, RFC 6585), `Unknown` where there are none.
 pub fn reason(status: u16) -> &'static str {
     match status {

@@ -23,7 +23,8 @@ mod response;
 mod splits;
 
 pub use encode::{
-    BadField, chunk_size_line, is_field_value, is_target, is_token, reason, request_head, response_head,
+    BadField, chunk_size_line, chunked, is_field_value, is_target, is_token, reason, request_head,
+    response_head,
 };
 pub use head::{Field, HeadCache, fields, has_token, start_line_length};
 pub use request::{RequestDecoder, RequestHead, RequestStep};

@@ -12,7 +12,6 @@ use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 
 mod args;
-mod ask;
 mod causes;
 mod csv;
 mod doubts;
@@ -27,6 +26,7 @@ mod progress;
 pub(super) mod spectrum;
 mod summary;
 mod tell;
+mod to_spec;
 mod url;
 mod values;
 
@@ -35,11 +35,11 @@ pub(super) use args::Args;
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         if let Some(file) = self.spec.as_ref().or(self.watched_spec.as_ref()) {
-            let spec = ask::read_spec(file)?;
+            let spec = to_spec::read_spec(file)?;
             let interrupt = interrupts::watch()?;
             return carry_out(&spec, &interrupt, self.watched_spec.is_some());
         }
-        let mut spec = ask::spec(&self)?;
+        let mut spec = to_spec::spec(&self)?;
         let files = output::Files::open(&self.output)?;
         // A summary of stages is made from their windows.
         spec.windows |= matches!(spec.shape, Shape::Open { rate: Rate::Stages(_), .. });

@@ -1,7 +1,7 @@
 //! `/compare`: two runs, or two gateways of one, side by side.
 
 use super::super::app::App;
-use super::super::ask::Asked;
+use super::super::extract::QueryOf;
 use super::super::problem::Problem;
 use super::super::runs::{self, CompareQuery};
 use super::filled;
@@ -41,7 +41,7 @@ impl Typed {
     }
 }
 
-pub(in crate::serve) async fn page(State(app): State<Arc<App>>, Asked(typed): Asked<Typed>) -> Page {
+pub(in crate::serve) async fn page(State(app): State<Arc<App>>, QueryOf(typed): QueryOf<Typed>) -> Page {
     let chosen = [typed.a.clone(), typed.b.clone()];
     let found = app.history(move |store| {
         let query = Query { limit: CHOICES, ..Query::default() };

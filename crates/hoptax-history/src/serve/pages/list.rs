@@ -2,7 +2,7 @@
 
 use super::super::api::MOST_LISTED;
 use super::super::app::App;
-use super::super::ask::Asked;
+use super::super::extract::QueryOf;
 use super::super::problem::Problem;
 use super::template::Page;
 use super::{filled, shown};
@@ -52,7 +52,7 @@ impl Typed {
     }
 }
 
-pub(in crate::serve) async fn page(State(app): State<Arc<App>>, Asked(typed): Asked<Typed>) -> Page {
+pub(in crate::serve) async fn page(State(app): State<Arc<App>>, QueryOf(typed): QueryOf<Typed>) -> Page {
     let query = typed.query()?;
     let found = app.history(move |store| {
         let gateways: BTreeSet<String> = store.trend_choices()?.into_iter().map(|one| one.gateway).collect();

@@ -1,7 +1,7 @@
 //! `/runs/{id}`: a run with its report, and files to take along.
 
 use super::super::app::App;
-use super::super::ask::Id;
+use super::super::extract::RunId;
 use super::super::problem::Problem;
 use super::super::runs;
 use super::template::Page;
@@ -24,7 +24,7 @@ const OF_A_REPORT: &str = "sandbox allow-scripts allow-downloads; frame-ancestor
 /// Makes a report of a run.
 type Draw = fn(&Measured) -> Result<String, Problem>;
 
-pub(in crate::serve) async fn page(State(app): State<Arc<App>>, Id(id): Id) -> Page {
+pub(in crate::serve) async fn page(State(app): State<Arc<App>>, RunId(id): RunId) -> Page {
     let found = app.history(move |store| {
         let entry = store.get(&id)?.ok_or_else(|| Problem::no_run(&id))?;
         let query = Query { text: entry.name.clone(), limit: NEIGHBOURS, ..Query::default() };
@@ -52,7 +52,7 @@ fn neighbours<'r>(entry: &Entry, all: &'r [Entry]) -> (Option<&'r Entry>, Option
 /// A report in one of its formats.
 pub(in crate::serve) async fn file(
     State(app): State<Arc<App>>,
-    Id(id): Id,
+    RunId(id): RunId,
     Path((_, file)): Path<(String, String)>,
 ) -> Page {
     let (kind, draw): (&str, Draw) = match file.as_str() {

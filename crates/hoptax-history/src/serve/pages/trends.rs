@@ -1,7 +1,7 @@
 //! `/trends`: a metric of a case over time.
 
 use super::super::app::App;
-use super::super::ask::Asked;
+use super::super::extract::QueryOf;
 use super::super::problem::Problem;
 use super::filled;
 use super::template::Page;
@@ -36,7 +36,7 @@ struct Choice {
     metric: &'static str,
 }
 
-pub(in crate::serve) async fn page(State(app): State<Arc<App>>, Asked(typed): Asked<Typed>) -> Page {
+pub(in crate::serve) async fn page(State(app): State<Arc<App>>, QueryOf(typed): QueryOf<Typed>) -> Page {
     let (choice, trend) = app.history(move |store| of(store, &typed)).await?;
     let rows: Vec<Value> = trend.iter().flat_map(|(metric, trend)| rows(*metric, trend)).collect();
     let data = trend.as_ref().map(|(metric, trend)| {

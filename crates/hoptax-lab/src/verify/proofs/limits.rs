@@ -60,7 +60,7 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
             scope.spawn(|| {
                 while !bitten.load(Ordering::Relaxed) && worth_trying() {
                     asked.fetch_add(1, Ordering::Relaxed);
-                    match scene.ask_noting(&scene.request("echo")) {
+                    match scene.send_noting_tls(&scene.request("echo")) {
                         Ok((answer, _)) if answer.status != 429 => {}
                         Ok(_) => bitten.store(true, Ordering::Relaxed),
                         Err(_) => return,

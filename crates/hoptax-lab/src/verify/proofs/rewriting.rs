@@ -1,11 +1,11 @@
 //! What is changed on the way: headers, paths, encodings, identifiers.
 
 use super::scene::{Proof, Scene, is, not_on};
-use crate::ask::Answer;
 use crate::features::{
     CORS_ORIGIN, REQUEST_ID_HEADER, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET,
     REWRITTEN_PREFIX, route_prefix,
 };
+use crate::http_client::Answer;
 use crate::upstream::MARK;
 use crate::verify::tolerance::unpacked;
 use hoptax_plan::Feature;

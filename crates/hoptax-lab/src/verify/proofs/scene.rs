@@ -1,8 +1,8 @@
 //! A gateway under proof: how it is asked, and what it and its upstream answer.
 
-use crate::ask::{Agreed, Asker};
-use crate::ask::{Answer, show};
 use crate::features::{Change, Credentials, credential};
+use crate::http_client::{Agreed, HttpClient};
+use crate::http_client::{Answer, show};
 use crate::upstream::MARK;
 use crate::verify::{Requests, SEED};
 use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
@@ -102,19 +102,19 @@ impl Scene<'_> {
         request
     }
 
-    pub(super) fn ask_noting(&self, request: &Request) -> anyhow::Result<(Answer, Option<Agreed>)> {
+    pub(super) fn send_noting_tls(&self, request: &Request) -> anyhow::Result<(Answer, Option<Agreed>)> {
         let spec = TargetSpec::only(request.method, &request.path, request.headers.clone(), Vec::new());
         let bytes = target::first_request(&spec, &self.requests.files, SEED, HttpVersion::Http11)?;
         let (address, timeout) = (self.gateway, self.timeout);
-        let asker = Asker { address, tls: request.tls.as_ref(), from: request.from, timeout };
-        asker.ask_noting(&bytes, request.method == "HEAD")
+        let client = HttpClient { address, tls: request.tls.as_ref(), from: request.from, timeout };
+        client.send_noting_tls(&bytes, request.method == "HEAD")
     }
 
     /// The answer, whatever it is; where a limit is meant to bite, another chance is waited for.
     pub(super) fn answer(&self, request: &Request) -> anyhow::Result<Answer> {
         let deadline = Instant::now() + self.timeout;
         loop {
-            let (answer, _) = self.ask_noting(request)?;
+            let (answer, _) = self.send_noting_tls(request)?;
             if !(self.change.expects_429 && answer.status == 429) || Instant::now() > deadline {
                 return Ok(answer);
             }
@@ -171,7 +171,8 @@ impl Scene<'_> {
         headers.extend(direct.headers.iter().cloned());
         let spec = TargetSpec::only("GET", &format!("{MARK}{path}"), headers, Vec::new());
         let bytes = target::first_request(&spec, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
-        Asker { address, tls: direct.tls.as_ref(), from: None, timeout: self.timeout }.ask(&bytes, false)
+        HttpClient { address, tls: direct.tls.as_ref(), from: None, timeout: self.timeout }
+            .send(&bytes, false)
     }
 
     pub(super) fn upstream_echoes(&self) -> bool {

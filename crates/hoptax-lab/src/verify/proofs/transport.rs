@@ -14,7 +14,7 @@ const VERSION_TOLD: &str = "TLSv1.3";
 pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo");
     let (answer, agreed) = scene
-        .ask_noting(&request)
+        .send_noting_tls(&request)
         .map_err(|error| not_on(feature, &format!("no answer over TLS: {error:#}"), &[]))?;
     let agreed = agreed.map(|agreed| {
         let version = agreed.version.map_or_else(String::new, |version| format!("{version:?}"));

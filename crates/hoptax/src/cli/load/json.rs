@@ -197,7 +197,7 @@ impl Load {
                 _ => Vec::new(),
             },
             arrivals,
-            duration_s: (spec.duration_ns < super::ask::UNBOUNDED.as_nanos() as u64)
+            duration_s: (spec.duration_ns < super::to_spec::UNBOUNDED.as_nanos() as u64)
                 .then_some(spec.duration_ns as f64 / SECOND),
             requests: spec.requests,
             http: spec.http,

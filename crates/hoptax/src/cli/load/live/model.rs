@@ -85,7 +85,7 @@ impl Model {
                 Shape::Closed => None,
                 Shape::Open { rate, .. } => Some(rate.clone()),
             },
-            duration: (spec.duration_ns < super::super::ask::UNBOUNDED.as_nanos() as u64)
+            duration: (spec.duration_ns < super::super::to_spec::UNBOUNDED.as_nanos() as u64)
                 .then_some(spec.duration_ns),
             requests: spec.requests,
             workers: spec.workers.min(spec.connections).max(1),

@@ -1,8 +1,8 @@
-//! One request, one answer, on a connection of its own: for everything that is asked and not timed.
+//! A small HTTP/1.x client for everything that is not timed: one request, one answer, on a connection of its own.
 
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
-use hoptax_wire::http1::{ResponseDecoder, Step, fields};
+use hoptax_wire::http1::{ResponseDecoder, Step, Version, fields, request_head};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,9 +33,9 @@ pub struct Agreed {
     pub cipher: Option<rustls::CipherSuite>,
 }
 
-/// Whom to ask, and how.
+/// Where requests go, and how.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
+pub struct HttpClient<'a> {
     /// Where.
     pub address: SocketAddr,
     /// Over TLS, where it is given.
@@ -66,20 +66,47 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
     }
 }
 
-impl Asker<'_> {
+impl HttpClient<'_> {
+    /// Without TLS, from an address of the kernel's choice.
+    pub fn plain(address: SocketAddr, timeout: Duration) -> Self {
+        Self { address, tls: None, from: None, timeout }
+    }
+
     /// Sends `request` and reads the whole answer; `to_head`: it has no body, as it answers a HEAD.
     ///
     /// # Errors
     /// If there is no connection, no whole answer in time, or what comes is not HTTP/1.x.
-    pub fn ask(&self, request: &[u8], to_head: bool) -> anyhow::Result<Answer> {
-        Ok(self.ask_noting(request, to_head)?.0)
+    pub fn send(&self, request: &[u8], to_head: bool) -> anyhow::Result<Answer> {
+        Ok(self.send_noting_tls(request, to_head)?.0)
     }
 
     /// The same, and what TLS agreed on.
     ///
     /// # Errors
-    /// As [`Self::ask`].
-    pub fn ask_noting(&self, request: &[u8], to_head: bool) -> anyhow::Result<(Answer, Option<Agreed>)> {
+    /// As [`Self::send`].
+    pub fn send_noting_tls(&self, request: &[u8], to_head: bool) -> anyhow::Result<(Answer, Option<Agreed>)> {
+        self.exchange(request, to_head, usize::MAX)
+    }
+
+    /// The body of an answer of status 200 to a plain GET, at most its first `most` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::send`], and if the status is another one.
+    pub fn get(&self, path: &str, most: usize) -> anyhow::Result<Vec<u8>> {
+        let host = self.address.to_string();
+        let headers = [("host", host.as_str()), ("connection", "close")];
+        let request = request_head(Version::Http11, "GET", path, headers, None)?;
+        let (answer, _) = self.exchange(&request, false, most)?;
+        anyhow::ensure!(answer.status == 200, "it answered with status {}", answer.status);
+        Ok(answer.body)
+    }
+
+    fn exchange(
+        &self,
+        request: &[u8],
+        to_head: bool,
+        most: usize,
+    ) -> anyhow::Result<(Answer, Option<Agreed>)> {
         let timeout = self.timeout;
         let deadline = Instant::now() + timeout;
         let left = || {
@@ -103,7 +130,7 @@ impl Asker<'_> {
         };
         // Who refuses a request may answer and close before all of it was sent: the answer says why.
         let sent = stream.write_all(request).and_then(|()| stream.flush());
-        let answer = read_answer(to_head, |piece| {
+        let answer = read_answer(to_head, most, |piece| {
             loop {
                 plain.set_read_timeout(Some(left()?))?;
                 match stream.read(piece) {
@@ -132,9 +159,10 @@ fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Puts an answer together from what `read` fills in.
+/// Puts an answer together from what `read` fills in, up to `most` bytes of its body.
 fn read_answer(
     to_head: bool,
+    most: usize,
     mut read: impl FnMut(&mut [u8]) -> anyhow::Result<usize>,
 ) -> anyhow::Result<Answer> {
     let mut decoder = ResponseDecoder::new();
@@ -165,6 +193,10 @@ fn read_answer(
             }
             Step::Body { consumed, data } => {
                 answer.body.extend_from_slice(&input[data]);
+                if answer.body.len() >= most {
+                    answer.body.truncate(most);
+                    return Ok(answer);
+                }
                 consumed
             }
             Step::End { .. } => return Ok(answer),
@@ -187,4 +219,35 @@ pub(super) fn show(answer: &Answer) -> String {
         let _ = writeln!(text, "  | … {} bytes in all", answer.body.len());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn get(answer: &'static str, most: usize) -> anyhow::Result<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("told");
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("accepted");
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(answer.as_bytes());
+        });
+        let body = HttpClient::plain(address, Duration::from_secs(10)).get("/stats", most);
+        serving.join().expect("served");
+        Ok(String::from_utf8(body?)?)
+    }
+
+    #[test]
+    fn a_body_is_read_with_and_without_chunks_up_to_its_bound() {
+        let plain = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+        assert_eq!(get(plain, 1 << 20).expect("answered"), "hello");
+        assert_eq!(get(plain, 3).expect("answered"), "hel");
+        let chunks =
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na: \r\n2;x=y\r\n17\r\n0\r\n\r\n";
+        assert_eq!(get(chunks, 1 << 20).expect("answered"), "a: 17");
+        let refused = get("HTTP/1.1 404 Not Found\r\n\r\nno", 1 << 20).expect_err("no");
+        assert!(refused.to_string().contains("status 404"), "{refused}");
+    }
 }
