@@ -11,7 +11,7 @@ use super::path::Path;
 use super::side::Side;
 use super::tax::Tax;
 use super::trial::{Trial, good_trials, of_case};
-use super::{quiet, targets};
+use super::{quiet_cases, targets};
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
 use hoptax_record::{DIRECT, TrialRecord};
@@ -66,7 +66,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             }
             examined.push((case, trials));
         }
-        quiet::look(load, &mut examined[first..]);
+        quiet_cases::look(load, &mut examined[first..]);
         noise_floor.push(floor);
     }
     let findings = checks::examine(&checks::Subject { run, cases: &examined, noise_floor: &noise_floor });

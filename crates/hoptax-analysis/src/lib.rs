@@ -24,6 +24,7 @@ mod pairs;
 mod path;
 mod pooled;
 pub mod quiet;
+mod quiet_cases;
 mod series;
 mod side;
 mod targets;

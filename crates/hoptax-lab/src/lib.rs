@@ -16,6 +16,7 @@ pub mod features;
 pub mod hop;
 pub mod http_client;
 pub mod ledger;
+pub mod pack;
 pub mod packs;
 pub mod process;
 pub mod readiness;

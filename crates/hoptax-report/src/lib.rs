@@ -30,6 +30,7 @@ mod path;
 mod prices;
 mod quiet;
 mod sentence;
+mod sweeps;
 mod table;
 mod terminal;
 mod text;

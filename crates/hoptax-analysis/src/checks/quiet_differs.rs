@@ -1,7 +1,7 @@
 //! `quiet-differs`: whether a tax stands out of the noise depends on windows that the hypervisor disturbed.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
-use crate::quiet::{Disagreement, disagreements};
+use crate::quiet_cases::{Disagreement, disagreements};
 use crate::{Case, Difference};
 use hoptax_plan::Metric;
 use serde_json::{Map, Value, json};

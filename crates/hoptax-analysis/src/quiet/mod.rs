@@ -6,7 +6,6 @@
 //! rule can and cannot do, with figures from simulations in this module's tests.
 
 mod figures;
-mod look;
 mod restrict;
 #[cfg(test)]
 mod simulation;
@@ -16,5 +15,5 @@ mod unfold;
 mod windows;
 
 pub use figures::QuietFigures;
-pub(super) use look::{Disagreement, disagreements, look};
+pub(crate) use restrict::restrict;
 pub use windows::{Quiet, needs_repeating};

@@ -10,7 +10,7 @@ use hoptax_load::record::WINDOW_NS;
 /// The trial restricted to its quiet windows: requests that completed in them, their time, their response times, and the CPU
 /// time that the gateway used in them. What is not told by window (service times, connects, ways, targets) is empty. Absent where
 /// no window is quiet, or a window's histogram cannot be read.
-pub(super) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>> {
+pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>> {
     let windows = &trial.load.windows;
     let mut response_time = empty(WINDOW_DIGITS);
     let (mut completed, mut measured_ns) = (0, 0);

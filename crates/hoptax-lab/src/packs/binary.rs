@@ -1,7 +1,7 @@
 //! Whether a gateway is installed, and which version.
 
-use super::pack::{Pack, PackError};
 use crate::docker::{self, Container};
+use crate::pack::{Pack, PackError};
 use crate::render;
 use hoptax_host::programs::{find_in, output_of, search_path};
 use hoptax_plan::PackDriver;

@@ -1,9 +1,9 @@
 //! What must hold of a pack before it is used: everything that can be told without starting its gateway.
 
-use super::manifest::{CounterFrom, Manifest};
-use super::pack::{Pack, PackError, list};
 use crate::conformance::{CASES, Case};
 use crate::counters;
+use crate::pack::manifest::{CounterFrom, Manifest};
+use crate::pack::{Pack, PackError, list};
 use crate::render::{self, Variables, stays_below};
 use hoptax_host::guard::StopSignal;
 use hoptax_host::logs::ACCESS_LOG;

@@ -5,12 +5,11 @@
 
 pub mod binary;
 mod check;
-pub mod manifest;
-mod pack;
 mod set;
 
+pub use crate::pack::{MANIFEST, Pack, PackError, manifest};
 pub use check::BUILD_SCRIPT;
-pub use pack::{MANIFEST, Pack, PackError};
+
 pub use set::{PackSet, parse};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The packs that a run may use: those embedded in the binary, and those of a directory.
 
 use super::check;
-use super::pack::{MANIFEST, Pack, PackError};
+use crate::pack::{MANIFEST, Pack, PackError};
 use hoptax_plan::{PackInfo, variant_name};
 use hoptax_record::bounded;
 use include_dir::{Dir, include_dir};

@@ -5,21 +5,22 @@
 
 mod encoding;
 mod error;
+mod first;
 mod mix;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use encoding::Protocol;
 pub use error::{Part, TargetError};
+pub use first::first_request;
 pub use mix::{MOST_TARGETS, check};
 pub(crate) use mix::{Mix, Requests};
 
 use crate::checks::{self, Checks};
-use crate::spec::{HttpVersion, TargetSpec};
+use crate::spec::TargetSpec;
 use crate::template::{Files, Place, Program, Takes, Values, push_decimal};
 use encoding::Encoding;
 use hoptax_wire::http1::is_token;
-use std::collections::BTreeMap;
 
 /// What may stand in a method or a header's name, for errors.
 const TOKEN: &str = "letters, digits and !#$%&'*+-.^_`|~ may stand in one";
@@ -268,20 +269,4 @@ impl TargetSpec {
         let values = self.headers.iter().map(|(_, value)| value.as_str());
         [self.path.as_str()].into_iter().chain(values).chain(body)
     }
-}
-
-/// The bytes of the first request that a load with this target alone, this seed and this version of HTTP sends, where
-/// connections are used again: for asking once what a load will ask many times.
-///
-/// # Errors
-/// As [`check`].
-pub fn first_request(
-    target: &TargetSpec,
-    files: &BTreeMap<String, String>,
-    seed: u64,
-    version: HttpVersion,
-) -> Result<Vec<u8>, TargetError> {
-    let protocol = Protocol { version, per_connection: None };
-    let mix = Mix::new(std::slice::from_ref(target), files, seed, protocol)?;
-    Ok(Requests::new(&mix, (0, 1)).next(0, 1).to_vec())
 }

@@ -5,6 +5,7 @@ use crate::random::Random;
 use crate::spec::{Check, HttpVersion};
 use crate::template::Place;
 use hoptax_wire::http1::{Framing, RequestDecoder, RequestStep, fields};
+use std::collections::BTreeMap;
 
 fn get(path: &str, headers: &[(&str, &str)]) -> TargetSpec {
     let headers = [("host", "x")].iter().chain(headers);

@@ -1,6 +1,6 @@
 //! Bodies: of answers, and of requests, which may be templates.
 
-use super::Reader;
+use super::reader::Reader;
 use super::templates::Template;
 use crate::Body;
 use crate::error::Place;

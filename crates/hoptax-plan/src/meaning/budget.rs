@@ -1,6 +1,6 @@
 //! Budgets: limits, each in the unit of its metric or as a change.
 
-use super::Reader;
+use super::reader::Reader;
 use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Limit, Placed, RawBudget, RawLoadSelector, RawLoop};

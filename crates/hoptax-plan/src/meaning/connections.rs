@@ -1,6 +1,6 @@
 //! Timeouts and source addresses: how connections are made and given up.
 
-use super::{Reader, UpstreamRead};
+use super::reader::{Reader, UpstreamRead};
 use crate::error::Place;
 use crate::raw::{AddressText, Placed, RawTimeouts, Short, Time};
 use crate::units::{self, show_duration};

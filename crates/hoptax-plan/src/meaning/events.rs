@@ -1,6 +1,6 @@
 //! Events: what happens while trials are measured, and whether those it is meant for can do it.
 
-use super::Reader;
+use super::reader::Reader;
 use crate::error::Place;
 use crate::event::USUAL_DOWN;
 use crate::raw::{Placed, RawAction, RawEvent};

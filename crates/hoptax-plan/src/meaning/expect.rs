@@ -1,6 +1,6 @@
 //! What answers must be like.
 
-use super::Reader;
+use super::reader::Reader;
 use super::target::is_token;
 use crate::Upstream;
 use crate::error::Place;

@@ -1,9 +1,10 @@
 //! The features of a gateway: what was typed, what follows from it, and the matrix that `each` and `all-pairs` stand for.
 
-use super::{Reader, units};
+use super::reader::Reader;
 use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Placed, RawFeature, RawFeatures, RawGateway, Short};
+use crate::units;
 use crate::units::nearest;
 use crate::{
     Ask, Feature, Gateway, GatewayKind, JwtAlgorithm, MOST_CONSUMERS, MOST_ROUTES, PackInfo, Running,

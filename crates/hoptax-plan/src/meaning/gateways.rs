@@ -1,7 +1,8 @@
 //! The gateways.
 
+use super::reader::Reader;
 use super::running::{self, Typed};
-use super::{Reader, features, hop_delay};
+use super::{features, hop_delay};
 use crate::de::one_of;
 use crate::image::check_image;
 use crate::raw::{Placed, RawDriver, RawGateway, Short};

@@ -1,6 +1,6 @@
 //! The delay planted in `hop-l7`.
 
-use super::Reader;
+use super::reader::Reader;
 use crate::raw::{Placed, RawGateway, RawHopDelay};
 use crate::{GatewayKind, HopDelay, HopKind, units};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Load: sweeps expanded into load points.
 
-use super::{Reader, UpstreamRead, rates, search};
+use super::reader::{Reader, UpstreamRead};
+use super::{rates, search};
 use crate::error::Place;
 use crate::raw::{HttpText, KeepAliveText, Placed, RawLoad, RawLoop, Sweep};
 use crate::stages::{self, show_pace};

@@ -3,7 +3,7 @@
 //! A list of plain rates is a sweep, a list of stages is one rate that changes, and a list of lists of stages sweeps
 //! over such rates.
 
-use super::Reader;
+use super::reader::Reader;
 use crate::error::Place;
 use crate::raw::{Placed, Rate as Typed, Short, StageText, Sweep};
 use crate::{stages, units};

@@ -1,6 +1,7 @@
 //! What already runs: an upstream or a gateway at a URL, and how one is let in.
 
-use super::{Reader, body};
+use super::body;
+use super::reader::Reader;
 use crate::error::Place;
 use crate::raw::{Placed, RawCertificate, RawLedger, RawUpstream};
 use crate::selector::Selector;

@@ -1,6 +1,6 @@
 //! Searches for capacity: objectives, rates, and what cannot stand beside them.
 
-use super::Reader;
+use super::reader::Reader;
 use crate::error::{Place, Sources};
 use crate::raw::{Placed, RawLoad, RawSearch, SteadyRate, Time};
 use crate::units::{self, show_duration, show_rate};

@@ -1,7 +1,8 @@
 //! The targets; and headers, which the upstream has too.
 
+use super::reader::Reader;
 use super::templates::Template;
-use super::{Reader, body, expect};
+use super::{body, expect};
 use crate::error::Place;
 use crate::raw::{Ordered, Placed, RawTarget, Sweep, Text};
 use crate::{Target, Upstream};

@@ -1,6 +1,7 @@
 //! Templates in values: held against the engine's own parser, together with the files that they take lines from.
 
-use super::{Reader, body};
+use super::body;
+use super::reader::Reader;
 use crate::error::{Place, Sources};
 use hoptax_load::template::{self, TemplateError};
 use hoptax_record::bounded;

@@ -1,9 +1,12 @@
 //! How many rounds: a number, or as many as it takes.
 
-use super::{MOST_TRIALS, Reader};
+use super::reader::Reader;
 use crate::raw::{Placed, RawTrials, Short, TrialsText};
 use crate::{AutoTrials, Trials, units};
 use std::time::Duration;
+
+/// Rounds beyond this would take weeks.
+const MOST_TRIALS: u32 = 10_000;
 
 /// Rounds where a plan does not say. Fewer cover the truth as often (METHODOLOGY.md has the tables), but by width: Student's t
 /// is 12.7 for two rounds, 4.3 for three and 2.8 for five.

@@ -1,7 +1,8 @@
 //! The upstream.
 
+use super::reader::{Reader, UpstreamRead};
 use super::target::read_headers;
-use super::{Reader, UpstreamRead, body, running};
+use super::{body, running};
 use crate::raw::{Placed, RawUpstream};
 use crate::units;
 use crate::{Body, BuiltInUpstream, Delay, Upstream};

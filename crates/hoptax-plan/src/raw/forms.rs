@@ -108,3 +108,9 @@ impl<T: JsonSchema> JsonSchema for Ordered<T> {
         json_schema!({ "type": "object", "additionalProperties": value })
     }
 }
+
+/// Tells editors that exactly one of the three ways to give a body is to be chosen.
+pub(super) fn one_key(schema: &mut Schema) {
+    let one = |key: &str| serde_json::json!({ "required": [key] });
+    schema.insert("oneOf".to_owned(), ["size", "text", "file"].map(one).to_vec().into());
+}

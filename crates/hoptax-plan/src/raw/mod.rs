@@ -18,7 +18,7 @@ pub(crate) use texts::{
 
 use super::selector::SelectorKind;
 use super::{AccessLog, HopDelayHow, Metric, PathSplit, Profile};
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// What to measure: one upstream, any number of gateways, one target, how to load it, how often.
@@ -134,7 +134,7 @@ pub(crate) struct RawLedger {
 
 /// Bytes of an answer; exactly one key.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[schemars(rename = "body", transform = one_key)]
+#[schemars(rename = "body", transform = forms::one_key)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBody {
     /// This many bytes of a fixed printable pattern.
@@ -360,10 +360,4 @@ pub(crate) struct RawLoadSelector {
 pub fn schema() -> serde_json::Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.into_generator().into_root_schema_for::<RawPlan>().to_value()
-}
-
-/// Tells editors that exactly one of the three ways to give a body is to be chosen.
-fn one_key(schema: &mut Schema) {
-    let one = |key: &str| serde_json::json!({ "required": [key] });
-    schema.insert("oneOf".to_owned(), ["size", "text", "file"].map(one).to_vec().into());
 }

@@ -1,6 +1,7 @@
 //! What is requested, and what its answers must be like.
 
-use super::{Bytes, Ordered, Placed, Short, StatusText, Sweep, Text, Time, one_key};
+use super::forms::one_key;
+use super::{Bytes, Ordered, Placed, Short, StatusText, Sweep, Text, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,6 +1,7 @@
 //! The systems under test.
 
-use super::{UnknownWord, kept};
+use super::kept;
+use super::shared::UnknownWord;
 use crate::{Feature, Gateway, GatewayKind, HopDelay, HopDelayHow};
 
 impl From<&Gateway> for kept::Gateway {

@@ -1,6 +1,7 @@
 //! Load points with their searches, events and budgets.
 
-use super::{kept, to_disk_all};
+use super::kept;
+use super::shared::to_disk_all;
 use crate::{Action, Ask, Budget, Event, Figure, LoadPoint, LoadSelector, Objective, Search, Term};
 
 impl From<&LoadPoint> for kept::LoadPoint {

@@ -4,22 +4,21 @@
 
 mod gateway;
 mod load;
+mod shared;
 mod upstream;
+
+pub use shared::UnknownWord;
 
 use super::{Budget, Event, Gateway, LoadPoint, Plan, Target, Trials};
 use hoptax_record::dir::{self, DirError, RUN};
 use hoptax_record::{self as record, plan as kept};
+use shared::to_disk_all;
 use std::path::Path;
 
 /// `run.json` with its plan understood.
 pub type RunRecord = record::RunRecord<Plan, LoadPoint>;
 /// A run directory as it was read, with its plan understood.
 pub type Run = dir::Run<Plan, LoadPoint>;
-
-/// A word in a record that this hoptax does not know.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct UnknownWord(String);
 
 /// Reads a run directory, also one of a run that was killed.
 ///
@@ -49,10 +48,6 @@ fn understood(record: record::RunRecord, directory: &Path) -> Result<RunRecord, 
 pub fn to_disk(record: &RunRecord) -> record::RunRecord {
     let load = record.load.iter().map(kept::LoadPoint::from).collect();
     record.clone().with_plan(kept::Plan::from(&record.plan), load)
-}
-
-fn to_disk_all<'a, Ours: 'a, Kept: From<&'a Ours>>(all: &'a [Ours]) -> Vec<Kept> {
-    all.iter().map(Kept::from).collect()
 }
 
 impl From<&Plan> for kept::Plan {

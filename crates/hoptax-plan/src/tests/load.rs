@@ -2,6 +2,7 @@
 
 use super::*;
 use hoptax_load::spec::{HttpVersion, Rate, Shape, Stage};
+use std::time::Duration;
 
 fn entry(load: &str) -> String {
     format!("gateways: []\nload:\n  - {{ {load} }}\n")

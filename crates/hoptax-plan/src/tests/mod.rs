@@ -1,6 +1,9 @@
 //! Whole plans: what they mean.
 
 use super::*;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
 mod events;
 mod load;

@@ -3,6 +3,7 @@
 use super::*;
 use hoptax_load::spec::Check;
 use std::net::IpAddr;
+use std::time::Duration;
 
 const LOAD: &str = "gateways: []\nload: [{ loop: closed, connections: 1 }]\n";
 

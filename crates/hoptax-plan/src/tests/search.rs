@@ -2,6 +2,7 @@
 
 use super::*;
 use hoptax_load::spec::{Arrivals, Rate, Shape};
+use std::time::Duration;
 
 fn entry(search: &str, rest: &str) -> String {
     format!("gateways: []\nload:\n  - {{ loop: open, connections: 8, search: {{ {search} }}{rest} }}\n")

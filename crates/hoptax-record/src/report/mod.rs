@@ -12,6 +12,7 @@ mod figures;
 mod findings;
 mod load;
 mod prices;
+mod summary;
 mod taxes;
 
 pub use budgets::{Budget, Change, Gate, Outcome};
@@ -24,6 +25,7 @@ pub use figures::{Contrast, Difference, Estimate, Latency, Throughput};
 pub use findings::{Finding, Rule, Severity};
 pub use load::{Load, LoadSearch, LoadStage};
 pub use prices::{Beyond, Price, PriceList, Prices};
+pub use summary::Summary;
 pub use taxes::{NoiseFloor, NoiseFloors, Tax};
 
 use super::{Contender, Environment, HostLook, Stopped};
@@ -95,24 +97,4 @@ pub struct HostLooks {
     pub at_start: Option<HostLook>,
     /// After the last; absent in older runs, and if the run did not get there.
     pub at_end: Option<HostLook>,
-}
-
-/// Sentences about one gateway.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Summary {
-    /// Label.
-    pub gateway: String,
-    /// What it adds, in words.
-    pub sentence: String,
-    /// Everything else there is to say, each a sentence.
-    pub details: Vec<String>,
-}
-
-impl Summary {
-    /// The sentence and the details behind it.
-    pub fn in_full(&self) -> String {
-        let parts: Vec<&str> =
-            std::iter::once(&self.sentence).chain(&self.details).map(String::as_str).collect();
-        parts.join(" ")
-    }
 }

@@ -4,13 +4,13 @@
 //! what is added is what charts need and no program asks for: colours, a trial in time, a whole distribution.
 
 mod searches;
-pub(super) mod sweeps;
 mod times;
 
 use super::charts;
 use super::document;
 use super::model::Model;
 use super::prices::named;
+use crate::sweeps::{self, Sweep};
 use hoptax_analysis::{Case, Load, NoiseFloor, headline};
 use hoptax_plan::Metric;
 use hoptax_record::DIRECT;
@@ -18,7 +18,6 @@ use hoptax_record::report::{self, Cpu, Latency, Ledger, Memory, Path, Prices, Ta
 use searches::Search;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use sweeps::Sweep;
 use times::Times;
 
 /// Version of the document; it is read by the page that it lies in, and by nobody else.

@@ -27,6 +27,7 @@ mod hop_delay;
 mod kept_runs;
 mod kubernetes_lab;
 mod lab;
+mod layers;
 mod lint;
 mod load;
 mod load_flags;

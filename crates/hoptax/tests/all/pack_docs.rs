@@ -11,7 +11,7 @@ use std::path::Path;
 
 const GUIDE: &str = include_str!("../../../../docs/guides/write-a-pack.md");
 const REFERENCE: &str = include_str!("../../../../docs/reference/packs.md");
-const MANIFEST: &str = include_str!("../../../hoptax-lab/src/packs/manifest.rs");
+const MANIFEST: &str = include_str!("../../../hoptax-lab/src/pack/manifest.rs");
 
 /// Fenced blocks that directly follow the comment `<!-- MARK… -->`, each with what else the comment says.
 fn blocks(mark: &str) -> Vec<(&'static str, &'static str)> {

@@ -1,13 +1,11 @@
 //! Figures of quiet windows, by the code that makes those of all windows.
 
-use super::figures::QuietFigures;
-use super::restrict::restrict;
-use super::windows::Quiet;
 use crate::case::Case;
 use crate::difference::Difference;
 use crate::latency::latency;
 use crate::load::Load;
 use crate::noise::NoiseFloor;
+use crate::quiet::{Quiet, QuietFigures, restrict};
 use crate::tax::Tax;
 use crate::throughput::Throughput;
 use crate::trial::Trial;

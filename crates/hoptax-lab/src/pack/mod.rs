@@ -1,6 +1,8 @@
 //! One pack, as it was read.
 
-use super::manifest::Manifest;
+pub mod manifest;
+
+use manifest::Manifest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -41,15 +43,15 @@ impl std::fmt::Display for PackError {
 /// One pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pack {
-    pub(super) manifest: Manifest,
+    pub(crate) manifest: Manifest,
     /// Text of `gateway.yaml`.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The other files of its folder, by their path in it.
-    pub(super) files: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<String, String>,
     /// How its folder is called in errors.
-    pub(super) folder: String,
+    pub(crate) folder: String,
     /// Which of the manifest's variants this is; absent where there are none.
-    pub(super) variant: Option<String>,
+    pub(crate) variant: Option<String>,
 }
 
 impl Pack {
@@ -59,7 +61,7 @@ impl Pack {
     }
 
     /// The same pack in each of its variants.
-    pub(super) fn variants(&self) -> impl Iterator<Item = Self> + '_ {
+    pub(crate) fn variants(&self) -> impl Iterator<Item = Self> + '_ {
         self.manifest.variants.iter().map(|variant| Self { variant: Some(variant.clone()), ..self.clone() })
     }
 
@@ -124,13 +126,13 @@ impl Pack {
         }
     }
 
-    pub(super) fn find(&self, text: &str) -> Option<usize> {
+    pub(crate) fn find(&self, text: &str) -> Option<usize> {
         let first = text.lines().next().filter(|line| !line.is_empty())?;
         self.text.find(first).map(|at| self.text[..at].matches('\n').count() + 1)
     }
 
     /// An error on the line of `gateway.yaml` that holds `near`.
-    pub(super) fn refuse(&self, near: &str, message: String, help: Option<String>) -> PackError {
+    pub(crate) fn refuse(&self, near: &str, message: String, help: Option<String>) -> PackError {
         PackError { file: self.path_of(MANIFEST), line: self.find(near), message, help }
     }
 
@@ -146,7 +148,7 @@ impl Pack {
 }
 
 /// `a, b and c`; `nothing` for none.
-pub(super) fn list(names: &[&str]) -> String {
+pub(crate) fn list(names: &[&str]) -> String {
     match names {
         [] => "nothing".to_owned(),
         [one] => (*one).to_owned(),

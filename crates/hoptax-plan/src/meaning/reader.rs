@@ -1,0 +1,113 @@
+//! Reads values of a plan and notes what is wrong with them.
+
+use crate::error::{Fault, Place, Sources};
+use crate::raw::{Auto, Placed, RawCpus, Short};
+use crate::units::{self, UnitError};
+use crate::{Context, CpuPlan, CpuSets, Upstream};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What was understood of the upstream, and where its delay stands, for the checks that load and timeout need.
+pub(super) struct UpstreamRead {
+    pub(super) value: Upstream,
+    pub(super) delay_place: Option<Place>,
+}
+
+pub(super) struct Reader<'a> {
+    pub(super) context: &'a Context,
+    /// What was typed, for places inside of values.
+    pub(super) sources: &'a Sources<'a>,
+    pub(super) faults: Vec<Fault>,
+    /// Files that templates take lines from, by the name that they give them.
+    pub(super) files: BTreeMap<String, PathBuf>,
+}
+
+impl Reader<'_> {
+    pub(super) fn fault(&mut self, place: Place, message: impl Into<String>, help: impl Into<String>) {
+        self.faults.push(Fault::new(place, message, help));
+    }
+
+    /// Understands one value with a unit, or notes what is wrong with it.
+    pub(super) fn unit<T>(
+        &mut self,
+        typed: &Placed<impl AsRef<str>>,
+        parse: impl FnOnce(&str) -> Result<T, UnitError>,
+    ) -> Option<T> {
+        parse(typed.value.as_ref()).map_err(|error| self.fault(typed.place, error.message, error.help)).ok()
+    }
+
+    pub(super) fn time(&mut self, typed: Option<Placed<crate::raw::Time>>, default: Duration) -> Duration {
+        typed.and_then(|typed| self.unit(&typed, units::duration)).unwrap_or(default)
+    }
+
+    /// A count from 1 to `most`; above that a typing error is likelier than a wish.
+    pub(super) fn count(&mut self, typed: Option<&Placed<u32>>, key: &str, default: u32, most: u32) -> u32 {
+        let Some(&Placed { place, value }) = typed else { return default };
+        if value == 0 {
+            self.fault(place, format!("`{key}` is zero"), "write 1 or more");
+        } else if value > most {
+            self.fault(place, format!("`{key}` is {value}"), format!("write {most} or less"));
+        }
+        value
+    }
+
+    pub(super) fn name(&mut self, typed: Option<Placed<String>>, stem: &str) -> String {
+        match typed {
+            Some(name) => {
+                self.check_file_name(&name, "name");
+                name.value
+            }
+            None if is_file_name(stem) => stem.to_owned(),
+            None => "plan".to_owned(),
+        }
+    }
+
+    /// Names of plans and labels of gateways become names of directories.
+    pub(super) fn check_file_name(&mut self, name: &Placed<String>, what: &str) {
+        if !is_file_name(&name.value) {
+            self.fault(
+                name.place,
+                format!("the {what} `{}` cannot name a directory", name.value),
+                "use up to 64 letters, digits, `.`, `_` and `-`, beginning with a letter or a digit",
+            );
+        }
+    }
+
+    pub(super) fn cpus(&mut self, typed: Option<Placed<Short<RawCpus, Auto>>>) -> CpuPlan {
+        match typed {
+            None => CpuPlan::Auto,
+            Some(Placed { value: Short::Word(word), .. }) if word.0 == "auto" => CpuPlan::Auto,
+            Some(Placed { value: Short::Word(word), place }) => {
+                self.fault(
+                    place,
+                    format!("unknown value `{}`", word.0),
+                    "write auto, or { generator: \"0\", gateway: \"1\", upstream: \"2-3\" }",
+                );
+                CpuPlan::Auto
+            }
+            Some(Placed { value: Short::Full(sets), .. }) => CpuPlan::Pinned(CpuSets {
+                generator: self.cpu_set(sets.generator),
+                gateway: self.cpu_set(sets.gateway),
+                upstream: self.cpu_set(sets.upstream),
+            }),
+        }
+    }
+
+    pub(super) fn cpu_set(&mut self, typed: Option<Placed<crate::raw::CpuList>>) -> Vec<u32> {
+        let Some(typed) = typed else { return Vec::new() };
+        let cpus = self.unit(&typed, units::cpu_list).unwrap_or_default();
+        let count = self.context.cpus;
+        if let Some(absent) = cpus.iter().find(|cpu| **cpu >= count) {
+            let have = if count == 1 { "only CPU 0".to_owned() } else { format!("CPUs 0 to {}", count - 1) };
+            self.fault(typed.place, format!("there is no CPU {absent}"), format!("this machine has {have}"));
+        }
+        cpus
+    }
+}
+
+fn is_file_name(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}

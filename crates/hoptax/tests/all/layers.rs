@@ -1,0 +1,133 @@
+//! The layers: which crate may use which, and no cycle among the modules or the files of a crate.
+
+mod graph;
+
+use graph::Graph;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates from the lowest layer up, each with the crates that it may use. ARCHITECTURE.md says what each is for.
+const LAYERS: [(&str, &[&str]); 11] = [
+    ("wire", &[]),
+    ("load", &["wire"]),
+    ("stats", &["load"]),
+    ("record", &["load"]),
+    ("plan", &["load", "record", "wire"]),
+    ("host", &["load", "record"]),
+    ("lab", &["host", "load", "plan", "record", "wire"]),
+    ("analysis", &["load", "plan", "record", "stats"]),
+    ("report", &["analysis", "load", "plan", "record", "stats"]),
+    ("history", &["analysis", "host", "load", "plan", "record", "report", "stats"]),
+    ("hoptax", &["analysis", "history", "host", "lab", "load", "plan", "record", "report", "stats", "wire"]),
+];
+
+/// Files that use each other all the same, with the reason. A cycle must be exactly one of these.
+const KNOWN: [(&str, &[&str], &str); 5] = [
+    (
+        "load",
+        &["worker", "worker/tls"],
+        "methods of the worker, in a file for TLS; both are on the path of every request",
+    ),
+    ("load", &["target/mix", "target/mod"], "a target alone is sent as a mix of one"),
+    (
+        "plan",
+        &["meaning/body", "meaning/templates"],
+        "a body may hold templates, and a template may name a file as a body does",
+    ),
+    (
+        "plan",
+        &["meaning/expect", "meaning/target"],
+        "a target says what it expects, and expectations name the target",
+    ),
+    (
+        "hoptax",
+        &["cli/load/to_spec", "cli/load/to_spec/request", "cli/load/to_spec/targets", "cli/load/to_spec/tls"],
+        "reading of files that flags name",
+    ),
+];
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn folder(name: &str) -> PathBuf {
+    crates().join(if name == "hoptax" { name.to_owned() } else { format!("hoptax-{name}") })
+}
+
+#[test]
+fn every_crate_has_its_layer_and_uses_only_lower_ones() {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(crates()).expect("the workspace").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        found.insert(name.strip_prefix("hoptax-").unwrap_or(&name).to_owned());
+    }
+    assert_eq!(found, LAYERS.iter().map(|(name, _)| (*name).to_owned()).collect());
+    for (at, (name, allowed)) in LAYERS.iter().enumerate() {
+        let text = fs::read_to_string(folder(name).join("Cargo.toml")).expect("a manifest");
+        let dependencies = text.split("[dependencies]").nth(1).and_then(|rest| rest.split("\n[").next());
+        let used: Vec<&str> = dependencies
+            .expect("a section of dependencies")
+            .lines()
+            .filter_map(|line| line.strip_prefix("hoptax-")?.split(['.', ' ']).next())
+            .collect();
+        println!("{name:9} -> {}", used.join(", "));
+        let lower = |one: &&&str| LAYERS[..at].iter().any(|(other, _)| *other == **one);
+        assert!(
+            used.iter().all(|one| allowed.contains(one)),
+            "{name} uses {used:?}, and may use {allowed:?}"
+        );
+        assert!(
+            allowed.iter().all(|one| lower(&one)),
+            "{name} may use {allowed:?}: not all of these are lower"
+        );
+    }
+}
+
+#[test]
+fn no_module_or_file_is_part_of_a_cycle() {
+    let mut known: BTreeSet<usize> = (0..KNOWN.len()).collect();
+    for (name, _) in LAYERS {
+        let graph = Graph::read(&folder(name).join("src"));
+        let modules = graph.module_cycles();
+        assert!(modules.is_empty(), "top-level modules of {name} use each other: {modules:?}");
+        for cycle in graph.file_cycles() {
+            let of = |(crate_, files, _): &(&str, &[&str], &str)| {
+                *crate_ == name && files.iter().map(|file| (*file).to_owned()).eq(cycle.iter().cloned())
+            };
+            let index = KNOWN.iter().position(of);
+            let uses: Vec<_> = cycle
+                .iter()
+                .flat_map(|from| graph.uses[from].iter().map(move |(to, what)| (from, to, what)))
+                .filter(|(_, to, _)| cycle.contains(*to))
+                .collect();
+            assert!(index.is_some(), "files of {name} use each other: {uses:#?}");
+            index.map(|index| known.remove(&index));
+        }
+    }
+    assert!(
+        known.is_empty(),
+        "no cycle any more: {:?}",
+        known.iter().map(|index| KNOWN[*index]).collect::<Vec<_>>()
+    );
+}
+
+/// A cycle that is planted is found, through re-exports, `super` and macros too.
+#[test]
+fn planted_cycles_are_found() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        fs::create_dir_all(path.parent().expect("below it")).expect("made");
+        fs::write(path, text).expect("written");
+    };
+    write("lib.rs", "mod a;\nmod b;\nmod c;\npub use a::A;\n");
+    write("a.rs", "use crate::b::inner::B;\npub struct A(B);\n");
+    write("b/mod.rs", "pub mod inner;\n");
+    write("b/inner.rs", "pub struct B;\nfn show() { println!(\"{:?}\", crate::A::new()); }\n");
+    write("c.rs", "use crate::A;\n#[cfg(test)]\nmod tests { use super::super::b::inner::B; }\n");
+    let graph = Graph::read(scratch.path());
+    let names = |all: &[&str]| vec![all.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>()];
+    assert_eq!(graph.file_cycles(), names(&["a", "b/inner"]));
+    assert_eq!(graph.module_cycles(), names(&["a", "b"]));
+}
