@@ -68,7 +68,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "its noise floor is taken √2 times",
     ),
     (
-        "hoptax-analysis/src/compare/mod.rs",
+        "hoptax-analysis/src/difference.rs",
         "LEAST_CHANGE: f64 = 0.01",
         METHODOLOGY,
         "exceeds the noise floor and 1 % of the bare gateway's own figure",
@@ -125,26 +125,26 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     ),
     // Quiet windows.
     (
-        "hoptax-analysis/src/quiet/mod.rs",
+        "hoptax-analysis/src/quiet/windows.rs",
         "stolen_ns: 5 * MILLISECOND,",
         METHODOLOGY,
         "shows at least half a tick of steal on any CPU in it. The kernel counts in ticks of 10 ms",
     ),
-    ("hoptax-analysis/src/quiet/mod.rs", "before: 1,", METHODOLOGY, "as the time needs, and one more"),
+    ("hoptax-analysis/src/quiet/windows.rs", "before: 1,", METHODOLOGY, "as the time needs, and one more"),
     (
-        "hoptax-analysis/src/quiet/mod.rs",
+        "hoptax-analysis/src/quiet/windows.rs",
         "after: 1,",
         METHODOLOGY,
         "as much time is left out as it took, and at least one window",
     ),
     (
-        "hoptax-analysis/src/quiet/mod.rs",
+        "hoptax-analysis/src/quiet/windows.rs",
         "in_proportion: true,",
         METHODOLOGY,
         "as much time is left out as it took, and at least one window",
     ),
     (
-        "hoptax-analysis/src/quiet/mod.rs",
+        "hoptax-analysis/src/quiet/windows.rs",
         "ENOUGH: f64 = 0.5",
         METHODOLOGY,
         "less than half is quiet is in no quiet figure",
@@ -247,13 +247,13 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     ),
     // Comparing.
     (
-        "hoptax-analysis/src/compare/mod.rs",
+        "hoptax-analysis/src/difference.rs",
         "LEAST_CHANGE: f64 = 0.01",
         METHODOLOGY,
         "`d · |first| + max(f, 1 % · |first|)`",
     ),
     (
-        "hoptax-analysis/src/compare/mod.rs",
+        "hoptax-analysis/src/difference.rs",
         "LEAST_CHANGE: f64 = 0.01",
         BIAS,
         "**Comparisons overlook 1 % of change**",
@@ -352,7 +352,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "fifty times as long as the last one took",
     ),
-    ("hoptax/src/run.rs", "HEAVY: u64 = 64 << 10", METHODOLOGY, "where that is 64 KiB or more"),
+    ("hoptax/src/run/flow.rs", "HEAVY: u64 = 64 << 10", METHODOLOGY, "where that is 64 KiB or more"),
     (
         "hoptax-host/src/probe/fitness/clock.rs",
         "MOST_NS: u64 = 150 * clock::MILLISECOND",
