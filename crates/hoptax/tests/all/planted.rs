@@ -430,7 +430,7 @@ fn every_finding_is_planted_somewhere() {
             Real(file) => (root.join("tests/all").join(file), format!("\"{code}\"")),
             MadeUp(reason) => {
                 assert!(!reason.is_empty());
-                let rule = format!("src/analysis/checks/{}.rs", code.replace('-', "_"));
+                let rule = format!("../hoptax-analysis/src/checks/{}.rs", code.replace('-', "_"));
                 (root.join(rule), "fn raised_".to_owned())
             }
         };
