@@ -1,4 +1,4 @@
-//! Where a connection goes: a TCP address or a Unix socket.
+//! The address of a connection: TCP or a Unix socket.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a connection goes. As text: `127.0.0.1:80`, `[::1]:80`, `unix:/run/app.sock`.
+/// The address of a connection. As text: `127.0.0.1:80`, `[::1]:80`, `unix:/run/app.sock`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// An address and port.
+    /// IP address and port.
     Tcp(SocketAddr),
-    /// A stream socket in the file system.
+    /// Path of a Unix stream socket.
     Unix(PathBuf),
 }
 
@@ -38,7 +38,7 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix(UNIX) {
             return if path.is_empty() {
-                Err(format!("{text:?} names no socket; write unix:/path/to/socket"))
+                Err(format!("{text:?} has no path; write unix:/path/to/socket"))
             } else {
                 Ok(Self::Unix(path.into()))
             };
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_writes() {
+    fn text_and_json_round_trip() {
         for text in ["127.0.0.1:80", "[::1]:8080", "unix:/run/app.sock"] {
             let address: Address = text.parse().expect(text);
             assert_eq!(address.to_string(), text);

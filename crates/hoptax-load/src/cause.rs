@@ -1,13 +1,13 @@
-//! Why requests fail, read from what the kernel says.
+//! Causes of failed requests, derived from the kernel's errors.
 
 use crate::record::Cause;
 use rustix::io::Errno;
 use std::io;
 
-/// Why a connect failed, and in words.
+/// Cause of a failed connect, and its description.
 pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
     let cause = match Errno::from_io_error(error) {
-        // A Unix socket whose file is gone, too, is one that nobody listens on.
+        // ENOENT: the Unix socket's file is missing.
         Some(Errno::CONNREFUSED | Errno::NOENT) => Cause::ConnectRefused,
         Some(Errno::TIMEDOUT) => Cause::ConnectTimeout,
         Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => Cause::ConnectReset,
@@ -25,24 +25,25 @@ pub(crate) fn of_connect(error: &io::Error) -> (Cause, String) {
         _ => Cause::ConnectFailed,
     };
     let text = match cause {
-        // The kernel's own words, "Cannot assign requested address", lead astray.
+        // The kernel's text, "Cannot assign requested address", is misleading.
         Cause::PortsExhausted => "connect: every port from this source to this address is in use".to_owned(),
         _ => format!("connect: {error}"),
     };
     (cause, text)
 }
 
-/// Why a connection ended before the response did, and in words. `begun`: there was a first byte of it.
+/// Cause of a connection that ended before its response did, and its description. `begun`: at least one byte of
+/// the response had arrived.
 pub(crate) fn of_end(ended: io::Result<()>, begun: bool) -> (Cause, String) {
     match (ended, begun) {
         (Ok(()), false) => {
             (Cause::ClosedBeforeResponse, "the connection was closed before the response".to_owned())
         }
         (Ok(()), true) => {
-            (Cause::ClosedInResponse, "the connection was closed before the response was whole".to_owned())
+            (Cause::ClosedInResponse, "the connection was closed in the middle of the response".to_owned())
         }
         (Err(error), false) => (Cause::ResetBeforeResponse, format!("before the response: {error}")),
-        (Err(error), true) => (Cause::ResetInResponse, format!("within the response: {error}")),
+        (Err(error), true) => (Cause::ResetInResponse, format!("in the middle of the response: {error}")),
     }
 }
 
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_says_of_connects() {
+    fn connect_errors_map_to_causes() {
         for (errno, cause) in [
             (Errno::CONNREFUSED, Cause::ConnectRefused),
             (Errno::NOENT, Cause::ConnectRefused),
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_told_apart_by_how_and_when() {
+    fn ends_are_classified_by_how_and_when() {
         let reset = || Err(Errno::CONNRESET.into());
         for (end, begun, cause) in [
             (Ok(()), false, Cause::ClosedBeforeResponse),

@@ -1,46 +1,49 @@
-//! Why a load cannot be made at all.
+//! Errors that prevent a load from running.
 
 use std::io;
 
-/// Why no load could be made. Requests that fail are outcomes, not errors.
+/// Why a load could not run. Failed requests are outcomes, not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The spec contradicts itself or asks for what cannot be.
-    #[error("the load spec is wrong: {0}")]
+    /// The spec is contradictory or impossible.
+    #[error("the load spec is invalid: {0}")]
     Spec(String),
-    /// Not enough descriptors for the connections asked for.
+    /// Not enough file descriptors for the connections.
     #[error(
-        "{asked} connections need more descriptors than this process may hold: {fits} connections fit; raise \
-         `ulimit -n` or ask for fewer"
+        "{asked} connections need more file descriptors than this process may open; at most {fits} connections \
+         fit. Raise `ulimit -n` or use fewer connections"
     )]
     Descriptors {
-        /// Connections asked for.
+        /// Connections requested.
         asked: u32,
         /// Connections that fit.
         fits: u64,
     },
-    /// No connection could be made at all.
-    #[error("none of {asked} connections to {addresses} could be made: {cause}")]
+    /// No connection could be opened.
+    #[error("cannot open any of {asked} connections to {addresses}: {cause}")]
     NoConnection {
-        /// Connections asked for.
+        /// Connections requested.
         asked: u32,
-        /// Where to.
+        /// Addresses tried.
         addresses: String,
-        /// What the last attempt met with.
+        /// Error of the last attempt.
         cause: String,
     },
     /// A worker could not be pinned.
-    #[error("cannot pin a worker to CPU {cpu}: {source}; `nproc` and `taskset -p $$` tell which there are")]
+    #[error(
+        "cannot pin a worker to CPU {cpu}: {source}; `nproc` and `taskset -p $$` show which CPUs are
+    # available"
+    )]
     Pin {
         /// The CPU.
         cpu: u32,
-        /// Why not.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A thread could not be started.
     #[error("cannot start a worker thread: {0}")]
     Thread(io::Error),
-    /// The event loop could not be made, or broke.
-    #[error("the event loop broke: {0}")]
+    /// The event loop could not be created, or failed.
+    #[error("the event loop failed: {0}")]
     EventLoop(io::Error),
 }

@@ -1,4 +1,4 @@
-//! The generator: starts the workers, agrees on the times with them, and makes one record of their books.
+//! The generator: starts the workers, agrees on the times with them, and merges their results into one record.
 
 use crate::clock::{self, MILLISECOND};
 use crate::error::LoadError;
@@ -23,30 +23,32 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Between the agreement on the times and the first request: enough for every worker to learn of it.
+/// Time between the agreement on the times and the first request: enough for every worker to see the times.
 const LEAD: u64 = 5 * MILLISECOND;
-/// How often the starting thread looks whether its workers still live.
+/// How often the starting thread checks that its workers are alive.
 const LOOK: u64 = 50 * MILLISECOND;
-/// How long after the end of a window it looks for what the workers tell of it.
+/// How long after the end of a window the starting thread collects it from the workers.
 const AFTER_WINDOW: u64 = 10 * MILLISECOND;
 
-/// What is told while a trial goes on.
+/// Progress reported during a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
-    /// Each phase as it begins.
+    /// Each phase, when it begins.
     Phases,
-    /// Phases, and each worker's windows as they end: every one of each worker once, in order, between
-    /// [`Phase::Measuring`] and [`Phase::Draining`], also the last, which may be short. They come some 10 ms after their
-    /// end, or 60 where a worker is late. Where the spec records no windows they are told all the same, and then forgotten.
+    /// Phases, and each worker's windows as they end: each window once, in order, between [`Phase::Measuring`]
+    /// and [`Phase::Draining`], including the last one, which may be short.
+    /// A window arrives about 10 ms after its end, or 60 ms if a worker is late. If the spec records no
+    /// windows, they are reported all the same and then dropped.
     Windows,
 }
 
-/// Carries out `spec` and tells `observe` what `watch` asks for. A trial without warm-up has no [`Phase::Warmup`].
+/// Runs `spec` and reports to `observe` what `watch` selects. A trial without warm-up has no [`Phase::Warmup`].
 ///
-/// Raising `interrupt` ends the trial within 50 ms: nothing under way is waited for, and the record says so.
+/// Setting `interrupt` ends the trial within 50 ms, without waiting for requests in flight; the record is
+/// marked as interrupted.
 ///
 /// # Errors
-/// If the spec is wrong, the machine does not provide what it needs, or nobody answers at the addresses.
+/// If the spec is invalid, the machine lacks what it needs, or no connection can be opened.
 pub fn run(
     spec: &LoadSpec,
     interrupt: &AtomicBool,
@@ -89,17 +91,17 @@ pub fn run(
             }
         }
         let conducted = Conductor { shared: &shared, news, windows, handles: &handles }.conduct(&mut observe);
-        // Workers still waiting for the times must not wait for ever.
+        // Release workers that still wait for the times.
         let _ = shared.times.set(None);
         let mut outcomes = Vec::new();
         for handle in handles {
             outcomes.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
-        Ok(record(spec, &mix, conducted?, outcomes))
+        Ok(merge(spec, &mix, conducted?, outcomes))
     })
 }
 
-/// A worker's thread from beginning to end.
+/// Main function of a worker's thread.
 fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -> Result<Outcome, LoadError> {
     let outcome = prepare(index, shared.spec).and_then(|()| {
         let mut io = Epoll::new().map_err(LoadError::EventLoop)?;
@@ -110,14 +112,14 @@ fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -
         trial::run(worker, &mut io, index, shared, reports).map_err(LoadError::EventLoop)
     });
     if outcome.is_err() {
-        // Nobody listens any longer only if another worker failed first.
+        // Sending fails only if another worker has failed first.
         let _ = reports.news.send(News::Failed);
     }
     outcome
 }
 
 fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
-    limits::wake_in_time();
+    limits::minimize_timer_slack();
     match spec.cpus.as_slice() {
         [] => Ok(()),
         cpus => {
@@ -127,21 +129,21 @@ fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
     }
 }
 
-/// The starting thread's part while the workers work.
+/// The starting thread's job while the workers run.
 struct Conductor<'a, 'scope> {
     shared: &'a Shared<'a>,
     news: Receiver<News>,
-    /// Windows that have ended, where they are asked for.
+    /// Windows that have ended, if they are reported.
     windows: Option<Receiver<(u64, Window)>>,
     handles: &'a [ScopedJoinHandle<'scope, Result<Outcome, LoadError>>],
 }
 
-/// What the starting thread knows at the end.
+/// Results of the starting thread.
 #[derive(Debug, Clone, Copy)]
 struct Conducted {
     times: TrialTimes,
     started_unix: u64,
-    /// Its own CPU time over the measured time.
+    /// CPU time of the starting thread during the measured time, nanoseconds.
     cpu: u64,
 }
 
@@ -168,7 +170,7 @@ impl Conductor<'_, '_> {
         let start = traffic.saturating_add(spec.warmup_ns);
         let times = TrialTimes { traffic, start, end: start.saturating_add(spec.duration_ns) };
         let started_unix = unix.saturating_add(start - now);
-        // It can be set already only by a failure, which the workers' results then tell.
+        // Already set only if a worker failed; the workers' results then contain the error.
         let _ = self.shared.times.set(Some(times));
         if spec.warmup_ns > 0 {
             observe(phase(Phase::Warmup, traffic));
@@ -197,8 +199,8 @@ impl Conductor<'_, '_> {
         Ok(Conducted { times, started_unix, cpu })
     }
 
-    /// The next news; `None` at `until`, or when more workers have ended than the `over` that may have. Meanwhile windows are
-    /// told.
+    /// Waits for the next message; `None` at `until`, or when more workers have ended than the `over` expected
+    /// ones. Reports windows while it waits.
     fn wait(&self, until: u64, over: usize, mut observe: impl FnMut(Progress)) -> Option<News> {
         loop {
             let now = clock::now();
@@ -211,7 +213,7 @@ impl Conductor<'_, '_> {
                 Err(RecvTimeoutError::Timeout) => {
                     let ended = self.handles.iter().filter(|handle| handle.is_finished()).count();
                     if clock::now() >= until || ended > over {
-                        // What it told before it ended may have come just now.
+                        // The worker may have sent a message just before it ended.
                         return self.news.try_recv().ok();
                     }
                 }
@@ -219,8 +221,8 @@ impl Conductor<'_, '_> {
         }
     }
 
-    /// How long to sleep: where windows are told, until shortly after the end of one or halfway to the next, which is no
-    /// more often than without.
+    /// How long to sleep. If windows are reported, until shortly after the end of a window or halfway to the
+    /// next: this wakes no more often than without windows.
     fn look(&self, now: u64) -> u64 {
         match (&self.windows, self.shared.times.get()) {
             (Some(_), Some(Some(times))) => {
@@ -242,14 +244,14 @@ fn phase(phase: Phase, at_ns: u64) -> Progress {
     Progress::Phase(PhaseLine { phase, at_ns })
 }
 
-/// Whether `spec` can be carried out, as far as it alone tells: [`run`] asks this first.
+/// Checks `spec` without looking at the machine, except for source addresses. [`run`] does this first.
 ///
 /// # Errors
-/// [`LoadError::Spec`], with what is wrong.
+/// [`LoadError::Spec`] with the reason.
 pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
     let wrong = |text: String| Err(LoadError::Spec(text));
     if spec.schema != SPEC_SCHEMA {
-        return wrong(format!("schema is {}, this version of hoptax reads {SPEC_SCHEMA}", spec.schema));
+        return wrong(format!("schema is {}, but this version of hoptax reads {SPEC_SCHEMA}", spec.schema));
     }
     if spec.addresses.is_empty() {
         return wrong("addresses is empty; give at least one".into());
@@ -279,13 +281,13 @@ pub fn check(spec: &LoadSpec) -> Result<(), LoadError> {
         if let Arrivals::Jitter(share) = arrivals
             && !(0.0..=LARGEST_JITTER).contains(share)
         {
-            return wrong(format!("jitter is {share}; it is a share of the interval, 0 to {LARGEST_JITTER}"));
+            return wrong(format!("jitter is {share}; give a share of the interval, 0 to {LARGEST_JITTER}"));
         }
     }
     Ok(())
 }
 
-fn record(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Outcome>) -> LoadRecord {
+fn merge(spec: &LoadSpec, mix: &Mix<'_>, conducted: Conducted, outcomes: Vec<Outcome>) -> LoadRecord {
     let workers = outcomes.len() as u32;
     let start = conducted.times.start;
     let ended = outcomes.iter().map(|outcome| outcome.ended).max().unwrap_or(start);

@@ -1,7 +1,7 @@
-//! The load engine: what is asked of it ([`spec`]), what it answers ([`record`]), and the event loop that the generator, the
-//! built-in upstream and the hops all run on ([`event_loop`]).
+//! The load engine: its input ([`spec`]), its output ([`record`]), and the event loop that the generator, the
+//! built-in upstream and the hops run on ([`event_loop`]).
 //!
-//! Depends on `hoptax-wire` alone. Knows no gateways, plans or reports.
+//! Depends on `hoptax-wire` alone and knows nothing of gateways, plans or reports.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,4 +1,4 @@
-//! What a worker asks of the machine: descriptors, a CPU of its own, prompt waking.
+//! Resources of a worker: file descriptors, its CPU, prompt wake-ups.
 
 use crate::error::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -6,14 +6,14 @@ use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::io;
 use std::num::NonZeroU64;
 
-/// Descriptors kept for everything that is not a connection: event loops, files, and what a library may open.
+/// Descriptors reserved for everything that is not a connection: event loops, files, files that libraries open.
 const SPARE_DESCRIPTORS: u64 = 32;
 
-/// Raises the soft limit on descriptors to the hard one where `connections`, or twice as many, need it. Tells how many
-/// more than `connections` fit.
+/// Raises the soft limit on descriptors to the hard limit if `2 × connections` need it. Returns how many
+/// connections beyond `connections` fit.
 ///
 /// # Errors
-/// If even the hard limit does not suffice; with the number of connections that fit.
+/// If even the hard limit is too low; the error contains the number of connections that fit.
 pub(crate) fn make_room_for(connections: u32) -> Result<u64, LoadError> {
     let taken = open_descriptors() + SPARE_DESCRIPTORS;
     let needed = u64::from(connections) + taken;
@@ -30,11 +30,11 @@ pub(crate) fn make_room_for(connections: u32) -> Result<u64, LoadError> {
 }
 
 fn open_descriptors() -> u64 {
-    // Where /proc is missing, the standard three are certain.
+    // Without /proc, only the three standard descriptors are certain.
     std::fs::read_dir("/proc/self/fd").map_or(3, |entries| entries.count() as u64)
 }
 
-/// Lets the calling thread run on `cpu` alone.
+/// Restricts the calling thread to `cpu`.
 pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     if cpu as usize >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -44,14 +44,14 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Has the kernel end the calling thread's sleeps at their time: by default it may add 50 µs to save power
-/// (`PR_SET_TIMERSLACK`, prctl(2)).
-pub(crate) fn wake_in_time() {
-    // It cannot fail for a value above zero; if it did, send lag would tell.
+/// Sets the timer slack of the calling thread to 1 ns, so that sleeps end on time. By default the kernel may
+/// add 50 µs to save power (`PR_SET_TIMERSLACK`, prctl(2)).
+pub(crate) fn minimize_timer_slack() {
+    // It cannot fail for a value above zero; if it did, send lag would show it.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Largest resident set of this process so far, bytes; 0 where the kernel does not tell.
+/// Largest resident set of this process so far, bytes; 0 if the kernel does not report it.
 pub(crate) fn largest_resident_set() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_how_many_connections_fit() {
+    fn reports_how_many_connections_fit() {
         let Err(LoadError::Descriptors { asked, fits }) = make_room_for(u32::MAX) else {
             panic!("no process may hold four thousand million descriptors");
         };
@@ -74,17 +74,17 @@ mod tests {
         assert!(fits > 0);
         let half = u32::try_from(fits / 2).unwrap_or(u32::MAX);
         let spare = make_room_for(half).expect("what fits is granted");
-        // Other tests of this process open files meanwhile.
+        // Other tests in this process open files at the same time.
         assert!(spare.abs_diff(fits - u64::from(half)) < 1000, "{spare} of {fits}");
     }
 
     #[test]
-    fn the_largest_resident_set_is_that_of_a_process() {
+    fn the_largest_resident_set_is_plausible() {
         assert!(largest_resident_set() > 100 * 1024);
     }
 
     #[test]
-    fn refuses_a_cpu_that_is_not_there() {
+    fn refuses_a_cpu_that_does_not_exist() {
         assert!(pin_to(u32::MAX).is_err());
         assert!(pin_to(CpuSet::MAX_CPU as u32 - 1).is_err());
     }

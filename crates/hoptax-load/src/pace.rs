@@ -1,51 +1,51 @@
-//! How fast a worker may connect while connecting is of no use.
+//! Limits how fast a worker connects while its connections fail.
 //!
-//! Each slot rests after a failure of its own, longer and longer ([`crate::worker`]); but a thousand slots that rest are
-//! still a thousand attempts at once. So as long as nothing comes of connections (they are refused, closed at once, reset
-//! instead of answered), or there are no ports for more of them, the worker as a whole connects at a steady pace, and no attempt may take more than a tenth of
-//! its time: one that looks in vain for a free port takes the kernel milliseconds, in which no response is read.
+//! Each slot waits after a failure, with exponential backoff ([`crate::worker`]), but a thousand waiting slots still make a
+//! thousand attempts at once. While connections are refused, closed at once, reset instead of answered, or lack ports, the
+//! whole worker therefore connects at a limited rate. Failed attempts may take at most a tenth of its time: a vain search
+//! for a free port keeps the kernel busy for milliseconds, during which no response is read.
 
 use crate::clock::MILLISECOND;
 
-/// Least time between two connects while nothing comes of them: 1,000 per second and worker at the most.
+/// Least time between two connects while they fail: at most 1,000 per second and worker.
 const LEAST_GAP: u64 = MILLISECOND;
-/// Gap for each nanosecond that an attempt in vain has kept the thread.
+/// Gap per nanosecond that a failed attempt blocked the thread.
 const GAP_PER_COST: u64 = 9;
-/// Longest gap, whatever an attempt cost.
+/// Longest gap.
 const LONGEST_GAP: u64 = 100 * MILLISECOND;
-/// Failures in a row that end all hope where nothing else will come…
+/// Failures in a row after which connecting is hopeless if ports or descriptors are exhausted…
 const HOPELESS_FAILURES: u32 = 5;
-/// …or that do after this long: the rests of a single slot between as many attempts, 10, 20, 40 and 80 ms.
+/// …or, for other failures, after this long: the sum of the first four waits of a slot, 10, 20, 40 and 80 ms.
 const HOPELESS_AFTER: u64 = 150 * MILLISECOND;
 
-/// One worker's pace.
+/// Connect rate limit of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     trouble: Option<Trouble>,
-    /// No connect before this moment.
+    /// Earliest moment of the next connect.
     not_before: u64,
-    /// Something came of a connection once.
+    /// True once a connection was useful: established before traffic, or answered during traffic.
     proven: bool,
 }
 
-/// Nothing comes of connections.
+/// Connections are failing.
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
     since: u64,
     /// Failures since then, all in a row.
     failures: u32,
-    /// The last one was for want of ports or descriptors.
+    /// True if the last failure was a lack of ports or descriptors.
     exhausted: bool,
 }
 
 impl Pace {
-    /// The moment from which the next connect may be made.
+    /// Earliest moment of the next connect.
     pub(crate) fn not_before(&self) -> u64 {
         self.not_before
     }
 
-    /// A connect failed at `now`, or its connection did before it was of any use; `exhausted`: for want of ports or
-    /// descriptors.
+    /// Records at `now` a failed connect, or a connection that failed before it was useful. `exhausted`: no
+    /// ports or descriptors were left.
     pub(crate) fn failed(&mut self, now: u64, exhausted: bool) {
         let Trouble { since, failures, .. } =
             self.trouble.unwrap_or(Trouble { since: now, failures: 0, exhausted });
@@ -53,12 +53,12 @@ impl Pace {
         self.put_off(now, LEAST_GAP);
     }
 
-    /// An attempt in vain that ended at `now` kept the thread for `cost` nanoseconds.
+    /// Records that a failed attempt ended at `now` and blocked the thread for `cost` nanoseconds.
     pub(crate) fn cost(&mut self, now: u64, cost: u64) {
         self.put_off(now, cost.saturating_mul(GAP_PER_COST).min(LONGEST_GAP));
     }
 
-    /// The other side has no room for a connect just now, and said so at once.
+    /// Records that the peer's backlog was full and refused the connect at once.
     pub(crate) fn full(&mut self, now: u64) {
         self.put_off(now, LEAST_GAP);
     }
@@ -67,26 +67,27 @@ impl Pace {
         self.not_before = self.not_before.max(from.saturating_add(gap));
     }
 
-    /// A connect begins at `now`: while there is trouble, the next one keeps its distance from it.
+    /// Records a connect that starts at `now`. While connections fail, the next one must keep its distance.
     pub(crate) fn connecting(&mut self, now: u64) {
         if self.trouble.is_some() {
             self.put_off(now, LEAST_GAP);
         }
     }
 
-    /// Whether connects are held back because nothing comes of them.
+    /// True while connects are limited because connections fail.
     pub(crate) fn is_troubled(&self) -> bool {
         self.trouble.is_some()
     }
 
-    /// A connect succeeded: there was a port and a descriptor for it. Whether it is of use remains to be seen.
+    /// Records a successful connect: a port and a descriptor were available. Whether the connection is useful
+    /// is not known yet.
     pub(crate) fn connected(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.exhausted) {
             self.end();
         }
     }
 
-    /// Something came of a connection. That other connections are of use does not mean that there are ports for more.
+    /// Records that a connection was useful. This does not mean that there are ports for more connections.
     pub(crate) fn proved(&mut self) {
         self.proven = true;
         if self.trouble.is_some_and(|trouble| !trouble.exhausted) {
@@ -99,8 +100,9 @@ impl Pace {
         self.not_before = 0;
     }
 
-    /// Whether no more connections can be expected, now that all are opened for the first time: several in a row failed,
-    /// for want of ports or descriptors, or for some time with none before them that stood.
+    /// Called while connections are opened before traffic: true if no more can be expected. That is after
+    /// several failures in a row, either for lack of ports or descriptors, or over some time and with no
+    /// success before them.
     pub(crate) fn is_hopeless(&self, now: u64) -> bool {
         self.trouble.is_some_and(|trouble| {
             trouble.failures >= HOPELESS_FAILURES
@@ -113,7 +115,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Connects that were possible in `time`, each failing at once and costing `cost`.
+    /// Number of connects possible in `time` if each fails at once and costs `cost`.
     fn attempts(pace: &mut Pace, time: u64, cost: u64) -> u64 {
         let (mut now, mut attempts) = (0, 0);
         while now < time {
@@ -131,17 +133,17 @@ mod tests {
     fn failing_connects_are_bounded_in_number_and_in_time() {
         let second = 1000 * MILLISECOND;
         assert!((900..=1001).contains(&attempts(&mut Pace::default(), second, 1000)));
-        // 1.5 ms to find that no port is free: a tenth of the time, and no more.
+        // A vain search for a free port takes 1.5 ms: a tenth of the time, and no more.
         assert!((60..=68).contains(&attempts(&mut Pace::default(), second, 1_500_000)));
-        // However long one takes, the next is not put off for ever.
+        // Even after a long attempt the next one comes eventually.
         assert!(attempts(&mut Pace::default(), second, 50 * MILLISECOND) >= 6);
     }
 
     #[test]
-    fn success_ends_the_pace() {
+    fn success_lifts_the_limit() {
         let mut pace = Pace::default();
         pace.connecting(5);
-        assert_eq!(pace.not_before(), 0, "there is no trouble");
+        assert_eq!(pace.not_before(), 0, "nothing has failed");
         pace.failed(10, false);
         assert_eq!(pace.not_before(), 10 + LEAST_GAP);
         pace.connecting(7 * MILLISECOND);
@@ -151,20 +153,20 @@ mod tests {
     }
 
     #[test]
-    fn ports_have_run_out_until_a_connect_succeeds() {
+    fn exhaustion_lasts_until_a_connect_succeeds() {
         let mut pace = Pace::default();
         pace.failed(10, true);
         pace.proved();
-        assert_eq!(pace.not_before(), 10 + LEAST_GAP, "others have their ports still");
+        assert_eq!(pace.not_before(), 10 + LEAST_GAP, "existing connections keep their ports");
         pace.connected();
         assert_eq!(pace.not_before(), 0);
         pace.failed(20, false);
         pace.connected();
-        assert_eq!(pace.not_before(), 20 + LEAST_GAP, "a connection that is closed at once is of no use");
+        assert_eq!(pace.not_before(), 20 + LEAST_GAP, "a connection that is closed at once is not useful");
     }
 
     #[test]
-    fn a_full_backlog_is_given_time_whatever_else_goes_well() {
+    fn a_full_backlog_delays_the_next_connect_in_any_case() {
         let mut pace = Pace::default();
         pace.full(10);
         pace.proved();
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn hope_ends_after_several_failures_and_some_time() {
+    fn connecting_is_hopeless_after_several_failures_and_some_time() {
         let mut pace = Pace::default();
         assert!(!pace.is_hopeless(u64::MAX));
         for failures in 0..HOPELESS_FAILURES {
@@ -182,7 +184,7 @@ mod tests {
         assert!(!pace.is_hopeless(HOPELESS_AFTER - 1) && pace.is_hopeless(HOPELESS_AFTER));
         pace.proved();
         (0..9).for_each(|_| pace.failed(0, false));
-        assert!(!pace.is_hopeless(u64::MAX), "it was of use before");
+        assert!(!pace.is_hopeless(u64::MAX), "a connection was useful before");
         pace.failed(0, true);
         assert!(pace.is_hopeless(0), "there will not be more ports");
     }

@@ -1,4 +1,4 @@
-//! Windows of all workers, added up second by second, for whoever watches a load. Pure.
+//! Sums the windows of all workers per second, for live views. Pure.
 
 use crate::clock::SECOND;
 use crate::histogram::{Encoded, WINDOW_DIGITS, empty};
@@ -6,25 +6,25 @@ use crate::record::{SecondLine, WINDOW_NS, Window};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 
-/// Windows in a second.
+/// Windows per second.
 const WINDOWS: u64 = SECOND / WINDOW_NS;
-/// Seconds that are gathered at once, so that memory is bounded: a worker that is later than that, or has ended before the
-/// others, is not waited for.
-const GATHERED: usize = 2;
+/// Most incomplete seconds kept, to bound memory. A worker that lags further behind, or has ended early, is not waited for.
+const PENDING: usize = 2;
 
-/// Seconds under way.
+/// Seconds that are still incomplete.
 #[derive(Debug)]
 pub struct Seconds {
     workers: u64,
+    /// Number of the first second that was not returned yet.
     /// Number of the first second that has not been told.
     next: u64,
-    gathering: VecDeque<Second>,
+    pending: VecDeque<Second>,
 }
 
-/// One second, as far as workers have told it.
+/// One second, as far as workers have reported it.
 #[derive(Debug)]
 struct Second {
-    told: u64,
+    windows: u64,
     sent: u64,
     completed: u64,
     ok: u64,
@@ -33,39 +33,39 @@ struct Second {
 }
 
 impl Seconds {
-    /// Of a load on this many workers.
+    /// For a load with this many workers.
     pub fn new(workers: u32) -> Self {
-        Self { workers: u64::from(workers.max(1)), next: 0, gathering: VecDeque::new() }
+        Self { workers: u64::from(workers.max(1)), next: 0, pending: VecDeque::new() }
     }
 
-    /// Takes in one worker's window; returns a second that is whole by that. A window of a second that has been told already
-    /// comes too late, and is left out.
+    /// Adds a window of one worker. Returns the second that this window completes, if any. A window of a second
+    /// that was already returned is ignored.
     pub fn add(&mut self, index: u64, window: &Window) -> Option<SecondLine> {
         let place = usize::try_from((index / WINDOWS).checked_sub(self.next)?).ok()?;
-        if place > GATHERED {
-            // Whoever skips so much tells no windows one after the other.
+        if place > PENDING {
+            // Workers report windows in order, so a jump this large is not a real window.
             return None;
         }
-        while self.gathering.len() <= place {
-            self.gathering.push_back(Second::empty());
+        while self.pending.len() <= place {
+            self.pending.push_back(Second::empty());
         }
-        self.gathering[place].add(window);
-        let is_whole = self.gathering[0].told >= self.workers * WINDOWS;
-        (is_whole || self.gathering.len() > GATHERED).then(|| self.tell(SECOND)).flatten()
+        self.pending[place].add(window);
+        let complete = self.pending[0].windows >= self.workers * WINDOWS;
+        (complete || self.pending.len() > PENDING).then(|| self.pop(SECOND)).flatten()
     }
 
-    /// The rest, when the measured time has ended after `measured_ns`.
+    /// Returns the incomplete seconds when the measured time has ended after `measured_ns`.
     pub fn end(&mut self, measured_ns: u64) -> Vec<SecondLine> {
         let mut rest = Vec::new();
-        while !self.gathering.is_empty() {
+        while !self.pending.is_empty() {
             let length = measured_ns.saturating_sub(self.next * SECOND).min(SECOND);
-            rest.extend(self.tell(length).filter(|line| line.length_ns > 0));
+            rest.extend(self.pop(length).filter(|line| line.length_ns > 0));
         }
         rest
     }
 
-    fn tell(&mut self, length_ns: u64) -> Option<SecondLine> {
-        let second = self.gathering.pop_front()?;
+    fn pop(&mut self, length_ns: u64) -> Option<SecondLine> {
+        let second = self.pending.pop_front()?;
         let times = &second.response_time;
         let at = |quantile| (!times.is_empty()).then(|| times.value_at_quantile(quantile));
         self.next += 1;
@@ -84,16 +84,16 @@ impl Seconds {
 
 impl Second {
     fn empty() -> Self {
-        Self { told: 0, sent: 0, completed: 0, ok: 0, failed: 0, response_time: empty(WINDOW_DIGITS) }
+        Self { windows: 0, sent: 0, completed: 0, ok: 0, failed: 0, response_time: empty(WINDOW_DIGITS) }
     }
 
     fn add(&mut self, window: &Window) {
-        self.told += 1;
+        self.windows += 1;
         self.sent += window.sent;
         self.completed += window.completed;
         self.ok += window.ok;
         self.failed += window.timeouts + window.errors + window.completed.saturating_sub(window.ok);
-        // What cannot be read is missing from the view, and is told of by the record.
+        // An unreadable histogram is missing only here; reading the record reports it as an error.
         if let Some(Ok(times)) = window.response_time.as_ref().map(Encoded::decode) {
             let _ = self.response_time.add(&times);
         }
@@ -104,7 +104,7 @@ impl Second {
 mod tests {
     use super::*;
 
-    /// A window in which one request of this response time (µs) completed, and one failed.
+    /// A window with one completed request of this response time (µs) and one failed request.
     fn window(time: u64) -> Window {
         let mut histogram = empty(WINDOW_DIGITS);
         histogram.record(time * 1000).expect("in range");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_told_when_every_worker_has() {
+    fn a_second_is_returned_when_every_worker_has_reported_it() {
         let mut seconds = Seconds::new(2);
         let add = |seconds: &mut Seconds, from: u64, to: u64| -> Vec<u64> {
             let lines = (from..to).filter_map(|index| seconds.add(index, &window(100)));
@@ -124,14 +124,14 @@ mod tests {
         let line = seconds.add(9, &window(900)).expect("whole");
         assert_eq!((line.second, line.length_ns), (0, SECOND));
         assert_eq!((line.sent, line.completed, line.ok, line.failed), (40, 20, 20, 20));
-        let near = |told: Option<u64>, time: u64| told.is_some_and(|told| told.abs_diff(time) < time / 50);
+        let near = |found: Option<u64>, time: u64| found.is_some_and(|ns| ns.abs_diff(time) < time / 50);
         assert!(near(line.p50_ns, 100_000) && near(line.p99_ns, 900_000), "{line:?}");
         assert_eq!(add(&mut seconds, 10, 20), [0; 0]);
         assert_eq!(add(&mut seconds, 15, 25), [1]);
     }
 
     #[test]
-    fn who_has_ended_is_not_waited_for() {
+    fn workers_that_have_ended_are_not_waited_for() {
         let mut seconds = Seconds::new(2);
         let lines: Vec<SecondLine> = (0..45).filter_map(|index| seconds.add(index, &window(100))).collect();
         assert_eq!(
@@ -145,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn seconds_without_an_answer_are_told_too() {
+    fn seconds_without_responses_are_returned_too() {
         let mut seconds = Seconds::new(1);
         let lines: Vec<_> = (0..10).filter_map(|index| seconds.add(index, &Window::default())).collect();
         assert_eq!(lines.len(), 1);
         assert_eq!((lines[0].sent, lines[0].p50_ns, lines[0].p99_ns), (0, None, None));
-        // A window that cannot be read leaves its counts.
+        // An unreadable histogram does not affect the counts.
         let broken = Window { response_time: Some(Encoded("no".into())), ..window(100) };
         seconds.add(10, &broken);
         let rest = seconds.end(SECOND + WINDOW_NS);

@@ -1,7 +1,7 @@
-//! What the generator is asked to do: the load spec, one JSON document on its standard input.
+//! The load spec: the generator's input, one JSON document on standard input.
 //!
-//! The same document starts a generator here, in a container, over ssh or in a pod: whatever it needs from files (tokens,
-//! certificates, bodies) is in it.
+//! The same document starts a generator locally, in a container, over ssh or in a pod. It contains the contents
+//! of all files that the load needs: tokens, certificates, bodies.
 
 use crate::address::Address;
 use serde::{Deserialize, Serialize};
@@ -11,61 +11,61 @@ use std::net::IpAddr;
 /// Version of [`LoadSpec`].
 pub const SPEC_SCHEMA: u32 = 2;
 
-/// One load point against one set of addresses.
+/// One load point for one set of addresses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
     /// [`SPEC_SCHEMA`].
     pub schema: u32,
-    /// Where to connect: connection `i` goes to address `i mod n`.
+    /// Addresses to connect to: connection `i` goes to address `i mod n`.
     pub addresses: Vec<Address>,
-    /// Local addresses to connect from; connection `i` leaves from `i / addresses mod n`. Empty: the kernel chooses.
+    /// Local addresses to connect from; connection `i` uses `i / addresses mod n`. Empty: the kernel chooses.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
-    /// TLS on every connection; absent: plain.
+    /// TLS on every connection; absent: plain text.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
-    /// Version of HTTP spoken.
+    /// HTTP version of the requests.
     #[serde(default)]
     pub http: HttpVersion,
-    /// Requests that a connection carries before it is replaced; 1 is keep-alive off, absent is no limit.
+    /// Requests per connection before it is replaced; 1 disables keep-alive, absent means no limit.
     #[serde(default)]
     pub requests_per_connection: Option<u32>,
-    /// What to request; at least one.
+    /// Targets to request; at least one.
     pub targets: Vec<TargetSpec>,
-    /// Files that `{{line NAME}}` in a template takes its lines from, by name.
+    /// Contents of the files that `{{line NAME}}` reads, by name.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// When to request it.
+    /// When requests are due.
     pub shape: Shape,
-    /// Connections over all workers; at least one.
+    /// Connections of all workers together; at least one.
     pub connections: u32,
-    /// Traffic before the measured time, thrown away.
+    /// Traffic before the measured time, nanoseconds; its results are discarded.
     pub warmup_ns: u64,
-    /// How long requests are scheduled, after the warm-up; with stages, the sum of theirs.
+    /// Measured time, nanoseconds, after the warm-up; with stages, the sum of their durations.
     pub duration_ns: u64,
     /// Stop after this many scheduled requests, if that comes before `duration_ns`.
     pub requests: Option<u64>,
-    /// When to give up.
+    /// Timeouts of connects and responses.
     pub timeouts: Timeouts,
     /// Threads, each with its own connections, histograms and event loop; at least one.
     pub workers: u32,
-    /// CPUs to pin the workers to, worker `i` to `cpus[i mod n]`; empty: not pinned.
+    /// CPUs to pin the workers to: worker `i` to `cpus[i mod n]`; empty: not pinned.
     pub cpus: Vec<u32>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Whether to record windows of [`crate::record::WINDOW_NS`].
+    /// True to record windows of [`crate::record::WINDOW_NS`].
     pub windows: bool,
-    /// Whether responses carry the upstream's stamps ([`crate::stamp`]), which split response times into the way there and the
-    /// way back.
+    /// True if responses carry the upstream's timestamps ([`crate::stamp`]), which split response times into
+    /// request path and response path.
     #[serde(default)]
     pub stamps: bool,
-    /// Says nothing, as there is one event loop. It is still read because specs could once choose between two.
+    /// Ignored: there is only one event loop. Accepted because older specs could choose between two.
     #[serde(default)]
     pub event_loop: EventLoopName,
 }
 
-/// The event loop, as a spec names it.
+/// Name of the event loop in a spec.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventLoopName {
@@ -75,29 +75,29 @@ pub enum EventLoopName {
     Epoll,
 }
 
-/// When to give up, nanoseconds; each at least 1.
+/// Timeouts, nanoseconds; each at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeouts {
-    /// Given to each connect, and after it to each TLS handshake.
+    /// For each connect, and again for each TLS handshake.
     pub connect_ns: u64,
-    /// From the moment a request was sent to the first byte of its response. At or above `total_ns` it has no effect.
+    /// From sending the request to the first byte of its response. No effect if at or above `total_ns`.
     pub first_byte_ns: u64,
-    /// From the moment a request was sent to the end of its response.
+    /// From sending the request to the end of its response.
     pub total_ns: u64,
 }
 
 impl Timeouts {
-    /// The same for all three.
+    /// The same timeout for all three.
     pub fn all(ns: u64) -> Self {
         Self { connect_ns: ns, first_byte_ns: ns, total_ns: ns }
     }
 }
 
-/// Version of HTTP spoken.
+/// HTTP version of the requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HttpVersion {
-    /// HTTP/1.0; connections are kept alive by `connection: keep-alive` where more than one request may use them.
+    /// HTTP/1.0, with `connection: keep-alive` if a connection may carry more than one request.
     #[serde(rename = "1.0")]
     Http10,
     /// HTTP/1.1.
@@ -106,46 +106,47 @@ pub enum HttpVersion {
     Http11,
 }
 
-/// TLS as a client.
+/// Settings of a TLS client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSpec {
-    /// Name (or address) that the certificate must be for, and that is sent as SNI where it is a name.
+    /// Host name (or IP address) that the certificate must match; a name is also sent as SNI.
     pub server_name: String,
-    /// Which certificates are accepted.
+    /// How the server's certificate is verified.
     pub verify: Verify,
-    /// Shown to servers that ask for one.
+    /// Certificate for servers that request one.
     pub client_certificate: Option<ClientCertificate>,
-    /// Whether connections resume earlier ones' sessions.
+    /// True if connections resume earlier sessions.
     pub resumption: bool,
-    /// Protocols offered by ALPN, in order of preference; empty: the extension is left out.
+    /// Protocols offered by ALPN, in order of preference; empty: the extension is not sent.
     pub alpn: Vec<String>,
     /// Versions offered; at least one.
     pub versions: Vec<TlsVersion>,
-    /// Cipher suites offered, in order of preference, by their registered names (`TLS_AES_128_GCM_SHA256`); empty: all.
+    /// Cipher suites offered, in order of preference, by their registered names (`TLS_AES_128_GCM_SHA256`);
+    /// empty: all.
     #[serde(default)]
     pub cipher_suites: Vec<String>,
 }
 
-/// Which server certificates are accepted.
+/// Accepted server certificates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {
-    /// Those that the generator's system trusts.
+    /// Certificates signed by an authority that the generator's system trusts.
     System,
-    /// Those signed by one of these authorities, PEM.
+    /// Certificates signed by one of these authorities, PEM.
     Authorities(String),
-    /// Any: whatever is measured then may not be who it says it is.
+    /// Any certificate: the server's identity is not verified.
     Nothing,
 }
 
-/// A client's certificate chain and private key, PEM.
+/// Certificate chain and private key of a client, PEM.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCertificate {
-    /// The chain, the client's own first.
+    /// The chain, beginning with the client's own certificate.
     pub chain: String,
-    /// Its private key.
+    /// Private key of the first certificate.
     pub key: String,
 }
 
@@ -155,7 +156,7 @@ impl std::fmt::Debug for ClientCertificate {
     }
 }
 
-/// A version of TLS.
+/// TLS version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TlsVersion {
     /// TLS 1.2.
@@ -172,40 +173,40 @@ pub enum TlsVersion {
 pub enum Shape {
     /// Each connection sends its next request when the previous response ends.
     Closed,
-    /// Requests are due at scheduled times whatever the responses do.
+    /// Requests are due at scheduled times, independent of the responses.
     Open {
         /// Requests per second over all workers.
         rate: Rate,
-        /// How the scheduled times are spread.
+        /// Distribution of the scheduled times.
         arrivals: Arrivals,
     },
 }
 
-/// Requests per second over all workers.
+/// Requests per second, all workers together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Rate {
-    /// The same all the time; above zero.
+    /// A constant rate above zero.
     Fixed(f64),
-    /// One stage after the other; at least one, and one of them above zero. A stage of rate zero is a pause. The warm-up
-    /// has the mean rate of the first, so that before a pause nothing is sent.
+    /// Stages in sequence; at least one, and at least one with a rate above zero. A stage of rate zero is a pause. The
+    /// warm-up has the mean rate of the first stage, so nothing is sent before an initial pause.
     Stages(Vec<Stage>),
 }
 
-/// A stretch of time over which the rate goes from one value to another in a straight line.
+/// A period during which the rate changes linearly from one value to another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// Requests per second at its beginning; zero or more.
+    /// Requests per second at the beginning; zero or more.
     pub from: f64,
-    /// Requests per second at its end; zero or more. A stage of a steady rate ends as it begins.
+    /// Requests per second at the end; zero or more. Equal to `from` for a constant rate.
     pub to: f64,
-    /// How long it takes, nanoseconds; at least 1.
+    /// Duration, nanoseconds; at least 1.
     pub for_ns: u64,
 }
 
 impl Rate {
-    /// Requests due over all, divided by the time that takes; for stages that take no time, 0.
+    /// Mean rate over the whole duration; 0 if the stages have no duration.
     pub fn mean(&self) -> f64 {
         match self {
             Self::Fixed(rate) => *rate,
@@ -218,7 +219,7 @@ impl Rate {
         }
     }
 
-    /// The rate of the warm-up: the only one, or the mean of the first stage.
+    /// Rate of the warm-up: the fixed rate, or the mean of the first stage.
     pub fn of_warmup(&self) -> f64 {
         match self {
             Self::Fixed(rate) => *rate,
@@ -226,7 +227,8 @@ impl Rate {
         }
     }
 
-    /// The rate this many nanoseconds after the measured time began; after the last stage, that at its end.
+    /// Rate at this many nanoseconds after the start of the measured time; after the last stage, its final
+    /// rate.
     pub fn at(&self, passed_ns: u64) -> f64 {
         let stages = match self {
             Self::Fixed(rate) => return *rate,
@@ -243,7 +245,7 @@ impl Rate {
         stages.last().map_or(0.0, |stage| stage.to)
     }
 
-    /// The highest rate that occurs.
+    /// The highest rate that is reached.
     pub fn highest(&self) -> f64 {
         match self {
             Self::Fixed(rate) => *rate,
@@ -252,48 +254,48 @@ impl Rate {
     }
 }
 
-/// How the scheduled times of an open loop are spread.
+/// Distribution of the scheduled times of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// One every `1 / rate` seconds.
+    /// One request every `1 / rate` seconds.
     Constant,
-    /// As constant, each moved by a uniform share of the interval, at most this much either way (0.1 is ±10 %).
+    /// As constant, each moved by a uniformly distributed share of the interval, at most this much either way (0.1 is ±10 %).
     Jitter(f64),
-    /// Exponential gaps with mean `1 / rate`: independent users.
+    /// Exponentially distributed gaps with mean `1 / rate`: independent users.
     Poisson,
 }
 
-/// One of the requests that are sent, and what its response must be like.
+/// A request of the mix, and the checks of its response.
 ///
-/// `path` and header values may hold templates, and so may the body where it says so: `{{seq}}`, `{{uuid}}`,
-/// `{{random LOW HIGH}}`, `{{line FILE}}`, `{{base64 …}}`; `\{{` stands for `{{`.
+/// `path`, header values and, with `body_is_template`, the body can contain templates: `{{seq}}`, `{{uuid}}`,
+/// `{{random LOW HIGH}}`, `{{line FILE}}`, `{{base64 …}}`; `\{{` is a literal `{{`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSpec {
-    /// Distinct among the targets of a spec.
+    /// Unique name among the targets of a spec.
     pub name: String,
-    /// Share of the requests: weight over the sum of weights; at least 1.
+    /// Share of the requests: this weight divided by the sum of weights; at least 1.
     pub weight: u32,
     /// Method, e.g. `GET`.
     pub method: String,
-    /// Origin form: path and query, beginning with `/`.
+    /// Path and query, beginning with `/` (origin form).
     pub path: String,
-    /// Headers in order. `host` must be among them; `content-length` is added where there is a body.
+    /// Headers in order. `host` must be included; `content-length` is added if there is a body.
     pub headers: Vec<(String, String)>,
-    /// Body, base64 in JSON; empty: none.
+    /// Body, in base64 in JSON; empty: no body.
     #[serde(with = "base64_bytes")]
     pub body: Vec<u8>,
-    /// Whether templates in the body are expanded.
+    /// True to expand templates in the body.
     #[serde(default)]
     pub body_is_template: bool,
-    /// What makes a response a success. Without one that is about the status, statuses 200 to 399 are.
+    /// Conditions of success. If none is about the status, statuses 200 to 399 are required.
     #[serde(default)]
     pub checks: Vec<Check>,
 }
 
 impl TargetSpec {
-    /// The only target of a spec: no templates in its body, no checks.
+    /// A target that is the only one of its spec, without templates in the body and without checks.
     pub fn only(method: &str, path: &str, headers: Vec<(String, String)>, body: Vec<u8>) -> Self {
         Self {
             name: format!("{method} {path}"),
@@ -308,28 +310,29 @@ impl TargetSpec {
     }
 }
 
-/// What a response must be like to count as a success; one that is not is still a whole response.
+/// A condition that a response must meet to count as a success. A response that fails it still counts as
+/// completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
-    /// Its status lies in one of these ranges, ends included.
+    /// The status is in one of these ranges, bounds included.
     Status(Vec<(u16, u16)>),
-    /// Its body contains this text.
+    /// The body contains this text.
     BodyContains(String),
-    /// Its body is this text.
+    /// The body is exactly this text.
     BodyEquals(String),
-    /// The length of its body, bytes, ends included.
+    /// The body has this length, bytes, bounds included.
     BodyLength {
-        /// Least.
+        /// Least length.
         least: u64,
-        /// Most.
+        /// Greatest length.
         most: u64,
     },
-    /// It has this header, and where a value is given, with that value.
+    /// The header is present and, if a value is given, has that value.
     Header {
-        /// Name, in any case.
+        /// Name, not case-sensitive.
         name: String,
-        /// Value, to the letter.
+        /// Exact value.
         value: Option<String>,
     },
 }

@@ -1,37 +1,37 @@
-//! Checks as they are carried out: a response goes by once, in pieces, and nothing of it is kept.
+//! Checks in executable form: they see a response once, in pieces, and store none of it.
 
 use super::contains::Needle;
 use crate::spec::Check;
 use hoptax_wire::http1::fields;
 
-/// The statuses that are a success where no check speaks of the status.
+/// Statuses that count as success if no check is about the status.
 const SUCCESSES: (u16, u16) = (200, 399);
-/// What has begun to differ from a text can no longer be that text.
+/// Progress of a comparison that has already failed.
 const DIFFERS: u32 = u32::MAX;
 
 /// The checks of one target.
 #[derive(Debug)]
 pub(crate) struct Checks {
     list: Vec<Compiled>,
-    /// Numbers that must be kept per response while it comes in: one per check of the body's text or of a header.
+    /// Counters to keep per response: one per check of the body's text or of a header.
     pub(crate) room: usize,
     looks_at_head: bool,
     looks_at_body: bool,
-    /// Where the only check is that the status lies in one range: that, so that most loads need no look at the list.
+    /// The range of statuses, if a single range is the only check: this fast path serves most loads.
     only_statuses: Option<(u16, u16)>,
 }
 
-/// A check; `at` is where its number is kept.
+/// A check. `at` is the index of its counter.
 #[derive(Debug)]
 enum Compiled {
     Status(Vec<(u16, u16)>),
-    /// The number is what the needle has seen.
+    /// The counter is the state of the needle.
     Contains {
         text: String,
         needle: Box<Needle>,
         at: usize,
     },
-    /// The number is how many bytes were as in the text, or [`DIFFERS`].
+    /// The counter is the number of bytes that matched so far, or [`DIFFERS`].
     Equals {
         text: String,
         at: usize,
@@ -40,7 +40,7 @@ enum Compiled {
         least: u64,
         most: u64,
     },
-    /// The number is 1 once the header was there.
+    /// The counter is 1 once the header was seen.
     Header {
         name: String,
         value: Option<String>,
@@ -51,18 +51,18 @@ enum Compiled {
 /// The first check that a response failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failed {
-    /// Which check of its target.
+    /// Index of the check in its target.
     pub(crate) check: u16,
-    /// What was there instead: the status, or the body's length; otherwise 0.
+    /// The actual status or body length; 0 for other checks.
     pub(crate) saw: u64,
 }
 
-/// In [`Failed::saw`]: one of many things, which are not told apart.
+/// Value of [`Failed::saw`] for values that are counted together.
 pub(super) const SAW_OTHERS: u64 = u64::MAX;
 
 impl Checks {
-    /// Those of a target, each of which [`super::check`] has found fit. Where none of them speaks of the status, the first
-    /// one is that it is a success.
+    /// Compiles the checks of a target, each already validated by [`super::check`]. If none is about the
+    /// status, a check for success comes first.
     pub(crate) fn new(checks: &[Check]) -> Self {
         let mut list = Vec::new();
         if !checks.iter().any(|check| matches!(check, Check::Status(_))) {
@@ -96,7 +96,7 @@ impl Checks {
         Self { list, room, looks_at_head, looks_at_body, only_statuses }
     }
 
-    /// Before a response.
+    /// Prepares for the next response.
     #[inline]
     pub(crate) fn begin(&self, progress: &mut [u32]) {
         if self.room > 0 {
@@ -104,7 +104,7 @@ impl Checks {
         }
     }
 
-    /// The head of the response, whole.
+    /// Checks the complete head of the response.
     #[inline]
     pub(crate) fn head(&self, head: &[u8], progress: &mut [u32]) {
         if self.looks_at_head {
@@ -112,7 +112,7 @@ impl Checks {
         }
     }
 
-    /// The next piece of its body.
+    /// Checks the next piece of the body.
     #[inline]
     pub(crate) fn body(&self, piece: &[u8], progress: &mut [u32]) {
         if self.looks_at_body {
@@ -121,7 +121,8 @@ impl Checks {
     }
 
     fn look_at_head(&self, head: &[u8], progress: &mut [u32]) {
-        // The decoder has read this head before, so it can be read; if it could not, no header would be there.
+        // The decoder has already accepted this head, so this cannot fail; if it did, headers would count as
+        // absent.
         let _ = fields(head, |field| {
             for check in &self.list {
                 if let Compiled::Header { name, value, at } = check
@@ -150,7 +151,7 @@ impl Checks {
         }
     }
 
-    /// Once the response is whole, with `length` bytes of body: the first check that it failed.
+    /// The first failed check of a complete response with `length` bytes of body.
     #[inline]
     pub(crate) fn verdict(&self, status: u16, length: u64, progress: &[u32]) -> Option<Failed> {
         match self.only_statuses {
@@ -169,7 +170,7 @@ impl Checks {
         Some(Failed { check: failed as u16, saw })
     }
 
-    /// A failed check in words.
+    /// Describes a failed check.
     pub(super) fn describe(&self, failed: Failed) -> String {
         self.list[usize::from(failed.check)].describe(failed.saw)
     }
@@ -192,7 +193,7 @@ impl Compiled {
                 let expected: Vec<String> = ranges.iter().map(|&(low, high)| range(low, high)).collect();
                 let expected = expected.join(", ");
                 match saw {
-                    SAW_OTHERS => format!("other status that is not {expected}"),
+                    SAW_OTHERS => format!("another status, not {expected}"),
                     status => format!("status {status} is not {expected}"),
                 }
             }
@@ -204,7 +205,7 @@ impl Compiled {
                     most => range(*least, most),
                 };
                 match saw {
-                    SAW_OTHERS => format!("body is of another length that is not {expected}"),
+                    SAW_OTHERS => format!("body has another length, not {expected}"),
                     1 => format!("body is 1 byte long, not {expected}"),
                     length => format!("body is {length} bytes long, not {expected}"),
                 }
@@ -221,7 +222,7 @@ fn range<T: PartialEq + std::fmt::Display>(low: T, high: T) -> String {
     if low == high { low.to_string() } else { format!("{low} to {high}") }
 }
 
-/// A text in quotes, cut where it is long.
+/// The text in quotes, shortened if it is long.
 fn quoted(text: &str) -> String {
     const MOST: usize = 40;
     match text.char_indices().nth(MOST) {
@@ -240,11 +241,12 @@ mod tests {
         Check::Header { name: name.into(), value: value.map(str::to_owned) }
     }
 
-    /// What is wrong with a response whose body comes in pieces of every size, which must all say the same.
+    /// The failed check for a response whose body arrives in pieces, which must be the same for every size of
+    /// pieces.
     fn verdict(checks: &[Check], status: u16, body: &[u8]) -> Option<String> {
         let checks = Checks::new(checks);
         let mut verdicts = (1..=body.len().max(1)).map(|size| {
-            // As left behind by another response.
+            // Counters as another response left them.
             let mut progress = vec![7; checks.room + 2];
             checks.begin(&mut progress);
             checks.head(HEAD, &mut progress);
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_check_that_fails_is_told_in_words() {
+    fn the_first_failed_check_is_described() {
         let contains = |text: &str| Check::BodyContains(text.into());
         let equals = |text: &str| Check::BodyEquals(text.into());
         let length = |least, most| Check::BodyLength { least, most };
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_counts_before_all_others_unless_a_check_speaks_of_it() {
+    fn the_default_status_check_comes_first_unless_a_check_is_about_the_status() {
         let contains = Check::BodyContains("x".into());
         let said = |checks: &[Check], status| verdict(checks, status, b"y");
         assert_eq!(
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut() {
+    fn long_texts_are_shortened() {
         let said = verdict(&[Check::BodyContains("ä".repeat(100))], 200, b"x").expect("fails");
         assert_eq!(said, format!("body does not contain \"{}\"…", "ä".repeat(40)));
     }

@@ -1,21 +1,21 @@
-//! Whether a text occurs in what comes in pieces, without keeping the pieces.
+//! Search for a text in data that arrives in pieces, without storing the pieces.
 //!
-//! Between two pieces all that is kept is how much of the text's beginning the last bytes were (Knuth, Morris, Pratt:
-//! "Fast pattern matching in strings", 1977). Within a piece, where nothing was carried into it, a vectorised search goes
-//! first.
+//! Between two pieces, only the length of the current partial match is kept (Knuth, Morris, Pratt: "Fast
+//! pattern matching in strings", 1977).
+//! Inside a piece, without a partial match from before, a vectorized search is used first.
 
 use memchr::memmem::Finder;
 
-/// The text that is looked for.
+/// The text to find.
 #[derive(Debug, Clone)]
 pub(super) struct Needle {
     finder: Finder<'static>,
-    /// For each beginning of the text, the length of the longest shorter one that it ends with.
+    /// For each prefix of the text, the length of the longest shorter prefix that it ends with.
     shorter: Box<[u32]>,
 }
 
 impl Needle {
-    /// Looks for `text`, which is not empty and shorter than 4 GiB.
+    /// `text` must not be empty and must be shorter than 4 GiB.
     pub(super) fn new(text: &[u8]) -> Self {
         let mut shorter = vec![0u32; text.len()];
         let mut length = 0;
@@ -33,12 +33,12 @@ impl Needle {
         self.finder.needle()
     }
 
-    /// Whether what was seen so far has it.
+    /// True if `seen`, the state after the last piece, is a complete match.
     pub(super) fn is_found(&self, seen: u32) -> bool {
         seen as usize == self.text().len()
     }
 
-    /// Goes through the next piece. `seen` is 0 before the first one, and then what the last call returned.
+    /// Processes the next piece. `seen` is 0 before the first piece, then the result of the last call.
     pub(super) fn advance(&self, seen: u32, piece: &[u8]) -> u32 {
         if self.is_found(seen) {
             return seen;
@@ -50,12 +50,13 @@ impl Needle {
         if self.finder.find(rest).is_some() {
             return self.text().len() as u32;
         }
-        // Only the last bytes can be the beginning of an occurrence that goes on in the next piece.
+        // Only the last bytes can begin an occurrence that continues in the next piece.
         let tail = &rest[rest.len() - rest.len().min(self.text().len() - 1)..];
         self.step(0, tail, |_| false).0 as u32
     }
 
-    /// Byte by byte, until it is found or `enough` of what was seen. Returns that, and what of the piece is left.
+    /// Matches byte by byte until the text is found or `enough` returns true. Returns the state and the rest of
+    /// the piece.
     fn step<'p>(
         &self,
         mut seen: usize,
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_any_split_hides() {
+    fn finds_texts_across_any_split() {
         for (text, body) in [
             ("abab", "xabaabab"),
             ("aab", "aaaaab"),
@@ -112,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Against the plain definition, on an alphabet of two letters, where nearly everything overlaps.
+    /// Compares with the plain definition, on an alphabet of two letters, which makes most matches overlap.
     #[test]
     fn agrees_with_the_definition_on_random_texts() {
         let mut random = Random::new(11);

@@ -1,7 +1,8 @@
-//! Checks of responses: whether they can be carried out, how, and how often they failed.
+//! Checks of responses: validation, execution, and counts of failures.
 //!
-//! A response to HEAD, and one with status 204 or 304, has no body, whatever its head announces: for a check of the body it
-//! is empty, zero bytes long. Bodies are checked as they were sent, before any content coding is undone.
+//! A response to HEAD, or with status 204 or 304, has no body, even if its head announces one; checks treat its
+//! body as empty, zero bytes long.
+//! Bodies are checked as sent, before any content coding is decoded.
 
 mod compiled;
 mod contains;
@@ -13,23 +14,23 @@ pub(crate) use tally::FailedChecks;
 use crate::spec::Check;
 use hoptax_wire::http1::{is_field_value, is_token};
 
-/// A check that no response could pass, or that cannot be carried out.
+/// Why a check is invalid: no response could pass it, or it cannot be executed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {help}")]
 pub struct CheckError {
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 
-/// Statuses of final responses (RFC 9110 §15).
+/// Valid statuses of final responses (RFC 9110 §15).
 const STATUSES: std::ops::RangeInclusive<u16> = 200..=999;
 
-/// Checks a check: that it can be carried out, and that some response could pass it.
+/// Validates a check: it can be executed, and some response could pass it.
 ///
 /// # Errors
-/// If a status is none, a range or a length is upside down, a text to look for is empty, or a header cannot be one.
+/// If a status is invalid, a range or length is reversed, a text to find is empty, or a header is invalid.
 pub fn check(check: &Check) -> Result<(), CheckError> {
     let wrong = |message: String, help: &str| Err(CheckError { message, help: help.to_owned() });
     match check {
@@ -40,12 +41,15 @@ pub fn check(check: &Check) -> Result<(), CheckError> {
             for (low, high) in ranges {
                 for status in [low, high] {
                     if !STATUSES.contains(status) {
-                        let help = "statuses of responses are 200 to 599, and at most 999";
+                        let help = "use 200 to 599, at most 999";
                         return wrong(format!("{status} is not the status of a response"), help);
                     }
                 }
                 if low > high {
-                    return wrong(format!("statuses {low} to {high} are none"), "put the lower one first");
+                    return wrong(
+                        format!("the range of statuses {low} to {high} is empty"),
+                        "put the lower one first",
+                    );
                 }
             }
             Ok(())
@@ -61,13 +65,12 @@ pub fn check(check: &Check) -> Result<(), CheckError> {
             format!("no body is at least {least} and at most {most} bytes long"),
             "put the lower one first",
         ),
-        Check::Header { name, .. } if !is_token(name) => wrong(
-            format!("{name:?} is not a header name"),
-            "letters, digits and !#$%&'*+-.^_`|~ may stand in one",
-        ),
+        Check::Header { name, .. } if !is_token(name) => {
+            wrong(format!("{name:?} is not a header name"), "use letters, digits and !#$%&'*+-.^_`|~")
+        }
         Check::Header { name, value: Some(value) } if !is_field_value(value) => wrong(
             format!("header {name} cannot have the value {value:?}"),
-            "a value has no control characters, and no blanks at its ends",
+            "a value has no control characters, and no spaces or tabs at its ends",
         ),
         Check::BodyContains(_) | Check::BodyEquals(_) | Check::BodyLength { .. } | Check::Header { .. } => {
             Ok(())
@@ -75,7 +78,7 @@ pub fn check(check: &Check) -> Result<(), CheckError> {
     }
 }
 
-/// Whether a response without a body can pass.
+/// True if a response without a body can pass.
 pub(crate) fn passes_without_body(check: &Check) -> bool {
     match check {
         Check::Status(_) | Check::Header { .. } => true,
@@ -93,18 +96,18 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_no_response_could_pass() {
+    fn refuses_checks_that_no_response_could_pass() {
         for (bad, part) in [
             (Check::Status(vec![]), "accepts no status"),
             (Check::Status(vec![(200, 200), (42, 42)]), "42 is not the status of a response"),
             (Check::Status(vec![(100, 200)]), "100 is not the status"),
             (Check::Status(vec![(200, 1000)]), "1000 is not the status"),
-            (Check::Status(vec![(299, 200)]), "299 to 200 are none; put the lower one first"),
+            (Check::Status(vec![(299, 200)]), "299 to 200 is empty; put the lower one first"),
             (Check::BodyContains(String::new()), "every body contains an empty text"),
             (Check::BodyLength { least: 5, most: 4 }, "at least 5 and at most 4"),
             (header("a b", None), "\"a b\" is not a header name"),
             (header("etag", Some("x\ny")), "header etag cannot have the value \"x\\ny\""),
-            (header("etag", Some(" x")), "no blanks at its ends"),
+            (header("etag", Some(" x")), "no spaces or tabs at its ends"),
         ] {
             let error = check(&bad).expect_err("wrong").to_string();
             assert!(error.contains(part), "{bad:?}: {error}");
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_what_a_response_could_pass() {
+    fn accepts_checks_that_a_response_could_pass() {
         for good in [
             Check::Status(vec![(200, 200), (404, 499)]),
             Check::BodyContains("x".into()),

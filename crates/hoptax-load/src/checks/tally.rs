@@ -1,17 +1,17 @@
-//! How often which check failed: bounded, whatever responses say.
+//! Counts of failed checks, in bounded memory for any responses.
 
 use super::compiled::{Checks, Failed, SAW_OTHERS};
 use std::collections::BTreeMap;
 
-/// Different things that a check saw, each counted by itself; any more are counted together.
-const TOLD_APART: usize = 8;
+/// Different values per check that are counted separately; further values are counted together.
+const COUNTED_SEPARATELY: usize = 8;
 
 /// Failed checks of several targets, by target and check.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FailedChecks(BTreeMap<(u32, u16, u64), u64>);
 
 impl FailedChecks {
-    /// `times` responses to `target` failed so.
+    /// Counts `times` responses to `target` that failed this check.
     pub(crate) fn add(&mut self, target: u32, failed: Failed, times: u64) {
         let Failed { check, saw } = failed;
         if let Some(count) = self.0.get_mut(&(target, check, saw)) {
@@ -19,18 +19,18 @@ impl FailedChecks {
             return;
         }
         let known = self.0.range((target, check, 0)..(target, check, SAW_OTHERS)).count();
-        let saw = if known < TOLD_APART { saw } else { SAW_OTHERS };
+        let saw = if known < COUNTED_SEPARATELY { saw } else { SAW_OTHERS };
         *self.0.entry((target, check, saw)).or_default() += times;
     }
 
-    /// Adds another worker's.
+    /// Adds the counts of another worker.
     pub(crate) fn add_all(&mut self, others: &Self) {
         for (&(target, check, saw), &times) in &others.0 {
             self.add(target, Failed { check, saw }, times);
         }
     }
 
-    /// In words; `checks` are those of each target. What is the same in words is counted together.
+    /// Counts by description; `checks` returns the checks of a target. Equal descriptions are counted together.
     pub(crate) fn in_words<'c>(&self, checks: impl Fn(u32) -> &'c Checks) -> BTreeMap<String, u64> {
         let mut words = BTreeMap::new();
         for (&(target, check, saw), &times) in &self.0 {
@@ -46,7 +46,7 @@ mod tests {
     use crate::spec::Check;
 
     #[test]
-    fn texts_are_bounded_and_none_is_lost() {
+    fn descriptions_are_bounded_and_no_count_is_lost() {
         let checks = Checks::new(&[Check::BodyLength { least: 5, most: 5 }]);
         let mut first = FailedChecks::default();
         for length in 100..200 {
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(words.values().sum::<u64>(), 105);
         assert_eq!(words["status 404 is not 200 to 399"], 4, "of two targets");
         assert_eq!(words["body is 7 bytes long, not 5"], 1);
-        assert_eq!(words["body is of another length that is not 5"], 93);
-        assert_eq!(words.len(), TOLD_APART + 2);
+        assert_eq!(words["body has another length, not 5"], 93);
+        assert_eq!(words.len(), COUNTED_SEPARATELY + 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether connections can leave from where they shall, for where they shall go.
+//! Validation of source addresses and destinations.
 
 use crate::address::Address;
 use std::net::{IpAddr, UdpSocket};
@@ -6,35 +6,37 @@ use std::net::{IpAddr, UdpSocket};
 /// Longest path of a Unix socket, bytes: `sun_path` without its NUL (unix(7)).
 const LONGEST_PATH: usize = 107;
 
-/// Refuses routes that no connection can take, in words that say how to mend them.
+/// Refuses addresses that no connection can use; the error says what to do.
 pub(super) fn check(addresses: &[Address], sources: &[IpAddr]) -> Result<(), String> {
     for address in addresses {
         match address {
             Address::Unix(path) if path.as_os_str().len() > LONGEST_PATH => {
                 return Err(format!(
                     "addresses: {address} is longer than the {LONGEST_PATH} bytes that a Unix socket's path may have; \
-                     move it, or give a shorter path to it, such as a symbolic link"
+                     use a shorter path, for instance a symbolic link"
                 ));
             }
             Address::Unix(_) if !sources.is_empty() => {
-                return Err(format!("sources: a Unix socket such as {address} has none; leave them out"));
+                return Err(format!(
+                    "sources: connections to a Unix socket ({address}) have none; leave them out"
+                ));
             }
             Address::Tcp(to) => {
                 if let Some(from) = sources.iter().find(|from| from.is_ipv4() != to.is_ipv4()) {
                     let family = if to.is_ipv4() { "IPv4" } else { "IPv6" };
                     return Err(format!(
-                        "sources: no connection can leave from {from} for {to}; give {family} addresses of this machine"
+                        "sources: cannot connect from {from} to {to}; give {family} addresses of this machine"
                     ));
                 }
             }
             Address::Unix(_) => {}
         }
     }
-    // Binding tells, and a datagram socket that sends nothing disturbs nobody.
+    // Binding a datagram socket checks an address without sending anything.
     match sources.iter().find_map(|from| Some((from, UdpSocket::bind((*from, 0)).err()?))) {
         None => Ok(()),
         Some((from, error)) => Err(format!(
-            "sources: {from} cannot be left from ({error}); give addresses of this machine, which `ip address` lists"
+            "sources: cannot connect from {from} ({error}); give addresses of this machine (`ip address` lists them)"
         )),
     }
 }
@@ -51,23 +53,23 @@ mod tests {
     }
 
     #[test]
-    fn routes_that_can_be_taken_pass() {
+    fn possible_routes_pass() {
         checked(&["127.0.0.1:80", "[::1]:80", "unix:/run/app.sock"], &[]).expect("the kernel chooses");
         checked(&["127.0.0.1:80", "127.0.0.9:81"], &["127.0.0.2", "127.0.0.3"]).expect("loopback");
     }
 
     #[test]
-    fn routes_that_cannot_be_taken_are_refused_with_what_to_do() {
+    fn impossible_routes_are_refused_with_a_remedy() {
         let long = format!("unix:/{}", "x".repeat(LONGEST_PATH));
         for (addresses, sources, parts) in [
-            (&["127.0.0.1:80"][..], &["127.0.0.2", "::1"][..], ["::1 for 127.0.0.1:80", "IPv4"]),
-            (&["[::1]:80"], &["127.0.0.2"], ["127.0.0.2 for [::1]:80", "IPv6"]),
+            (&["127.0.0.1:80"][..], &["127.0.0.2", "::1"][..], ["from ::1 to 127.0.0.1:80", "IPv4"]),
+            (&["[::1]:80"], &["127.0.0.2"], ["from 127.0.0.2 to [::1]:80", "IPv6"]),
             (&["unix:/run/app.sock"], &["127.0.0.2"], ["unix:/run/app.sock", "leave them out"]),
-            // TEST-NET-3 (RFC 5737): nobody's.
+            // TEST-NET-3 (RFC 5737): on no machine.
             (&["127.0.0.1:80"], &["203.0.113.9"], ["203.0.113.9", "ip address"]),
             (&[&long], &[], ["107 bytes", "shorter"]),
         ] {
-            let error = checked(addresses, sources).expect_err("cannot be taken");
+            let error = checked(addresses, sources).expect_err("impossible");
             assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Whole trials against servers that behave and misbehave. Whatever happens, the counts add up.
+//! Whole trials against servers that behave and misbehave. In every case the counts must add up.
 
 use super::*;
 use crate::address::Address;
@@ -23,11 +23,11 @@ mod tls;
 mod trouble;
 mod windows;
 
-/// No load here takes nearly as long.
+/// Much longer than any load here takes.
 const HANGS: Duration = Duration::from_secs(120);
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
-/// A server with a thread per connection, each doing what `behave` says until it returns.
+/// A server with a thread per connection; each thread runs `behave` until it returns.
 struct Server {
     address: SocketAddr,
     /// Requests seen by [`answer`].
@@ -64,7 +64,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the listener, so that it sees the flag. If it is gone already, so much the better.
+        // Wakes the listener, so that it sees the flag. It may be gone already.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -100,11 +100,11 @@ fn answer(
     }
 }
 
-/// Answers one request with `response` and ends the connection.
+/// Answers one request with `response` and closes the connection.
 fn answer_once(response: &'static [u8]) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     move |mut connection, _| {
         if request(&mut connection) {
-            // A client that left has its own count of that.
+            // If the client has left, the client counts that.
             let _ = connection.write_all(response);
         }
     }
@@ -159,12 +159,12 @@ fn open(rate: f64, arrivals: Arrivals) -> Shape {
     Shape::Open { rate: Rate::Fixed(rate), arrivals }
 }
 
-/// So many requests, however long that takes.
+/// A load of this many requests, with a duration that is never reached.
 fn until_done(requests: u64, spec: LoadSpec) -> LoadSpec {
     LoadSpec { requests: Some(requests), duration_ns: 60_000 * MILLISECOND, ..spec }
 }
 
-/// Result of one look at something that a noisy machine can spoil.
+/// Result of one attempt at a measurement that noise can invalidate.
 fn seen(holds: bool, told: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(told()) }
 }
@@ -174,11 +174,11 @@ fn staged(stages: &[(f64, f64, u64)]) -> Shape {
     Shape::Open { rate: Rate::Stages(stages.iter().map(stage).collect()), arrivals: Arrivals::Constant }
 }
 
-/// Carries out `spec` and checks what must hold of every record.
+/// Runs `spec` and checks what must be true of every record.
 fn load(spec: &LoadSpec) -> LoadRecord {
     let spec = spec.clone();
     let load = move || run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {});
-    let record = unless_it_hangs(HANGS, load).expect("a load that can be made");
+    let record = unless_it_hangs(HANGS, load).expect("a load that can run");
     adds_up(&record);
     assert!(!record.interrupted);
     record
@@ -241,7 +241,7 @@ fn a_closed_loop_completes_what_it_sends() {
 }
 
 #[test]
-fn phases_are_told_in_order_with_their_moments() {
+fn phases_are_reported_in_order_with_their_times() {
     let server = Server::new(answer(OK, Duration::ZERO));
     for (warmup_ns, expected) in [
         (40 * MILLISECOND, vec![Phase::Connecting, Phase::Warmup, Phase::Measuring, Phase::Draining]),
@@ -249,10 +249,11 @@ fn phases_are_told_in_order_with_their_moments() {
     ] {
         let spec = LoadSpec { warmup_ns, ..spec(&[server.address]) };
         let mut lines = Vec::new();
-        let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |told| lines.push(phase(told)))
-            .expect("a load");
+        let record =
+            run(&spec, &AtomicBool::new(false), Watch::Phases, |progress| lines.push(phase(progress)))
+                .expect("a load");
         assert_eq!(lines.iter().map(|line| line.phase).collect::<Vec<_>>(), expected);
-        let at = |phase| lines.iter().find(|line| line.phase == phase).expect("told").at_ns;
+        let at = |phase| lines.iter().find(|line| line.phase == phase).expect("reported").at_ns;
         assert_eq!(at(Phase::Measuring), record.started_ns);
         assert_eq!(at(Phase::Draining), record.started_ns + record.measured_ns);
         if warmup_ns > 0 {
@@ -269,8 +270,8 @@ fn draining_begins_when_the_last_worker_is_done() {
         LoadSpec { workers: 2, connections: 2, requests: Some(10), ..spec(&[quick.address, slow.address]) };
     let spec = LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec };
     let mut draining = 0;
-    let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |told| {
-        let line = phase(told);
+    let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |progress| {
+        let line = phase(progress);
         if line.phase == Phase::Draining {
             draining = line.at_ns;
         }
@@ -283,7 +284,7 @@ fn draining_begins_when_the_last_worker_is_done() {
 }
 
 #[test]
-fn a_number_of_requests_is_kept_to_the_last() {
+fn a_limited_number_of_requests_is_sent_exactly() {
     let server = Server::new(answer(OK, Duration::ZERO));
     for shape in [Shape::Closed, open(5000.0, Arrivals::Poisson), open(5000.0, Arrivals::Constant)] {
         let spec = LoadSpec {
@@ -321,7 +322,7 @@ fn an_open_loop_keeps_its_rate() {
 }
 
 #[test]
-fn an_overloaded_open_loop_leaves_requests_in_line() {
+fn an_overloaded_open_loop_leaves_requests_queued() {
     let server = Server::new(answer(OK, Duration::from_millis(20)));
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(1.0)] {
         let spec = LoadSpec { shape: open(1000.0, arrivals), connections: 1, ..spec(&[server.address]) };
@@ -329,16 +330,17 @@ fn an_overloaded_open_loop_leaves_requests_in_line() {
             let record = load(&spec);
             assert_eq!(record.counts.scheduled, 300);
             assert!(record.counts.unsent > 200, "{:?}", record.counts);
-            // The wait in line is in the response time, and not in the service time: requests are taken in the order in
-            // which they were due, at most 15 of them, so that the last one was due in the first 15 ms.
+            // Queueing time is part of the response time, but not of the service time. Requests are sent in the
+            // order in which they were due, at most 15 of them, so the last one sent was due in the first 15
+            // ms.
             let histograms = &record.histograms;
             let (response, lag) =
                 (quantile(&histograms.response_time, 1.0), quantile(&histograms.send_lag, 1.0));
             seen(response.min(lag) > 200 * MILLISECOND, || {
-                format!("{response} ns, {lag} ns of them in line")
+                format!("{response} ns, {lag} ns of them queued")
             })?;
             let service = quantile(&histograms.service_time, 0.1) / MILLISECOND;
-            seen((19..100).contains(&service), || format!("{service} ms with the server"))
+            seen((19..100).contains(&service), || format!("{service} ms at the server"))
         });
     }
 }
@@ -358,7 +360,7 @@ fn a_server_that_closes_each_connection_costs_a_connect_per_request() {
             assert_eq!(record.connections.reused, 0);
             assert!(record.lifetime.opened >= record.lifetime.completed);
             assert_eq!(record.connections.closed_by_peer, record.completed_in_time);
-            // The connect is the generator's wait as much as the user's: in response time and send lag.
+            // A request's wait for the connect counts in response time and send lag.
             assert!(quantile(&record.histograms.send_lag, 0.5) > 1000, "{counts:?}");
             assert_eq!(record.bytes.body, 5 * record.completed_in_time);
         }
@@ -366,7 +368,7 @@ fn a_server_that_closes_each_connection_costs_a_connect_per_request() {
 }
 
 #[test]
-fn a_request_that_asks_for_closing_gets_a_connection_of_its_own() {
+fn a_request_with_connection_close_uses_a_connection_of_its_own() {
     let server = Server::new(answer(OK, Duration::ZERO));
     let mut spec = spec(&[server.address]);
     spec.targets[0].headers.push(("connection".into(), "close".into()));
@@ -376,9 +378,9 @@ fn a_request_that_asks_for_closing_gets_a_connection_of_its_own() {
 }
 
 #[test]
-fn idle_connections_that_are_closed_are_made_again_without_an_error() {
-    // Closes after each answer without having said so: at this rate between two requests, unless the server's thread
-    // is held up just then.
+fn idle_connections_closed_by_the_server_are_replaced_without_an_error() {
+    // The server closes after each response without announcing it. At this rate that falls between two
+    // requests, unless the server's thread is delayed.
     let server = Server::new(answer_once(OK));
     let spec = LoadSpec { shape: open(20.0, Arrivals::Constant), connections: 1, ..spec(&[server.address]) };
     let record = load(&until_done(6, spec));
@@ -388,19 +390,19 @@ fn idle_connections_that_are_closed_are_made_again_without_an_error() {
 }
 
 #[test]
-fn nobody_there_is_told_at_once() {
+fn an_address_without_listener_fails_at_once() {
     let address =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     for workers in [1, 2] {
         let spec = LoadSpec { workers, ..spec(&[address]) };
-        let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("nobody listens");
+        let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("no listener");
         assert!(matches!(error, LoadError::NoConnection { asked: 4, .. }), "{error}");
         assert!(error.to_string().contains("refused") && error.to_string().contains(&address.to_string()));
     }
 }
 
 #[test]
-fn a_refused_connect_is_the_outcome_of_the_request_that_wanted_it() {
+fn a_refused_connect_fails_the_request_that_waited_for_it() {
     let refused =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let server = Server::new(answer(OK, Duration::ZERO));
@@ -409,7 +411,7 @@ fn a_refused_connect_is_the_outcome_of_the_request_that_wanted_it() {
         retry_if_disturbed(|| {
             let record = load(&spec);
             assert_eq!(record.connections.established, 2);
-            // Two slots rest 10, 20, 40, … ms between attempts: a few, and never a storm.
+            // Two slots wait 10, 20, 40, … ms between attempts, so there are only a few attempts.
             assert!(record.counts.connect_errors <= 20, "{:?}", record.counts);
             let some = record.counts.completed > 10 && record.counts.connect_errors >= 2;
             seen(some, || format!("{:?}", record.counts))
@@ -418,7 +420,7 @@ fn a_refused_connect_is_the_outcome_of_the_request_that_wanted_it() {
 }
 
 #[test]
-fn silence_is_a_timeout_at_the_moment_it_was_given_up() {
+fn silence_is_a_timeout_at_the_end_of_the_timeout() {
     let server = Server::new(silent);
     for shape in [Shape::Closed, open(100.0, Arrivals::Constant)] {
         let timeout_ns = 60 * MILLISECOND;
@@ -449,9 +451,9 @@ fn half_a_response_is_a_reset() {
 }
 
 #[test]
-fn a_server_that_closes_what_it_accepts_is_survived() {
+fn a_server_that_closes_every_connection_is_survived() {
     let server = Server::new(|connection, _| drop(connection));
-    // Whether a connection still stands when traffic begins is a race; either way it ends, and the counts add up.
+    // Whether a connection is still open when traffic begins is a race; the counts must add up either way.
     match run(&spec(&[server.address]), &AtomicBool::new(false), Watch::Phases, |_| {}) {
         Ok(record) => {
             adds_up(&record);
@@ -462,7 +464,7 @@ fn a_server_that_closes_what_it_accepts_is_survived() {
 }
 
 #[test]
-fn an_interrupt_ends_the_trial_with_what_there_is() {
+fn an_interrupt_ends_the_trial_with_the_results_so_far() {
     let quick = Server::new(answer(OK, Duration::ZERO));
     let mute = Server::new(silent);
     for (server, shape) in [
@@ -475,10 +477,10 @@ fn an_interrupt_ends_the_trial_with_what_there_is() {
         let spec =
             LoadSpec { shape, duration_ns: hour, timeouts: Timeouts::all(hour), ..spec(&[server.address]) };
         let interrupt = AtomicBool::new(false);
-        let record = run(&spec, &interrupt, Watch::Phases, |told| {
-            interrupt.store(phase(told).phase == Phase::Measuring, Ordering::Relaxed);
+        let record = run(&spec, &interrupt, Watch::Phases, |progress| {
+            interrupt.store(phase(progress).phase == Phase::Measuring, Ordering::Relaxed);
         });
-        let record = record.expect("connections stood");
+        let record = record.expect("connections were established");
         assert!(record.interrupted && record.measured_ns < 10_000 * MILLISECOND);
         adds_up(&record);
     }
@@ -496,12 +498,12 @@ fn an_interrupt_before_traffic_leaves_an_empty_record() {
 }
 
 #[test]
-fn a_known_delay_is_found_in_the_service_time() {
+fn a_known_delay_appears_in_the_service_time() {
     let delay = 5 * MILLISECOND;
     let server = Server::new(answer(OK, Duration::from_nanos(delay)));
     for shape in [Shape::Closed, open(100.0, Arrivals::Constant)] {
         let record = load(&LoadSpec { shape: shape.clone(), ..spec(&[server.address]) });
-        // Low quantiles: a machine that does much else holds some of them up, but not all.
+        // Low quantiles, because a busy machine delays some responses, but not all.
         assert!(quantile(&record.histograms.service_time, 0.0) >= delay - delay / 500, "{shape:?}");
         assert!(quantile(&record.histograms.service_time, 0.2) < 2 * delay, "{shape:?}");
         assert!(quantile(&record.histograms.first_byte, 0.0) >= delay - delay / 500, "{shape:?}");
@@ -509,7 +511,7 @@ fn a_known_delay_is_found_in_the_service_time() {
 }
 
 #[test]
-fn a_large_request_and_a_large_response_pass_whole() {
+fn a_large_request_and_a_large_response_are_transferred_completely() {
     const LARGE: usize = 3_000_000;
     let server = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
         let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LARGE}\r\n\r\n").into_bytes();
@@ -518,7 +520,7 @@ fn a_large_request_and_a_large_response_pass_whole() {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(count @ 1..) = connection.read(&mut buffer) {
             seen += count;
-            // More than a body means the head is among it: all requests are of one length.
+            // More bytes than the body means that the head has arrived too: all requests have the same length.
             if seen > LARGE {
                 seen = 0;
                 if connection.write_all(&response).is_err() {
@@ -529,9 +531,8 @@ fn a_large_request_and_a_large_response_pass_whole() {
     });
     let mut spec = LoadSpec { connections: 1, requests: Some(5), ..spec(&[server.address]) };
     spec.targets[0].body = vec![b'y'; LARGE];
-    // The head's length is taken off, so that the server's count is exact.
-    let request =
-        crate::target::first_request(&spec.targets[0], &spec.files, 0, spec.http).expect("fit to be sent");
+    // Subtract the head's length, so that the server's count is exact.
+    let request = crate::target::first_request(&spec.targets[0], &spec.files, 0, spec.http).expect("valid");
     let head = request.len() - LARGE;
     spec.targets[0].body.truncate(LARGE + 1 - head);
     spec.duration_ns = 60_000 * MILLISECOND;
@@ -542,7 +543,7 @@ fn a_large_request_and_a_large_response_pass_whole() {
 }
 
 #[test]
-fn what_cannot_be_carried_out_is_refused() {
+fn invalid_specs_are_refused() {
     let address: SocketAddr = "127.0.0.1:1".parse().expect("an address");
     let good = spec(&[address]);
     for (bad, part) in [
@@ -565,7 +566,7 @@ fn what_cannot_be_carried_out_is_refused() {
 }
 
 #[test]
-fn a_spec_that_names_the_event_loop_still_reads() {
+fn a_spec_with_an_event_loop_is_still_accepted() {
     let spec = spec(&["127.0.0.1:1".parse().expect("an address")]);
     let mut json = serde_json::to_value(&spec).expect("a spec is JSON");
     assert_eq!(json["event_loop"], "epoll");
@@ -573,7 +574,7 @@ fn a_spec_that_names_the_event_loop_still_reads() {
     json["event_loop"] = "auto".into();
     assert_eq!(read(&json).expect("reads"), spec);
     json["event_loop"] = "io_uring".into();
-    let refused = read(&json).expect_err("there is none").to_string();
+    let refused = read(&json).expect_err("no such event loop").to_string();
     assert!(refused.contains("`io_uring`") && refused.contains("`epoll`"), "{refused}");
     json.as_object_mut().expect("an object").remove("event_loop");
     assert_eq!(read(&json).expect("reads"), spec);

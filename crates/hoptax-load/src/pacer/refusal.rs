@@ -1,9 +1,9 @@
-//! Rates that cannot be made, and why.
+//! Rates that the pacer refuses, and why.
 
 use super::{HIGHEST_RATE, LOWEST_RATE};
 use crate::spec::{Rate, Stage};
 
-/// Why `rate` cannot be held over `duration_ns`; `None`: it can.
+/// Why `rate` cannot be held for `duration_ns`; `None` if it can.
 pub(crate) fn refusal(rate: &Rate, duration_ns: u64) -> Option<String> {
     let stages = match rate {
         Rate::Fixed(rate) if possible(*rate) => return None,
@@ -12,14 +12,14 @@ pub(crate) fn refusal(rate: &Rate, duration_ns: u64) -> Option<String> {
     };
     for (index, Stage { from, to, for_ns }) in stages.iter().enumerate() {
         if let Some(rate) = [from, to].into_iter().find(|rate| **rate != 0.0 && !possible(**rate)) {
-            return Some(format!("stage {} has rate {rate}; {}, and 0 is a pause", index + 1, range()));
+            return Some(format!("stage {} has rate {rate}; {}, or 0 for a pause", index + 1, range()));
         }
         if *for_ns == 0 {
             return Some(format!("stage {} takes 0 ns; give at least 1", index + 1));
         }
     }
     if stages.iter().all(|stage| stage.from == 0.0 && stage.to == 0.0) {
-        return Some("no stage has a rate above 0; give at least one that has".into());
+        return Some("no stage has a rate above 0; at least one must".into());
     }
     let sum: u128 = stages.iter().map(|stage| u128::from(stage.for_ns)).sum();
     (sum != u128::from(duration_ns))
@@ -31,7 +31,7 @@ fn possible(rate: f64) -> bool {
 }
 
 fn range() -> String {
-    format!("{LOWEST_RATE} to {HIGHEST_RATE} requests per second can be made")
+    format!("use {LOWEST_RATE} to {HIGHEST_RATE} requests per second")
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_made_is_not_refused() {
+    fn possible_rates_are_accepted() {
         for rate in [
             Rate::Fixed(LOWEST_RATE),
             Rate::Fixed(HIGHEST_RATE),
@@ -59,20 +59,20 @@ mod tests {
     #[test]
     fn a_refusal_says_where_and_what() {
         for (rate, part) in [
-            (Rate::Fixed(0.0), "rate is 0; 0.001 to 10000000"),
+            (Rate::Fixed(0.0), "rate is 0; use 0.001 to 10000000"),
             (Rate::Fixed(f64::NAN), "rate is NaN"),
             (stages(&[]), "no stage has a rate above 0"),
             (stages(&[(0.0, 0.0, SECOND)]), "no stage has a rate above 0"),
-            (stages(&[(1.0, 1.0, 5), (1.0, -2.0, 5)]), "stage 2 has rate -2; 0.001"),
+            (stages(&[(1.0, 1.0, 5), (1.0, -2.0, 5)]), "stage 2 has rate -2; use 0.001"),
             (stages(&[(1.0, f64::INFINITY, 5)]), "stage 1 has rate inf"),
             (stages(&[(f64::NAN, 1.0, 5)]), "stage 1 has rate NaN"),
-            (stages(&[(0.0005, 1.0, 5)]), "0 is a pause"),
+            (stages(&[(0.0005, 1.0, 5)]), "0 for a pause"),
             (stages(&[(1.0, 1.0, 0)]), "stage 1 takes 0 ns"),
             (stages(&[(1.0, 1.0, 7), (2.0, 2.0, 8)]), "duration_ns is 1000000000, but the stages take 15;"),
             (stages(&[(1.0, 1.0, u64::MAX), (1.0, 1.0, u64::MAX)]), "take 36893488147419103230"),
         ] {
-            let told = refusal(&rate, SECOND).unwrap_or_else(|| panic!("{rate:?} is not refused"));
-            assert!(told.contains(part), "{told}");
+            let reason = refusal(&rate, SECOND).unwrap_or_else(|| panic!("{rate:?} is not refused"));
+            assert!(reason.contains(part), "{reason}");
         }
     }
 }

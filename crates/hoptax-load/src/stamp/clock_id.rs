@@ -1,20 +1,20 @@
-//! Which clock a process's CLOCK_MONOTONIC is: two processes' moments can be set against each other only where it is the same.
+//! Identity of a process's CLOCK_MONOTONIC: timestamps of two processes can be compared only if it is the same.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Names a CLOCK_MONOTONIC: it counts from the boot of one kernel, and a time namespace moves it (time_namespaces(7)).
+/// Identifies a CLOCK_MONOTONIC. It counts from the boot of one kernel, and a time namespace shifts it (time_namespaces(7)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockId {
-    /// The kernel's random name for its present boot (`/proc/sys/kernel/random/boot_id`): the same in all of its containers,
-    /// another on every other host and in every virtual machine.
+    /// The kernel's random id for its current boot (`/proc/sys/kernel/random/boot_id`): the same in all containers of a
+    /// host, different on every other host and virtual machine.
     pub boot_id: String,
-    /// How far the time namespace moves the clock, nanoseconds; 0 where there is none.
+    /// Shift by the time namespace, nanoseconds; 0 without one.
     pub offset_ns: i64,
 }
 
 impl ClockId {
-    /// This process's; `None` where the kernel does not tell.
+    /// The clock of this process; `None` if the kernel does not report it.
     pub fn here() -> Option<Self> {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         // Kernels without time namespaces have no such file.
@@ -22,8 +22,8 @@ impl ClockId {
         Self::read(&boot_id, &offsets)
     }
 
-    /// From the two files' texts. Lines of the second are the clock's name (in older kernels its number, 1), seconds and
-    /// nanoseconds.
+    /// Parses the two files. A line of `offsets` has the clock's name (in older kernels its number, 1), seconds
+    /// and nanoseconds.
     fn read(boot_id: &str, offsets: &str) -> Option<Self> {
         let boot_id = boot_id.trim();
         let mut offset_ns = 0;
@@ -55,13 +55,13 @@ mod tests {
             Some(("1f3b".to_owned(), -86_399_999_999_750))
         );
         assert_eq!(id("1 2 3\n7 0 0\n"), Some(("1f3b".to_owned(), 2_000_000_003)));
-        assert_eq!(id("monotonic soon 3\n"), None, "what cannot be read is not taken for no offset");
+        assert_eq!(id("monotonic soon 3\n"), None, "an unreadable offset does not count as zero");
         assert_eq!(ClockId::read("\n", ""), None);
     }
 
     #[test]
-    fn this_host_tells_the_same_twice() {
-        let here = ClockId::here().expect("Linux tells");
+    fn the_clock_of_this_host_is_stable() {
+        let here = ClockId::here().expect("Linux reports it");
         assert_eq!(ClockId::here(), Some(here));
     }
 }

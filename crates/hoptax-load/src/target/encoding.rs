@@ -1,21 +1,21 @@
-//! What the version of HTTP, and a limit of requests per connection, have to do with how a request is written.
+//! How the HTTP version and a limit of requests per connection affect the encoding of a request.
 
 use crate::spec::{HttpVersion, TargetSpec};
 use hoptax_wire::http1::{Version, has_token};
 
-/// What all requests of a load have in common.
+/// Protocol settings that all requests of a load share.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Protocol {
     pub(crate) version: HttpVersion,
-    /// Requests that a connection carries; absent: no limit.
+    /// Limit of requests per connection; absent: no limit.
     pub(crate) per_connection: Option<u32>,
 }
 
-/// How a request is written.
+/// How one request is encoded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Encoding {
     pub(super) version: HttpVersion,
-    /// For the last request of a connection.
+    /// True for the last request of a connection.
     pub(super) closing: bool,
 }
 
@@ -27,8 +27,8 @@ impl Encoding {
         }
     }
 
-    /// What a `connection` header has to say: whatever the version does not mean without one (RFC 9112, section 9.3).
-    /// One of the target's own stands as it is, and nothing is added to it.
+    /// Value of the `connection` header to add, if the version's default is not what is needed (RFC 9112,
+    /// section 9.3). If the target has such a header itself, it is kept and nothing is added.
     pub(super) fn added_to(self, target: &TargetSpec) -> Option<&'static str> {
         if connection(target).next().is_some() {
             return None;
@@ -40,7 +40,7 @@ impl Encoding {
         }
     }
 
-    /// Whether the request asks for the connection to be closed.
+    /// True if the connection closes after this request.
     pub(super) fn closes(self, target: &TargetSpec) -> bool {
         let says = |token| connection(target).any(|value| has_token(value.as_bytes(), token));
         let kept =
@@ -49,7 +49,7 @@ impl Encoding {
     }
 }
 
-/// The values of the target's own `connection` headers.
+/// Values of the target's own `connection` headers.
 fn connection(target: &TargetSpec) -> impl Iterator<Item = &str> {
     let named = target.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
     named.map(|(_, value)| value.as_str())

@@ -1,22 +1,22 @@
-//! What can be wrong with a target, and where.
+//! Errors in a target, with their location.
 
 use crate::spec::TargetSpec;
 use crate::template::TemplateError;
 use std::fmt;
 
-/// A target that cannot be requested as it is.
+/// Why a target cannot be requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("target {target:?}, {part}: {message}; {help}")]
 pub struct TargetError {
-    /// Its name.
+    /// Name of the target.
     pub target: String,
-    /// Which part of it.
+    /// Part of the target that is wrong.
     pub part: Part,
-    /// Where in that part's text, in bytes from its beginning; absent where the part as a whole is meant.
+    /// Byte offset in that part's text; absent if the whole part is meant.
     pub at: Option<usize>,
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 

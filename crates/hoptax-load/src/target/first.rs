@@ -1,4 +1,4 @@
-//! The first request of a load, for asking once what the load will ask many times.
+//! The first request of a load, for verification before the load runs.
 
 use super::encoding::Protocol;
 use super::error::TargetError;
@@ -6,11 +6,11 @@ use super::mix::{Mix, Requests};
 use crate::spec::{HttpVersion, TargetSpec};
 use std::collections::BTreeMap;
 
-/// The bytes of the first request that a load with this target alone, this seed and this version of HTTP sends, where
-/// connections are used again: for asking once what a load will ask many times.
+/// Bytes of the first request that a load with only this target, this seed and this HTTP version sends, with
+/// keep-alive.
 ///
 /// # Errors
-/// As [`check`].
+/// As [`super::check`].
 pub fn first_request(
     target: &TargetSpec,
     files: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! The targets together: which is requested next, and its bytes.
+//! The mix of targets: chooses the next target and provides the bytes of its request.
 
 use super::Target;
 use super::encoding::Protocol;
@@ -8,28 +8,28 @@ use crate::spec::TargetSpec;
 use crate::template::{Files, Values, names_in};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most targets in one load: each worker keeps two histograms of 216 KiB for each of several.
+/// Most targets in one load. With several targets, each worker keeps two histograms of 216 KiB per target.
 pub const MOST_TARGETS: usize = 256;
-/// Tells this stream of randomness apart from the others that hang on the same seed.
+/// Separates this random stream from others with the same seed.
 const CHOICE: u64 = 0x0063_686f_6963_6500;
 
-/// The targets of a load, which all workers share.
+/// The targets of a load, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Mix<'a> {
     targets: Vec<Target>,
-    /// Sums of the weights up to and with each target.
+    /// Cumulative weights.
     sums: Vec<u64>,
     files: Files<'a>,
     seed: u64,
-    /// Which request of a connection is its last; `u32::MAX`: none is.
+    /// Number of the last request on a connection; `u32::MAX`: no limit.
     last: u32,
 }
 
 impl<'a> Mix<'a> {
-    /// Makes `targets`, at least one, ready.
+    /// Prepares `targets`, of which there is at least one.
     ///
     /// # Errors
-    /// If one of them cannot be requested, or two have the same name.
+    /// If a target cannot be requested, or two have the same name.
     pub(crate) fn new(
         targets: &'a [TargetSpec],
         files: &'a BTreeMap<String, String>,
@@ -45,11 +45,19 @@ impl<'a> Mix<'a> {
                 return fault(Part::Name, "it is empty".into(), "give each target a name");
             }
             if !seen.insert(&target.name) {
-                return fault(Part::Name, "another target has it too".into(), "give each target its own");
+                return fault(
+                    Part::Name,
+                    "another target has the same name".into(),
+                    "give each target its own",
+                );
             }
             if seen.len() > MOST_TARGETS {
                 let message = format!("there are more than {MOST_TARGETS} targets");
-                return fault(Part::Name, message, "take what differs from files, by `{{line FILE}}`");
+                return fault(
+                    Part::Name,
+                    message,
+                    "move the differences into a file and use `{{line FILE}}`",
+                );
             }
             if target.weight == 0 {
                 return fault(Part::Weight, "it is 0".into(), "give at least 1, or leave the target out");
@@ -60,55 +68,55 @@ impl<'a> Mix<'a> {
         Ok(Self { targets: ready, sums, files, seed, last: protocol.per_connection.unwrap_or(u32::MAX) })
     }
 
-    /// How many targets there are.
+    /// Number of targets.
     pub(crate) fn len(&self) -> usize {
         self.targets.len()
     }
 
-    /// The target of this index.
+    /// The target with this index.
     pub(crate) fn target(&self, index: u32) -> &Target {
         &self.targets[index as usize]
     }
 
-    /// Whether the request to this target that was the `carried`th of its connection asks for the connection to be closed.
+    /// True if the connection closes after the `carried`th request on it, which goes to `target`.
     #[inline]
     pub(crate) fn closes(&self, target: u32, carried: u32) -> bool {
         self.target(target).encoded(carried >= self.last).closes
     }
 
-    /// Names in order.
+    /// Names of the targets, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(|target| target.name.as_str())
     }
 
-    /// Numbers that a connection must keep for the checks of whatever target it has.
+    /// Largest number of counters that a connection needs for the checks of any target.
     pub(crate) fn room_for_checks(&self) -> usize {
         self.targets.iter().map(|target| target.checks.room).max().unwrap_or(0)
     }
 }
 
-/// Checks all targets of a spec: what [`crate::run`] would refuse of them, without starting anything. `files` are those of
-/// the spec.
+/// Checks all targets of a spec as [`crate::run`] does, without starting anything. `files` are the files of the
+/// spec.
 ///
 /// # Errors
-/// At the first thing that is wrong.
+/// The first error.
 pub fn check(targets: &[TargetSpec], files: &BTreeMap<String, String>) -> Result<(), TargetError> {
     Mix::new(targets, files, 0, Protocol::default()).map(drop)
 }
 
-/// What one worker requests, one after the other.
+/// The requests of one worker.
 #[derive(Debug)]
 pub(crate) struct Requests<'a> {
     mix: &'a Mix<'a>,
     pub(super) choice: Random,
     values: Values<'a>,
-    /// Room for requests and their bodies, of which the longest fits.
+    /// Buffers for requests and their bodies, large enough for the longest.
     pub(super) made: Vec<u8>,
     pub(super) body: Vec<u8>,
 }
 
 impl<'a> Requests<'a> {
-    /// Those of worker `index` of `workers`.
+    /// For worker `index` of `workers`.
     pub(crate) fn new(mix: &'a Mix<'a>, (index, workers): (u32, u32)) -> Self {
         let longest = mix.targets.iter().map(|target| target.longest(&mix.files));
         let (made, body) = longest.fold((0, 0), |most, this| (most.0.max(this.0), most.1.max(this.1)));
@@ -121,7 +129,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Which target is next: each as often as its weight says. Nothing is drawn where there is no choice.
+    /// Draws the next target by weight. With a single target no random number is drawn.
     #[inline]
     pub(crate) fn choose(&mut self) -> u32 {
         match self.mix.sums.as_slice() {
@@ -133,7 +141,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The bytes of the next request to this target, which will be the `carried`th of its connection.
+    /// Bytes of the next request to `target`, which will be the `carried`th on its connection.
     #[inline]
     pub(crate) fn next(&mut self, target: u32, carried: u32) -> &[u8] {
         let target = self.mix.target(target).encoded(carried >= self.mix.last);

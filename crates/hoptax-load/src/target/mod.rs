@@ -1,7 +1,7 @@
-//! What is requested: the mix of targets, and each of them made ready to be sent.
+//! Targets: the requests of a load, prepared for sending.
 //!
-//! A target without templates is encoded once, and every connection sends the same bytes. One with templates is put
-//! together anew for each request, in buffers that every worker has of its own.
+//! A target without templates is encoded once, and every connection sends the same bytes. A target with
+//! templates is assembled for each request, in buffers that each worker owns.
 
 mod encoding;
 mod error;
@@ -22,58 +22,58 @@ use crate::template::{Files, Place, Program, Takes, Values, push_decimal};
 use encoding::Encoding;
 use hoptax_wire::http1::is_token;
 
-/// What may stand in a method or a header's name, for errors.
-const TOKEN: &str = "letters, digits and !#$%&'*+-.^_`|~ may stand in one";
-/// What stands between the value of `content-length`, always the last header, and the body.
+/// Characters that a method or a header's name allows, for error messages.
+const TOKEN: &str = "use letters, digits and !#$%&'*+-.^_`|~";
+/// Separator between the value of `content-length`, always the last header, and the body.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// What is sent, and what that means for its response.
+/// A request ready to be sent, and how to judge its response.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) name: String,
-    /// Which of the mix it is, from 0.
+    /// Index in the mix, from 0.
     pub(crate) index: u32,
     encoded: Encoded,
-    /// As the last request of a connection; absent where that is no different.
+    /// Encoding as the last request of a connection; absent if it is the same.
     last: Option<Encoded>,
-    /// Responses to HEAD have no body whatever they announce.
+    /// Responses to HEAD have no body, even if their headers announce one.
     pub(crate) is_head: bool,
-    /// What its responses must be like.
+    /// Checks of its responses.
     pub(crate) checks: Checks,
 }
 
-/// A request as it is written at one place in the life of a connection.
+/// An encoded request.
 #[derive(Debug)]
 struct Encoded {
     request: Request,
-    /// The request itself asks for the connection to be closed.
+    /// True if the connection closes after this request.
     closes: bool,
 }
 
-/// Head and body.
+/// Head and body of a request.
 #[derive(Debug)]
 enum Request {
-    /// The same each time.
+    /// The same bytes each time.
     Fixed(Vec<u8>),
-    /// Made anew each time.
+    /// Assembled each time.
     Made(Box<Made>),
 }
 
 /// A request with templates.
 #[derive(Debug)]
 struct Made {
-    /// All of the request; where the body has templates, all before the value of `content-length`.
+    /// The whole request; if the body has templates, everything before the value of `content-length`.
     front: Program,
-    /// The body, where it has templates.
+    /// The body, if it has templates.
     body: Option<Program>,
     takes: Takes,
 }
 
 impl Target {
-    /// Makes `target` ready. `files` has all files that its templates name.
+    /// Prepares `target`. `files` has all files that its templates name.
     ///
     /// # Errors
-    /// If a part of it cannot stand where it is to stand, or no response could pass its checks.
+    /// If a part is not valid in its place, or no response could pass the checks.
     fn new(
         index: u32,
         target: &TargetSpec,
@@ -92,14 +92,14 @@ impl Target {
         })
     }
 
-    /// One for tests of what reads responses.
+    /// A target for tests of response parsing.
     #[cfg(test)]
     pub(crate) fn of_get() -> Self {
         let target = TargetSpec::only("GET", "/", Vec::new(), Vec::new());
         Self::new(0, &target, &Files::default(), Protocol::default()).expect("fit to be sent")
     }
 
-    /// `last`: as the last request of a connection.
+    /// `last`: for the last request of a connection.
     #[inline]
     fn encoded(&self, last: bool) -> &Encoded {
         match &self.last {
@@ -108,7 +108,7 @@ impl Target {
         }
     }
 
-    /// The longest that its requests, and bodies with templates, can be.
+    /// Lengths of its longest request, and of its longest body with templates.
     fn longest(&self, files: &Files<'_>) -> (usize, usize) {
         let each = [Some(&self.encoded), self.last.as_ref()].into_iter().flatten();
         each.fold((0, 0), |longest, encoded| {
@@ -126,7 +126,7 @@ impl Encoded {
         Ok(Self { request: Request::new(target, files, encoding)?, closes: encoding.closes(target) })
     }
 
-    /// The bytes of the next request; `made` and `body` are room to make it in.
+    /// Bytes of the next request. `made` and `body` are buffers.
     #[inline]
     fn write<'b>(&'b self, values: &mut Values<'_>, made: &'b mut Vec<u8>, body: &mut Vec<u8>) -> &'b [u8] {
         match &self.request {
@@ -186,7 +186,7 @@ impl Made {
     }
 }
 
-/// The request line and the headers but `content-length`, without the empty line.
+/// Request line and headers except `content-length`, without the empty line.
 fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Program, TargetError> {
     let fault = |part, message: String, help| Err(TargetError::new(target, part, message, help));
     if !is_token(&target.method) {
@@ -205,15 +205,15 @@ fn head(target: &TargetSpec, files: &Files<'_>, encoding: Encoding) -> Result<Pr
             return fault(part(), format!("{name:?} is not a header name"), TOKEN);
         }
         if is("content-length") || is("transfer-encoding") {
-            return fault(part(), "hoptax itself says where the body ends".into(), "leave it out");
+            return fault(part(), "hoptax adds this header itself".into(), "leave it out");
         }
         head.push_bytes(name.as_bytes());
         head.push_bytes(b": ");
         head.push_template(value, Place::Header, files)
             .map_err(|error| TargetError::template(target, part(), error))?;
         if is("connection") && value.contains("{{") {
-            let message = "what becomes of the connection cannot hang on a template";
-            return fault(part(), message.into(), "write it out");
+            let message = "the value of `connection` cannot contain a template";
+            return fault(part(), message.into(), "write the value itself");
         }
         head.push_bytes(b"\r\n");
     }
@@ -239,7 +239,7 @@ fn body_program(target: &TargetSpec, files: &Files<'_>) -> Result<Program, Targe
     Ok(body)
 }
 
-/// Ends the head, and adds a body that is the same each time.
+/// Ends the head and appends a body without templates.
 fn push_body(front: &mut Program, body: &[u8]) {
     if !body.is_empty() {
         front.push_bytes(format!("content-length: {}\r\n", body.len()).as_bytes());
@@ -255,7 +255,7 @@ fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
             return Err(TargetError::new(target, part, error.message, error.help));
         }
         if is_head && !checks::passes_without_body(check) {
-            let message = "every response fails it, as responses to HEAD have no body";
+            let message = "no response can pass it: responses to HEAD have no body";
             return Err(TargetError::new(target, part, message, "leave it out, or use GET"));
         }
     }
@@ -263,7 +263,7 @@ fn checks(target: &TargetSpec, is_head: bool) -> Result<Checks, TargetError> {
 }
 
 impl TargetSpec {
-    /// The texts in it that may hold templates; a body that is no text is left out.
+    /// Texts that may contain templates; a body that is not UTF-8 is left out.
     pub(crate) fn templates(&self) -> impl Iterator<Item = &str> {
         let body = self.body_is_template.then(|| std::str::from_utf8(&self.body).ok()).flatten();
         let values = self.headers.iter().map(|(_, value)| value.as_str());

@@ -1,4 +1,4 @@
-//! Targets made ready: what is sent, what is refused, and that nothing breaks out of its place.
+//! Prepared targets: the bytes sent, the targets refused, and that texts never break the syntax of a request.
 
 use super::*;
 use crate::random::Random;
@@ -42,16 +42,16 @@ fn a_target_without_templates_is_encoded_once() {
     let expected = "POST /a?b=c HTTP/1.1\r\nhost: x\r\nConnection: close\r\ncontent-length: 5\r\n\r\nhe{{o";
     assert_eq!(requests(std::slice::from_ref(&target), 2), [expected, expected]);
     for target in [target, get("/\\{{seq}}", &[("x", "\\{{")]), post("/", &[], "\\{{seq}}"), get("/", &[])] {
-        let ready = Target::new(0, &target, &Files::default(), Protocol::default()).expect("fit to be sent");
+        let ready = Target::new(0, &target, &Files::default(), Protocol::default()).expect("valid");
         assert!(matches!(ready.encoded.request, Request::Fixed(_)), "{target:?}");
         assert_eq!(ready.encoded.closes, target.headers.len() == 2 && target.headers[1].0 == "Connection");
     }
     let head = TargetSpec { method: "HEAD".into(), ..get("/", &[]) };
-    assert!(Target::new(0, &head, &Files::default(), Protocol::default()).expect("fit to be sent").is_head);
+    assert!(Target::new(0, &head, &Files::default(), Protocol::default()).expect("valid").is_head);
 }
 
 #[test]
-fn says_what_becomes_of_the_connection_where_the_version_does_not() {
+fn adds_a_connection_header_if_the_default_of_the_version_differs() {
     use HttpVersion::{Http10, Http11};
     for (version, per_connection, own, head, closes) in [
         (Http11, None, None, "HTTP/1.1\r\nhost: x\r\n\r\n", false),
@@ -65,7 +65,7 @@ fn says_what_becomes_of_the_connection_where_the_version_does_not() {
         let own: Vec<_> = own.map(|value| ("Connection", value)).into_iter().collect();
         let (targets, files) = ([get("/{{seq}}", &own)], BTreeMap::new());
         let protocol = Protocol { version, per_connection };
-        let mix = Mix::new(&targets, &files, 0, protocol).expect("fit to be sent");
+        let mix = Mix::new(&targets, &files, 0, protocol).expect("valid");
         let mut requests = Requests::new(&mix, (0, 1));
         assert_eq!(String::from_utf8_lossy(requests.next(0, 1)), format!("GET /0 {head}"));
         assert_eq!(mix.closes(0, 1), closes, "{head}");
@@ -76,7 +76,7 @@ fn says_what_becomes_of_the_connection_where_the_version_does_not() {
 fn the_last_request_of_a_connection_says_so() {
     let (targets, files) = ([get("/{{seq}}", &[])], BTreeMap::new());
     let protocol = Protocol { version: HttpVersion::Http11, per_connection: Some(3) };
-    let mix = Mix::new(&targets, &files, 0, protocol).expect("fit to be sent");
+    let mix = Mix::new(&targets, &files, 0, protocol).expect("valid");
     let mut requests = Requests::new(&mix, (0, 1));
     for (seq, carried) in [1, 2, 3, 1, 2, 3].into_iter().enumerate() {
         let last = carried == 3;
@@ -121,10 +121,10 @@ fn the_content_length_is_that_of_each_body() {
 }
 
 #[test]
-fn the_first_request_is_what_a_load_sends_first() {
+fn first_request_equals_the_first_request_of_a_load() {
     let target = get("/{{uuid}}/{{random 1 1000000}}/{{line tokens}}", &[]);
     let first = |version| {
-        let bytes = first_request(&target, &files(), 3, version).expect("fit to be sent");
+        let bytes = first_request(&target, &files(), 3, version).expect("valid");
         String::from_utf8(bytes).expect("text")
     };
     assert_eq!(first(HttpVersion::Http11), requests(std::slice::from_ref(&target), 1)[0]);
@@ -153,10 +153,10 @@ fn each_target_is_chosen_as_often_as_its_weight_says_and_numbers_are_shared() {
 }
 
 #[test]
-fn workers_choose_differently_and_templates_have_no_bearing_on_the_choice() {
+fn workers_choose_differently_and_templates_do_not_affect_the_choice() {
     let files = BTreeMap::new();
     let choices = |targets: &[TargetSpec], worker| {
-        let mix = Mix::new(targets, &files, 5, Protocol::default()).expect("fit to be sent");
+        let mix = Mix::new(targets, &files, 5, Protocol::default()).expect("valid");
         let mut requests = Requests::new(&mix, (worker, 2));
         let mut next = || {
             let target = requests.choose();
@@ -174,9 +174,9 @@ fn workers_choose_differently_and_templates_have_no_bearing_on_the_choice() {
 }
 
 #[test]
-fn nothing_is_drawn_where_there_is_no_choice() {
+fn a_single_target_draws_no_random_number() {
     let (targets, files) = ([weighted("a", 1)], BTreeMap::new());
-    let mix = Mix::new(&targets, &files, 5, Protocol::default()).expect("fit to be sent");
+    let mix = Mix::new(&targets, &files, 5, Protocol::default()).expect("valid");
     let mut requests = Requests::new(&mix, (0, 1));
     let before = requests.choice.clone().next_u64();
     requests.choose();
@@ -184,7 +184,7 @@ fn nothing_is_drawn_where_there_is_no_choice() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_target_part_and_place() {
+fn errors_name_their_target_part_and_offset() {
     let named = |name: &str| TargetSpec { name: name.into(), ..get("/", &[]) };
     let checked = |check| TargetSpec { checks: vec![Check::BodyEquals("".into()), check], ..get("/", &[]) };
     let of_head = |check| TargetSpec { method: "HEAD".into(), ..checked(check) };
@@ -192,16 +192,21 @@ fn what_is_wrong_is_told_with_its_target_part_and_place() {
     let binary = TargetSpec { body: vec![b'a', 0xff], ..post("/", &[], "") };
     for (targets, part, at, text) in [
         (vec![named("")], Part::Name, None, "it is empty; give each target a name"),
-        (vec![named("a"), named("a")], Part::Name, None, "target \"a\", name: another target has it too"),
+        (
+            vec![named("a"), named("a")],
+            Part::Name,
+            None,
+            "target \"a\", name: another target has the same name",
+        ),
         (many, Part::Name, None, "more than 256 targets"),
         (vec![TargetSpec { weight: 0, ..named("a") }], Part::Weight, None, "it is 0; give at least 1"),
         (
             vec![TargetSpec { method: "G T".into(), ..named("a") }],
             Part::Method,
             None,
-            "\"G T\" is not a method; letters",
+            "\"G T\" is not a method; use letters",
         ),
-        (vec![get("/a b", &[])], Part::Path, Some(2), "path: a blank cannot stand in a path; write %20"),
+        (vec![get("/a b", &[])], Part::Path, Some(2), "path: a path cannot contain a space; write %20"),
         (vec![get("/{{sqe}}", &[])], Part::Path, Some(3), "did you mean `seq`?"),
         (vec![get("/", &[("a:", "b")])], Part::Header(1, "a:".into()), None, "\"a:\" is not a header name"),
         (
@@ -214,13 +219,13 @@ fn what_is_wrong_is_told_with_its_target_part_and_place() {
             vec![get("/", &[("a", "b\r\nc: d")])],
             Part::Header(1, "a".into()),
             Some(1),
-            "header \"a\": a carriage return",
+            "header \"a\": a header's value cannot contain a carriage return",
         ),
         (
             vec![get("/", &[("a", " b")])],
             Part::Header(1, "a".into()),
             Some(0),
-            "cannot begin or end with a blank",
+            "cannot begin or end with a space",
         ),
         (
             vec![get("/", &[("Content-Length", "7")])],
@@ -238,13 +243,13 @@ fn what_is_wrong_is_told_with_its_target_part_and_place() {
             vec![get("/", &[("connection", "{{line tokens}}")])],
             Part::Header(1, "connection".into()),
             None,
-            "cannot hang on a template",
+            "cannot contain a template",
         ),
         (
             vec![post("/", &[], "{{line other}}")],
             Part::Body,
             Some(0),
-            "no file `other` to take lines from; given are `holes`, `tokens`",
+            "no file `other` to take lines from; the files given are `holes`, `tokens`",
         ),
         (vec![binary], Part::Body, Some(1), "not UTF-8"),
         (vec![checked(Check::Status(vec![(42, 42)]))], Part::Check(1), None, "check 2: 42 is not the status"),
@@ -261,7 +266,7 @@ fn what_is_wrong_is_told_with_its_target_part_and_place() {
     }
 }
 
-/// Everything that texts are made of here: templates, parts of them, and what is special in requests.
+/// Parts of random texts: templates, pieces of templates, and special characters of requests.
 const ALPHABET: [&str; 24] = [
     "{{",
     "}}",
@@ -294,7 +299,7 @@ fn text(random: &mut Random, most: u64) -> String {
 }
 
 #[test]
-fn no_text_is_too_much_for_the_parser() {
+fn the_parser_survives_random_texts() {
     let (mut random, files, mut good) = (Random::new(1), files(), 0);
     for _ in 0..100_000 {
         let text = text(&mut random, 12);
@@ -305,10 +310,10 @@ fn no_text_is_too_much_for_the_parser() {
             }
         }
     }
-    assert!(good > 10_000, "{good}: some of it must have been right");
+    assert!(good > 10_000, "{good}: some texts must be valid");
 }
 
-/// What a request is to its server.
+/// A request as its server sees it.
 #[derive(Debug, PartialEq)]
 struct Seen {
     target: String,
@@ -342,7 +347,7 @@ fn read(bytes: &[u8]) -> Seen {
 }
 
 #[test]
-fn whatever_is_taken_makes_exactly_one_request() {
+fn every_accepted_target_produces_exactly_one_request() {
     let (mut random, files, mut good) = (Random::new(2), files(), 0);
     for _ in 0..30_000 {
         let path = format!("/{}", text(&mut random, 5));
@@ -364,7 +369,7 @@ fn whatever_is_taken_makes_exactly_one_request() {
             assert!(seen.target.starts_with('/'), "{target:?}");
             assert!(seen.body == 0 || expected.len() == 3);
         }
-        assert_eq!((requests.made.capacity(), requests.body.capacity()), room, "no room had to be found");
+        assert_eq!((requests.made.capacity(), requests.body.capacity()), room, "buffers did not grow");
     }
-    assert!(good > 1_000, "{good}: some of it must have been right");
+    assert!(good > 1_000, "{good}: some texts must be valid");
 }

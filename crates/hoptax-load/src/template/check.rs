@@ -1,4 +1,4 @@
-//! Checks of a text with templates, before anything is requested.
+//! Validation of texts with templates, before anything is sent.
 
 use super::error::TemplateError;
 use super::files::Files;
@@ -6,12 +6,12 @@ use super::parse;
 use super::place::{self, Place};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Checks that `text`, with templates, can stand in `place` whatever its templates stand for; `files` are the contents of
-/// those that `{{line FILE}}` may name.
+/// Checks that `text` is valid in `place` for every value that its templates can have. `files` holds the
+/// contents of the files that `{{line FILE}}` may name.
 ///
 /// # Errors
-/// At the first thing that is wrong: a template that is not closed, unknown or without what it needs; a file that is not
-/// there or empty; a character that cannot stand in that place, in the text or in a line of a file.
+/// The first error: a template that is not closed, is unknown or lacks an argument; a file that is missing or
+/// empty; a character that the place does not allow, in the text or in a line of a file.
 pub fn check(text: &str, place: Place, files: &BTreeMap<String, String>) -> Result<(), TemplateError> {
     let pieces = parse::pieces(text)?;
     let mut names = BTreeSet::new();
@@ -19,10 +19,10 @@ pub fn check(text: &str, place: Place, files: &BTreeMap<String, String>) -> Resu
     place::check(&pieces, place, &Files::new(files, &names))
 }
 
-/// The files that the templates of `text` take lines from, each once, in alphabetical order.
+/// Names of the files that the templates in `text` read, without duplicates, in alphabetical order.
 ///
 /// # Errors
-/// If a template is not closed, unknown or without what it needs.
+/// If a template is not closed, is unknown or lacks an argument.
 pub fn files_named(text: &str) -> Result<BTreeSet<String>, TemplateError> {
     let pieces = parse::pieces(text)?;
     let mut names = BTreeSet::new();

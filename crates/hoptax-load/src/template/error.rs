@@ -1,14 +1,14 @@
-//! What can be wrong with a template.
+//! Errors in a template.
 
-/// Something wrong with a template, or with what it would put in its place.
+/// An error in a template, or in the text that it would insert.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {help}")]
 pub struct TemplateError {
-    /// Where in the text, in bytes from its beginning; always on a character's boundary.
+    /// Byte offset in the text; always on a character boundary.
     pub at: usize,
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 

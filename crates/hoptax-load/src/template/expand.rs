@@ -1,4 +1,4 @@
-//! From pieces to bytes, once per request and without allocating.
+//! Expansion of templates into bytes, once per request and without allocating.
 
 use super::error::TemplateError;
 use super::files::Files;
@@ -7,15 +7,15 @@ use super::place::{self, Place};
 use crate::random::Random;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// Tells this stream of randomness apart from the others that hang on the same seed.
+/// Separates this random stream from others with the same seed.
 const TEMPLATES: u64 = 0x7465_6d70_6c61_7465;
 
-/// Digits of the largest number of 64 bits, and of the lowest with its sign.
+/// Length of the longest 64-bit number in decimal, with its sign.
 const LONGEST_NUMBER: usize = 20;
 /// Length of a UUID.
 const UUID: usize = 36;
 
-/// What is to be written, one after the other.
+/// A compiled text: the steps that write it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Program {
     steps: Vec<Step>,
@@ -26,15 +26,15 @@ enum Step {
     Bytes(Vec<u8>),
     Seq,
     Uuid,
-    /// The lowest number, and how many there are beyond it.
+    /// Lowest number, and how many numbers follow it.
     Random(i64, u64),
-    /// Of the file of this index.
+    /// Index of the file.
     Line(usize),
     Base64(Program),
 }
 
 impl Program {
-    /// Adds what `text` stands for in `place`.
+    /// Appends the text, expanded in `place`.
     ///
     /// # Errors
     /// As [`super::check`].
@@ -71,7 +71,7 @@ impl Program {
         }
     }
 
-    /// Adds bytes that stand for themselves.
+    /// Appends literal bytes.
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
         if let Some(Step::Bytes(last)) = self.steps.last_mut() {
             last.extend_from_slice(bytes);
@@ -80,7 +80,7 @@ impl Program {
         }
     }
 
-    /// What is written each time, if that is always the same.
+    /// The output, if it is the same each time.
     pub(crate) fn fixed(&self) -> Option<&[u8]> {
         match self.steps.as_slice() {
             [] => Some(&[]),
@@ -89,7 +89,7 @@ impl Program {
         }
     }
 
-    /// The longest that it can be, bytes.
+    /// Length of the longest possible output, bytes.
     pub(crate) fn longest(&self, files: &Files<'_>) -> usize {
         let longest = |step: &Step| match step {
             Step::Bytes(bytes) => bytes.len(),
@@ -101,7 +101,7 @@ impl Program {
         self.steps.iter().map(longest).sum()
     }
 
-    /// What a request that is made of this takes of a worker's [`Values`].
+    /// Adds the values that this text uses to `takes`.
     fn takes(&self, takes: &mut Takes) {
         for step in &self.steps {
             match step {
@@ -113,7 +113,7 @@ impl Program {
         }
     }
 
-    /// Appends what it stands for now.
+    /// Appends the text with the current values.
     pub(crate) fn write(&self, values: &mut Values<'_>, out: &mut Vec<u8>) {
         for step in &self.steps {
             match step {
@@ -141,7 +141,7 @@ impl Program {
     }
 }
 
-/// What a request takes, so that the next one gets the next.
+/// The counters and files that a request uses, and must therefore advance.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Takes {
     seq: bool,
@@ -149,7 +149,7 @@ pub(crate) struct Takes {
 }
 
 impl Takes {
-    /// Of a request that is made of all of `programs`.
+    /// For a request that consists of all `programs`.
     pub(crate) fn of<'p>(programs: impl IntoIterator<Item = &'p Program>) -> Self {
         let mut takes = Self::default();
         programs.into_iter().for_each(|program| program.takes(&mut takes));
@@ -157,22 +157,21 @@ impl Takes {
     }
 }
 
-/// What one worker's templates stand for at present.
+/// Current values of one worker's templates.
 #[derive(Debug)]
 pub(crate) struct Values<'a> {
     files: &'a Files<'a>,
     seq: u64,
-    /// From one number or line to the next: the number of workers.
+    /// Distance between two numbers or lines of this worker: the number of workers.
     step: u64,
     next_line: Vec<usize>,
     random: Random,
-    /// What is about to be encoded.
+    /// Buffer for the text to encode in base64.
     plain: Vec<u8>,
 }
 
 impl<'a> Values<'a> {
-    /// Those of worker `index` of `workers` at the beginning.
-    /// `longest` is the most that is put into base64 at once.
+    /// Initial values of worker `index` of `workers`. `longest` is the longest text to encode in base64.
     pub(crate) fn new(files: &'a Files<'a>, (index, workers): (u32, u32), seed: u64, longest: usize) -> Self {
         Self {
             files,
@@ -184,7 +183,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// A request has taken what it takes.
+    /// Moves on after a request that uses `takes`.
     pub(crate) fn advance(&mut self, takes: &Takes) {
         if takes.seq {
             self.seq += self.step;
@@ -196,12 +195,12 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Length of so many bytes in base64, with padding.
+/// Length in base64, with padding, of this many bytes.
 fn in_base64(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// Puts what stands from `start` on into base64. `plain` is room to work in.
+/// Replaces `out[start..]` by its base64. `plain` is a buffer.
 fn encode_tail(out: &mut Vec<u8>, start: usize, plain: &mut Vec<u8>) {
     plain.clear();
     plain.extend_from_slice(&out[start..]);

@@ -1,17 +1,17 @@
-//! The files that `{{line FILE}}` takes its lines from.
+//! The files that `{{line FILE}}` reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The lines of the files that templates name, in alphabetical order of the names.
+/// Lines of the files that templates name, in alphabetical order of the names.
 #[derive(Debug, Default)]
 pub(crate) struct Files<'a> {
     pub(super) named: Vec<(&'a str, Vec<&'a str>)>,
-    /// What else there is: for errors.
+    /// Names of all files, for error messages.
     known: Vec<&'a str>,
 }
 
 impl<'a> Files<'a> {
-    /// Those of `files` that are in `names`.
+    /// The files in `files` whose names are in `names`.
     pub(crate) fn new(files: &'a BTreeMap<String, String>, names: &BTreeSet<&str>) -> Self {
         let named = files.iter().filter(|(name, _)| names.contains(name.as_str()));
         Self {
@@ -33,7 +33,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Lines end with LF or CRLF; blank ones at the end of the file are none.
+/// Splits at LF or CRLF. Blank lines at the end of the file are ignored.
 fn lines(content: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = content.lines().collect();
     while lines.last().is_some_and(|line| line.trim().is_empty()) {

@@ -1,24 +1,26 @@
-//! Templates: requests that differ from one another.
+//! Templates: placeholders that make requests differ.
 //!
-//! | template | stands for |
+//! | template | expands to |
 //! | --- | --- |
-//! | `{{seq}}` | the request's number: no two requests of a load have the same one |
-//! | `{{uuid}}` | a random UUID (version 4, RFC 9562), another one at each place |
-//! | `{{random LOW HIGH}}` | a random whole number, ends included, another one at each place |
-//! | `{{line FILE}}` | a line of that file, the next one for each request, from the beginning again after the last |
-//! | `{{base64 TEXT}}` | the text in base64 (RFC 4648 §4, with padding); templates may stand in it |
-//! | `\{{` | `{{` itself; and within `base64`, `\}}` is `}}` itself |
+//! | `{{seq}}` | the request's number, unique within the load |
+//! | `{{uuid}}` | a random UUID (version 4, RFC 9562), different at each place |
+//! | `{{random LOW HIGH}}` | a random whole number, bounds included, different at each place |
+//! | `{{line FILE}}` | a line of the file: the next line for each request, from the first again after the last |
+//! | `{{base64 TEXT}}` | the text in base64 (RFC 4648 §4, with padding); the text can contain templates |
+//! | `\{{` | a literal `{{`; inside `base64`, `\}}` is a literal `}}` |
 //!
-//! Numbers and lines hold for a whole request: `{{seq}}` in its path and `{{seq}}` in its body are the same, and so are
-//! two times `{{line FILE}}` of the same file. Worker `w` of `n` takes the numbers, and the lines, `w`, `w + n`,
-//! `w + 2n`, …, so that all workers together count without a gap and walk each file from its beginning. A request that
-//! does not ask for a number or a line takes none. The warm-up takes numbers and lines too, so that nothing is sent twice.
+//! A number or line is the same throughout a request: `{{seq}}` in the path equals `{{seq}}` in the body, and
+//! so does `{{line FILE}}` of the same file.
+//! Worker `w` of `n` uses the numbers and lines `w`, `w + n`, `w + 2n`, …, so that all workers together count
+//! without a gap and read each file from its beginning.
+//! A request that uses no number or line does not advance the counters. The warm-up advances them, so that
+//! nothing is sent twice.
 //!
-//! Blanks next to the braces, and at the ends of what `base64` encodes, have no meaning. Blank lines at the end of a file
-//! are no lines.
+//! Spaces next to the braces, and at the ends of the text in `base64`, are ignored. Blank lines at the end of a
+//! file are ignored.
 //!
-//! Whatever a template stands for cannot break out of its place: every line of a file is looked at beforehand, and the
-//! other templates have no character that any place would not take.
+//! An expanded template never breaks the syntax of its place: every line of a file is checked in advance, and
+//! the other templates produce only characters that are allowed everywhere.
 
 mod check;
 mod error;

@@ -1,46 +1,46 @@
-//! From a text to its pieces.
+//! Parser of texts with templates.
 
 use super::error::TemplateError;
 use std::collections::BTreeSet;
 
-/// What can be asked for.
+/// Names of the templates.
 const WORDS: [&str; 5] = ["seq", "uuid", "random", "line", "base64"];
-/// The same, for people.
-const KNOWN: &str = "known are `seq`, `uuid`, `random LOW HIGH`, `line FILE` and `base64 TEXT`; `\\{{` stands for `{{` itself";
-/// How deep `base64` may stand within `base64`: nobody needs three, and a hostile text shall not exhaust the stack.
+/// The templates, for error messages.
+const KNOWN: &str = "templates are `seq`, `uuid`, `random LOW HIGH`, `line FILE` and `base64 TEXT`; write `\\{{` for a literal `{{`";
+/// Deepest nesting of `base64`. Nobody needs three levels, and a hostile text must not exhaust the stack.
 const DEEPEST: usize = 8;
 
-/// A part of a text, and where it begins.
+/// A part of a text, with its byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece<'t> {
     pub(super) at: usize,
     pub(super) part: Part<'t>,
 }
 
-/// What a part is.
+/// Kind of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part<'t> {
-    /// Stands for itself; never empty.
+    /// Literal text, never empty.
     Text(&'t str),
     Seq,
     Uuid,
-    /// Low to high, ends included.
+    /// Lowest and highest number, both included.
     Random(i64, i64),
-    /// Of the file of this name.
+    /// Name of the file.
     Line(&'t str),
-    /// Of what these stand for together.
+    /// Parts of the text to encode.
     Base64(Vec<Piece<'t>>),
 }
 
-/// Takes `text` apart.
+/// Splits `text` into its parts.
 ///
 /// # Errors
-/// At the first template that is not closed, unknown, or without what it needs.
+/// The first template that is not closed, is unknown or lacks an argument.
 pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
     Parser { text, at: 0 }.pieces(&mut Vec::new())
 }
 
-/// Adds the names of the files that lines are taken from.
+/// Adds the names of the files that `pieces` read.
 pub(super) fn collect_files<'t>(pieces: &[Piece<'t>], names: &mut BTreeSet<&'t str>) {
     for piece in pieces {
         match &piece.part {
@@ -53,7 +53,7 @@ pub(super) fn collect_files<'t>(pieces: &[Piece<'t>], names: &mut BTreeSet<&'t s
     }
 }
 
-/// Names of the files that `text` takes lines from; none if it cannot be read.
+/// Names of the files that `text` reads; empty if it cannot be parsed.
 pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
     let mut names = BTreeSet::new();
     if let Ok(pieces) = pieces(text) {
@@ -62,8 +62,7 @@ pub(crate) fn names_in(text: &str) -> BTreeSet<&str> {
     names
 }
 
-/// Reads on at `at`, which lies on a character's boundary whenever something is cut there: all that it looks for is
-/// ASCII.
+/// Invariant: texts are cut at `at` only on a character boundary, because the parser looks for ASCII only.
 struct Parser<'t> {
     text: &'t str,
     at: usize,
@@ -74,8 +73,8 @@ impl<'t> Parser<'t> {
         self.text.as_bytes()[self.at..].starts_with(what.as_bytes())
     }
 
-    /// Reads to the end of the text, or within `base64` to the braces that close the innermost one; `open` has where
-    /// each of those that are open begins.
+    /// Parses to the end of the text or, inside `base64`, to the braces that close the innermost one. `open`
+    /// holds the offsets of the `base64` templates that are open.
     fn pieces(&mut self, open: &mut Vec<usize>) -> Result<Vec<Piece<'t>>, TemplateError> {
         let mut pieces = Vec::new();
         let mut from = self.at;
@@ -110,7 +109,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads the template that begins here.
+    /// Parses the template that begins at `self.at`.
     fn template(&mut self, open: &mut Vec<usize>) -> Result<Part<'t>, TemplateError> {
         let opened = self.at;
         self.at += 2;
@@ -132,8 +131,8 @@ impl<'t> Parser<'t> {
         if let Some(nested) = arguments.find("{{") {
             return Err(TemplateError::new(
                 self.at + nested,
-                format!("a template cannot stand within `{word}`"),
-                "only within `base64` may others stand; close this one with `}}` first",
+                format!("`{word}` cannot contain other templates"),
+                "only `base64` can; close this one with `}}` first",
             ));
         }
         self.at += arguments.len() + 2;
@@ -141,10 +140,12 @@ impl<'t> Parser<'t> {
         let arguments = arguments.trim();
         match word {
             "random" => random(arguments, begin),
-            "line" if arguments.is_empty() => wrong("`line` names no file".into(), "write `{{line FILE}}`"),
+            "line" if arguments.is_empty() => {
+                wrong("`line` needs the name of a file".into(), "write `{{line FILE}}`")
+            }
             "line" => Ok(Part::Line(arguments)),
             _ if !arguments.is_empty() => {
-                wrong(format!("`{word}` takes nothing, but has `{arguments}`"), "remove that")
+                wrong(format!("`{word}` takes no arguments, but has `{arguments}`"), "remove them")
             }
             "seq" => Ok(Part::Seq),
             _ => Ok(Part::Uuid),
@@ -155,8 +156,8 @@ impl<'t> Parser<'t> {
         if open.len() == DEEPEST {
             return Err(TemplateError::new(
                 opened,
-                format!("`base64` stands more than {DEEPEST} deep within `base64`"),
-                "encode what does not change beforehand",
+                format!("`base64` is nested more than {DEEPEST} deep"),
+                "encode the constant part in advance",
             ));
         }
         self.skip_blanks();
@@ -189,13 +190,13 @@ impl<'t> Parser<'t> {
         TemplateError::new(
             opened,
             "a template is not closed",
-            "write `}}` at its end, or `\\{{` where `{{` stands for itself",
+            "write `}}` at its end, or `\\{{` for a literal `{{`",
         )
     }
 
     fn unknown(&self, word: &str, opened: usize, begin: usize) -> TemplateError {
         if word.is_empty() {
-            return TemplateError::new(opened, "a template asks for nothing", KNOWN);
+            return TemplateError::new(opened, "a template is empty", KNOWN);
         }
         let near = WORDS
             .into_iter()
@@ -210,7 +211,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// As much of a word as an error needs: where `{{` was meant literally it may be anything.
+/// The beginning of `word`, short enough for a message: if `{{` was meant literally, the word can be anything.
 fn shown(word: &str) -> String {
     const MOST: usize = 40;
     if word.chars().count() <= MOST {
@@ -221,7 +222,7 @@ fn shown(word: &str) -> String {
 
 fn random<'t>(arguments: &str, at: usize) -> Result<Part<'t>, TemplateError> {
     let words: Vec<&str> = arguments.split_whitespace().collect();
-    let help = "write `{{random LOW HIGH}}`, two whole numbers, the lower one first";
+    let help = "write `{{random LOW HIGH}}`: two whole numbers, the lower one first";
     let &[low, high] = words.as_slice() else {
         return Err(TemplateError::new(at, format!("`random` takes two numbers, not {}", words.len()), help));
     };
@@ -233,7 +234,7 @@ fn random<'t>(arguments: &str, at: usize) -> Result<Part<'t>, TemplateError> {
     };
     let (low, high) = (number(low)?, number(high)?);
     if low > high {
-        return Err(TemplateError::new(at, format!("{low} is above {high}: no number lies between"), help));
+        return Err(TemplateError::new(at, format!("{low} is above {high}"), help));
     }
     Ok(Part::Random(low, high))
 }

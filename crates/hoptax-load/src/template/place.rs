@@ -1,22 +1,22 @@
-//! What may stand where in a request.
+//! Characters that each part of a request allows.
 
 use super::error::TemplateError;
 use super::files::Files;
 use super::parse::{Part, Piece};
 
-/// Where in a request a text with templates stands.
+/// The part of a request that contains the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Path and query: begins with `/`; no blanks and no control characters.
+    /// Path and query: begins with `/`, has no spaces and no control characters.
     Path,
-    /// A header's value: no control characters but tabs, no blanks at its ends.
+    /// A header's value: no control characters except tabs, no spaces or tabs at its ends.
     Header,
     /// The body: anything.
     Body,
 }
 
 impl Place {
-    /// The first byte of `text` that cannot stand here.
+    /// Offset of the first byte of `text` that is not allowed here.
     fn first_misfit(self, text: &str) -> Option<usize> {
         let fits = match self {
             Place::Path => |byte: u8| byte.is_ascii_graphic() || byte >= 0x80,
@@ -36,20 +36,20 @@ impl Place {
 
     fn help(self) -> &'static str {
         match self {
-            Place::Path => "write %20 for a blank, and other such characters likewise",
-            Place::Header | Place::Body => "remove it, or encode it, as by `base64`",
+            Place::Path => "write %20 for a space, and encode other such characters the same way",
+            Place::Header | Place::Body => "remove it, or encode the text, for instance with `base64`",
         }
     }
 }
 
-/// One of the two ends of a text.
+/// An end of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Front,
     Back,
 }
 
-/// Checks that `pieces` can stand in `place`, whatever the templates stand for.
+/// Checks that `pieces` are valid in `place` for every value of their templates.
 pub(super) fn check(pieces: &[Piece<'_>], place: Place, files: &Files<'_>) -> Result<(), TemplateError> {
     for piece in pieces {
         check_piece(piece, place, files)?;
@@ -69,7 +69,7 @@ fn check_piece(piece: &Piece<'_>, place: Place, files: &Files<'_>) -> Result<(),
             None => Ok(()),
             Some(offset) => Err(TemplateError::new(
                 piece.at + offset,
-                format!("{} cannot stand in {}", misfit(text, offset), place.name()),
+                format!("{} cannot contain {}", place.name(), misfit(text, offset)),
                 place.help(),
             )),
         },
@@ -80,12 +80,15 @@ fn check_piece(piece: &Piece<'_>, place: Place, files: &Files<'_>) -> Result<(),
             found.map_or(Ok(()), |(number, what): (usize, String)| {
                 Err(TemplateError::new(
                     piece.at,
-                    format!("line {number} of `{name}` has {what}, which cannot stand in {}", place.name()),
+                    format!(
+                        "line {number} of `{name}` contains {what}, which {} cannot contain",
+                        place.name()
+                    ),
                     place.help(),
                 ))
             })
         }
-        // Whatever it encodes, what comes of it are letters, digits, `+`, `/` and `=`.
+        // The output of base64 has only letters, digits, `+`, `/` and `=`.
         Part::Base64(inner) => inner.iter().try_for_each(|piece| check_piece(piece, Place::Body, files)),
         Part::Seq | Part::Uuid | Part::Random(..) => Ok(()),
     }
@@ -96,22 +99,22 @@ fn known_lines<'f>(at: usize, name: &str, files: &'f Files<'_>) -> Result<&'f [&
         None => {
             let known: Vec<String> = files.known().map(|known| format!("`{known}`")).collect();
             let help = match known.as_slice() {
-                [] => "no file was given".to_owned(),
-                known => format!("given are {}", known.join(", ")),
+                [] => "no files were given".to_owned(),
+                known => format!("the files given are {}", known.join(", ")),
             };
             Err(TemplateError::new(at, format!("there is no file `{name}` to take lines from"), help))
         }
         Some([]) => {
-            Err(TemplateError::new(at, format!("the file `{name}` has no lines"), "give it at least one"))
+            Err(TemplateError::new(at, format!("the file `{name}` has no lines"), "add at least one line"))
         }
         Some(lines) => Ok(lines),
     }
 }
 
-/// The character at `offset`, in words.
+/// Description of the character at `offset`.
 fn misfit(text: &str, offset: usize) -> String {
     match text.as_bytes()[offset] {
-        b' ' => "a blank".to_owned(),
+        b' ' => "a space".to_owned(),
         b'\t' => "a tab".to_owned(),
         b'\n' => "a line feed".to_owned(),
         b'\r' => "a carriage return".to_owned(),
@@ -129,16 +132,17 @@ fn begins_with_slash(pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), Temp
                 None => Ok(()),
                 Some((number, _)) => {
                     let number: usize = number;
-                    let message = format!("line {number} of `{name}` begins a path, but not with `/`");
+                    let message =
+                        format!("line {number} of `{name}` begins the path, but does not begin with `/`");
                     Err(TemplateError::new(pieces[0].at, message, HELP))
                 }
             }
         }
-        _ => Err(TemplateError::new(0, "a path begins with `/`", HELP)),
+        _ => Err(TemplateError::new(0, "a path must begin with `/`", HELP)),
     }
 }
 
-/// Goes on from that end for as long as a piece may stand for nothing.
+/// Checks the pieces from that end on, up to the first that is never empty.
 fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), TemplateError> {
     let is_blank_at = |text: &str| match end {
         End::Front => text.starts_with([' ', '\t']),
@@ -150,16 +154,16 @@ fn no_blank_at(end: End, pieces: &[Piece<'_>], files: &Files<'_>) -> Result<(), 
     }
     for piece in inwards {
         let blank = match &piece.part {
-            Part::Text(text) => is_blank_at(text).then(|| "it has".to_owned()),
+            Part::Text(text) => is_blank_at(text).then(String::new),
             Part::Line(name) => {
                 let lines = files.lines(name).unwrap_or_default();
                 let found = (1..).zip(lines).find(|(_, line)| is_blank_at(line));
-                found.map(|(number, _): (usize, _)| format!("line {number} of `{name}` has"))
+                found.map(|(number, _): (usize, _)| format!(", but line {number} of `{name}` does"))
             }
             Part::Seq | Part::Uuid | Part::Random(..) | Part::Base64(_) => None,
         };
-        if let Some(who) = blank {
-            let message = format!("a header's value cannot begin or end with a blank, and {who} one there");
+        if let Some(detail) = blank {
+            let message = format!("a header's value cannot begin or end with a space or tab{detail}");
             return Err(TemplateError::new(piece.at, message, "remove it"));
         }
         if !may_be_empty(piece, files) {

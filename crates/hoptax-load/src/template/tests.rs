@@ -1,4 +1,4 @@
-//! Templates on whole texts: what they stand for, what is refused and where, and that nothing breaks out.
+//! Templates on whole texts: their expansion, refused texts with the offset of the error, and allowed characters.
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ fn files() -> BTreeMap<String, String> {
     .into()
 }
 
-/// The first `count` texts that worker `index` of `workers` makes of `text`.
+/// The first `count` expansions of `text` by worker `index` of `workers`.
 fn expanded(text: &str, place: Place, (index, workers): (u32, u32), count: usize) -> Vec<String> {
     let files = files();
     let files = Files::new(&files, &names_in(text));
@@ -40,7 +40,7 @@ fn body(text: &str) -> String {
 }
 
 #[test]
-fn texts_without_templates_stand_for_themselves() {
+fn texts_without_templates_are_literal() {
     for text in ["", "a", "{", "}}", "{ {a} }", "a \\ b", "ünïcödé {x}", "\\{a", "{\"a\":{\"b\":1}}"] {
         assert_eq!(body(text), text);
     }
@@ -56,7 +56,7 @@ fn numbers_are_distinct_over_all_workers() {
         let numbers = expanded("{{seq}}-{{ seq }}", Place::Header, (worker, 3), 4);
         for (step, text) in numbers.iter().enumerate() {
             let number = worker as usize + 3 * step;
-            assert_eq!(*text, format!("{number}-{number}"), "the same wherever it stands in a request");
+            assert_eq!(*text, format!("{number}-{number}"), "the same at every place of a request");
             seen.insert(number);
         }
     }
@@ -64,7 +64,7 @@ fn numbers_are_distinct_over_all_workers() {
 }
 
 #[test]
-fn lines_are_taken_in_order_and_from_the_beginning_again() {
+fn lines_are_used_in_order_and_repeat() {
     let alone = expanded("{{line tokens.txt}} {{line tokens.txt}}", Place::Header, (0, 1), 4);
     assert_eq!(alone, ["alpha alpha", "beta beta", "gamma gamma", "alpha alpha"]);
     assert_eq!(expanded("{{line tokens.txt}}", Place::Body, (0, 2), 3), ["alpha", "gamma", "beta"]);
@@ -74,7 +74,7 @@ fn lines_are_taken_in_order_and_from_the_beginning_again() {
 }
 
 #[test]
-fn base64_is_that_of_what_stands_in_it() {
+fn base64_encodes_its_expanded_content() {
     assert_eq!(body("Basic {{base64 Aladdin:open sesame}}"), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
     assert_eq!(body("{{base64 user-{{seq}}:secret}}"), "dXNlci0wOnNlY3JldA==");
     assert_eq!(body("{{ base64  {{seq}} }}"), "MA==");
@@ -84,7 +84,7 @@ fn base64_is_that_of_what_stands_in_it() {
 }
 
 #[test]
-fn random_numbers_lie_within_their_ends_and_reach_both() {
+fn random_numbers_stay_within_their_bounds_and_reach_both() {
     let numbers: Vec<i64> = expanded("{{random -2 3}}", Place::Body, (0, 1), 500)
         .iter()
         .map(|text| text.parse().expect("a number"))
@@ -103,7 +103,7 @@ fn uuids_are_random_and_of_version_4() {
         .iter()
         .flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>())
         .collect();
-    assert_eq!(uuids.len(), 200, "another one at each place");
+    assert_eq!(uuids.len(), 200, "a different one at each place");
     for uuid in uuids {
         let groups: Vec<&str> = uuid.split('-').collect();
         assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{uuid}");
@@ -120,55 +120,65 @@ fn the_seed_decides_what_is_random_and_workers_differ() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_the_way_out() {
+fn errors_include_their_offset_and_a_remedy() {
     let table: &[(&str, Place, usize, &str)] = &[
-        ("/{{sqe}}", Place::Path, 3, "there is no template `sqe`; did you mean `seq`? known are `seq`"),
+        ("/{{sqe}}", Place::Path, 3, "there is no template `sqe`; did you mean `seq`? templates are `seq`"),
         ("/{{SEQ}}", Place::Path, 3, "there is no template `SEQ`; did you mean `seq`?"),
-        ("/{{nothing-like-it}}", Place::Path, 3, "`nothing-like-it`; known are"),
-        ("{\"a\":{{\"b\":1}}}", Place::Body, 7, "`\\{{` stands for `{{` itself"),
-        ("/{{}}", Place::Path, 1, "asks for nothing"),
-        ("/{{ }}", Place::Path, 1, "asks for nothing"),
-        ("/{{", Place::Path, 1, "asks for nothing"),
+        ("/{{nothing-like-it}}", Place::Path, 3, "`nothing-like-it`; templates are"),
+        ("{\"a\":{{\"b\":1}}}", Place::Body, 7, "write `\\{{` for a literal `{{`"),
+        ("/{{}}", Place::Path, 1, "a template is empty"),
+        ("/{{ }}", Place::Path, 1, "a template is empty"),
+        ("/{{", Place::Path, 1, "a template is empty"),
         ("/{{seq", Place::Path, 1, "not closed; write `}}`"),
         ("/{{seq}", Place::Path, 1, "not closed"),
         ("/{{base64 a{{seq}}", Place::Path, 1, "not closed"),
         ("/{{base64 a{{base64 b}}", Place::Path, 1, "not closed"),
         ("/{{base64}}", Place::Path, 1, "nothing to encode"),
         ("/{{base64  }}", Place::Path, 1, "nothing to encode"),
-        ("/{{seq 1}}", Place::Path, 3, "`seq` takes nothing, but has `1`"),
-        ("/{{uuid v7}}", Place::Path, 3, "`uuid` takes nothing"),
+        ("/{{seq 1}}", Place::Path, 3, "`seq` takes no arguments, but has `1`"),
+        ("/{{uuid v7}}", Place::Path, 3, "`uuid` takes no arguments"),
         ("/{{random}}", Place::Path, 3, "two numbers, not 0"),
         ("/{{random 5}}", Place::Path, 3, "two numbers, not 1; write `{{random LOW HIGH}}`"),
         ("/{{random 1 2 3}}", Place::Path, 3, "two numbers, not 3"),
         ("/{{random 5 1}}", Place::Path, 3, "5 is above 1"),
         ("/{{random 1 x}}", Place::Path, 3, "`x` is not a whole number"),
         ("/{{random 1 9999999999999999999}}", Place::Path, 3, "is not a whole number of 64 bits"),
-        ("/{{line}}", Place::Path, 3, "names no file"),
-        ("/{{line other.txt}}", Place::Path, 1, "no file `other.txt` to take lines from; given are `cr.txt`"),
+        ("/{{line}}", Place::Path, 3, "needs the name of a file"),
+        (
+            "/{{line other.txt}}",
+            Place::Path,
+            1,
+            "no file `other.txt` to take lines from; the files given are `cr.txt`",
+        ),
         ("/{{line empty.txt}}", Place::Path, 1, "`empty.txt` has no lines"),
         ("/{{base64 {{line empty.txt}}}}", Place::Path, 10, "`empty.txt` has no lines"),
-        ("/{{line {{seq}}}}", Place::Path, 8, "cannot stand within `line`"),
-        ("", Place::Path, 0, "a path begins with `/`"),
-        ("{{seq}}", Place::Path, 0, "a path begins with `/`"),
-        ("a/{{seq}}", Place::Path, 0, "a path begins with `/`"),
-        ("{{line tokens.txt}}", Place::Path, 0, "line 1 of `tokens.txt` begins a path, but not with `/`"),
-        ("/a b", Place::Path, 2, "a blank cannot stand in a path; write %20"),
-        ("/ä\r\n", Place::Path, 3, "a carriage return cannot stand in a path"),
+        ("/{{line {{seq}}}}", Place::Path, 8, "`line` cannot contain other templates"),
+        ("", Place::Path, 0, "a path must begin with `/`"),
+        ("{{seq}}", Place::Path, 0, "a path must begin with `/`"),
+        ("a/{{seq}}", Place::Path, 0, "a path must begin with `/`"),
+        (
+            "{{line tokens.txt}}",
+            Place::Path,
+            0,
+            "line 1 of `tokens.txt` begins the path, but does not begin with `/`",
+        ),
+        ("/a b", Place::Path, 2, "a path cannot contain a space; write %20"),
+        ("/ä\r\n", Place::Path, 3, "a path cannot contain a carriage return"),
         (
             "/{{line words.txt}}",
             Place::Path,
             1,
-            "line 2 of `words.txt` has a blank, which cannot stand in a path",
+            "line 2 of `words.txt` contains a space, which a path cannot contain",
         ),
-        ("/{{line cr.txt}}", Place::Path, 1, "line 2 of `cr.txt` has a carriage return"),
-        ("{{line cr.txt}}", Place::Header, 0, "line 2 of `cr.txt` has a carriage return"),
-        ("a\nb", Place::Header, 1, "a line feed cannot stand in a header's value"),
-        ("a\0b", Place::Header, 1, "the control character 0x00 cannot stand in a header's value"),
-        ("a {{seq}} ", Place::Header, 9, "cannot begin or end with a blank, and it has"),
-        (" {{seq}}", Place::Header, 0, "cannot begin or end with a blank"),
-        ("{{line edges.txt}}", Place::Header, 0, "and line 2 of `edges.txt` has one there"),
-        ("{{line holes.txt}} x", Place::Header, 18, "cannot begin or end with a blank"),
-        ("x {{base64 {{line holes.txt}}}}", Place::Header, 0, "cannot begin or end with a blank"),
+        ("/{{line cr.txt}}", Place::Path, 1, "line 2 of `cr.txt` contains a carriage return"),
+        ("{{line cr.txt}}", Place::Header, 0, "line 2 of `cr.txt` contains a carriage return"),
+        ("a\nb", Place::Header, 1, "a header's value cannot contain a line feed"),
+        ("a\0b", Place::Header, 1, "a header's value cannot contain the control character 0x00"),
+        ("a {{seq}} ", Place::Header, 9, "cannot begin or end with a space or tab"),
+        (" {{seq}}", Place::Header, 0, "cannot begin or end with a space"),
+        ("{{line edges.txt}}", Place::Header, 0, "but line 2 of `edges.txt` does"),
+        ("{{line holes.txt}} x", Place::Header, 18, "cannot begin or end with a space"),
+        ("x {{base64 {{line holes.txt}}}}", Place::Header, 0, "cannot begin or end with a space"),
     ];
     for (text, place, at, part) in table {
         let error = check(text, *place, &files()).expect_err(text);
@@ -179,7 +189,7 @@ fn what_is_wrong_is_told_with_its_place_and_the_way_out() {
 }
 
 #[test]
-fn what_can_stand_in_its_place_is_taken() {
+fn valid_texts_are_accepted() {
     for (text, place) in [
         ("/", Place::Path),
         ("/ä?x={{random 1 2}}&y={{uuid}}#{{base64 a b}}", Place::Path),
@@ -196,7 +206,7 @@ fn what_can_stand_in_its_place_is_taken() {
 }
 
 #[test]
-fn names_the_files_that_it_needs() {
+fn lists_the_files_that_a_text_reads() {
     let text = "{{line b c.txt}}{{seq}}{{base64 {{line a}}:{{line b c.txt}}}}\\{{line no}}";
     let expected: BTreeSet<String> = ["a", "b c.txt"].map(str::to_owned).into();
     assert_eq!(files_named(text), Ok(expected));

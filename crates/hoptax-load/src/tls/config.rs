@@ -1,4 +1,5 @@
-//! From what a spec says of TLS to what rustls needs; whatever cannot be is refused here, before anything starts.
+//! Turns the TLS settings of a spec into rustls's configuration. Invalid settings are refused here, before
+//! anything starts.
 
 use super::sessions::Sessions;
 use crate::error::LoadError;
@@ -14,12 +15,12 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Most tickets that one worker keeps, however many connections it has: about 1 MiB.
+/// Most session tickets kept per worker, for any number of connections: about 1 MiB.
 const MOST_TICKETS: usize = 1024;
-/// RFC 7301, section 3.1: a protocol's name has its length in one byte.
+/// RFC 7301, section 3.1: the length of a protocol's name is one byte.
 const LONGEST_PROTOCOL: usize = 255;
 
-/// What every connection's TLS begins with.
+/// Starting point for the TLS of every connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     config: Arc<ClientConfig>,
@@ -28,14 +29,14 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Takes `spec` apart.
+    /// Converts `spec`.
     ///
     /// # Errors
-    /// [`LoadError::Spec`], with the field that is wrong and how to mend it.
+    /// [`LoadError::Spec`] with the invalid field and a remedy.
     pub(crate) fn new(spec: &TlsSpec) -> Result<Self, LoadError> {
         let name = ServerName::try_from(spec.server_name.clone()).map_err(|_| {
             wrong(format!(
-                "tls.server_name is {:?}, which no certificate can be for; give a host name or an IP address",
+                "tls.server_name is {:?}, which is neither a host name nor an IP address; give one of these",
                 spec.server_name
             ))
         })?;
@@ -47,7 +48,7 @@ impl Client {
             Verify::System => builder.with_root_certificates(system_authorities()?),
             Verify::Authorities(pem) => builder.with_root_certificates(authorities(pem)?),
             Verify::Nothing => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
             }
         };
         let mut config = match &spec.client_certificate {
@@ -58,14 +59,15 @@ impl Client {
             }
         };
         config.alpn_protocols = protocols(&spec.alpn)?;
-        // rustls shakes hands; what comes after is encrypted by `super::records`, in place and without allocating.
+        // rustls does the handshake. `super::records` encrypts the data after it, in place and without
+        // allocating.
         config.enable_secret_extraction = true;
         config.resumption = Resumption::disabled();
         Ok(Self { config: Arc::new(config), name, resumption: spec.resumption })
     }
 
-    /// The same for one worker alone, which has so many connections: workers share nothing while a trial runs, sessions to
-    /// resume neither.
+    /// A copy for one worker with this many connections. Workers share nothing while a trial runs, so each has
+    /// its own sessions to resume.
     pub(crate) fn for_one_worker(&self, connections: usize) -> Self {
         let mut config = ClientConfig::clone(&self.config);
         if self.resumption {
@@ -74,15 +76,15 @@ impl Client {
         Self { config: Arc::new(config), name: self.name.clone(), resumption: self.resumption }
     }
 
-    /// A connection that has said nothing yet.
+    /// A new connection, before its first message.
     ///
     /// # Errors
-    /// If the system has no random numbers.
+    /// If the system provides no random numbers.
     pub(super) fn connection(&self) -> Result<UnbufferedClientConnection, Error> {
         UnbufferedClientConnection::new(Arc::clone(&self.config), self.name.clone())
     }
 
-    /// Whether tickets are of use.
+    /// True if sessions are resumed, so that tickets are useful.
     pub(super) fn resumes(&self) -> bool {
         self.resumption
     }
@@ -92,28 +94,28 @@ fn wrong(text: String) -> LoadError {
     LoadError::Spec(text)
 }
 
-/// The cryptography of ring with those cipher suites that are asked for.
+/// ring's cryptography, restricted to the requested cipher suites.
 fn provider(suites: &[String]) -> Result<CryptoProvider, LoadError> {
     let mut provider = ring::default_provider();
-    // rustls's names for those of version 1.3 have a further 3 in front.
+    // rustls prefixes the names of TLS 1.3 suites with `TLS13_` instead of `TLS_`.
     let name =
         |suite: &rustls::SupportedCipherSuite| format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
     let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
     if let Some(unknown) = suites.iter().find(|asked| !known.contains(asked)) {
-        return Err(wrong(format!("tls.cipher_suites has {unknown:?}; known here: {}", known.join(", "))));
+        return Err(wrong(format!("tls.cipher_suites has {unknown:?}; known suites: {}", known.join(", "))));
     }
     if !suites.is_empty() {
-        // In the order asked for, which is the client's preference.
+        // The requested order is the client's preference.
         provider.cipher_suites.retain(|suite| suites.contains(&name(suite)));
         provider.cipher_suites.sort_by_key(|suite| suites.iter().position(|asked| *asked == name(suite)));
     }
     Ok(provider)
 }
 
-/// What rustls needs to connect as `spec` says, for those who ask a question or two beside the generator.
+/// rustls's configuration for `spec`, for callers other than the generator that send single requests.
 ///
 /// # Errors
-/// [`LoadError::Spec`], with the field that is wrong and how to mend it.
+/// [`LoadError::Spec`] with the invalid field and a remedy.
 pub fn client_config(spec: &TlsSpec) -> Result<(Arc<ClientConfig>, ServerName<'static>), LoadError> {
     let client = Client::new(spec)?;
     Ok((client.config, client.name))
@@ -136,12 +138,12 @@ fn protocols(asked: &[String]) -> Result<Vec<Vec<u8>>, LoadError> {
     for name in asked {
         if name.is_empty() || name.len() > LONGEST_PROTOCOL {
             return Err(wrong(format!(
-                "tls.alpn has {name:?}; a protocol's name has 1 to {LONGEST_PROTOCOL} bytes, e.g. \"http/1.1\""
+                "tls.alpn has {name:?}; a protocol's name has 1 to {LONGEST_PROTOCOL} bytes, for instance \"http/1.1\""
             )));
         }
         if name == "h2" {
             return Err(wrong(
-                "tls.alpn offers \"h2\", but HTTP/1 is what is spoken then; offer \"http/1.1\", or nothing"
+                "tls.alpn offers \"h2\", but the generator speaks HTTP/1 only; offer \"http/1.1\", or nothing"
                     .into(),
             ));
         }
@@ -153,13 +155,13 @@ fn protocols(asked: &[String]) -> Result<Vec<Vec<u8>>, LoadError> {
 fn system_authorities() -> Result<RootCertStore, LoadError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some systems carry a certificate or two that nobody can read; the others are of use all the same.
+    // Some systems include certificates that cannot be parsed; the others still work.
     let _ = roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
         return Err(wrong(format!(
-            "tls.verify is system, but this system trusts no authority{why}; install its `ca-certificates`, give \
-             the authority (`--ca FILE`), or accept any certificate (`--insecure`)"
+            "tls.verify is system, but this system trusts no authority{why}; install its `ca-certificates`, pass an \
+             authority (`--ca FILE`), or accept any certificate (`--insecure`)"
         )));
     }
     Ok(roots)
@@ -170,8 +172,8 @@ fn authorities(pem: &str) -> Result<RootCertStore, LoadError> {
     for (number, certificate) in (1..).zip(certificates("tls.verify.authorities", pem)?) {
         roots.add(certificate).map_err(|error| {
             wrong(format!(
-                "certificate {number} of tls.verify.authorities is no authority's: {error}; give X.509 \
-                 certificates, PEM"
+                "certificate {number} of tls.verify.authorities does not belong to an authority: {error}; give X.509 \
+                 certificates in PEM"
             ))
         })?;
     }
@@ -183,7 +185,7 @@ fn certificates(field: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, 
     match read {
         Err(error) => Err(wrong(format!("{field} is not PEM: {error}"))),
         Ok(none) if none.is_empty() => Err(wrong(format!(
-            "{field} has no certificate; give PEM, which has lines \"-----BEGIN CERTIFICATE-----\""
+            "{field} has no certificate; give PEM, with lines \"-----BEGIN CERTIFICATE-----\""
         ))),
         Ok(certificates) => Ok(certificates),
     }
@@ -195,8 +197,8 @@ fn identity(certificate: &ClientCertificate) -> Result<Identity, LoadError> {
     let chain = certificates("tls.client_certificate.chain", &certificate.chain)?;
     let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes()).map_err(|error| {
         wrong(format!(
-            "tls.client_certificate.key has no private key: {error}; give an unencrypted key, PEM (`openssl pkey -in \
-             FILE` takes a passphrase off)"
+            "tls.client_certificate.key has no private key: {error}; give an unencrypted PEM key (`openssl pkey -in \
+             FILE` removes a passphrase)"
         ))
     })?;
     Ok((chain, key))
@@ -205,25 +207,25 @@ fn identity(certificate: &ClientCertificate) -> Result<Identity, LoadError> {
 fn unfit_key(error: &Error) -> String {
     match error {
         Error::InconsistentKeys(_) => {
-            "tls.client_certificate.key is not the key of the first certificate in tls.client_certificate.chain; give \
-             the two that belong together, the client's own certificate first"
+            "tls.client_certificate.key does not belong to the first certificate in tls.client_certificate.chain; give a \
+             matching pair, with the client's own certificate first"
                 .to_owned()
         }
-        // webpki's name for it, which is not public in rustls.
+        // webpki's name of this error, which rustls does not export.
         Error::InvalidCertificate(CertificateError::Other(why)) if why.to_string() == "UnsupportedCertVersion" => {
-            "the client certificate is one of X.509 version 1, which TLS here does not take; make one of version 3, as \
-             `openssl x509 -req` does with -extfile"
+            "the client certificate is an X.509 version 1 certificate, which is not supported; create a version 3 \
+             certificate (`openssl x509 -req` with -extfile)"
                 .to_owned()
         }
         other => format!("tls.client_certificate cannot be used: {other}; give an RSA, ECDSA or Ed25519 key"),
     }
 }
 
-/// Accepts whoever is there, also with certificates that nobody could check.
+/// Accepts any certificate, even one that cannot be verified.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAny(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

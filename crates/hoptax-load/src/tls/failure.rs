@@ -1,27 +1,27 @@
-//! What goes wrong with TLS, in words that say what to do.
+//! TLS failures, described with a remedy.
 
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
-/// Why a TLS connection cannot go on.
+/// Why a TLS connection cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The server's certificate is not acceptable.
     Certificate(String),
-    /// The server ended the connection with an alert, or there is nothing that both sides could agree on.
+    /// The server sent a fatal alert, or the two sides have no parameters in common.
     Refused(String),
-    /// What came is not TLS, or contradicts itself.
+    /// The bytes received are not TLS or violate the protocol.
     Malformed(String),
 }
 
 impl Failure {
-    /// What went wrong, for people.
+    /// The message for the user.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Certificate(text) | Self::Refused(text) | Self::Malformed(text) => text,
         }
     }
 
-    /// A fatal alert came.
+    /// For a fatal alert.
     pub(super) fn alert(alert: AlertDescription) -> Self {
         Self::Refused(refusal(alert))
     }
@@ -30,24 +30,25 @@ impl Failure {
         Self::Malformed(format!("TLS: {what}"))
     }
 
-    /// What a handshake failed with. `answer` is what had come: a server without TLS answers in clear.
+    /// For a failed handshake. `answer` is what the server had sent: a server without TLS answers in plain
+    /// text.
     pub(super) fn of_handshake(error: &Error, answer: &[u8]) -> Self {
         match error {
             Error::InvalidCertificate(error) => Self::Certificate(unacceptable(error)),
             Error::NoCertificatesPresented => {
-                Self::Certificate("TLS: the server showed no certificate".to_owned())
+                Self::Certificate("TLS: the server sent no certificate".to_owned())
             }
             Error::AlertReceived(alert) => Self::alert(*alert),
             Error::PeerIncompatible(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig) => {
                 Self::Refused(
-                    "TLS: the server wants a version that was not offered; offer both 1.2 and 1.3 (`--tls 1.2,1.3`)".to_owned(),
+                    "TLS: the server requires a version that was not offered; offer both 1.2 and 1.3 (`--tls 1.2,1.3`)".to_owned(),
                 )
             }
             Error::PeerIncompatible(_) => {
-                Self::Refused(format!("TLS: there is nothing that both sides could agree on ({error})"))
+                Self::Refused(format!("TLS: the two sides have no parameters in common ({error})"))
             }
             _ if answer.starts_with(b"HTTP/") => Self::Malformed(
-                "TLS: the server answers in plain HTTP; ask for http://, or for the port that speaks TLS"
+                "TLS: the server answers in plain HTTP; use http://, or the port that serves TLS"
                     .to_owned(),
             ),
             _ => Self::Malformed(format!("TLS: {error}")),
@@ -55,25 +56,25 @@ impl Failure {
     }
 }
 
-/// Why a certificate is not acceptable. One text for each reason: moments and names that vary would make texts without
-/// number.
+/// Why a certificate is not acceptable. One text per reason, without dates and names: varying texts would be
+/// counted separately without limit.
 fn unacceptable(error: &CertificateError) -> String {
     use CertificateError as E;
     let (what, remedy) = match error {
-        E::UnknownIssuer => ("is signed by nobody who is trusted", "give its authority (`--ca FILE`)"),
+        E::UnknownIssuer => ("is not signed by a trusted authority", "pass its authority (`--ca FILE`)"),
         E::Expired | E::ExpiredContext { .. } => ("has expired", "renew it"),
-        E::NotValidYet | E::NotValidYetContext { .. } => ("is not valid yet", "look at this machine's clock"),
+        E::NotValidYet | E::NotValidYetContext { .. } => ("is not valid yet", "check this machine's clock"),
         E::NotValidForName | E::NotValidForNameContext { .. } => {
-            ("is for another name", "ask for the name that it is for (`--server-name NAME`)")
+            ("is for another name", "pass the name in the certificate (`--server-name NAME`)")
         }
-        E::BadSignature => ("has a bad signature", "have it signed anew"),
-        E::BadEncoding => ("cannot be read", "make it anew (X.509 version 3)"),
+        E::BadSignature => ("has a bad signature", "sign it again"),
+        E::BadEncoding => ("cannot be read", "create an X.509 version 3 certificate"),
         E::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            ("is an authority's own", "sign one for the server with it")
+            ("belongs to an authority", "use that authority to sign a certificate for the server")
         }
         other => {
             return format!(
-                "TLS: the server's certificate is not acceptable ({other}); `--insecure` accepts any"
+                "TLS: the server's certificate is not acceptable ({other}); `--insecure` accepts any certificate"
             );
         }
     };
@@ -83,7 +84,7 @@ fn unacceptable(error: &CertificateError) -> String {
 fn refusal(alert: AlertDescription) -> String {
     use AlertDescription as A;
     let remedy = match alert {
-        A::CertificateRequired => "it wants a client's certificate (`--cert FILE --key FILE`)",
+        A::CertificateRequired => "it requires a client certificate (`--cert FILE --key FILE`)",
         A::BadCertificate
         | A::UnsupportedCertificate
         | A::CertificateRevoked
@@ -91,17 +92,17 @@ fn refusal(alert: AlertDescription) -> String {
         | A::CertificateUnknown
         | A::UnknownCA
         | A::AccessDenied => {
-            "it does not accept the client's certificate (`--cert FILE`), or the want of one"
+            "it requires a client certificate, or does not accept the given one (`--cert FILE`)"
         }
-        A::ProtocolVersion => "it speaks none of the versions that were offered (`--tls`)",
+        A::ProtocolVersion => "it supports none of the offered versions (`--tls`)",
         A::HandshakeFailure | A::InsufficientSecurity => {
-            "it shares no cipher or version (`--tls`), or wants a client's certificate (`--cert FILE --key FILE`)"
+            "it shares no cipher or version (`--tls`), or requires a client certificate (`--cert FILE --key FILE`)"
         }
-        A::UnrecognisedName => "it does not know the name that was asked for (`--server-name NAME`)",
-        A::NoApplicationProtocol => "it speaks none of the protocols that ALPN offered (`--alpn`)",
-        _ => return format!("TLS: the server ended the connection with the alert {alert:?}"),
+        A::UnrecognisedName => "it does not know the requested name (`--server-name NAME`)",
+        A::NoApplicationProtocol => "it supports none of the protocols that ALPN offered (`--alpn`)",
+        _ => return format!("TLS: the server closed the connection with alert {alert:?}"),
     };
-    format!("TLS: the server refused with the alert {alert:?}: {remedy}")
+    format!("TLS: the server refused with alert {alert:?}: {remedy}")
 }
 
 #[cfg(test)]
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_that_is_refused_comes_with_a_remedy() {
+    fn certificate_errors_include_a_remedy() {
         for (error, remedy) in [
             (CertificateError::UnknownIssuer, "--ca FILE"),
             (CertificateError::Expired, "renew"),
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_tls_is_told_from_a_broken_one() {
+    fn a_server_without_tls_is_recognized() {
         let error = Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
         let plain = Failure::of_handshake(&error, b"HTTP/1.1 400 Bad Request\r\n");
         assert!(matches!(&plain, Failure::Malformed(text) if text.contains("http://")), "{plain:?}");

@@ -1,4 +1,4 @@
-//! Sessions against rustls's server, in memory, with what the server says cut in every way.
+//! Sessions against rustls's server, in memory, with the server's bytes split in every way.
 
 use super::testing::{Authority, Identity, NAME, client, self_signed, server};
 use super::*;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 
-/// Of the worker that sessions are for.
+/// Connections of the worker that owns the sessions.
 const CONNECTIONS: usize = 20;
 
-/// What is agreed on, without its lifetime.
+/// Agreed parameters of a session, without their lifetime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
     version: &'static str,
@@ -21,17 +21,17 @@ struct Known {
     resumed: bool,
 }
 
-/// A session and a server, with everything between them in the test's hand.
+/// A session and a server, connected by the test.
 struct Pair {
     session: Session,
     buffers: Buffers,
     server: ServerConnection,
-    /// The server's bytes reach the session in pieces of so many.
+    /// The server's bytes reach the session in pieces of this size.
     piece: usize,
     agreed: Option<Known>,
-    /// Plaintext that the session has had.
+    /// Plaintext that the session received.
     heard: Vec<u8>,
-    /// Plaintext that the server has had.
+    /// Plaintext that the server received.
     asked: Vec<u8>,
 }
 
@@ -42,25 +42,25 @@ impl Pair {
         let server = ServerConnection::new(Arc::clone(server)).expect("a server");
         let mut pair =
             Self { session, buffers, server, piece, agreed: None, heard: Vec::new(), asked: Vec::new() };
-        pair.tell_server();
+        pair.deliver_to_server();
         pair
     }
 
-    fn shaken(client: &Client, server: &Arc<ServerConfig>, piece: usize) -> Self {
+    fn established(client: &Client, server: &Arc<ServerConfig>, piece: usize) -> Self {
         let mut pair = Self::new(client, server, piece);
         pair.exchange().expect("a handshake");
         assert!(pair.agreed.is_some() && !pair.server.is_handshaking());
         pair
     }
 
-    /// The server has what the session wants to send.
-    fn tell_server(&mut self) {
+    /// Delivers the session's output to the server.
+    fn deliver_to_server(&mut self) {
         let mut out = &self.buffers.out[..];
         while !out.is_empty() {
             self.server.read_tls(&mut out).expect("memory");
-            // What it thinks of it, it says by an alert.
+            // If the server refuses it, it sends an alert.
             let _ = self.server.process_new_packets();
-            // It ends with an error: there is no more just now.
+            // `read_to_end` fails once there is no more data at the moment.
             let _ = self.server.reader().read_to_end(&mut self.asked);
         }
         self.buffers.out.clear();
@@ -87,13 +87,13 @@ impl Pair {
                 });
             });
             self.heard.extend_from_slice(&self.buffers.plain);
-            self.tell_server();
+            self.deliver_to_server();
             received?;
         }
         Ok(())
     }
 
-    /// Until neither side has anything to say.
+    /// Exchanges bytes until neither side has any to send.
     fn exchange(&mut self) -> Result<(), Failure> {
         loop {
             let bytes = self.server_says();
@@ -106,12 +106,12 @@ impl Pair {
 
     fn ask(&mut self, request: &[u8]) {
         self.session.send(request, &mut self.buffers).expect("the key is good");
-        self.tell_server();
+        self.deliver_to_server();
         assert_eq!(self.asked, request);
         self.asked.clear();
     }
 
-    /// What the server sends when it says `answer`.
+    /// Bytes that the server sends for `answer`.
     fn saying(&mut self, answer: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for part in answer.chunks(10_000) {
@@ -164,7 +164,7 @@ fn speaks_with_a_server_in_any_pieces() {
     for version in BOTH {
         let (server, client) = (world.server(&[version]), world.client());
         for piece in [1, 2, 3, 5, 7, 64, 1000, 16 * 1024, usize::MAX] {
-            let mut pair = Pair::shaken(&client, &server, piece);
+            let mut pair = Pair::established(&client, &server, piece);
             for round in 0..3 {
                 pair.ask(format!("request {round}").as_bytes());
                 pair.answer(format!("response {round}").as_bytes());
@@ -194,7 +194,7 @@ fn every_cipher_is_spoken() {
             .with_cert_resolver(resolver);
         let mut pair = Pair::new(&world.client(), &Arc::new(config), 100);
         if pair.exchange().is_err() {
-            // The server's key is ECDSA's: nothing of RSA.
+            // The server's key is an ECDSA key, so RSA suites cannot work.
             assert!(format!("{suite:?}").contains("RSA"), "{suite:?}");
             continue;
         }
@@ -206,15 +206,15 @@ fn every_cipher_is_spoken() {
 }
 
 #[test]
-fn resumes_where_it_may() {
+fn resumes_if_enabled() {
     let world = World::new();
     for version in BOTH {
         let server = world.server(&[version]);
         for resumption in [true, false] {
             let client = made(&TlsSpec { resumption, ..client(&world.authority) });
             for round in 0..3 {
-                // A ticket is there a byte at a time, too.
-                let mut pair = Pair::shaken(&client, &server, 1);
+                // Byte by byte, to test tickets in pieces.
+                let mut pair = Pair::established(&client, &server, 1);
                 let agreed = pair.agreed.clone().expect("done");
                 assert_eq!(agreed.resumed, resumption && round > 0, "{version:?}, round {round}");
                 assert_eq!(agreed.version, if version == TlsVersion::Tls12 { "TLSv1.2" } else { "TLSv1.3" });
@@ -226,13 +226,15 @@ fn resumes_where_it_may() {
 }
 
 #[test]
-fn there_is_a_ticket_for_each_connection_that_is_made_again() {
+fn every_connection_can_resume() {
     let world = World::new();
     for version in BOTH {
         let (server, client) = (world.server(&[version]), world.client());
-        let made: Vec<_> = (0..CONNECTIONS).map(|_| Pair::shaken(&client, &server, usize::MAX)).collect();
+        let made: Vec<_> =
+            (0..CONNECTIONS).map(|_| Pair::established(&client, &server, usize::MAX)).collect();
         drop(made);
-        let again: Vec<_> = (0..CONNECTIONS).map(|_| Pair::shaken(&client, &server, usize::MAX)).collect();
+        let again: Vec<_> =
+            (0..CONNECTIONS).map(|_| Pair::established(&client, &server, usize::MAX)).collect();
         assert!(again.iter().all(|pair| pair.agreed.as_ref().is_some_and(|agreed| agreed.resumed)));
     }
 }
@@ -243,7 +245,7 @@ fn workers_do_not_share_sessions() {
     let server = world.server(&BOTH);
     let shared = Client::new(&client(&world.authority)).expect("a good spec");
     for _ in 0..2 {
-        let pair = Pair::shaken(&shared.for_one_worker(CONNECTIONS), &server, usize::MAX);
+        let pair = Pair::established(&shared.for_one_worker(CONNECTIONS), &server, usize::MAX);
         assert!(!pair.agreed.expect("done").resumed);
     }
 }
@@ -260,7 +262,7 @@ fn protocols_are_agreed_on() {
         (Vec::new(), None),
     ] {
         let client = made(&TlsSpec { alpn, ..client(&world.authority) });
-        let pair = Pair::shaken(&client, &config, usize::MAX);
+        let pair = Pair::established(&client, &config, usize::MAX);
         assert_eq!(pair.agreed.expect("done").alpn, expected);
     }
     let client = made(&TlsSpec { alpn: vec!["unknown".to_owned()], ..client(&world.authority) });
@@ -269,14 +271,14 @@ fn protocols_are_agreed_on() {
 }
 
 #[test]
-fn shows_its_certificate_where_one_is_wanted() {
+fn sends_its_certificate_if_the_server_requests_it() {
     let world = World::new();
     let clients = Authority::new("clients.test");
     for version in BOTH {
         let config = Arc::new(server(&world.identity, &[version], Some(&clients)));
         let mut spec = client(&world.authority);
         spec.client_certificate = Some(clients.sign("client.test").as_client());
-        let mut pair = Pair::shaken(&made(&spec), &config, 3);
+        let mut pair = Pair::established(&made(&spec), &config, 3);
         pair.ask(b"request");
         pair.answer(b"response");
 
@@ -286,24 +288,24 @@ fn shows_its_certificate_where_one_is_wanted() {
             let mut pair = Pair::new(&made(&spec), &config, usize::MAX);
             let refused = pair.exchange();
             assert!(matches!(refused, Err(Failure::Refused(_))), "{version:?}: {refused:?}");
-            // TLS 1.3: the client is done before the server has seen anything of it.
+            // TLS 1.3: the client completes the handshake before the server has seen its certificate.
             assert_eq!(pair.agreed.is_some(), version == TlsVersion::Tls13);
             assert!(pair.session.is_spent() || pair.agreed.is_none());
-            let told = format!("{refused:?}");
-            assert!(told.contains("certificate"), "{told}, missing: {missing}");
+            let text = format!("{refused:?}");
+            assert!(text.contains("certificate"), "{text}, missing: {missing}");
         }
     }
 }
 
 #[test]
-fn certificates_are_looked_at() {
+fn certificates_are_verified() {
     let world = World::new();
     let stranger = Authority::new("stranger.test");
     for (identity, reason) in [
         (world.authority.sign_expired(NAME), "expired"),
         (world.authority.sign("another.test"), "another name"),
-        (stranger.sign(NAME), "nobody who is trusted"),
-        (self_signed(NAME), "nobody who is trusted"),
+        (stranger.sign(NAME), "not signed by a trusted authority"),
+        (self_signed(NAME), "not signed by a trusted authority"),
     ] {
         for version in BOTH {
             let config = Arc::new(server(&identity, &[version], None));
@@ -315,7 +317,7 @@ fn certificates_are_looked_at() {
                 "{refused:?}"
             );
             spec.verify = Verify::Nothing;
-            let mut pair = Pair::shaken(&made(&spec), &config, 11);
+            let mut pair = Pair::established(&made(&spec), &config, 11);
             pair.ask(b"request");
             pair.answer(b"response");
         }
@@ -323,7 +325,7 @@ fn certificates_are_looked_at() {
 }
 
 #[test]
-fn the_server_is_told_why_it_is_left() {
+fn the_server_receives_an_alert_with_the_reason() {
     let world = World::new();
     let config = Arc::new(server(&world.authority.sign_expired(NAME), &BOTH, None));
     let mut pair = Pair::new(&world.client(), &config, usize::MAX);
@@ -334,18 +336,18 @@ fn the_server_is_told_why_it_is_left() {
     while !alert.is_empty() {
         pair.server.read_tls(&mut alert).expect("memory");
     }
-    let told = pair.server.process_new_packets();
+    let received = pair.server.process_new_packets();
     let expired = rustls::Error::AlertReceived(rustls::AlertDescription::CertificateExpired);
-    assert_eq!(told.map(|_| ()), Err(expired));
+    assert_eq!(received.map(|_| ()), Err(expired));
 }
 
 #[test]
-fn a_close_notify_ends_and_what_follows_is_ignored() {
+fn a_close_notify_ends_the_session_and_later_bytes_are_ignored() {
     let world = World::new();
     for version in BOTH {
         let (server, client) = (world.server(&[version]), world.client());
         for piece in [1, 10, usize::MAX] {
-            let mut pair = Pair::shaken(&client, &server, piece);
+            let mut pair = Pair::established(&client, &server, piece);
             pair.server.writer().write_all(b"the end").expect("memory");
             pair.server.send_close_notify();
             let mut bytes = pair.server_says();
@@ -358,13 +360,13 @@ fn a_close_notify_ends_and_what_follows_is_ignored() {
 }
 
 #[test]
-fn keys_are_renewed_by_either_side() {
+fn either_side_can_update_keys() {
     let world = World::new();
     let server = world.server(&[TlsVersion::Tls13]);
     for piece in [1, 4, usize::MAX] {
-        let mut pair = Pair::shaken(&world.client(), &server, piece);
+        let mut pair = Pair::established(&world.client(), &server, piece);
         for _ in 0..3 {
-            pair.server.refresh_traffic_keys().expect("a session that stands");
+            pair.server.refresh_traffic_keys().expect("an established session");
             pair.answer(b"under a new key");
             pair.ask(b"whatever the key");
         }
@@ -378,9 +380,9 @@ fn keys_are_renewed_by_either_side() {
 }
 
 #[test]
-fn a_worn_key_of_tls_1_2_ends_the_connection_in_time() {
+fn a_tls_1_2_key_near_its_limit_ends_the_connection() {
     let world = World::new();
-    let mut pair = Pair::shaken(&world.client(), &world.server(&[TlsVersion::Tls12]), usize::MAX);
+    let mut pair = Pair::established(&world.client(), &world.server(&[TlsVersion::Tls12]), usize::MAX);
     let sent = 10;
     pair.session.limit_records(established::RESERVE + sent);
     let mut asked = 0;
@@ -388,24 +390,24 @@ fn a_worn_key_of_tls_1_2_ends_the_connection_in_time() {
         pair.ask(b"request");
         asked += 1;
     }
-    // One record was the handshake's.
+    // The handshake used one record.
     assert_eq!(asked, sent - 1);
     pair.ask(&long(1_000_000));
 }
 
 #[test]
-fn a_changed_bit_is_noticed() {
+fn a_flipped_bit_is_detected() {
     let world = World::new();
     for version in BOTH {
         let (server, client) = (world.server(&[version]), world.client());
-        let length = Pair::shaken(&client, &server, usize::MAX).saying(b"response").len();
+        let length = Pair::established(&client, &server, usize::MAX).saying(b"response").len();
         for at in 0..length {
-            let mut pair = Pair::shaken(&client, &server, usize::MAX);
+            let mut pair = Pair::established(&client, &server, usize::MAX);
             let mut bytes = pair.saying(b"response");
             bytes[at] ^= 0x10;
             match pair.hear(&bytes) {
                 Err(Failure::Malformed(_)) => {}
-                // A greater length waits for more.
+                // A larger length makes the session wait for more bytes.
                 Ok(()) => assert!(at == 3 || at == 4, "byte {at}"),
                 other => panic!("byte {at}: {other:?}"),
             }
@@ -415,7 +417,7 @@ fn a_changed_bit_is_noticed() {
 }
 
 #[test]
-fn rubbish_is_refused_in_the_handshake_and_after_it() {
+fn garbage_is_refused_in_the_handshake_and_after_it() {
     let world = World::new();
     for rubbish in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"SSH-2.0-OpenSSH\r\n", &[0; 100], &[0xff; 100]]
     {
@@ -423,7 +425,7 @@ fn rubbish_is_refused_in_the_handshake_and_after_it() {
             let mut pair = Pair::new(&world.client(), &world.server(&BOTH), piece);
             let refused = pair.hear(rubbish);
             assert!(matches!(refused, Err(Failure::Malformed(_))), "{refused:?}");
-            let mut pair = Pair::shaken(&world.client(), &world.server(&BOTH), piece);
+            let mut pair = Pair::established(&world.client(), &world.server(&BOTH), piece);
             let refused = pair.hear(rubbish);
             assert!(matches!(refused, Err(Failure::Malformed(_))), "{refused:?}");
             assert!(pair.session.is_spent());
@@ -432,14 +434,14 @@ fn rubbish_is_refused_in_the_handshake_and_after_it() {
 }
 
 #[test]
-fn nothing_is_kept_between_responses() {
+fn no_memory_is_kept_between_responses() {
     let world = World::new();
-    let mut pair = Pair::shaken(&world.client(), &world.server(&BOTH), 100);
+    let mut pair = Pair::established(&world.client(), &world.server(&BOTH), 100);
     pair.answer(&long(40_000));
     assert_eq!(pair.session.kept(), 0);
 }
 
-/// What `openssl x509 -req` makes without -extfile, good until 2126; X.509 version 1.
+/// Created by `openssl x509 -req` without -extfile: X.509 version 1, valid until 2126.
 const VERSION_1: &str = "\
 -----BEGIN CERTIFICATE-----\n\
 MIIBFzCBvQIUczcrpecPkErpfb3koZL+gV7i8rMwCgYIKoZIzj0EAwIwDTELMAkG\n\
@@ -451,7 +453,7 @@ Tg/CWO9nb9gCIQCjRD3D/PzrYzYVuJS7rO3u5k977Qn9hSUPijdI0gVI7Q==\n\
 -----END CERTIFICATE-----\n";
 
 #[test]
-fn a_spec_that_cannot_be_is_refused_with_its_field() {
+fn an_invalid_spec_is_refused_with_its_field() {
     let authority = Authority::new("authority.test");
     let good = client(&authority);
     let (one, other) = (authority.sign("one.test"), authority.sign("other.test"));
@@ -475,11 +477,11 @@ fn a_spec_that_cannot_be_is_refused_with_its_field() {
         ),
         (
             TlsSpec { client_certificate: certificate(&one.certificate, &other.key), ..good.clone() },
-            "tls.client_certificate.key is not the key",
+            "tls.client_certificate.key does not belong to the first certificate",
         ),
         (
             TlsSpec { client_certificate: certificate(VERSION_1, &one.key), ..good.clone() },
-            "make one of version 3",
+            "create a version 3",
         ),
     ] {
         let error = Client::new(&spec).expect_err(field).to_string();

@@ -118,7 +118,7 @@ fn a_mistake_in_a_template_is_marked_where_it_stands() {
         ("target: { path: \"/{{seq}}/{{ sec }}\" }\n", "1 [sec] there is no template `sec`"),
         ("target: { path: \"/{{seq\" }\n", "1 [{{seq] a template is not closed; write `}}`"),
         ("target: { headers: { x: \"\\\"{{sec}}\" } }\n", "1 [sec] there is no template `sec`"),
-        ("target: { headers: { x: '{{}}' } }\n", "1 [{{] a template asks for nothing;"),
+        ("target: { headers: { x: '{{}}' } }\n", "1 [{{] a template is empty;"),
         ("target: { headers: { x: '{{random 5}}' } }\n", "1 [random] `random` takes two numbers, not 1;"),
         (
             "target:\n  method: POST\n  body:\n    text: |\n      first {{seq}}\n      second {{seq}} {{uid}}\n",

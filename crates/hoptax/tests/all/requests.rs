@@ -203,7 +203,7 @@ fn a_target_that_cannot_be_requested_is_refused_with_its_place() {
         "windows": false
     });
     let expected =
-        "target \"item\", path: line 2 of `ids` has a blank, which cannot stand in a path; write %20";
+        "target \"item\", path: line 2 of `ids` contains a space, which a path cannot contain; write %20";
     let (code, out, words) = carry_out(&spec);
     assert_eq!((code, out.as_str()), (Some(2), ""));
     assert!(words.contains(expected), "{words}");

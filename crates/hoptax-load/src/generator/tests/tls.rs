@@ -34,7 +34,7 @@ fn tls_spec(addresses: &[SocketAddr], tls: TlsSpec) -> LoadSpec {
     LoadSpec { tls: Some(tls), ..spec(addresses) }
 }
 
-/// Carries out `spec`, and checks what must hold of every record with TLS.
+/// Runs `spec` and checks what must be true of every record with TLS.
 fn load_tls(spec: &LoadSpec) -> LoadRecord {
     let record = load(spec);
     let tally = record.tls.as_ref().expect("there is TLS");
@@ -48,17 +48,17 @@ fn load_tls(spec: &LoadSpec) -> LoadRecord {
     record
 }
 
-/// What a load is told that meets with nobody else.
+/// The error of a load whose only server is not acceptable.
 fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
     let error = run(&tls_spec(&[address], tls), &AtomicBool::new(false), Watch::Phases, |_| {});
-    let error = error.expect_err("nobody who is acceptable");
+    let error = error.expect_err("the server is not acceptable");
     assert!(matches!(error, LoadError::NoConnection { .. }), "{error}");
     error.to_string()
 }
 
-/// Half of the connections go to `bad`, whose trouble must have this cause and no other. Only handshakes that shall stall
-/// are given up soon: this machine may do much else.
-fn costs(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
+/// Sends half of the connections to `bad`, whose failures must all have this cause. Only handshakes that are
+/// meant to stall get a short timeout, because this machine may be busy.
+fn fails_with(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
     let good = answering(testing::server(&authority.sign(NAME), &BOTH, None));
     let mut spec = tls_spec(&[good.address, bad], tls.clone());
     if cause == Cause::TlsTimeout {
@@ -70,7 +70,7 @@ fn costs(bad: SocketAddr, tls: &TlsSpec, authority: &Authority, cause: Cause) {
         let counts = &record.counts;
         let causes: Vec<_> = counts.causes.keys().copied().collect();
         assert!(causes.is_empty() || causes == [cause], "{:?}", counts.errors);
-        // Two slots that rest between attempts: a few, and never a storm.
+        // Two slots wait between attempts, so there are only a few attempts.
         let times = counts.causes.get(&cause).copied().unwrap_or(0);
         assert!(times <= 40, "{counts:?}");
         if counts.completed == 0 || times < 2 {
@@ -98,7 +98,7 @@ fn a_load_with_tls_completes_what_it_sends() {
             let record = load_tls(&spec);
             assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
             assert_eq!((record.connections.established, record.connections.reused), (4, 196));
-            assert_eq!(record.bytes.received, 200 * OK.len() as u64, "what is counted is HTTP");
+            assert_eq!(record.bytes.received, 200 * OK.len() as u64, "HTTP bytes are counted, without TLS");
             assert_eq!(record.bytes.body, 200 * 5);
             let tally = record.tls.as_ref().expect("there is TLS");
             let name = if version == TlsVersion::Tls12 { "TLSv1.2" } else { "TLSv1.3" };
@@ -108,13 +108,13 @@ fn a_load_with_tls_completes_what_it_sends() {
 }
 
 #[test]
-fn a_connection_per_request_resumes_where_it_may() {
+fn a_connection_per_request_resumes_if_enabled() {
     let authority = Authority::new("authority.test");
     let identity = authority.sign(NAME);
     for version in BOTH {
         let server = secure(testing::server(&identity, &[version], None), |mut stream, _| {
             if request(&mut stream) {
-                // A client that left has its own count of that.
+                // If the client has left, the client counts that.
                 let _ =
                     stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
             }
@@ -133,7 +133,7 @@ fn a_connection_per_request_resumes_where_it_may() {
 }
 
 #[test]
-fn what_is_large_passes_whole_both_ways() {
+fn large_bodies_are_transferred_completely_both_ways() {
     const LARGE: usize = 2_000_000;
     let authority = Authority::new("authority.test");
     let mut target = spec(&[]).targets.remove(0);
@@ -146,7 +146,7 @@ fn what_is_large_passes_whole_both_ways() {
         headers,
         Some(LARGE as u64),
     );
-    let length = head.expect("fit to be sent").len() + LARGE;
+    let length = head.expect("valid").len() + LARGE;
     let server = secure(testing::server(&authority.sign(NAME), &BOTH, None), move |mut stream, _| {
         let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LARGE}\r\n\r\n").into_bytes();
         response.resize(response.len() + LARGE, b'x');
@@ -195,7 +195,7 @@ fn only_a_close_notify_ends_a_response_that_lasts_until_the_end() {
 }
 
 #[test]
-fn certificates_that_are_not_acceptable_are_refused_and_named() {
+fn unacceptable_certificates_are_refused_with_the_reason() {
     let authority = Authority::new("authority.test");
     let tls = testing::client(&authority);
     let trials: [(Identity, &str); 4] = [
@@ -206,17 +206,17 @@ fn certificates_that_are_not_acceptable_are_refused_and_named() {
     ];
     for (identity, reason) in trials {
         let server = answering(testing::server(&identity, &BOTH, None));
-        let told = refusal(server.address, tls.clone());
-        assert!(told.contains(reason) && told.contains("--insecure"), "{told}");
-        costs(server.address, &tls, &authority, Cause::TlsCertificate);
-        let anybody = TlsSpec { verify: Verify::Nothing, ..tls.clone() };
-        let record = load_tls(&until_done(50, tls_spec(&[server.address], anybody)));
+        let text = refusal(server.address, tls.clone());
+        assert!(text.contains(reason) && text.contains("--insecure"), "{text}");
+        fails_with(server.address, &tls, &authority, Cause::TlsCertificate);
+        let any = TlsSpec { verify: Verify::Nothing, ..tls.clone() };
+        let record = load_tls(&until_done(50, tls_spec(&[server.address], any)));
         assert_eq!(record.counts.completed, 50, "{:?}", record.counts);
     }
 }
 
 #[test]
-fn a_self_signed_certificate_that_is_given_is_trusted() {
+fn a_given_self_signed_certificate_is_trusted() {
     let identity = testing::self_signed(NAME);
     let server = answering(testing::server(&identity, &BOTH, None));
     let tls = testing::client(&Authority::new("authority.test"));
@@ -226,7 +226,7 @@ fn a_self_signed_certificate_that_is_given_is_trusted() {
 }
 
 #[test]
-fn a_client_s_certificate_is_shown_where_it_is_wanted_and_missed_where_it_is_not_there() {
+fn a_client_certificate_is_sent_on_request_and_its_absence_is_refused() {
     let authority = Authority::new("authority.test");
     let clients = Authority::new("clients.test");
     let identity = authority.sign(NAME);
@@ -237,17 +237,17 @@ fn a_client_s_certificate_is_shown_where_it_is_wanted_and_missed_where_it_is_not
         let shows = TlsSpec { client_certificate, ..tls.clone() };
         let record = load_tls(&until_done(50, tls_spec(&[server.address], shows)));
         assert_eq!(record.counts.completed, 50, "{:?}", record.counts);
-        costs(server.address, &tls, &authority, Cause::TlsRefused);
+        fails_with(server.address, &tls, &authority, Cause::TlsRefused);
     }
 }
 
 #[test]
-fn versions_that_do_not_meet_are_refused() {
+fn no_common_version_is_refused() {
     let authority = Authority::new("authority.test");
     for (theirs, ours) in [(TlsVersion::Tls12, TlsVersion::Tls13), (TlsVersion::Tls13, TlsVersion::Tls12)] {
         let server = answering(testing::server(&authority.sign(NAME), &[theirs], None));
-        let told = refusal(server.address, TlsSpec { versions: vec![ours], ..testing::client(&authority) });
-        assert!(told.contains("version"), "{told}");
+        let text = refusal(server.address, TlsSpec { versions: vec![ours], ..testing::client(&authority) });
+        assert!(text.contains("version"), "{text}");
     }
 }
 
@@ -255,47 +255,47 @@ fn versions_that_do_not_meet_are_refused() {
 fn a_handshake_that_stalls_times_out() {
     let authority = Authority::new("authority.test");
     let mute = Server::new(silent);
-    costs(mute.address, &testing::client(&authority), &authority, Cause::TlsTimeout);
+    fails_with(mute.address, &testing::client(&authority), &authority, Cause::TlsTimeout);
 }
 
 #[test]
-fn a_handshake_that_stalls_within_its_first_record_times_out() {
+fn a_handshake_that_stalls_in_its_first_record_times_out() {
     let authority = Authority::new("authority.test");
     let halting = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
         let _ = connection.write_all(&[22, 3, 3, 0, 100, 2]);
         silent(connection, &AtomicU64::new(0));
     });
-    costs(halting.address, &testing::client(&authority), &authority, Cause::TlsTimeout);
+    fails_with(halting.address, &testing::client(&authority), &authority, Cause::TlsTimeout);
 }
 
 #[test]
-fn a_connection_that_ends_in_the_handshake_is_named() {
+fn a_connection_that_ends_in_the_handshake_is_reported() {
     let authority = Authority::new("authority.test");
-    // Dropping what has come unread is a reset.
+    // Closing a socket with unread data resets the connection.
     let resetting = Server::new(|connection: TcpStream, _: &AtomicU64| {
         let _ = connection.peek(&mut [0]);
     });
-    costs(resetting.address, &testing::client(&authority), &authority, Cause::TlsClosed);
+    fails_with(resetting.address, &testing::client(&authority), &authority, Cause::TlsClosed);
     let closing = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
         let _ = connection.read(&mut [0; 10_000]);
     });
-    costs(closing.address, &testing::client(&authority), &authority, Cause::TlsClosed);
+    fails_with(closing.address, &testing::client(&authority), &authority, Cause::TlsClosed);
 }
 
 #[test]
-fn a_server_without_tls_is_named() {
+fn a_server_without_tls_is_reported() {
     let authority = Authority::new("authority.test");
     let plain = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
         let _ = connection.read(&mut [0; 10_000]);
         let _ = connection.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
     });
-    costs(plain.address, &testing::client(&authority), &authority, Cause::TlsMalformed);
-    let told = refusal(plain.address, testing::client(&authority));
-    assert!(told.contains("http://"), "{told}");
+    fails_with(plain.address, &testing::client(&authority), &authority, Cause::TlsMalformed);
+    let text = refusal(plain.address, testing::client(&authority));
+    assert!(text.contains("http://"), "{text}");
 }
 
 #[test]
-fn an_idle_connection_is_closed_by_close_notify_without_an_error() {
+fn a_close_notify_on_an_idle_connection_is_no_error() {
     let authority = Authority::new("authority.test");
     let server = secure(testing::server(&authority.sign(NAME), &BOTH, None), |mut stream, _| {
         if request(&mut stream) && stream.write_all(OK).is_ok() {
@@ -312,7 +312,7 @@ fn an_idle_connection_is_closed_by_close_notify_without_an_error() {
 }
 
 #[test]
-fn a_tls_spec_that_cannot_be_is_refused_before_anything_starts() {
+fn an_invalid_tls_spec_is_refused_before_anything_starts() {
     let authority = Authority::new("authority.test");
     let tls = TlsSpec { versions: Vec::new(), ..testing::client(&authority) };
     let mut phases = 0;
