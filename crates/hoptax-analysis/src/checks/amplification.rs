@@ -1,35 +1,35 @@
-//! `amplification`: the upstream gets more or fewer requests than clients send.
+//! `amplification`: the upstream received more or fewer requests than the clients sent.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "amplification";
-/// Share of the requests sent. Health checks of a gateway stay below it at a hundred requests per second and one check per
-/// second; from here on the upstream's work is another than direct's.
+/// Share of the requests that counts as a difference. Health checks once per second stay below it from 100 requests/s
+/// on.
 const DIFFERENT: f64 = 0.01;
-/// Above this share most answers do not come from the upstream.
+/// Share of answers from elsewhere above which the case is void.
 const MOST: f64 = 0.5;
-/// Fewer requests than this may be health checks of a load that sends next to nothing.
+/// Smallest difference reported, in requests: under a very light load health checks alone exceed the share.
 const FEWEST: u64 = 10;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!(
-            "warning; void where more than {} of the answers do not come from the upstream",
+            "warning; void if more than {} of the answers did not come from the upstream",
             percent(MOST)
         ),
         when: format!(
-            "the ledger counts more requests than the generator sent, or fewer than it got answers, by more than {} of \
-             them",
+            "the upstream's ledger counts more requests than the generator sent, or fewer than it got answers to, and \
+             the difference exceeds {}",
             percent(DIFFERENT)
         ),
-        seen: "A control plane's gateway got 5,000 requests per second, and the API server behind it 10,000: each cost a \
-               token review. And a cache that answers by itself is quicker than any upstream.",
-        advice: "More: look for retries, token reviews, mirrors and health checks. Fewer: switch caches off, and look for \
-                 answers that the gateway makes itself.",
+        seen: "Extra requests are upstream work that direct does not cause, and answers from a cache cost less than \
+               the upstream's. One control plane's gateway received 5,000 requests/s and sent its API server 10,000, \
+               because each needed a token review.",
+        advice: "If there are more, look for retries, token reviews, mirrored requests and health checks. If there are \
+                 fewer, switch off caches and look for answers that the gateway makes itself.",
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| more(measured).or_else(|| fewer(measured))).collect()
 }
 
-/// Upstream requests, requests sent, and answers, over the generator's whole life and all trials.
+/// Requests that the upstream received, requests sent and answers, over all trials including warm-up.
 fn totals((case, trials): Measured<'_>) -> Option<(u64, u64, u64)> {
     let ledger = case.ledger.as_ref()?;
     Some((ledger.requests, ledger.sent, trials.iter().map(|trial| trial.load.lifetime.completed).sum()))
@@ -53,13 +53,13 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
     let seconds: f64 = measured.1.iter().map(Trial::seconds).sum();
     let (who, advice) = match case.is_direct() {
         true => (
-            "Something else sends requests to the upstream as well, and takes its time from direct",
-            "Find what talks to the upstream's port: health checks of a gateway that idles, or another run.",
+            "Something else also sends requests to the upstream, which slows direct down",
+            "Find what else uses the upstream's port: health checks of an idle gateway, or another run.",
         ),
         false => (
-            "The upstream does work that direct does not ask of it: retries, token reviews, mirrored requests, health \
-             checks",
-            "Switch off what sends them, or count them in: the upstream needs that much more.",
+            "The extra requests (retries, token reviews, mirrored requests or health checks) are upstream work that \
+             direct does not cause",
+            "Switch off their source, or plan for an upstream that can handle them.",
         ),
     };
     Some(Finding {
@@ -74,7 +74,7 @@ fn more(measured: Measured<'_>) -> Option<Finding> {
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "The upstream got {upstream} requests for {sent} that were sent, {:.2} for each. {who}.",
+            "The upstream received {upstream} requests for {sent} that were sent, {:.2} for each. {who}.",
             1.0 + share
         ),
         advice: advice.into(),
@@ -99,12 +99,12 @@ fn fewer(measured: Measured<'_>) -> Option<Finding> {
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "{} of the {answered} answers did not come from the upstream, which got {upstream} requests: a cache, or \
-             answers that something in between makes itself. They cost less than those that direct waits for.",
+            "{} of the {answered} answers did not come from the upstream, which received {upstream} requests. A cache, \
+             or the gateway itself, answered at less cost than the upstream, which direct waits for.",
             percent(share)
         ),
-        advice: "Switch caches and answers of the gateway's own off (rate limits, breakers, error pages), or measure them \
-                 as what they are."
+        advice: "Switch off caches and the gateway's own answers (rate limits, circuit breakers, error pages), or \
+                 publish the figures as those of a cache."
             .into(),
     })
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_a_cache_void_when_it_answers_most() {
+    fn raised_by_a_cache_and_void_if_it_answers_most_requests() {
         let mut run = Run::closed(1);
         run.push(via("some", 0).ledger_requests(900)).push(via("most", 0).ledger_requests(1));
         let found: Vec<Severity> = raised(&run, CODE).iter().map(|finding| finding.severity).collect();
@@ -136,16 +136,16 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_requests_under_way_or_a_few_health_checks() {
+    fn not_raised_by_requests_in_flight_or_a_few_health_checks() {
         let mut run = Run::closed(1);
-        // Fifty timed out: the upstream may have got them or not.
+        // Fifty timed out: the upstream may or may not have received them.
         run.push(via("slow", 0).timeouts(50)).push(via("checked", 0).ledger_requests(1008));
         run.push(via("mine", 0).unwatched());
         assert_eq!(raised(&run, CODE), []);
     }
 
     #[test]
-    fn of_direct_it_says_that_something_else_talks_to_the_upstream() {
+    fn for_direct_it_names_another_client_of_the_upstream() {
         let mut run = Run::closed(1);
         run.push(via("direct", 0).first().ledger_requests(1500));
         assert!(raised(&run, CODE)[0].message.contains("Something else"));

@@ -1,10 +1,10 @@
-//! `balance`: the upstream's instances got shares that chance does not explain.
+//! `balance`: the upstream's instances received unequal shares of the requests, beyond chance.
 //!
-//! Pearson's χ² test of equal shares (K. Pearson, 1900) says whether chance explains them. Its unit is the connection, not
-//! the request: a balancer that chooses once per connection makes as many choices as there are connections, however many
-//! requests each of them carries. As millions of choices make any difference significant, the difference must be of some
-//! size as well: w = √Σ(share − fair)² ÷ fair, of J. Cohen, *Statistical Power Analysis for the Behavioral Sciences*, 2nd ed.
-//! 1988, section 7.2, where 0.1 is a small effect.
+//! Pearson's χ² test of equal shares (K. Pearson, 1900) decides whether chance explains the difference. It counts
+//! connections, not requests: a balancer that chooses once per connection makes only one choice for all requests on it.
+//! With millions of choices any difference is significant, so the effect must also be large enough: w = √Σ(share −
+//! fair)² ÷ fair (J. Cohen, *Statistical Power Analysis for the Behavioral Sciences*, 2nd ed. 1988, section 7.2, where
+//! 0.1 is a small effect).
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
@@ -13,30 +13,30 @@ use hoptax_stats::chi_square_above;
 use serde_json::json;
 
 const CODE: &str = "balance";
-/// Effect from which it matters: of two instances 45 % and 55 %.
+/// Smallest effect reported. With two instances this is 45 % against 55 %.
 const EFFECT: f64 = 0.1;
-/// Chance below which it is none: a run has tens of cases, and one false alarm in hundreds of runs is enough.
+/// p-value below which chance is ruled out. A run has tens of cases, so this gives one false alarm in hundreds of runs.
 const CHANCE: f64 = 1e-4;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "via a gateway those of the upstream's instances that it was given got unequal shares of the requests: Cohen's w above {EFFECT} (of two \
-             instances, beyond 45 % and 55 %), and the χ² test gives chance less than 1 in {:.0}. Choices are counted by \
-             connection, as a gateway may choose once for each",
+            "the upstream instances that a gateway was given received unequal shares of the requests: Cohen's w is \
+             above {EFFECT} (with two instances, beyond 45 % and 55 %), and the χ² test gives a probability below 1 in \
+             {:.0}. The test counts connections, as a gateway may choose an instance once per connection",
             1.0 / CHANCE
         ),
-        seen: "Round robin that was not: one of two upstreams got most of the load, and what was measured was its limit.",
-        advice: "Look at weights, session affinity and health of the instances in the gateway's configuration; give more \
-                 connections if it chooses once for each.",
+        seen: "If one instance receives most of the load, its limit is measured and not the gateway's. This has \
+               happened with gateways that were set to round robin.",
+        advice: "Check weights, session affinity and health checks in the gateway's configuration. If it chooses an \
+                 instance once per connection, use more connections.",
     }
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    // Who takes an instance away on purpose has it take less.
+    // Events that take instances away make shares unequal on purpose.
     let away = |trials: &[Trial<'_>]| {
         trials
             .iter()
@@ -50,7 +50,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Instances that a gateway was told to pass requests on to, the first ones; absent where it was told of all.
+/// How many of the upstream's first instances the gateway was given; `None` if all.
 fn given(gateway: Option<&Gateway>) -> Option<u32> {
     match gateway?.kind {
         GatewayKind::Pack { instances, .. } => instances,
@@ -58,7 +58,7 @@ fn given(gateway: Option<&Gateway>) -> Option<u32> {
     }
 }
 
-/// Independent choices that the gateway certainly made: one for each connection of the clients, or each request.
+/// The least number of independent choices that the gateway made: one per client connection, at most one per request.
 fn choices((case, trials): Measured<'_>, requests: u64) -> f64 {
     let opened: u64 = trials.iter().map(|trial| trial.load.lifetime.opened).sum();
     let connections = u64::from(case.load.connections) * trials.len() as u64;
@@ -93,15 +93,16 @@ fn of_case(measured: Measured<'_>, given: Option<u32>) -> Option<Finding> {
             ("chance", chance.into()),
         ]),
         message: format!(
-            "Of {instances} upstream instances one got {} of the requests and another {}, where {} would be fair: the \
-             busiest may have been the limit.",
+            "One of {instances} upstream instances received {} of the requests and another {}; a fair share is {}. The \
+             busiest instance may have been the limit.",
             percent(most),
             percent(least),
             percent(1.0 / instances)
         ),
-        advice: "Look at weights, session affinity and failed health checks in the gateway's configuration; if it chooses \
-                 once for each connection, give more connections."
-            .into(),
+        advice:
+            "Check weights, session affinity and failed health checks in the gateway's configuration. If it \
+                 chooses an instance once per connection, use more connections."
+                .into(),
     })
 }
 
@@ -114,7 +115,7 @@ mod tests {
     use hoptax_load::random::Random;
 
     #[test]
-    fn raised_by_one_instance_that_gets_most() {
+    fn raised_by_one_instance_that_gets_most_requests() {
         let mut run = Run::closed(32);
         for round in 0..5 {
             run.push(via("nginx", round).by_instance(&[750, 250]));
@@ -127,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn only_instances_that_the_gateway_was_given_are_looked_at() {
+    fn instances_that_the_gateway_was_not_given_are_ignored() {
         let given = |instances: u32, counts: &[u64]| {
             let mut gateway = gateway("nginx", &[]);
-            let GatewayKind::Pack { instances: told, .. } = &mut gateway.kind else { panic!("a pack") };
-            *told = Some(instances);
+            let GatewayKind::Pack { instances: given, .. } = &mut gateway.kind else { panic!("a pack") };
+            *given = Some(instances);
             let mut run = Run::closed(32);
             run.record.plan.gateways = vec![gateway];
             run.push(via("nginx", 0).by_instance(counts));
@@ -154,7 +155,7 @@ mod tests {
         let mut random = Random::new(5);
         for connections in [1u64, 3, 8, 32] {
             for _ in 0..200 {
-                // A balancer that draws an instance for each connection: 100 requests go on each.
+                // A balancer that draws an instance per connection: each carries 100 requests.
                 let mut run = Run::closed(connections as u32);
                 for round in 0..3 {
                     let mut by_instance = [0u64; 3];
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_and_single_instances_are_not_looked_at() {
+    fn direct_and_single_instances_are_ignored() {
         let mut run = Run::closed(32);
         run.push(via("direct", 0).first().by_instance(&[1000, 0])).push(via("nginx", 0));
         assert_eq!(raised(&run, CODE), []);

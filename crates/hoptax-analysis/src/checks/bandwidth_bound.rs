@@ -1,22 +1,23 @@
-//! `bandwidth-bound`: the bytes of a case come near to what the link carries.
+//! `bandwidth-bound`: a case's traffic came close to the capacity of the link.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "bandwidth-bound";
-/// Share of the measured link, as checks.md has it: above it queues in front of the link grow long.
+/// Share of the measured link capacity: above it queues in front of the link grow long.
 const NEAR: f64 = 0.8;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "the bytes of a case come to more than {} of what the link was measured to carry (`hoptax bandwidth`)",
+            "a case transferred more than {} of the link's measured capacity (`hoptax bandwidth`)",
             percent(NEAR)
         ),
-        seen: "Between two published machines a link of 347 Mbit/s stood in front of every figure: no gateway could pass it.",
-        advice: "Ask for a smaller body, or measure over a faster link; compare CPU per request, which the link does not bound.",
+        seen: "The link then limits every gateway alike. One published test ran over a link of 347 Mbit/s, and no \
+               gateway could exceed it.",
+        advice: "Request a smaller body, or use a faster link. CPU per request can still be compared, as the link does \
+                 not limit it.",
     }
 }
 
@@ -24,7 +25,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(link) = subject.run.link.filter(|link| link.bytes_per_second > 0.0) else { return Vec::new() };
     let mut findings = Vec::new();
     for (case, trials) in subject.measured() {
-        // Each direction has the link for itself.
+        // The link has its full capacity in each direction.
         let rates = trials.iter().map(|trial| {
             let bytes = trial.load.bytes;
             bytes.sent.max(bytes.received) as f64 / trial.seconds()
@@ -46,15 +47,15 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("limit", NEAR.into()),
             ]),
             message: format!(
-                "{:.0} MB/s went one way, {} of the {:.0} MB/s that one connection carries here with messages of {} \
-                 bytes: what is measured is how fast bytes are copied, not what is done about them.",
+                "{:.0} MB/s went in one direction, {} of the {:.0} MB/s that one connection carries here with messages \
+                 of {} bytes. The figures show how fast bytes are copied, not what the gateway does with them.",
                 most / 1e6,
                 percent(share),
                 link.bytes_per_second / 1e6,
                 link.message_bytes
             ),
-            advice: "Use smaller bodies or a lower rate; between machines, a faster link. On a loopback the limit is the \
-                     CPU time and the memory bandwidth that copying takes, which all roles share."
+            advice: "Use smaller bodies or a lower rate; between machines, a faster link. On a loopback the limit is \
+                     CPU time and memory bandwidth for copying, which all roles share."
                 .into(),
         });
     }
@@ -77,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn raised_near_the_links_end() {
+    fn raised_near_the_links_capacity() {
         let found = raised(&run(Some(1_200_000.0)), CODE);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].evidence["bytes_per_second"], 1_100_000.0);
     }
 
     #[test]
-    fn not_raised_well_below_it_or_where_it_is_not_known() {
+    fn not_raised_well_below_it_or_if_it_is_unknown() {
         assert_eq!(raised(&run(Some(1_400_000.0)), CODE), []);
         assert_eq!(raised(&run(None), CODE), []);
     }

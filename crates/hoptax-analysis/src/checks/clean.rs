@@ -1,7 +1,7 @@
-//! Clean runs raise nothing: made-up runs of every kind of load, with the noise of real machines and nothing wrong.
+//! Runs without mistakes raise no findings: generated runs of every kind of load, with the noise of real machines.
 //!
-//! Figures agree with each other as an engine's do: in a closed loop throughput × mean response time is the number of
-//! connections, windows add up to the throughput, and each answer has its response time.
+//! Their figures agree as an engine's do: in a closed loop throughput × mean response time equals the number of
+//! connections, windows add up to the throughput, and each answer has a response time.
 
 use crate::fixture::{MadeTrial, Run, closed_point, open_point, staged_point, via};
 use hoptax_load::clock::SECOND;
@@ -12,11 +12,11 @@ use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape};
 use hoptax_plan::{LoadPoint, Target};
 use std::collections::BTreeMap;
 
-/// Measured time of a trial, and its windows.
+/// Measured time of a trial.
 const SECONDS: u64 = 5;
 const WINDOWS: u64 = SECONDS * 10;
 const ROUNDS: u32 = 4;
-/// What requests cost: direct, and what each gateway adds, µs.
+/// Response time of direct, and what each gateway adds to it, µs.
 const BASE: f64 = 120.0;
 const GATEWAYS: [(&str, f64); 2] = [("nginx", 40.0), ("haproxy", 60.0)];
 
@@ -39,13 +39,13 @@ fn loads() -> Vec<LoadPoint> {
     ]
 }
 
-/// Sum of twelve uniforms less six: close to a standard normal.
+/// A nearly normal value: the sum of twelve uniform ones, less six.
 fn normal(random: &mut Random) -> f64 {
     (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
 }
 
-/// What the machine does to each window of a trial: scatter, and now and then a stall of some windows.
-fn weather(random: &mut Random) -> Vec<f64> {
+/// The machine's speed in each window of a trial: scatter, and sometimes a stall of a few windows.
+fn speeds(random: &mut Random) -> Vec<f64> {
     let mut stalled = 0u32;
     let mut window = || {
         if random.unit() < 0.02 {
@@ -58,9 +58,9 @@ fn weather(random: &mut Random) -> Vec<f64> {
     (0..WINDOWS).map(|_| window().max(0.1)).collect()
 }
 
-/// So many requests per window, and what a request takes in each, µs.
+/// Requests in each window, and the response time in it, µs.
 fn windows(load: &LoadPoint, typical_us: f64, random: &mut Random) -> Vec<(u64, f64)> {
-    let weather = weather(random);
+    let speeds = speeds(random);
     let of = |(index, speed): (usize, &f64)| {
         let took = typical_us / speed;
         let due = match &load.shape {
@@ -70,10 +70,10 @@ fn windows(load: &LoadPoint, typical_us: f64, random: &mut Random) -> Vec<(u64, 
         };
         (due as u64, took)
     };
-    weather.iter().enumerate().map(of).collect()
+    speeds.iter().enumerate().map(of).collect()
 }
 
-/// Response times around each window's own, with a tail, a few values for all.
+/// Ten response times around each window's own, with a tail.
 fn times(windows: &[(u64, f64)], digits: u8) -> Encoded {
     let mut histogram = empty(digits);
     let shape = [0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.15, 1.2, 1.4];
@@ -87,7 +87,7 @@ fn times(windows: &[(u64, f64)], digits: u8) -> Encoded {
     Encoded::new(&histogram)
 }
 
-/// A trial in which nothing is wrong.
+/// A trial without mistakes.
 fn trial(
     run: &Run,
     contender: &str,
@@ -104,7 +104,7 @@ fn trial(
     fill(made.0.load_record.as_mut().expect("made with one"), point, &windows, completed, opened);
     let ledger = made.0.ledger.as_mut().expect("made with one");
     ledger.requests = completed;
-    // Each request in turn to the next instance; some of them once more in one than in the other.
+    // Requests go to the instances in turn.
     ledger.by_instance = vec![completed / 2 + completed % 2, completed / 2];
     let version = if point.http == HttpVersion::Http10 && contender == "direct" { "1.0" } else { "1.1" };
     ledger.http_version = BTreeMap::from([(version.into(), completed)]);
@@ -113,7 +113,7 @@ fn trial(
     if let Some(gateway) = &mut made.0.gateway {
         let mut bytes = 12 << 20;
         let mut grow = |window: u64| {
-            // Buffers fill in the first second, and then a page comes and goes.
+            // Buffers fill in the first second; after that single pages come and go.
             bytes += if window < 10 { 40 << 10 } else { 0 };
             bytes + random.below(3) * 4096
         };
@@ -155,7 +155,7 @@ fn fill(record: &mut LoadRecord, point: &LoadPoint, windows: &[(u64, f64)], comp
     record.windows = windows.iter().map(seen).collect();
 }
 
-/// Rounds of every load on a machine that drifts by a few per cent.
+/// Rounds of every load on a machine whose speed drifts by a few per cent.
 fn run(seed: u64, targets: u32) -> Run {
     let mut random = Random::new(seed);
     let mut run = Run::with_load(loads());
@@ -184,7 +184,7 @@ fn clean_runs_raise_nothing() {
         let findings = run(seed, 1 + seed as u32 % 2).analyse().findings;
         let doubts: Vec<_> = findings
             .iter()
-            // A tax on the p99 may well drown in the noise: that is no alarm.
+            // A tax on the p99 may be too small for the noise: that is no false alarm.
             .filter(|finding| finding.code != "not-distinguishable")
             .map(|finding| (finding.code, finding.case.as_deref(), &finding.message))
             .collect();
@@ -192,7 +192,7 @@ fn clean_runs_raise_nothing() {
     }
 }
 
-/// The same runs with one thing wrong raise that, and nothing else: a finding that hides behind another would be missed.
+/// One mistake in the same runs raises its own finding only: a finding must not hide behind another.
 #[test]
 fn one_mistake_raises_its_own_finding_and_no_other() {
     type Plant = (&'static str, fn(&mut LoadRecord));

@@ -1,4 +1,4 @@
-//! `clock`: times that cannot be what they seem. Either the path split's two clocks are not one, or response times come in steps.
+//! `clock`: the path split's two clocks differ, or response times come in steps.
 
 mod comb;
 
@@ -11,19 +11,21 @@ use hoptax_stats::merge;
 
 const CODE: &str = "clock";
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note where stamps are missing".into(),
-        when: "response times come in steps, as of a timer of 1 ms, or the path split was asked for and the upstream's stamps are missing, contradict the generator's clock, or are on another clock".into(),
-        seen: "Schedulers and timers that round waits up to the next millisecond: 1.0 and 2.0 ms were published for 0.2 and 1.1.",
-        advice: "Look for a coarse timer in the gateway, and with `hoptax doctor` at the clock source; run generator and upstream on one host for the path split.",
+        severity: "warning; a note if stamps are missing".into(),
+        when: "response times come in steps, as from a 1 ms timer; or the plan has `path_split` and the upstream's \
+               timestamps are missing, contradict the generator's clock, or come from another clock".into(),
+        seen: "A scheduler or timer that rounds waits up to the next millisecond hides the real figures. One \
+               publication showed 1.0 and 2.0 ms for 0.2 and 1.1 ms.",
+        advice: "Look for a coarse timer in the gateway, and check the clock source with `hoptax doctor`. For the path \
+                 split, run generator and upstream on one host.",
     }
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    // Then the plan itself asks for steps.
+    // The plan's own delays come in steps.
     let steps_are_asked_for = matches!(
         &subject.run.plan.upstream,
         Upstream::BuiltIn(upstream) if matches!(upstream.delay, Delay::Choice(_))
@@ -39,7 +41,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 fn refused(case: &Case, refusal: &Refusal) -> Finding {
-    let no_split = "The way there and the way back are not told apart.";
+    let no_split = "The time before and after the upstream cannot be separated.";
     let (severity, evidence, message, advice) = match refusal {
         Refusal::OtherClock { generator, upstream } => (
             Severity::Warning,
@@ -50,7 +52,7 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
                 ("upstream_offset_ns", upstream.offset_ns.into()),
             ]),
             format!(
-                "The upstream's stamps are on another clock than the generator's: {}. {no_split}",
+                "The upstream's timestamps come from another clock than the generator's: {}. {no_split}",
                 if generator.boot_id == upstream.boot_id {
                     "it runs in another time namespace"
                 } else {
@@ -63,19 +65,19 @@ fn refused(case: &Case, refusal: &Refusal) -> Finding {
             Severity::Warning,
             evidence([("impossible", (*share).into()), ("limit", path::IMPOSSIBLE.into())]),
             format!(
-                "{} of the upstream's stamps contradict the generator's clock: received before the request was sent, or \
-                 answered after the response was there. {no_split}",
+                "{} of the upstream's timestamps contradict the generator's clock: a request was received before it \
+                 was sent, or answered after its response arrived. {no_split}",
                 percent(*share)
             ),
-            "Look whether the gateway answers from a cache (the stamps are then an earlier request's), whether generator and \
-             upstream share a host, and with `hoptax doctor` whether the CPUs' clocks are in step.",
+            "Check whether the gateway answers from a cache (timestamps then belong to an earlier request), whether \
+             generator and upstream share a host, and with `hoptax doctor` whether the CPUs' clocks agree.",
         ),
         Refusal::Missing { share } => (
             Severity::Note,
             evidence([("missing", (*share).into()), ("limit", path::MISSING.into())]),
-            format!("{} of the responses carry no stamps of the upstream's. {no_split}", percent(*share)),
-            "An upstream that is not started by the run must be `hoptax upstream --stamps`; look whether the gateway drops the \
-             header `hoptax-stamp`, or answers by itself.",
+            format!("{} of the responses carry no timestamps of the upstream. {no_split}", percent(*share)),
+            "Start an upstream that the run does not start as `hoptax upstream --stamps`. Check whether the gateway \
+             drops the header `hoptax-stamp` or answers itself.",
         ),
     };
     Finding { code: CODE, severity, case: Some(case.case.clone()), evidence, message, advice: advice.into() }
@@ -94,12 +96,13 @@ fn quantised(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
             ("steps", comb.teeth.into()),
         ]),
         message: format!(
-            "Response times come in steps of {ms} ms, on {} of them: something on the way waits for a timer of {ms} ms, or a clock \
-             is no finer. Differences below a step, and percentiles between two, are the timer's.",
+            "Response times come in steps of {ms} ms ({} steps seen): something waits for a timer of {ms} ms, or a \
+             clock is that coarse. Differences smaller than a step come from the timer, not from the gateway.",
             comb.teeth
         ),
-        advice: "Look whether direct has the steps too (then it is the machine: `hoptax doctor` tells its clock source), and for \
-                 a timer, a flush interval or a scheduler's tick of that length in the gateway."
+        advice: "Check whether direct shows the steps too: then the machine causes them, and `hoptax doctor` shows its \
+                 clock source. Otherwise look in the gateway for a timer, a flush interval or a scheduler tick of this \
+                 length."
             .into(),
     })
 }
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_clocks_that_are_not_one() {
+    fn raised_by_different_clocks() {
         let stamped = || via("nginx", 0).paths_us(20, 30);
         for (trial, severity, words) in [
             (
@@ -132,8 +135,12 @@ mod tests {
                 Severity::Warning,
                 "another time namespace",
             ),
-            (stamped().stamps(500, 0, 500), Severity::Warning, "50 % of the upstream's stamps contradict"),
-            (stamped().stamps(0, 1000, 0), Severity::Note, "100 % of the responses carry no stamps"),
+            (
+                stamped().stamps(500, 0, 500),
+                Severity::Warning,
+                "50 % of the upstream's timestamps contradict",
+            ),
+            (stamped().stamps(0, 1000, 0), Severity::Note, "100 % of the responses carry no timestamps"),
         ] {
             let findings = findings(trial);
             assert_eq!(findings.len(), 1, "{words}");
@@ -149,7 +156,7 @@ mod tests {
         assert_eq!(findings(via("nginx", 0)), []);
     }
 
-    /// Waits of some milliseconds, rounded up by a timer, and what the way takes beside them.
+    /// Waits rounded up to whole milliseconds, plus 80 to 180 µs for the way.
     fn rounded() -> crate::fixture::MadeTrial {
         let mut random = Random::new(5);
         let times: Vec<u64> = (0..1000)
@@ -167,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_where_the_plan_asks_for_steps() {
+    fn not_raised_if_the_plan_has_steps() {
         let mut run = Run::closed(8);
         let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("built in") };
         upstream.delay =

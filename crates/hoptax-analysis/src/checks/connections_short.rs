@@ -1,20 +1,21 @@
-//! `connections-short`: fewer connections stood than were asked for.
+//! `connections-short`: fewer connections were established than requested.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "connections-short";
-/// Below this share of the connections it is another case than the one that was asked for.
+/// Share of the requested connections below which the case is void.
 const ANOTHER_CASE: f64 = 0.9;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!("warning; void below {} of them", percent(ANOTHER_CASE)),
-        when: "fewer connections stood when the traffic of a trial began than were asked for".into(),
-        seen: "Tools that silently connect fewer than they are told to: the load is lighter than its label.",
-        advice: "Raise the limits in the way (descriptors, the gateway's own limit of connections, the listen backlog), or ask for fewer.",
+        when: "fewer connections than requested were established when the traffic of a trial began".into(),
+        seen: "The load is then lighter than its label says. Some load generators silently open fewer connections than \
+               requested.",
+        advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen backlog), or \
+                 request fewer connections.",
     }
 }
 
@@ -23,19 +24,19 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .measured()
         .filter_map(|(case, _)| {
             let connections = case.connections.as_ref()?;
-            let (asked, stood) = (connections.asked, connections.established);
-            let share = share(stood as f64, asked as f64).filter(|_| stood < asked)?;
+            let (asked, established) = (connections.asked, connections.established);
+            let share = share(established as f64, asked as f64).filter(|_| established < asked)?;
             Some(Finding {
                 code: CODE,
                 severity: if share < ANOTHER_CASE { Severity::Void } else { Severity::Warning },
                 case: Some(case.case.clone()),
-                evidence: evidence([("asked", asked.into()), ("established", stood.into())]),
+                evidence: evidence([("asked", asked.into()), ("established", established.into())]),
                 message: format!(
-                    "Only {stood} of the {asked} connections stood when the traffic of a trial began: the load was \
-                     lighter than it says."
+                    "Only {established} of the {asked} connections were established when the traffic of a trial began: \
+                     the load was lighter than its label says."
                 ),
-                advice: "Raise the limits in the way (descriptors, the gateway's own limit of connections, the \
-                         listen backlog), or ask for fewer connections."
+                advice: "Raise the limits (file descriptors, the gateway's own connection limit, the listen backlog), \
+                         or request fewer connections."
                     .into(),
             })
         })
@@ -49,7 +50,7 @@ mod tests {
     use crate::fixture::{Run, via};
 
     #[test]
-    fn raised_by_one_missing_and_void_by_many() {
+    fn raised_by_one_missing_connection_and_void_by_many() {
         let mut run = Run::closed(32);
         run.push(via("nginx", 0)).push(via("nginx", 1).established(31));
         run.push(via("envoy", 0).established(20));
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_when_all_stood() {
+    fn not_raised_if_all_were_established() {
         assert_eq!(raised(&Run::steady(2, 100, &[("nginx", 150)]), CODE), []);
     }
 }

@@ -1,7 +1,7 @@
-//! `different-work`: during trials, answers via a gateway were not those of direct.
+//! `different-work`: during trials a gateway's answers differed from direct's.
 //!
-//! Before anything is timed each gateway is verified to answer as direct does; this looks at what it answered under load.
-//! Heads may differ, as gateways add headers.
+//! Verification compares answers before the first trial. This check compares status and body length under load. Heads
+//! may differ, as gateways add headers.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
@@ -11,28 +11,28 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 const CODE: &str = "different-work";
-/// Share of the answers, or of their bytes, from which it matters: as for errors.
+/// Smallest difference reported, as a share of the answers or of their bytes; the same as for `errors`.
 const DIFFERENT: f64 = 0.001;
-/// From here on it is other work.
+/// Difference above which the case is void.
 const OTHER_WORK: f64 = 0.1;
-/// Standard errors beyond which chance is no explanation: one in two million looks.
+/// Standard errors beyond which chance is ruled out: a probability of one in two million.
 const ERRORS: f64 = 5.0;
-/// Trials on each side from which their scatter says what chance does to the length of bodies.
+/// Trials per side from which their scatter shows how far body lengths differ by chance.
 const SCATTER: usize = 3;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!("warning; void above {}", percent(OTHER_WORK)),
         when: format!(
-            "in trials, beyond {ERRORS} standard errors, more than {0} of the answers have another status than direct's, or \
-             the mean length of a body differs by more than {0}. Heads may differ: gateways add headers. What a feature is for is left out: shorter bodies \
-             of `gzip`, a `rate-limit` that bites",
+            "in trials more than {0} of the answers have another status than direct's, or the mean body length differs \
+             by more than {0}, each by more than {ERRORS} standard errors. Heads may differ, as gateways add headers. \
+             The purpose of a feature is left out: shorter bodies with `gzip`, rejections by `rate-limit`",
             percent(DIFFERENT)
         ),
-        seen: "A control plane that had applied a tenth of its routes looked best: the others were answered by a short 404.",
-        advice: "Ask direct and the gateway for the same by hand and compare; look for routes that are not there yet, \
+        seen: "A gateway that does less work looks better. One control plane looked best with a tenth of its routes \
+               applied: a short 404 answered all other requests.",
+        advice: "Send the same request to direct and to the gateway and compare the answers. Look for missing routes, \
                  compression, error pages and limits that act under load.",
     }
 }
@@ -45,18 +45,18 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let features = subject.gateway(&via.0.gateway);
     let features = features.map_or(&[][..], Gateway::features);
-    // What a feature is for is no other work: a limit that bites turns away, compression makes bodies shorter.
+    // A rate limit rejects and gzip shortens bodies by design.
     let statuses = statuses(via, direct).filter(|_| !features.iter().any(|feature| feature.bites()));
     let alone = subject.run.plan.targets.len() == 1;
     let bodies = bodies(via.1, direct.1, alone).filter(|_| !features.contains(&Feature::Gzip));
     let worst = statuses.into_iter().chain(bodies.map(|bodies| bodies.2)).reduce(f64::max)?;
     let (case, counts) = (via.0, via.0.counts.as_ref()?);
-    let mut said = Vec::new();
+    let mut differences = Vec::new();
     if let Some(share) = statuses {
-        said.push(format!("{} of the answers have another status than direct's", percent(share)));
+        differences.push(format!("{} of the answers have another status than direct's", percent(share)));
     }
     if let Some((via, direct, _)) = bodies {
-        said.push(format!("bodies have {via:.1} bytes on average, where direct's have {direct:.1}"));
+        differences.push(format!("bodies have {via:.1} bytes on average, direct's have {direct:.1}"));
     }
     let of = |pick: fn((f64, f64, f64)) -> f64| json!(bodies.map(pick));
     Some(Finding {
@@ -72,18 +72,18 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
             ("limit", DIFFERENT.into()),
         ]),
         message: format!(
-            "Under load the gateway did not do the work of direct: {}. It was verified before the first trial, so this is \
-             what it does then.",
-            said.join("; ")
+            "Under load the gateway's answers differed from direct's: {}. They were equal when verified before the \
+             first trial.",
+            differences.join("; ")
         ),
-        advice: "Ask both for the same by hand and compare; look for routes that are not there, compression, caches, error \
-                 pages and limits."
+        advice: "Send the same request to both and compare. Look for missing routes, compression, caches, error pages \
+                 and limits."
             .into(),
     })
 }
 
-/// Share of the answers that would have to have another status for both sides to be alike (the total variation distance),
-/// where some status's share differs beyond chance: two proportions, with the standard error of their pooled share.
+/// Share of the answers with another status (the total variation distance), if the share of any status differs beyond
+/// chance: two proportions, with the standard error of their pooled share.
 fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
     let (via, direct) = (via.0.counts.as_ref()?, direct.0.counts.as_ref()?);
     let (n, m) = (via.completed as f64, direct.completed as f64);
@@ -104,8 +104,8 @@ fn statuses(via: Measured<'_>, direct: Measured<'_>) -> Option<f64> {
     (!by_chance && apart > DIFFERENT).then_some(apart)
 }
 
-/// Mean length of a body via the gateway and direct, and how far they are apart, where that is beyond chance. Chance is the
-/// scatter of the trials; where they are too few to tell, only a single target that answers alike in each trial is judged.
+/// Mean body length via the gateway and direct, and their relative difference, if it is beyond chance. The scatter of
+/// the trials shows what chance does. With too few trials, only a single target whose answers never vary is judged.
 fn bodies(via: &[Trial<'_>], direct: &[Trial<'_>], single: bool) -> Option<(f64, f64, f64)> {
     let lengths = |trials: &[Trial<'_>]| -> Vec<f64> {
         trials
@@ -133,7 +133,7 @@ mod tests {
     use hoptax_load::random::Random;
 
     #[test]
-    fn raised_by_another_status_even_a_success() {
+    fn raised_by_another_status_even_if_successful() {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.push(via("few", 0).status(302, 50)).push(via("most", 0).status(404, 900));
         let findings = raised(&run, CODE);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn not_raised_by_chance() {
-        // One in ten answers is a failure with a short body, on both sides; targets of a mix have bodies of their own.
+        // On both sides one in ten answers is a failure with a short body, and the targets of the mix differ in length.
         let mut random = Random::new(9);
         for rounds in [1, 2, 5] {
             for _ in 0..100 {

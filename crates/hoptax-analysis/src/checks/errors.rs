@@ -1,4 +1,4 @@
-//! `errors`: more than 0.1 % of the requests ended in an error or a timeout.
+//! `errors`: more than 0.1 % of the requests failed or timed out.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::causes;
@@ -8,23 +8,24 @@ use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-/// Above this share the slow end of the distribution is made of failures.
+/// Share above which failures, not responses, form the slow end of the distribution.
 const DOUBTFUL: f64 = 0.001;
-/// Above this share most of the work that was asked for was not done.
+/// Share above which the case is void.
 const MOST: f64 = 0.5;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!("warning; void above {}", percent(MOST)),
         when: format!(
-            "more than {} of the requests ended in an error or a timeout, those that the plan's events account for left out. \
-             Message and evidence name the causes",
+            "more than {} of the requests failed or timed out, not counting effects of the plan's events. Message and \
+             evidence name the causes",
             percent(DOUBTFUL)
         ),
-        seen: "A published table had 43,997 timeouts beside an average response time that left them out: percentiles are then of the survivors.",
-        advice: "Read the gateway's log in the run directory; lower the connections or the rate until the errors go, or judge the gateway by them.",
+        seen: "Percentiles leave failed requests out, so they describe the survivors only. One published table listed \
+               43,997 timeouts beside an average response time that left them out.",
+        advice: "Read the gateway's log in the run directory. Lower the connections or the rate until the errors stop, \
+                 or report the error share as a result.",
     }
 }
 
@@ -34,7 +35,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .filter_map(|(case, trials)| {
             let counts = case.counts.as_ref()?;
             let timeout = subject.timeout_ns();
-            // What a plan breaks on purpose is told with its event.
+            // Failures caused by the plan's events are reported with the events.
             let beside: u64 = trials.iter().map(|trial| trial.failures_beside_events(timeout)).sum();
             let share = share(beside as f64, counts.scheduled as f64).filter(|share| *share > DOUBTFUL)?;
             Some(Finding {
@@ -52,21 +53,21 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", share.into()),
                 ]),
                 message: format!(
-                    "{} of the requests failed: {}. Timeouts are in the percentiles at the moment they were given \
-                     up; the other failures are not, so the percentiles are of the survivors.",
+                    "{} of the requests failed: {}. Percentiles count a timeout as lasting until the time limit and \
+                     leave other failures out, so they describe the survivors.",
                     percent(share),
-                    told(counts).join(", ")
+                    causes_by_count(counts).join(", ")
                 ),
-                advice: "Read the gateway's log in the run directory; lower the connections or the rate until the \
-                         errors go, or judge the gateway by them."
+                advice: "Read the gateway's log in the run directory. Lower the connections or the rate until the \
+                         errors stop, or report the error share as a result."
                     .into(),
             })
         })
         .collect()
 }
 
-/// How many failed why, the commonest first. Runs from before causes were told tell the kinds alone.
-fn told(counts: &Counts) -> Vec<String> {
+/// How many requests failed for each cause, the most frequent first. Older runs recorded the kind of failure only.
+fn causes_by_count(counts: &Counts) -> Vec<String> {
     let mut causes: Vec<(&str, u64)> =
         counts.causes.iter().map(|(cause, count)| (causes::words(*cause), *count)).collect();
     causes.sort_by_key(|(_, count)| Reverse(*count));
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn names_every_cause_the_commonest_first() {
+    fn names_every_cause_most_frequent_first() {
         let counts = Counts {
             causes: [(Cause::PortsExhausted, 3), (Cause::ReadTimeout, 40), (Cause::TlsCertificate, 5)].into(),
             timeouts: 40,
@@ -111,7 +112,7 @@ mod tests {
             ..Counts::default()
         };
         assert_eq!(
-            told(&counts),
+            causes_by_count(&counts),
             [
                 "40 got an answer that was not whole in time",
                 "5 met a certificate that is not acceptable",
@@ -119,7 +120,7 @@ mod tests {
             ]
         );
         let older = Counts { timeouts: 40, connect_errors: 8, ..Counts::default() };
-        assert_eq!(told(&older), ["40 timed out", "8 could not connect"]);
+        assert_eq!(causes_by_count(&older), ["40 timed out", "8 could not connect"]);
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! `event-failed`: something that the plan asked for did not happen, or did not come to its end.
+//! `event-failed`: an event of the plan did not happen or did not finish.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 
 const CODE: &str = "event-failed";
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "in a trial an event of the plan could not be done, was due after the trial's end, or the route that a gateway was \
-               given never answered"
+        when: "in a trial an event of the plan failed, was due after the end of the trial, or the route that it gave \
+               the gateway never answered"
             .into(),
-        seen: "A reload that the gateway refused looks like one that costs nothing: it went on with its old configuration.",
-        advice: "Read the gateway's log in the run directory; let the event happen earlier, or make the trials longer.",
+        seen: "A failed event looks like one without cost: a gateway that refuses a reload continues with its old \
+               configuration.",
+        advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials longer.",
     }
 }
 
@@ -33,13 +33,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("reasons", serde_json::json!(event.failed)),
                 ]),
                 message: format!(
-                    "{} at {} s did not come to its end in {failed} of {} trials: {}.",
+                    "{} at {} s failed or did not finish in {failed} of {} trials: {}.",
                     event.event,
                     event.at_s,
                     trials.len(),
                     event.failed.join("; ")
                 ),
-                advice: "Read the gateway's log in the run directory; let the event happen earlier, or make the trials \
+                advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials \
                          longer."
                     .into(),
             }
@@ -74,19 +74,19 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_a_reload_that_was_refused_once() {
+    fn raised_by_one_refused_reload() {
         let findings = raised(&run(Some("no such command")), CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["trials_failed"], 1);
         let message = &findings[0].message;
         assert!(
-            message.contains("reload at 0.2 s did not come to its end in 1 of 3 trials: no such command."),
+            message.contains("reload at 0.2 s failed or did not finish in 1 of 3 trials: no such command."),
             "{message}"
         );
     }
 
     #[test]
-    fn not_raised_where_everything_happened() {
+    fn not_raised_if_every_event_finished() {
         assert_eq!(raised(&run(None), CODE), []);
     }
 }

@@ -1,26 +1,26 @@
-//! `failed-checks`: whole answers were not as the plan expects.
+//! `failed-checks`: complete answers did not meet the plan's expectations.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "failed-checks";
-/// Above this share answers that nobody wanted move the figures.
+/// Share above which unexpected answers move the figures.
 const DOUBTFUL: f64 = 0.001;
-/// Above this share the figures are those of answers that nobody wanted.
+/// Share above which the case is void.
 const MOST: f64 = 0.5;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!("warning; void above {}", percent(MOST)),
-        when: format!("more than {} of the answers were not as a target's `expect` says", percent(DOUBTFUL)),
-        seen: "Whole answers that nobody wanted are in throughput and response times like any other, and are often the quicker ones.",
-        advice: "Ask for one by hand and look at the answer; take what refuses or changes answers under load out of the way, or expect what is right.",
+        when: format!("more than {} of the answers did not meet a target's `expect`", percent(DOUBTFUL)),
+        seen: "Unexpected answers count in throughput and response times like any other, and are often faster.",
+        advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes answers \
+                 under load, or correct `expect`.",
     }
 }
 
-/// Only where a target says what it expects: what is no success for want of that is told by `rejections-counted`.
+/// Only if a target has expectations: other unsuccessful answers are reported as `rejections-counted`.
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if subject.run.plan.targets.iter().all(|target| target.checks.is_empty()) {
         return Vec::new();
@@ -43,12 +43,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", share.into()),
                 ]),
                 message: format!(
-                    "{} of the answers were not as `expect` says; the commonest, {count} times: {commonest}. They are \
-                     whole, so they are in throughput and response times.",
+                    "{} of the answers did not meet `expect`; the most frequent reason ({count} times): {commonest}. \
+                     These answers are complete, so they count in throughput and response times.",
                     percent(share)
                 ),
-                advice: "Ask for one by hand and look at the answer; take what refuses or changes answers under load \
-                         out of the way, or expect what is right."
+                advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes \
+                         answers under load, or correct `expect`."
                     .into(),
             })
         })
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_a_warning_and_most_is_void() {
+    fn some_are_a_warning_and_most_are_void() {
         let mut run = expecting();
         run.push(via("nginx", 0).failed_check("the body lacks `hello`", 20));
         run.push(via("envoy", 0).failed_check("the body lacks `hello`", 700).failed_check("other", 5));
@@ -77,11 +77,11 @@ mod tests {
         let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
         assert_eq!(severities, [Severity::Void, Severity::Warning]);
         assert_eq!(findings[0].evidence["failed"], 705);
-        assert!(findings[1].message.contains("20 times: the body lacks `hello`"), "{}", findings[1].message);
+        assert!(findings[1].message.contains("20 times): the body lacks `hello`"), "{}", findings[1].message);
     }
 
     #[test]
-    fn not_raised_by_few_or_where_nothing_is_expected() {
+    fn not_raised_by_few_or_without_expectations() {
         let mut run = expecting();
         run.push(via("nginx", 0).failed_check("the body lacks `hello`", 1));
         assert_eq!(raised(&run, CODE), []);

@@ -1,17 +1,17 @@
-//! `few-quiet-windows`: trials of which the hypervisor left less than half alone.
+//! `few-quiet-windows`: the hypervisor disturbed more than half of a trial.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "few-quiet-windows";
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: "in a trial the hypervisor disturbed more than half of the windows".into(),
-        seen: "On rented machines steal per 100 ms ran from 0 to 60 % within twelve seconds.",
-        advice: "Measure in more rounds (`trials: auto` adds them by itself), at another time, or on a machine of your own.",
+        seen: "Quiet figures then rest on fewer trials. On rented machines steal per 100 ms ranged from 0 to 60 % \
+               within twelve seconds.",
+        advice: "Measure more rounds (`trials: auto` adds them by itself), at another time, or on a dedicated machine.",
     }
 }
 
@@ -19,9 +19,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let disturbed = |case: &crate::Case| {
         let quiet = case.quiet.as_ref().filter(|quiet| quiet.trials_left_out > 0)?;
         let rest = match quiet.trials {
-            0 => "no trial is left for quiet figures".to_string(),
-            1 => "quiet figures rest on the other one alone".to_string(),
-            trials => format!("quiet figures rest on the other {trials}"),
+            0 => "no trial remains for quiet figures".to_string(),
+            1 => "quiet figures rest on the other trial alone".to_string(),
+            trials => format!("quiet figures rest on the other {trials} trials"),
         };
         Some(Finding {
             code: CODE,
@@ -34,13 +34,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("share_left_out", quiet.share_left_out.into()),
             ]),
             message: format!(
-                "In {} of {} trials the hypervisor disturbed more than half of the windows; {rest}. Of all windows {} are \
-                 left out.",
+                "In {} of {} trials the hypervisor disturbed more than half of the windows; {rest}. {} of all windows \
+                 are left out.",
                 quiet.trials_left_out,
                 case.trials,
                 percent(quiet.share_left_out)
             ),
-            advice: "Measure in more rounds, at another time, or on a machine of your own.".into(),
+            advice: "Measure more rounds, at another time, or on a dedicated machine.".into(),
         })
     };
     subject.measured().filter_map(|(case, _)| disturbed(case)).collect()
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, via};
 
-    /// Three rounds of ten windows; of the gateway's second trial this many windows in a row lose 10 ms.
+    /// Three rounds of ten windows. In the gateway's second trial the first `stolen` windows lose 10 ms each.
     fn run(stolen: usize) -> Run {
         let mut run = Run::closed(1);
         for round in 0..3 {
@@ -66,8 +66,8 @@ mod tests {
     }
 
     #[test]
-    fn raised_where_less_than_half_of_a_trial_is_left() {
-        // Five stolen ones and the one behind them.
+    fn raised_if_less_than_half_of_a_trial_is_quiet() {
+        // Five stolen windows and the one after them.
         let findings = raised(&run(5), CODE);
         assert_eq!(findings.len(), 1);
         let evidence = &findings[0].evidence;
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_where_half_is_left_or_nothing_is_known() {
+    fn not_raised_if_half_is_quiet_or_nothing_is_known() {
         assert_eq!(raised(&run(4), CODE), []);
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).host(0.9, 0.0));

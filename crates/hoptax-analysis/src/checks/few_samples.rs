@@ -1,21 +1,22 @@
-//! `few-samples`: a percentile is shown that hardly any sample stands behind.
+//! `few-samples`: too few samples lie above a reported percentile.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence};
 use hoptax_stats::Statistic;
 
 const CODE: &str = "few-samples";
-/// Samples that must lie above a percentile for it to be more than one request's luck.
+/// Samples that must lie above a percentile, so that it is more than one request's luck.
 const ABOVE: f64 = 10.0;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note where it is only about p99.9".into(),
+        severity: "warning; a note if only p99.9 is affected".into(),
         when: format!(
-            "fewer than {ABOVE} samples lie above a percentile that is shown, or above one of a single trial that a tax is made from"
+            "fewer than {ABOVE} samples lie above a reported percentile, or above a percentile of a single trial that \
+             goes into a tax"
         ),
-        seen: "A p99.9 of 500 requests is the slower half of one request: the next run shows another.",
+        seen: "A percentile of few samples is luck: the p99.9 of 500 requests is the slowest one, and the next run \
+               shows another value.",
         advice: "Measure longer, at a higher rate, or in more trials.",
     }
 }
@@ -24,13 +25,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| shown(measured).or_else(|| of_tax(measured))).collect()
 }
 
-/// Percentiles that so many samples are too few for.
+/// Those of the percentiles that this number of samples is too small for.
 fn doubtful(samples: u64, of: &[Statistic]) -> Vec<Statistic> {
     let few = |statistic: &Statistic| statistic.quantile().is_some_and(|quantile| samples < needed(quantile));
     of.iter().copied().filter(few).collect()
 }
 
-/// The percentiles of the merged histograms.
+/// Checks the percentiles over all trials.
 fn shown((case, _): Measured<'_>) -> Option<Finding> {
     let samples = case.response_time.as_ref()?.samples;
     let doubtful = doubtful(samples, &Statistic::ALL);
@@ -46,14 +47,14 @@ fn shown((case, _): Measured<'_>) -> Option<Finding> {
             ("needed", most.into()),
         ]),
         message: format!(
-            "{samples} samples are too few for {}: fewer than {ABOVE} of them lie above it.",
+            "{samples} samples are too few for {}: fewer than {ABOVE} lie above it.",
             names.join(", ")
         ),
-        advice: format!("Measure longer or in more trials: {most} samples are enough for all of them."),
+        advice: format!("Measure longer or in more trials, until there are {most} samples."),
     })
 }
 
-/// A tax is made from the percentiles of each trial by itself.
+/// Checks the percentiles of single trials, which the tax is computed from.
 fn of_tax((case, trials): Measured<'_>) -> Option<Finding> {
     let of = case.tax.as_ref().map(|_| [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99])?;
     let samples = trials.iter().map(|trial| trial.response_time.len()).min()?;
@@ -70,15 +71,15 @@ fn of_tax((case, trials): Measured<'_>) -> Option<Finding> {
             ("needed", most.into()),
         ]),
         message: format!(
-            "A trial with {samples} samples is too short for {}: a tax is made from each trial's own percentile, and fewer \
-             than {ABOVE} of its samples lie above that.",
+            "A trial of {samples} samples is too short for {}: the tax is computed from each trial's own percentile, \
+             and fewer than {ABOVE} samples lie above it.",
             names.join(", ")
         ),
-        advice: format!("Make trials longer, or the rate higher: {most} samples in each are enough."),
+        advice: format!("Make trials longer or the rate higher, until each has {most} samples."),
     })
 }
 
-/// Samples of which [`ABOVE`] lie above the quantile.
+/// Number of samples that puts [`ABOVE`] of them above the quantile.
 fn needed(quantile: f64) -> u64 {
     (ABOVE / (1.0 - quantile)).round() as u64
 }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_trials_that_are_too_short_for_the_tax() {
+    fn raised_by_trials_too_short_for_the_tax() {
         let mut run = Run::closed(1);
         for round in 0..25 {
             run.direct(round, 100, 100);
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_enough() {
+    fn not_raised_by_enough_samples() {
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).response_times_us((0..10_000).map(|index| 100 + index % 50)));
         assert_eq!(raised(&run, CODE), []);

@@ -1,14 +1,14 @@
-//! Evidence and words that rules share.
+//! Helpers that the findings share.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Numbers by name.
+/// Evidence: figures by name.
 pub(super) fn evidence<const N: usize>(members: [(&'static str, Value); N]) -> BTreeMap<&'static str, Value> {
     members.into_iter().collect()
 }
 
-/// A share in words, with as many digits as it needs to differ from zero and one.
+/// A share as a percentage, with enough digits not to round to 0 % or 100 %.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -24,7 +24,7 @@ mod tests {
     use super::percent;
 
     #[test]
-    fn shares_in_words() {
+    fn percentages_keep_the_digits_that_matter() {
         let words = [0.0004, 0.0123, 0.345, 0.9999, 1.0].map(percent);
         assert_eq!(words, ["0.04 %", "1.2 %", "34 %", "99.99 %", "100 %"]);
     }

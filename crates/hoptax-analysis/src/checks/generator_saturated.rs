@@ -1,26 +1,28 @@
-//! `generator-saturated`: the generator, not what it measures, may have been the limit.
+//! `generator-saturated`: the generator may have been the limit.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 
 const CODE: &str = "generator-saturated";
-/// A worker that is on its CPU for longer than this share of the time cannot send when it should.
+/// Share of the time on a CPU above which a worker cannot send when it should.
 const BUSY: f64 = 0.85;
-/// Send lag at p99 over response time at the median, above which lateness of the generator shows in the figures.
+/// Send lag at p99 ÷ response time at p50, above which the generator's lateness shows in the figures.
 const LATE: f64 = 0.1;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "the generator's busiest worker was on a CPU for more than {} of a trial, or (open loop) the send lag at p99 is above {} of the response time at p50",
+            "the generator's busiest worker was on a CPU for more than {} of a trial, or (open loop) the send lag at \
+             p99 is above {} of the response time at p50",
             percent(BUSY),
             percent(LATE)
         ),
-        seen: "wrk at 100 % of its CPU against a server at 50 %: what was published as the server's limit was the client's.",
-        advice: "Give the generator CPUs or a machine of its own (`cpus:` in the plan); for response times, use an open loop at a rate that it sends with ease.",
+        seen: "The client's limit then looks like the server's. One published server limit was measured with wrk at \
+               100 % of its CPU and the server at 50 %.",
+        advice: "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, use an \
+                 open loop at a rate well below the generator's limit.",
     }
 }
 
@@ -31,8 +33,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn busy(case: &Case) -> Option<Finding> {
     let utilisation = case.cpu.as_ref()?.generator_utilisation.filter(|share| *share > BUSY)?;
     let consequence = match case.is_direct() {
-        true => "Direct is then quicker than it looks, and what gateways take away is more than it looks",
-        false => "The gateway may carry more than this",
+        true => "Direct may be faster than measured, and gateways may take more from it",
+        false => "The gateway may handle more than this",
     };
     Some(Finding {
         code: CODE,
@@ -40,13 +42,13 @@ fn busy(case: &Case) -> Option<Finding> {
         case: Some(case.case.clone()),
         evidence: evidence([("generator_utilisation", utilisation.into()), ("limit", BUSY.into())]),
         message: format!(
-            "The generator's busiest worker was on a CPU for {} of a trial: the generator may have been the limit. \
+            "The generator's busiest worker was on a CPU for {} of a trial, so the generator may have been the limit. \
              {consequence}.",
             percent(utilisation)
         ),
         advice:
-            "Give the generator CPUs of its own (`cpus:` in the plan) or a machine of its own; for response \
-                 times, use an open loop at a rate that it sends with ease."
+            "Give the generator its own CPUs (`cpus:` in the plan) or its own machine. For response times, use an open \
+             loop at a rate well below the generator's limit."
                 .into(),
     })
 }
@@ -70,12 +72,12 @@ fn late(case: &Case) -> Option<Finding> {
             ("limit", LATE.into()),
         ]),
         message: format!(
-            "One request in a hundred left {lag:.0} µs or more after it was due, against a median response time of \
-             {median:.0} µs: part of the response times is the generator's own lateness (or the wait for a free \
-             connection)."
+            "One request in a hundred was sent at least {lag:.0} µs late, against a median response time of \
+             {median:.0} µs. Response times include this lateness of the generator, or of waiting for a free \
+             connection."
         ),
-        advice: "Give the generator CPUs of its own (`cpus:` in the plan), more connections, or a lower rate; look \
-                 at the service times, which leave the lag out."
+        advice: "Give the generator its own CPUs (`cpus:` in the plan), more connections, or a lower rate. Service \
+                 times leave the lag out."
             .into(),
     })
 }
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_lateness_in_an_open_loop_only() {
+    fn raised_by_send_lag_in_an_open_loop_only() {
         for (load, expected) in [(open_point(1000.0, 8, 1), 1), (crate::fixture::closed_point(8, 1), 0)] {
             let mut run = Run::with_load(vec![load]);
             run.push(via("nginx", 0).all_at_us(200).send_lag_us(25));
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_an_easy_load() {
+    fn not_raised_by_a_light_load() {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         run.push(via("nginx", 0).all_at_us(200).send_lag_us(15).generator_busy(80));
         assert_eq!(raised(&run, CODE), []);

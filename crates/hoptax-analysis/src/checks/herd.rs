@@ -1,8 +1,8 @@
-//! `herd`: constant arrivals let requests leave in step.
+//! `herd`: with constant arrivals requests leave or arrive in step.
 //!
-//! Requests of a constant rate meet everything else that is periodic (timers, batches, ticks) at the same phase each time, and
-//! a generator that is late lets those that are due leave at once. Either shows only in what it does: the same load with
-//! jitter has shorter response times, or requests leave later than the next are due.
+//! Requests at a constant rate meet other periodic events (timers, batches, ticks) always at the same phase, and a late
+//! generator sends all due requests at once. Two effects reveal this: the same load with jitter has shorter response
+//! times, or requests are sent after the next one is due.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence};
 use crate::Case;
@@ -11,25 +11,24 @@ use hoptax_load::clock::SECOND;
 use hoptax_stats::{Estimate, Statistic};
 
 const CODE: &str = "herd";
-/// Connections from which requests can leave in step at all.
+/// Fewest connections: with fewer, requests cannot leave in step.
 const MANY: u32 = 8;
-/// p99 over that of the same load with jitter, from which it matters: the p99 of few trials moves by a third as it likes.
+/// p99 ÷ p99 with jitter, from which it is reported: the p99 of few trials varies by a third.
 const LONGER: f64 = 1.5;
-/// Median of the send lag over the time between two requests: from here on half of the requests leave with another.
+/// Median send lag ÷ time between two requests: above it half of the requests leave together with another.
 const TOGETHER: f64 = 1.0;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "an open loop with constant arrivals on {MANY} connections or more either has a p99 above {LONGER} times that of \
-             the same load with jitter, in each round and with intervals apart, or sends half of its requests only when the \
-             next is due, so that they leave together"
+            "an open loop with constant arrivals on {MANY} connections or more has a p99 above {LONGER} times that of \
+             the same load with jitter (in every round, and the intervals do not overlap), or sends half of its \
+             requests only when the next one is due, so that they leave together"
         ),
-        seen: "A load generator whose connections all send at the same moments: tests with jitter switched on showed a \
-               fraction of the latency that was published without.",
+        seen: "Requests that arrive together wait for each other, which real users do not do. With jitter switched on, \
+               tests showed a fraction of the latency that had been published without it.",
         advice: "Use `arrivals: jitter` (± 10 % by default) or `poisson`.",
     }
 }
@@ -50,7 +49,7 @@ fn p99(case: &Case) -> Option<&Estimate> {
     case.response_time.as_ref()?.p99.as_ref()
 }
 
-/// Whether in each round that both have, the one's p99 is longer than the other's: what holds in some only is the machine's.
+/// True if the p99 is longer with constant arrivals in each round that both have: otherwise the machine is the cause.
 fn longer_in_each_round(constant: &[Trial<'_>], jitter: &[Trial<'_>]) -> bool {
     constant.iter().all(|trial| {
         let p99 = trial.response_time_us(Statistic::P99);
@@ -77,8 +76,8 @@ fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option
     Some(finding(
         case,
         format!(
-            "With constant arrivals the p99 is {:.0} µs, with jitter at the same rate {:.0} µs: requests arrive in step, and \
-             wait for each other.",
+            "The p99 is {:.0} µs with constant arrivals and {:.0} µs with jitter at the same rate: requests arrive in \
+             step and wait for each other.",
             constant.estimate, jitter.estimate
         ),
         [("p99_us", constant.estimate), ("p99_with_jitter_us", jitter.estimate)],
@@ -86,7 +85,7 @@ fn against_jitter(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option
 }
 
 fn together((case, _): Measured<'_>) -> Option<Finding> {
-    // What waits for a free connection is late for another reason.
+    // Requests that wait for a free connection are late for another reason.
     if case.counts.as_ref()?.unsent > 0 {
         return None;
     }
@@ -99,8 +98,8 @@ fn together((case, _): Measured<'_>) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "A request is due every {interval:.1} µs, and half of them left {lag:.1} µs late or later: they left together, \
-             though connections were free."
+            "A request is due every {interval:.1} µs, and half of them left at least {lag:.1} µs late: they left \
+             together, although connections were free."
         ),
         [("send_lag_p50_us", lag), ("interval_us", interval)],
     ))
@@ -119,7 +118,7 @@ fn finding(case: &Case, message: String, figures: [(&'static str, f64); 2]) -> F
             ("connections", case.load.connections.into()),
         ]),
         message,
-        advice: "Use `arrivals: jitter` or `poisson`: real users do not keep step.".into(),
+        advice: "Use `arrivals: jitter` or `poisson`: real users do not send in step.".into(),
     }
 }
 
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_where_jitter_shortens_the_p99() {
+    fn raised_if_jitter_shortens_the_p99() {
         let findings = raised(&both(900, 300), CODE);
         assert_eq!(findings.len(), 1);
         assert!(findings[0].case.as_deref().expect("a case").contains("constant"), "{:?}", findings[0].case);
@@ -154,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn raised_where_requests_leave_together() {
+    fn raised_if_requests_leave_together() {
         let mut run = Run::with_load(vec![constant(20_000.0, 64)]);
         run.push(via("envoy", 0).send_lag_us(500));
         assert_eq!(raised(&run, CODE).len(), 1);
     }
 
     #[test]
-    fn not_raised_by_constant_arrivals_as_such_or_where_nothing_is_free() {
+    fn not_raised_by_constant_arrivals_alone_or_without_a_free_connection() {
         for (connections, lag, service) in [(64, 10, 200), (4, 500, 200), (8, 500, 5000)] {
             let mut run = Run::with_load(vec![constant(20_000.0, connections)]);
             run.push(via("envoy", 0).send_lag_us(lag).all_at_us(service));

@@ -1,4 +1,4 @@
-//! `hidden-limit`: a counter that a gateway's pack marks as an overflow grew.
+//! `hidden-limit`: a limit of the gateway's own refused connections, requests or retries.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::{Case, Trial};
@@ -6,14 +6,16 @@ use hoptax_record::Counter;
 
 const CODE: &str = "hidden-limit";
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "a counter that a gateway's pack marks as an overflow grew during a trial: connections, requests or retries that a limit of its own refused".into(),
-        seen: "Envoy's circuit breakers stop at 1,024 by default, and what they refuse is answered fast.",
-        advice: "Raise the limit that the counter names in the gateway's configuration, or lower the load until it is not reached.",
+        when: "a counter that the gateway's pack marks as an overflow grew during a trial: a limit of the gateway \
+               refused connections, requests or retries".into(),
+        seen: "A limit answers fast, so a gateway that refuses requests looks better. Envoy's circuit breakers, for \
+               example, act at 1,024 by default.",
+        advice: "Raise the limit that the counter names in the gateway's configuration, or lower the load until it \
+                 stays below.",
     }
 }
 
@@ -28,7 +30,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// One hit is enough: a limit that is reached at all shapes the tail.
+/// One hit is enough, as it already shapes the tail.
 fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding> {
     let grown: Vec<f64> = trials
         .iter()
@@ -47,7 +49,7 @@ fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding>
             ("trials_hit", grown.len().into()),
         ]),
         message: format!(
-            "{} ran into a limit of its own in {} of {} trials: {total:.0} {}.",
+            "{} reached a limit of its own in {} of {} trials: {total:.0} {}.",
             case.gateway,
             grown.len(),
             trials.len(),
@@ -56,7 +58,7 @@ fn grew(case: &Case, trials: &[Trial<'_>], counter: &Counter) -> Option<Finding>
         advice: match &counter.advice {
             Some(advice) => format!("Use `profile: equalised`, which lifts such limits, or {advice}."),
             None => {
-                "Use `profile: equalised`, which lifts such limits, or a load that stays under it.".into()
+                "Use `profile: equalised`, which lifts such limits, or a load that stays below it.".into()
             }
         },
     })
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_counters_that_stand_still_or_count_something_else() {
+    fn not_raised_by_counters_that_do_not_grow_or_are_no_overflow() {
         assert_eq!(raised(&run(0.0, true), CODE), []);
         assert_eq!(raised(&run(12.0, false), CODE), []);
     }

@@ -1,26 +1,25 @@
-//! `host-changed`: something about the host that lasts was otherwise after the last trial than before the first: trials before
-//! and after that were made on different machines, so to speak.
+//! `host-changed`: a lasting property of the host changed during the run.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use hoptax_record::{FitnessStatus, HostLook};
 
 const CODE: &str = "host-changed";
 
-/// What stays as it is until somebody changes it, and bears on figures. What is seen of the others is never twice the same.
+/// Doctor items that change only if someone changes them, and that affect figures. The others differ at every look.
 const LASTING: [&str; 8] =
     ["cpus", "cpu-limit", "governor", "turbo", "smt", "clock-source", "huge-pages", "kernel"];
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "something about the host that lasts was otherwise after the last trial than before the first: {}",
+            "one of these properties of the host changed between the first trial and the last: {}",
             LASTING.join(", ")
         ),
-        seen: "A power profile that changed in the middle of a run: the trials before it and after it were made on different machines, so to speak.",
-        advice: "Measure again, with whatever changes it (power management, another user) switched off.",
+        seen: "Trials before and after the change ran on what amounts to different machines, for example with another \
+               power profile.",
+        advice: "Measure again, after switching off the cause (power management, another user).",
     }
 }
 
@@ -35,7 +34,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let words = |(name, before, after): &Change| {
         format!("{name} was {before} before the first trial and {after} after the last")
     };
-    let told: Vec<String> = changed.iter().map(words).collect();
+    let changes: Vec<String> = changed.iter().map(words).collect();
     let each = |of: fn(&Change) -> String| changed.iter().map(of).collect::<Vec<_>>();
     vec![Finding {
         code: CODE,
@@ -46,20 +45,19 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ("at_start", each(|(_, before, _)| before.clone()).into()),
             ("at_end", each(|(_, _, after)| after.clone()).into()),
         ]),
-        message: format!("The host changed during the run: {}.", told.join("; ")),
-        advice: "Measure again, with whatever changes it (power management, another user) switched off."
-            .into(),
+        message: format!("The host changed during the run: {}.", changes.join("; ")),
+        advice: "Measure again, after switching off the cause (power management, another user).".into(),
     }]
 }
 
-/// What was otherwise: its name, what was seen first and what last.
+/// A property's name, its value before the first trial and after the last.
 type Change = (&'static str, String, String);
 
 fn change(name: &'static str, start: &HostLook, end: &HostLook) -> Option<Change> {
     let item = |look: &HostLook| look.items.iter().find(|item| item.name == name).cloned();
     let (before, after) = (item(start)?, item(end)?);
-    let told = before.status != FitnessStatus::Unknown && after.status != FitnessStatus::Unknown;
-    (told && before.seen != after.seen).then_some((name, before.seen, after.seen))
+    let known = before.status != FitnessStatus::Unknown && after.status != FitnessStatus::Unknown;
+    (known && before.seen != after.seen).then_some((name, before.seen, after.seen))
 }
 
 #[cfg(test)]
@@ -77,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_once_with_every_lasting_thing_that_changed() {
+    fn raised_once_with_every_changed_property() {
         let start =
             look(&[("governor", Good, "performance"), ("clock-source", Good, "tsc"), ("cpus", Good, "8")]);
         let end =
@@ -91,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_for_what_always_changes_or_was_not_seen_twice() {
+    fn not_raised_for_fluctuating_or_unknown_properties() {
         let start =
             look(&[("memory", Good, "5 GiB"), ("governor", Good, "performance"), ("turbo", Unknown, "?")]);
         let end =

@@ -1,25 +1,26 @@
-//! `host-noisy`: the hypervisor or other processes took CPU time during trials.
+//! `host-noisy`: the hypervisor or foreign processes took CPU time during trials.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 
 const CODE: &str = "host-noisy";
-/// Share of all CPUs taken by the hypervisor over a trial.
+/// Share of all CPUs that the hypervisor took over a trial.
 const STEAL: f64 = 0.02;
-/// Share of all CPUs used by processes that are none of ours over a trial.
+/// Share of all CPUs that foreign processes (not part of the run) used over a trial.
 const FOREIGN: f64 = 0.05;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in a trial the hypervisor took more than {} of all CPU time, or processes that are none of ours more than {}",
+            "in a trial the hypervisor took more than {} of all CPU time, or processes outside of the run used more \
+             than {}",
             percent(STEAL),
             percent(FOREIGN)
         ),
-        seen: "Rented machines: on one with two CPUs the hypervisor took between 0 and 60 % within the same twelve seconds.",
-        advice: "Measure when nothing else runs, or on a machine of your own; more trials narrow the intervals.",
+        seen: "Stolen CPU time shows up as response time. On a rented machine with two CPUs the hypervisor took \
+               between 0 and 60 % within twelve seconds.",
+        advice: "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals.",
     }
 }
 
@@ -47,26 +48,26 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ("worst_foreign", host.foreign.into()),
         ]),
         message: format!(
-            "In {noisy} of {trials} trials others used the machine: at worst (round {}, {}) the hypervisor took {} \
-             of all CPU time and other processes {}.",
+            "Others used the machine in {noisy} of {trials} trials. In the worst (round {}, {}) the hypervisor took {} \
+             of all CPU time and processes outside of the run used {}.",
             round + 1,
             case.case,
             percent(host.steal),
             percent(host.foreign)
         ),
         advice: format!(
-            "Measure when nothing else runs, or on a machine of your own; more trials narrow the intervals. Paired \
-             rounds and the noise floor already hold direct and gateways to the same noise.{}",
+            "Measure when nothing else runs, or on a dedicated machine. More trials narrow the intervals. Paired \
+             rounds and the noise floor already expose direct and gateways to the same noise.{}",
             read_quiet(subject)
         ),
     }]
 }
 
-/// Where windows were left out because of steal, the way to the figures without them.
+/// A pointer to the quiet figures, if any windows were left out because of steal.
 fn read_quiet(subject: &Subject<'_>) -> &'static str {
     let quiet = || subject.measured().filter_map(|(case, _)| case.quiet.as_ref());
     match quiet().any(|quiet| quiet.leaves_out() && quiet.trials > 0) {
-        true => " Read the figures of quiet windows too: they leave out what the hypervisor disturbed.",
+        true => " The figures of quiet windows leave out the disturbed time.",
         false => "",
     }
 }
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn leads_to_the_quiet_figures_where_there_are_any() {
+    fn mentions_quiet_figures_if_there_are_any() {
         let run = |stolen: &[u64]| {
             let mut run = Run::closed(1);
             run.push(via("nginx", 0).windows_us(&vec![vec![100]; 10]).stolen_ms(stolen).host(0.03, 0.0));

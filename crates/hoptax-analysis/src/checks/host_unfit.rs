@@ -1,4 +1,4 @@
-//! `host-unfit`: the look that a run takes at its host before the first trial, and after the last, found something bad.
+//! `host-unfit`: `hoptax doctor` rates an item of the host as bad, before the first trial or after the last.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use hoptax_record::{Fitness, FitnessStatus, HostLook};
@@ -6,21 +6,21 @@ use std::collections::BTreeSet;
 
 const CODE: &str = "host-unfit";
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: "the look that a run takes at its host, before the first trial and after the last, found something bad: what `hoptax doctor` shows as such".into(),
-        seen: "Figures from a host that cannot be measured on are wrong before the first request is sent, and nothing in them says so.",
-        advice: "Do what `hoptax doctor` says, and measure again.",
+        when: "before the first trial or after the last, hoptax rated an item of the host as bad, as `hoptax doctor` \
+               shows".into(),
+        seen: "Such a host makes figures wrong before the first request is sent, and the figures do not show it.",
+        advice: "Follow the advice of `hoptax doctor` and measure again.",
     }
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let looks = [&subject.run.host_at_start, &subject.run.host_at_end];
-    let mut told = BTreeSet::new();
-    let bad = looks.into_iter().flatten().flat_map(bad_items).filter(|item| told.insert(item.name.clone()));
+    let mut named = BTreeSet::new();
+    let bad = looks.into_iter().flatten().flat_map(bad_items).filter(|item| named.insert(item.name.clone()));
     let bad: Vec<&Fitness> = bad.collect();
     if bad.is_empty() {
         return Vec::new();
@@ -37,8 +37,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ("items", each(|item| item.name.clone()).into()),
             ("seen", each(|item| item.seen.clone()).into()),
         ]),
-        message: format!("The host was not fit to be measured on: {seen}. {why}"),
-        advice: format!("{advice} `hoptax doctor` looks at it again.").trim_start().to_owned(),
+        message: format!("The host is not fit for measurements: {seen}. {why}"),
+        advice: format!("{advice} Then check with `hoptax doctor`.").trim_start().to_owned(),
     }]
 }
 
@@ -58,7 +58,7 @@ pub(super) mod tests {
             status,
             seen: seen.into(),
             message: "It matters.".into(),
-            advice: Some("Mend it.".into()),
+            advice: Some("Fix it.".into()),
         };
         Some(HostLook { at_unix_ns: 1, items: items.iter().map(item).collect() })
     }
@@ -75,18 +75,18 @@ pub(super) mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
         assert_eq!(findings[0].evidence["items"], serde_json::json!(["clock-source", "memory"]));
-        let told = "clock-source (acpi_pm), memory (12 MiB of 2 GiB). It matters. It matters.";
-        assert!(findings[0].message.contains(told), "{findings:?}");
-        assert!(findings[0].advice.starts_with("Mend it. Mend it. "), "{findings:?}");
+        let expected = "clock-source (acpi_pm), memory (12 MiB of 2 GiB). It matters. It matters.";
+        assert!(findings[0].message.contains(expected), "{findings:?}");
+        assert!(findings[0].advice.starts_with("Fix it. Fix it. "), "{findings:?}");
     }
 
     #[test]
-    fn not_raised_for_warnings_or_where_nobody_looked() {
+    fn not_raised_for_warnings_or_without_a_look() {
         let mut run = Run::steady(3, 100, &[("nginx", 150)]);
         assert_eq!(raised(&run, CODE), []);
         run.record.host_at_start = look(&[
             ("governor", FitnessStatus::Warning, "powersave"),
-            ("turbo", FitnessStatus::Unknown, "cannot be told"),
+            ("turbo", FitnessStatus::Unknown, "unknown"),
             ("cpus", FitnessStatus::Good, "8"),
         ]);
         assert_eq!(raised(&run, CODE), []);

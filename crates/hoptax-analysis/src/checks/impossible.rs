@@ -1,4 +1,4 @@
-//! `impossible`: figures that cannot be, or that can be only if something other than the gateway answers.
+//! `impossible`: figures that contradict each other, or that only another responder than the gateway explains.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
@@ -9,45 +9,47 @@ use hoptax_stats::Statistic;
 use serde_json::{Map, Value, json};
 
 const CODE: &str = "impossible";
-/// A request and its response cross the kernel four times and wake two processes: no machine does that in a microsecond.
+/// A request and its response cross the kernel four times and wake two processes, which takes longer than 1 µs on any
+/// machine.
 const QUICKEST_NS: u64 = 1_000;
-/// Histograms tell values to within 0.1 %; two of them may round apart.
+/// Histograms are accurate to 0.1 %; two of them may be rounded in opposite directions.
 const ROUNDING: f64 = 1.005;
-/// Requests in flight over connections, beyond what the edges of the measured time allow; more than this cannot be.
+/// Most requests in flight ÷ connections, after allowing for the edges of the measured time.
 const IN_FLIGHT: f64 = 1.1;
-/// Below this share of the connections, a closed loop was not closed: something else than the responses held requests back.
+/// Least requests in flight ÷ connections in a closed loop: below it something other than responses delayed requests.
 const IDLE: f64 = 0.5;
-/// Response times over measured time up to which edges are small.
+/// Most mean response time ÷ measured time at which the edges are small.
 const EDGES: f64 = 0.1;
-/// Shortest service time via a gateway over direct's: a hop cannot take away half of the way.
+/// Least ratio of the shortest service times, via the gateway ÷ direct: a hop cannot halve the way.
 const SHORTEST: f64 = 0.5;
-/// Samples from which the shortest is more than luck.
+/// Samples needed to compare shortest times.
 const SAMPLES: u64 = 1_000;
 
-/// What was seen: its name in the evidence, in words, in numbers.
-type Seen = (&'static str, String, Value);
+/// A contradiction: its name in the evidence, its description and its figures.
+type Contradiction = (&'static str, String, Value);
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "void; a warning where a gateway is quicker than direct, or a closed loop was idle".into(),
+        severity: "void; a warning if a gateway is faster than direct, or a closed loop was idle".into(),
         when: format!(
-            "outcomes do not add up to the requests that were due, or statuses and samples to the responses; a response took \
-             less than {} µs; service times are longer than response times; a closed loop had {} more requests in flight \
-             (throughput × mean response time, Little's law) than connections, or fewer than {} of them without errors; or \
-             via a gateway the shortest service time is under {} of direct's (open loop, or a single connection), or response \
-             time (open loop) or throughput (closed loop) is better than direct's with the whole interval beyond the noise floor",
+            "any of these holds. Outcomes do not add up to the requests that were due, or statuses or samples to the \
+             responses. A response took less than {} µs. Service times are longer than response times. A closed loop \
+             had over {} more requests in flight (throughput × mean response time, Little's law) than connections, or \
+             fewer than {} of the connections without errors. Via a gateway, the shortest service time is under {} of \
+             direct's (open loop, or one connection). Via a gateway, response time (open loop) or throughput (closed \
+             loop) is better than direct's, with the whole interval beyond the noise floor",
             QUICKEST_NS / 1000,
             percent(IN_FLIGHT - 1.0),
             percent(IDLE),
             percent(SHORTEST)
         ),
-        seen: "A minimum of 73 ns over a network; a p99 greater than the maximum in every row of a published table; \
-               gateways that are faster than no gateway.",
-        advice: "Keep the run directory and report it as a bug where records contradict themselves. Where a gateway is \
-                 quicker than direct, look for a cache, for an upstream that suffers from direct's many connections, or \
-                 for a generator that was the limit.",
+        seen: "Such figures are wrong, or something other than the gateway answered. Published tables have shown a \
+               minimum of 73 ns over a network, a p99 above the maximum in every row, and gateways faster than no \
+               gateway.",
+        advice: "If records contradict themselves, keep the run directory and report it as a bug. If a gateway is \
+                 faster than direct, look for a cache, a generator at its limit, or an upstream that suffers from \
+                 direct's many connections.",
     }
 }
 
@@ -55,22 +57,22 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject
         .measured()
         .filter_map(|measured| contradictions(measured).or_else(|| of_law(measured)))
-        .chain(subject.pairs().filter_map(|(via, direct)| quicker(subject, via, direct)))
+        .chain(subject.pairs().filter_map(|(via, direct)| faster(subject, via, direct)))
         .collect()
 }
 
-fn finding(case: &Case, severity: Severity, seen: Vec<Seen>) -> Finding {
+fn finding(case: &Case, severity: Severity, seen: Vec<Contradiction>) -> Finding {
     let advice = match severity {
         Severity::Void => {
-            "Do not use this case; keep its run directory and report it as a bug of the generator, or of what \
-                           wrote the records."
+            "Do not use this case. Keep its run directory and report a bug of the generator, or of the program that \
+             wrote the records."
         }
         _ => {
-            "Look for a cache, answers that the gateway makes itself, a generator or an upstream at its limit; measure in \
-              an open loop at a rate that direct carries with ease."
+            "Look for a cache, for answers that the gateway makes itself, and for a generator or upstream at its \
+             limit. Measure in an open loop at a rate well below direct's limit."
         }
     };
-    let told: Vec<String> = seen.iter().map(|(_, words, _)| words.clone()).collect();
+    let described: Vec<String> = seen.iter().map(|(_, words, _)| words.clone()).collect();
     let numbers: Map<String, Value> =
         seen.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
     Finding {
@@ -78,14 +80,14 @@ fn finding(case: &Case, severity: Severity, seen: Vec<Seen>) -> Finding {
         severity,
         case: Some(case.case.clone()),
         evidence: evidence([("seen", Value::Object(numbers))]),
-        message: format!("This cannot be: {}.", told.join("; ")),
+        message: format!("This is impossible: {}.", described.join("; ")),
         advice: advice.into(),
     }
 }
 
-/// What a record says against itself, each kind once.
+/// Contradictions within records, at most one of each kind.
 fn contradictions((case, trials): Measured<'_>) -> Option<Finding> {
-    let looks: [fn(&Trial<'_>) -> Option<Seen>; 4] = [sums, samples, order, shortest];
+    let looks: [fn(&Trial<'_>) -> Option<Contradiction>; 4] = [sums, samples, order, shortest];
     let seen: Vec<_> = looks.iter().filter_map(|look| trials.iter().find_map(look)).collect();
     (!seen.is_empty()).then(|| finding(case, Severity::Void, seen))
 }
@@ -100,13 +102,14 @@ fn outcomes(counts: &Counts) -> u64 {
         + counts.in_flight
 }
 
-fn sums(trial: &Trial<'_>) -> Option<Seen> {
+fn sums(trial: &Trial<'_>) -> Option<Contradiction> {
     let counts = &trial.load.counts;
     let (due, all, by_status) = (counts.scheduled, outcomes(counts), counts.status.values().sum::<u64>());
     let adds_up = due == all && by_status == counts.completed;
     (!adds_up).then(|| {
         let words = format!(
-            "in round {} {due} requests were due and {all} had an outcome, {} were answered and {by_status} had a status",
+            "in round {} {due} requests were due but {all} have an outcome, and {} were answered but {by_status} have \
+             a status",
             trial.round() + 1,
             counts.completed
         );
@@ -114,20 +117,21 @@ fn sums(trial: &Trial<'_>) -> Option<Seen> {
     })
 }
 
-/// A response time for each answer and each timeout, and no other.
-fn samples(trial: &Trial<'_>) -> Option<Seen> {
+/// Each answer and each timeout has exactly one response time.
+fn samples(trial: &Trial<'_>) -> Option<Contradiction> {
     let counts = &trial.load.counts;
     let (timed, expected) = (trial.response_time.len(), counts.completed + counts.timeouts);
     (timed != expected).then(|| {
-        let words =
-            format!("in round {} {timed} response times stand for {expected} requests", trial.round() + 1);
+        let words = format!(
+            "in round {} there are {timed} response times for {expected} requests",
+            trial.round() + 1
+        );
         ("samples", words, json!({ "samples": timed, "requests": expected }))
     })
 }
 
-/// Of the same requests, service times are part of response times: no percentile can be longer. Nor can any lie above the
-/// maximum.
-fn order(trial: &Trial<'_>) -> Option<Seen> {
+/// Service time is part of response time, so none of its percentiles can be longer.
+fn order(trial: &Trial<'_>) -> Option<Contradiction> {
     let (response, service) = (&trial.response_time, &trial.service_time);
     let longer = |statistic: Statistic| -> Option<(Statistic, f64, f64)> {
         let (response, service) = (statistic.of(response)?, statistic.of(service)?);
@@ -138,8 +142,9 @@ fn order(trial: &Trial<'_>) -> Option<Seen> {
     }
     let (statistic, service, response) = Statistic::ALL.into_iter().find_map(longer)?;
     let name = statistic.name();
-    let words =
-        format!("service time {name} is {service:.1} µs, longer than response time {name}, {response:.1} µs");
+    let words = format!(
+        "service time {name} is {service:.1} µs, longer than the response time {name} of {response:.1} µs"
+    );
     Some((
         "service_above_response",
         words,
@@ -147,18 +152,19 @@ fn order(trial: &Trial<'_>) -> Option<Seen> {
     ))
 }
 
-fn shortest(trial: &Trial<'_>) -> Option<Seen> {
+fn shortest(trial: &Trial<'_>) -> Option<Contradiction> {
     let least = least(&trial.service_time).filter(|least| *least < QUICKEST_NS)?;
-    let words = format!("a response took {least} ns, from the request's first byte to its last");
+    let words = format!("a response took only {least} ns from the request's first byte to its own last");
     Some(("shortest_ns", words, least.into()))
 }
 
-/// The shortest time, ns; a histogram does not tell what is below its least value from zero.
+/// The shortest time, ns. Times below the histogram's lowest value count as zero.
 fn least(times: &Histogram<u64>) -> Option<u64> {
     (!times.is_empty()).then(|| times.min())
 }
 
-/// Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time is the number of connections.
+/// Little's law (J. D. C. Little, 1961): in a closed loop, throughput × mean response time equals the number of
+/// connections.
 fn of_law((case, trials): Measured<'_>) -> Option<Finding> {
     if case.load.is_open() || case.load.requests.is_some() {
         return None;
@@ -168,15 +174,15 @@ fn of_law((case, trials): Measured<'_>) -> Option<Finding> {
     let off = |trial: &Trial<'_>| {
         let mean = trial.response_time_us(Statistic::Mean)? / 1e6;
         let in_flight = trial.throughput() * mean;
-        let stood = asked.min(trial.load.connections.established as f64);
+        let established = asked.min(trial.load.connections.established as f64);
         let too_many = in_flight > IN_FLIGHT * asked * edges(trial, asked);
-        let idle = without_errors && in_flight < IDLE * stood;
+        let idle = without_errors && in_flight < IDLE * established;
         (mean < EDGES * trial.seconds() && (too_many || idle)).then_some((in_flight, too_many))
     };
     let (in_flight, too_many) = trials.iter().find_map(off)?;
     let words = format!(
-        "throughput × mean response time is {in_flight:.1} requests in flight, on {asked} connections that are never idle \
-         (Little's law)"
+        "throughput × mean response time gives {in_flight:.1} requests in flight, on {asked} connections that are \
+         never idle (Little's law)"
     );
     let severity = if too_many { Severity::Void } else { Severity::Warning };
     Some(finding(
@@ -186,23 +192,23 @@ fn of_law((case, trials): Measured<'_>) -> Option<Finding> {
     ))
 }
 
-/// By how much the requests in flight may seem more than the connections. The times of `n` requests that were due in the
-/// measured time fill it on each connection, and reach beyond its end by one request at most: `connections × (1 + longest ÷
-/// measured)` in all. And as many as there are connections may be counted in one of the two factors only.
+/// Factor by which the requests in flight may seem more than the connections. On each connection, requests that were
+/// due in the measured time fill it and reach beyond its end by at most one request: `connections × (1 + longest ÷
+/// measured)` in all. And as many requests as there are connections may be counted in only one of the two factors.
 fn edges(trial: &Trial<'_>, connections: f64) -> f64 {
     let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
     (1.0 + longest / trial.seconds()) * (1.0 + connections / (trial.completed as f64).max(1.0))
 }
 
-/// A hop adds work: it cannot be quicker than none.
-fn quicker(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
+/// A hop adds work, so it cannot be faster than direct.
+fn faster(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let seen: Vec<_> = [shorter_way(via, direct.1), better(subject, via.0)].into_iter().flatten().collect();
     (!seen.is_empty()).then(|| finding(via.0, Severity::Warning, seen))
 }
 
-/// Where requests queue behind each other, as in a closed loop of many connections, the shortest time is that of a queue that
-/// was short by luck: direct's is the longer one, as it is driven harder.
-fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Seen> {
+/// Skipped in a closed loop with many connections. Requests queue there, and direct's queue is the longer one as it is
+/// driven harder, so the shortest time is luck.
+fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Contradiction> {
     if !case.load.is_open() && case.load.connections > 1 {
         return None;
     }
@@ -215,7 +221,7 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Seen> 
     ((via as f64) < SHORTEST * direct as f64).then(|| {
         let us = |ns: u64| ns as f64 / 1e3;
         let words = format!(
-            "the shortest answer via the gateway took {:.1} µs, direct's shortest {:.1} µs",
+            "the shortest answer via the gateway took {:.1} µs, and direct's {:.1} µs",
             us(via),
             us(direct)
         );
@@ -223,9 +229,9 @@ fn shorter_way((case, via): Measured<'_>, direct: &[Trial<'_>]) -> Option<Seen> 
     })
 }
 
-/// The whole interval beyond direct and beyond the noise floor. Under a closed loop's saturation response times mirror
-/// throughput, in an open loop the rate decides the throughput: each has its own figure.
-fn better(subject: &Subject<'_>, case: &Case) -> Option<Seen> {
+/// True if the whole interval is beyond the noise floor. In a saturated closed loop response times mirror throughput,
+/// and in an open loop the rate decides throughput, so each loop has its own figure.
+fn better(subject: &Subject<'_>, case: &Case) -> Option<Contradiction> {
     let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
     let estimate = case.tax.as_ref()?.get(metric)?.estimate;
     let (low, high) = estimate.interval()?;
@@ -288,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_a_p99_above_the_maximum_of_what_it_is_part_of() {
+    fn raised_by_service_times_above_response_times() {
         let mut made = via("nginx", 0).all_at_us(400);
         let quick = via("nginx", 0).all_at_us(300).0.load_record.expect("loaded").histograms.response_time;
         made.0.load_record.as_mut().expect("loaded").histograms.response_time = quick;
@@ -311,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_a_gateway_that_is_faster_than_none() {
+    fn raised_by_a_gateway_faster_than_direct() {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         for round in 0..4 {
             run.direct(round, 500, 500 + u64::from(round));

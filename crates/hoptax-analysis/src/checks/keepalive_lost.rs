@@ -1,38 +1,35 @@
-//! `keepalive-lost`: far more connections were opened than the load asks for.
+//! `keepalive-lost`: far more connections were opened than the load requires.
 //!
-//! A connection that failed has to be replaced and is told by `errors`; what is left is connections that the other side
-//! closed although it was not asked to.
+//! Failed connections have to be replaced, and `errors` reports those. The rest were closed by the other side without
+//! being asked to.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::counts::failures;
 use hoptax_stats::share;
 
 const CODE: &str = "keepalive-lost";
-/// Connections opened per request beyond those asked for. Servers end connections after 100 requests (Apache httpd) or 1,000
-/// (nginx) by default, which costs next to nothing; above twice the former it is another load.
+/// Extra connections per request. Servers close connections after 100 (Apache httpd) or 1,000 requests (nginx) by
+/// default, which costs next to nothing; this is twice the former.
 const LOST: f64 = 0.02;
-/// Above this share most requests pay for a connection.
+/// Share above which most requests pay for a connection.
 const MOST: f64 = 0.5;
-/// Fewer connections than this may have been idle for too long.
+/// Fewest extra connections: fewer may have been closed as idle.
 const FEWEST: u64 = 10;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: format!(
-            "warning; void above {} where another contender kept its connections",
-            percent(MOST)
-        ),
+        severity: format!("warning; void above {} if another contender kept its connections", percent(MOST)),
         when: format!(
-            "beyond the connections that the load asks for, and those that failed, one was opened for more than {} of \
-             the requests",
+            "extra connections were opened for more than {} of the requests: more than the load requires, not counting \
+             replacements of failed ones",
             percent(LOST)
         ),
-        seen: "ab speaks HTTP/1.0. Kong closed each connection after its answer, nginx behind it did not: 722 requests \
-               per second against 2,760 said nothing about Kong, and its author took the comparison back.",
-        advice: "Switch keep-alive on where it was lost (the gateway's own settings, or HTTP/1.0), or ask for \
-                 `keepalive: off`, which direct and gateways then share.",
+        seen: "The figures then compare connections, not gateways. One test with ab, which speaks HTTP/1.0, showed 722 \
+               requests/s for Kong and 2,760 for nginx: Kong closed each connection and nginx did not, and the author \
+               withdrew it.",
+        advice: "Switch keep-alive on where it is off (the gateway's settings, or HTTP/1.0). Or set `keepalive: off`, \
+                 so that direct and gateways do the same.",
     }
 }
 
@@ -40,11 +37,11 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.measured().filter_map(|measured| of_case(subject, measured)).collect()
 }
 
-/// Connections opened in the measured times beyond those asked for, and their share of the requests.
+/// Extra connections opened in the measured times, and their share of the requests.
 fn excess((case, trials): Measured<'_>) -> Option<(u64, f64)> {
     let counts = case.counts.as_ref()?;
     let opened = case.connections.as_ref()?.opened;
-    // A limit on requests per connection may end one more connection of each slot within the measured time.
+    // A limit on requests per connection may close one more connection per slot within the measured time.
     let asked = case.load.requests_per_connection.map_or(0, |limit| {
         counts.sent.div_ceil(u64::from(limit.max(1))) + u64::from(case.load.connections) * trials.len() as u64
     });
@@ -64,13 +61,13 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
     let connections = case.connections.as_ref()?;
     let consequence = match (kept_elsewhere, case.is_direct()) {
         (false, _) => {
-            "so does every other contender: this is a load of new connections, and not the one asked for"
+            "the other contenders lost theirs too: this is a load of new connections, not the one in the plan"
         }
         (true, true) => {
-            "the gateways kept theirs: direct pays for connections that they do not, and the tax is too small"
+            "the gateways kept theirs: direct pays for connections that they do not pay for, so the tax is too small"
         }
         (true, false) => {
-            "others kept theirs: the difference is that of connections, and not of the gateway's work"
+            "others kept theirs: the difference comes from connections, not from the gateway's work"
         }
     };
     Some(Finding {
@@ -86,14 +83,14 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
             ("limit", LOST.into()),
         ]),
         message: format!(
-            "{extra} connections were opened that nobody asked for, one for {} of the requests ({} were closed by the \
-             other side): keep-alive was not in effect. {}.",
+            "Keep-alive was not in effect: {extra} extra connections were opened, for {} of the requests ({} \
+             connections were closed by the other side). {}.",
             percent(share),
             connections.closed_by_peer,
             consequence[..1].to_uppercase() + &consequence[1..]
         ),
-        advice: "Switch keep-alive on for clients in the gateway's settings, or ask for `keepalive: off`, so that every \
-                 contender gets the same."
+        advice: "Switch keep-alive on for clients in the gateway's settings. Or set `keepalive: off`, so that every \
+                 contender does the same."
             .into(),
     })
 }
@@ -107,7 +104,7 @@ mod tests {
     use hoptax_plan::LoadPoint;
 
     #[test]
-    fn void_where_one_side_closes_every_connection() {
+    fn void_if_one_contender_closes_every_connection() {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.push(via("kong", 0).opened(1000, 1000)).push(via("kong", 1).opened(1000, 1000));
         let findings = raised(&run, CODE);
@@ -117,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_in_part_and_where_all_lose_it() {
+    fn a_warning_for_some_connections_or_if_all_contenders_lose_them() {
         let mut run = Run::closed(32);
         run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100));
         assert_eq!(raised(&run, CODE)[0].severity, Severity::Warning);
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_connections_that_were_asked_for_or_failed() {
+    fn not_raised_by_required_or_failed_connections() {
         let limited = |limit| LoadPoint { requests_per_connection: Some(limit), ..closed_point(32, 1) };
         for (limit, opened) in [(1, 1000), (100, 40)] {
             let mut run = Run::with_load(vec![limited(limit)]);
@@ -136,13 +133,13 @@ mod tests {
             assert_eq!(raised(&run, CODE), [], "{limit}");
         }
         let mut run = Run::closed(32);
-        // nginx ends a connection after its thousandth request; 50 others broke and were replaced.
+        // nginx closes a connection after its thousandth request; 50 others broke and were replaced.
         run.push(via("nginx", 0).opened(1, 1)).push(via("broken", 0).errors(50).opened(50, 0));
         assert_eq!(raised(&run, CODE), []);
     }
 
     #[test]
-    fn raised_where_the_limit_asked_for_is_not_reached() {
+    fn raised_if_connections_end_before_the_requested_limit() {
         let load = LoadPoint { requests_per_connection: Some(100), ..closed_point(32, 1) };
         let mut run = Run::with_load(vec![load]);
         run.push(via("mine", 0).opened(500, 490));

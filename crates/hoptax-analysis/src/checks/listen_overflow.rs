@@ -1,28 +1,29 @@
-//! `listen-overflow`: the kernel dropped connections, or sent SYNs again, during a trial.
+//! `listen-overflow`: the kernel dropped connections, or retransmitted SYNs, during a trial.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_record::NetworkUsage;
 
 const CODE: &str = "listen-overflow";
-/// On a loopback nothing is lost but what a full listen queue drops, so one is enough.
+/// One drop is enough: on a loopback only a full listen queue drops connections.
 const DROPS: u64 = 1;
-/// Share of the connections opened whose SYN was sent again. The kernel's count is of the whole network namespace, in which
-/// others may connect to hosts that do not answer; a full listen queue hits many connections at once.
+/// Share of the opened connections whose SYN was retransmitted. The kernel counts for the whole network namespace, in
+/// which other programs may connect to hosts that do not answer. A full listen queue hits many connections at once.
 const SYN_SHARE: f64 = 0.01;
-/// SYNs sent again below which the share says nothing.
+/// Fewest retransmitted SYNs for which the share is checked.
 const LEAST_SYNS: u64 = 3;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in a trial the kernel dropped a connection at a full listen queue, or sent the SYNs of more than {} of the connections again (and at least {LEAST_SYNS})",
+            "in a trial the kernel dropped a connection at a full listen queue, or retransmitted the SYNs of more than \
+             {} of the connections (and at least {LEAST_SYNS})",
             percent(SYN_SHARE)
         ),
-        seen: "10,000 connections at once against a backlog of 511: each drop costs a second, which is the retransmission and not the gateway.",
-        advice: "Raise `net.core.somaxconn` and the gateway's backlog, or ask for fewer connections.",
+        seen: "Each dropped connection costs a second: the kernel's retransmission, not the gateway. It happens, for \
+               example, with 10,000 simultaneous connections and a backlog of 511.",
+        advice: "Raise `net.core.somaxconn` and the gateway's backlog, or use fewer connections.",
     }
 }
 
@@ -52,13 +53,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("syn_retransmits", syns.into()),
             ]),
             message: format!(
-                "In {} of {} trials the kernel dropped {drops} connections at listeners and sent {syns} SYNs again: \
-                 a connection that is dropped is tried again after a second, and its requests wait for that long.",
+                "In {} of {} trials the kernel dropped {drops} connections at listeners and retransmitted {syns} SYNs. \
+                 A dropped connection is retried after a second, and its requests wait for that long.",
                 hit.len(),
                 trials.len()
             ),
-            advice: "Raise the listen backlog of whoever is connected to, and net.core.somaxconn, which caps it; or \
-                     open fewer connections at once. The cause may also be another program on this machine."
+            advice: "Raise the server's listen backlog and net.core.somaxconn, which limits it, or open fewer \
+                     connections at once. Another program on this machine may also be the cause."
                 .into(),
         });
     }
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_a_stray_syn_or_by_retransmits() {
+    fn not_raised_by_a_few_syns_or_by_other_retransmits() {
         let stray =
             NetworkUsage { syn_retransmits: 2, retransmits: 9, segments_sent: 50, ..NetworkUsage::default() };
         assert_eq!(raised(&with(stray), CODE), []);

@@ -1,19 +1,19 @@
-//! `logging-unequal`: gateways wrote more or less into their logs per request than others.
+//! `logging-unequal`: gateways wrote different amounts of log per request.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use hoptax_plan::Feature;
 use std::collections::BTreeMap;
 
 const CODE: &str = "logging-unequal";
-/// Bytes per request by which gateways may differ: formats of access logs differ by this much (nginx's combined format has
-/// some 90 bytes for a short request, HAProxy's httplog some 150), and cost little by it.
+/// Largest difference in bytes per request that is ignored. Formats of access logs differ by about this much (nginx's
+/// combined format takes some 90 bytes for a short request, HAProxy's httplog some 150), at little cost.
 const APART: f64 = 128.0;
-/// Bytes per request under which a gateway does not log its requests: no line of an access log is so short.
+/// Bytes per request below which a gateway does not log requests: no access log has lines this short.
 const SILENT: f64 = 8.0;
-/// Bytes that a gateway may keep back and write after the trial (Envoy flushes at 64 KiB), twice over.
+/// Bytes that a gateway may still buffer after the trial (Envoy flushes at 64 KiB), doubled.
 const BUFFERED: u64 = 128 << 10;
 
-/// What one gateway wrote at one load point.
+/// Log volume of one gateway at one load point.
 #[derive(Debug, Clone, Copy)]
 struct Logged<'a> {
     gateway: &'a str,
@@ -21,25 +21,25 @@ struct Logged<'a> {
     per_request: f64,
 }
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "at a load point, gateways differ by more than {APART} bytes written to their logs per request; those with the feature \
-             access-log are set against each other"
+            "at a load point, the log volumes of gateways differ by more than {APART} bytes per request. Gateways with \
+             the feature access-log are compared with each other only"
         ),
-        seen: "One gateway ships with its access log on and another without: the difference was published as one of gateways.",
-        advice: "Set `access_log: off` or `file`, which packs follow; switch it off in an external gateway.",
+        seen: "Writing logs takes time and CPU. One published comparison measured one gateway with its access log on \
+               and another with it off.",
+        advice: "Set `access_log: off` or `file`, which packs obey. Configure an external gateway the same way.",
     }
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    // One that was asked for a log, which has its price, is set against those that were, too.
+    // Gateways with the feature access-log are compared with each other only.
     let mut alike: BTreeMap<(usize, bool), Vec<Logged<'_>>> = BTreeMap::new();
     for (case, trials) in subject.measured() {
-        // Hops are no choice, and have no access log.
+        // Hops are references and have no access log.
         let kind = subject.run.contenders.iter().find(|contender| contender.label == case.gateway);
         if kind.is_some_and(|contender| contender.kind.starts_with("hop-")) {
             continue;
@@ -61,7 +61,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             });
         }
     }
-    // The load point where they are farthest apart tells the story; the others tell the same one.
+    // One finding is enough: of the load point with the largest difference.
     let widest = alike.values().filter_map(|logged| apart(logged)).max_by(|a, b| {
         let width = |(least, most): &(Logged<'_>, Logged<'_>)| most.per_request - least.per_request;
         width(a).total_cmp(&width(b))
@@ -69,7 +69,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     widest.map(|(least, most)| finding(&least, &most)).into_iter().collect()
 }
 
-/// The gateways that wrote least and most, if they are too far apart.
+/// The gateways that wrote least and most, if they differ too much.
 fn apart<'a>(logged: &[Logged<'a>]) -> Option<(Logged<'a>, Logged<'a>)> {
     let by_size = |a: &&Logged<'_>, b: &&Logged<'_>| a.per_request.total_cmp(&b.per_request);
     let (least, most) = (logged.iter().min_by(by_size)?, logged.iter().max_by(by_size)?);
@@ -90,12 +90,12 @@ fn finding(least: &Logged<'_>, most: &Logged<'_>) -> Finding {
             ("least_bytes_per_request", least.per_request.into()),
         ]),
         message: format!(
-            "{} wrote {:.0} bytes per request into its logs and {} {:.0}: writing them is part of the tax of the one and \
-             not of the other.",
+            "{} wrote {:.0} bytes of log per request, and {} wrote {:.0}. The tax of the former includes the cost of \
+             logging.",
             most.gateway, most.per_request, least.gateway, least.per_request
         ),
-        advice: "Log alike in all of them (`access_log: off` or `file` in the plan, which packs follow), or look into \
-                 the run's logs/: a gateway that complains about every request is configured wrongly."
+        advice: "Configure the same logging for all (`access_log: off` or `file` in the plan, which packs obey). Look \
+                 into the run's logs/: a gateway that complains about every request is misconfigured."
             .into(),
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_when_one_logs_and_the_other_does_not() {
+    fn raised_if_one_logs_and_the_other_does_not() {
         let found = found(&[("nginx", 900_000), ("envoy", 400)]);
         assert_eq!(found.len(), 1);
         let evidence = &found[0].evidence;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_was_asked_for_as_a_feature_is_a_price_and_no_inequality() {
+    fn not_raised_by_the_feature_access_log() {
         let mut run = Run::closed(1);
         run.record.plan.gateways =
             vec![gateway("nginx", &[]), gateway("nginx.access-log", &[Feature::AccessLog])];
@@ -145,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn raised_when_one_complains_of_every_request() {
+    fn raised_if_one_complains_about_every_request() {
         assert_eq!(found(&[("nginx", 900_000), ("haproxy", 4_000_000)]).len(), 1);
     }
 
     #[test]
-    fn not_raised_by_formats_by_a_few_lines_by_hops_or_by_one_gateway_alone() {
+    fn not_raised_by_log_formats_a_few_lines_hops_or_one_gateway() {
         assert_eq!(found(&[("nginx", 900_000), ("haproxy", 1_500_000)]), []);
         assert_eq!(found(&[("nginx", 100_000), ("haproxy", 0)]), [], "it may still be in a buffer");
         assert_eq!(found(&[("nginx", 900_000), ("hop-l7", 0)]), []);

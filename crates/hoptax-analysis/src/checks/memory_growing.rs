@@ -1,38 +1,37 @@
-//! `memory-growing`: a gateway's memory was still growing when its last trial ended.
+//! `memory-growing`: a gateway's memory was still growing at the end of its last trial.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
 use hoptax_stats::{mann_kendall, median};
 
 const CODE: &str = "memory-growing";
-/// Growth over the latter half of the last trial, or over the last two rounds, over what there was before: below, it is
-/// buffers that fill.
+/// Growth over the second half of the last trial, or over the last rounds, relative to before; less is buffers that
+/// fill.
 const GROWTH: f64 = 0.05;
-/// Growth below which no share is worth a word, bytes: a few arenas of an allocator.
+/// Least growth, bytes: an allocator adds arenas of about this size.
 const BYTES: f64 = 1024.0 * 1024.0;
-/// Chance below which a rise within a trial is none.
+/// p-value below which a rise within a trial is not chance.
 const CHANCE: f64 = 0.001;
-/// Windows in the latter half of a trial that are enough to tell a rise.
+/// Fewest windows in the second half of a trial.
 const WINDOWS: usize = 10;
-/// Rounds whose last two steps are looked at.
+/// Number of last rounds that are compared.
 const ROUNDS: usize = 3;
-/// A step of a rise between rounds, over the round before.
+/// Least growth from one round to the next, relative.
 const STEP: f64 = 0.005;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a gateway's resident memory grew by more than {0} (and a mebibyte) over the latter half of its last trial, \
-             rising throughout (Mann–Kendall), or over the last {ROUNDS} rounds of a load point, in each of them",
+            "a gateway's resident memory grew by more than {0} (and 1 MiB) over the second half of its last trial, \
+             rising throughout (Mann–Kendall test), or over the last {ROUNDS} rounds of a load point, in each of them",
             percent(GROWTH)
         ),
-        seen: "Trials last seconds and leaks take hours: a memory figure of a process that still grows is a lower bound, and \
-               one that swaps in the night is no surprise.",
-        advice: "Measure longer, with a longer warm-up, until it stands still; if it never does, look for a leak, or for \
-                 something that is kept per connection or per path.",
+        seen: "The memory figure of a process that still grows is a lower bound. Trials last seconds, and leaks take \
+               hours.",
+        advice: "Measure longer, with a longer warm-up, until memory stops growing. If it never does, look for a leak, \
+                 or for data kept per connection or per path.",
     }
 }
 
@@ -90,12 +89,12 @@ fn finding(case: &Case, before: f64, after: f64, when: &str) -> Finding {
             ("limit", GROWTH.into()),
         ]),
         message: format!(
-            "The gateway's resident memory grew from {:.1} to {:.1} MiB {when}, and was still growing: what is shown is not \
-             what it will need.",
+            "The gateway's resident memory grew from {:.1} to {:.1} MiB {when} and was still growing: it will need \
+             more than the figure shows.",
             before / BYTES,
             after / BYTES
         ),
-        advice: "Measure longer, until it stands still; if it never does, look for a leak.".into(),
+        advice: "Measure longer, until memory stops growing. If it never does, look for a leak.".into(),
     }
 }
 
@@ -128,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_memory_that_fills_and_then_stands_or_by_a_heap_that_breathes() {
+    fn not_raised_by_buffers_that_fill_or_a_collected_heap() {
         let mut random = Random::new(4);
         for _ in 0..100 {
             let mut run = Run::closed(1);
             let filled = |window: u64| 12 * MIB + window.min(20) * MIB / 4;
             run.push(via("nginx", 0).rss_windows((0..50).map(filled)));
-            // A collected heap: up, and at some point down again.
+            // A garbage-collected heap rises and falls.
             let start = random.below(12);
             for round in 0..4 {
                 let heap = (0..50).map(|window| 40 * MIB + (window + start) % 12 * MIB);
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_what_grew_in_an_earlier_trial_or_was_not_watched() {
+    fn not_raised_by_growth_in_an_earlier_trial_or_without_figures() {
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).rss_windows((0..50).map(|window| (12 + window) * MIB)));
         run.push(via("nginx", 1).rss_windows((0..50).map(|_| 62 * MIB)));

@@ -1,5 +1,4 @@
-//! Findings: the mistakes that a run is examined for. One file per finding: its code, its rule, its evidence, its
-//! advice, its tests.
+//! Findings: the mistakes that every run is checked for. One file per finding, with its rule, its check and its tests.
 
 mod amplification;
 mod balance;
@@ -57,7 +56,7 @@ mod tests {
     use super::Finding;
     use crate::fixture::Run;
 
-    /// The findings of one rule.
+    /// The findings with this code.
     pub(super) fn raised(run: &Run, code: &str) -> Vec<Finding> {
         run.analyse().findings.into_iter().filter(|finding| finding.code == code).collect()
     }

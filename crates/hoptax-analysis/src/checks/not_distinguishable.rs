@@ -1,4 +1,4 @@
-//! `not-distinguishable`: a tax whose interval covers "no tax", or that lies inside the noise floor.
+//! `not-distinguishable`: a tax whose interval includes "no tax", or that lies within the noise floor.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use crate::Case;
@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 
 const CODE: &str = "not-distinguishable";
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note".into(),
-        when: "a tax at p50 or p99, or (closed loop) on throughput, does not stand out of the noise: its interval covers no tax, or direct differs from itself by as much".into(),
-        seen: "Rankings drawn from one run each, which the next run turned round.",
-        advice: "Draw no conclusion from it; more or longer trials, or a quieter machine, may tell.",
+        when: "a tax at p50 or p99, or (closed loop) on throughput, is not distinguishable from noise: its interval \
+               includes no tax, or the two direct trials of a round differ by as much".into(),
+        seen: "Rankings based on such a tax can reverse in the next run.",
+        advice: "Draw no conclusion from it. More or longer trials, or a quieter machine, may show a difference.",
     }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     gateways.into_iter().filter_map(|case| of_case(subject, case)).collect()
 }
 
-/// The metrics in which a conclusion is sought. In an open loop the rate decides the throughput, not the gateway.
+/// The metrics to check. In an open loop the rate decides throughput, not the gateway.
 fn metrics(case: &Case) -> &'static [Metric] {
     match case.load.is_open() {
         true => &[Metric::AddedP50, Metric::AddedP99],
@@ -44,11 +44,11 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
             continue;
         };
         let estimate = &difference.estimate;
-        let told = json!({
+        let figures = json!({
             "estimate": estimate.estimate, "low": estimate.low, "high": estimate.high,
             "noise_floor": floor.get(*metric),
         });
-        seen.insert(metric.name().to_string(), told);
+        seen.insert(metric.name().to_string(), figures);
     }
     if seen.is_empty() {
         return None;
@@ -59,12 +59,14 @@ fn of_case(subject: &Subject<'_>, case: &Case) -> Option<Finding> {
         severity: Severity::Note,
         case: Some(case.case.clone()),
         message: format!(
-            "Not distinguishable from the noise of this machine: {}. The interval covers \"no tax\", or direct \
-             differs from itself by as much.",
+            "Not distinguishable from noise: {}. The interval includes no tax, or the two direct trials of a round \
+             differ by as much.",
             names.join(", ")
         ),
         evidence: evidence([("metrics", Value::Object(seen))]),
-        advice: "Draw no conclusion from it; more or longer trials, or a quieter machine, may tell.".into(),
+        advice:
+            "Draw no conclusion from it. More or longer trials, or a quieter machine, may show a difference."
+                .into(),
     })
 }
 
@@ -74,8 +76,8 @@ fn one_trial() -> Finding {
         severity: Severity::Note,
         case: None,
         evidence: evidence([("trials", 1.into())]),
-        message: "With one trial there is no interval, so no tax is distinguishable from noise.".into(),
-        advice: "Measure at least three trials (`trials:` in the plan); five is the default.".into(),
+        message: "One trial gives no interval, so no tax is distinguishable from noise.".into(),
+        advice: "Measure at least three trials (`trials:` in the plan); the default is five.".into(),
     }
 }
 
@@ -86,7 +88,7 @@ mod tests {
     use crate::fixture::{Run, via};
 
     #[test]
-    fn raised_when_direct_differs_from_itself_as_much() {
+    fn raised_if_direct_differs_from_itself_as_much() {
         let mut run = Run::closed(1);
         for round in 0..4 {
             run.direct(round, 100, 160);

@@ -1,26 +1,26 @@
-//! The page of the reference about findings, in Markdown.
+//! The reference page of findings, in Markdown.
 
 use super::Rule;
 use std::fmt::Write as _;
 
-/// The head of the page, above the findings.
+/// Text above the list of findings.
 const HEAD: &str = "\
 # Findings
 
-Every run is examined for the mistakes that make such figures wrong. Each finding has a code, a severity, evidence in
-numbers, and advice; reports show them, and `hoptax findings CODE` says what one means.
+hoptax checks every run for mistakes that make its figures wrong. Each finding has a code, a severity, figures as
+evidence, and advice. Reports show them, and `hoptax findings CODE` explains one.
 
-- `void`: do not believe this case. `hoptax run` then exits with 4, unless `--accept-void` is given.
-- `warning`: believe it with this in mind.
+- `void`: do not use this case. `hoptax run` exits with 4, unless `--accept-void` is given.
+- `warning`: use the figures with this in mind.
 - `note`: good to know.
 
-Thresholds are judgement: they mark where we would stop believing a figure without looking further. Where chance could
-raise a finding, the rule asks for more than chance would do, and for an effect that matters
-([METHODOLOGY.md](../../METHODOLOGY.md#findings)). This page is printed by `hoptax findings --markdown`; a test holds it
-to the rules.
+Thresholds are judgement: beyond them we would not trust a figure without a closer look. If chance could cause a
+finding, its rule requires more than chance would explain, and an effect large enough to matter
+([METHODOLOGY.md](../../METHODOLOGY.md#findings)). `hoptax findings --markdown` prints this page, and a test keeps it up
+to date.
 ";
 
-/// The page of the reference, Markdown.
+/// The reference page, Markdown.
 pub fn page(rules: &[Rule]) -> String {
     let mut page = HEAD.to_owned();
     page.push_str("\n| code | severity |\n| --- | --- |\n");
@@ -52,12 +52,12 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_page_is_as_the_rules_say() {
+    fn the_page_is_up_to_date() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/findings.md");
         let written = std::fs::read_to_string(path).expect("docs/reference/findings.md");
         assert!(
             written == page(&rules()),
-            "write it anew: `hoptax findings --markdown > docs/reference/findings.md`"
+            "regenerate it: `hoptax findings --markdown > docs/reference/findings.md`"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `ports-exhausted`: connects failed for want of a local port, or nearly did.
+//! `ports-exhausted`: connects failed because every local port was in use, or nearly so.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
@@ -6,26 +6,28 @@ use hoptax_load::clock::SECOND;
 use hoptax_load::record::Cause;
 
 const CODE: &str = "ports-exhausted";
-/// Share of the port range that sockets in TIME_WAIT take. A port can be used once for each pair of source and destination;
-/// this is near the limit and not yet proof.
+/// Share of the port range in TIME_WAIT from which it is reported. A port can be used once per pair of source and
+/// destination, so this is near the limit but no proof.
 const NEAR: f64 = 0.8;
-/// For how long a connection stands in TIME_WAIT on Linux (`TCP_TIMEWAIT_LEN`), ns.
+/// How long Linux keeps a connection in TIME_WAIT (`TCP_TIMEWAIT_LEN`), ns.
 const TIME_WAIT_NS: u64 = 60 * SECOND;
 
-const ADVICE: &str = "Keep connections alive, give `sources:` several addresses (127.0.0.2, 127.0.0.3, …), widen \
-                      net.ipv4.ip_local_port_range, or pause between trials until TIME_WAIT ends (a minute).";
+const ADVICE: &str = "Keep connections alive, list several addresses in `sources:` (127.0.0.2, 127.0.0.3, …), widen \
+                      net.ipv4.ip_local_port_range, or pause between trials until TIME_WAIT ends (one minute).";
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "connects failed as every local port was in use, or the connections that the case made within a minute, as far as the kernel counts so many in TIME_WAIT, took more than {} of the port range",
+            "connects failed because every local port was in use, or the case's connections of the last minute took \
+             more than {} of the port range (at most as many as the kernel counts in TIME_WAIT)",
             percent(NEAR)
         ),
-        seen: "One source address and a new connection for each request: after some 28,000 of them a minute the kernel says no.",
-        advice: "Keep connections alive, give `sources:` several addresses, widen `net.ipv4.ip_local_port_range`, or pause between trials.",
+        seen: "The figures then show how fast ports become free. With one source address and a new connection per \
+               request, the kernel runs out after some 28,000 requests a minute.",
+        advice: "Keep connections alive, list several addresses in `sources:`, widen `net.ipv4.ip_local_port_range`, \
+                 or pause between trials.",
     }
 }
 
@@ -45,8 +47,8 @@ fn failed(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
         case: Some(case.case.clone()),
         evidence: evidence([("ports_exhausted", failed.into())]),
         message: format!(
-            "{failed} connects failed as no local port was left: what was measured is how fast ports come back, not \
-             what is connected to."
+            "{failed} connects failed because every local port was in use. The figures show how fast ports become \
+             free, not the gateway's speed."
         ),
         advice: ADVICE.into(),
     })
@@ -72,16 +74,17 @@ fn near(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
             ("limit", NEAR.into()),
         ]),
         message: format!(
-            "{waiting} connections of this case stood in TIME_WAIT, {} of the {ports} local ports: new connections \
-             between the same two addresses are about to fail, or already take long to find a port.",
+            "{waiting} connections of this case were in TIME_WAIT, {} of the {ports} local ports. New connections \
+             between the same two addresses will soon fail, or already take long to find a port.",
             percent(share(worst))
         ),
         advice: ADVICE.into(),
     })
 }
 
-/// Connections between two addresses that may stand in TIME_WAIT when `trial` ends: those that trials of its case made
-/// within the minute before. The kernel's own count is of everybody's, to wherever they lead, and proves nothing alone.
+/// Most connections between two addresses that can be in TIME_WAIT at the end of `trial`: those that this case's trials
+/// opened in the minute before. The kernel's count includes other programs and destinations, so it proves nothing
+/// alone.
 fn ours(trial: &Trial<'_>, trials: &[Trial<'_>]) -> u64 {
     let end = |trial: &Trial<'_>| trial.load.started_unix_ns + trial.load.measured_ns;
     let lingers = |other: &&Trial<'_>| end(other) <= end(trial) && end(trial) - end(other) < TIME_WAIT_NS;
@@ -101,7 +104,7 @@ mod tests {
     use crate::fixture::{Run, via};
     use hoptax_record::NetworkUsage;
 
-    /// A case whose trials each opened this many connections, the second so many seconds after the first.
+    /// Two trials that each opened `opened` connections, the second `apart_s` seconds after the first.
     fn waiting(time_wait_max: u64, local_ports: u64, opened: u64, apart_s: u64) -> Run {
         let mut run = Run::closed(1);
         for round in 0..2 {
@@ -130,14 +133,18 @@ mod tests {
     #[test]
     fn raised_near_the_end_of_the_range_only() {
         let found = raised(&waiting(25_000, 28_232, 12_500, 10), CODE);
-        assert_eq!(found[0].evidence["waiting"], 25_000, "both trials' within a minute");
-        assert_eq!(raised(&waiting(25_000, 28_232, 12_500, 61), CODE), [], "the first one's have gone");
-        assert_eq!(raised(&waiting(20_000, 28_232, 20_000, 10), CODE), [], "the kernel has fewer");
+        assert_eq!(found[0].evidence["waiting"], 25_000, "both trials within a minute");
+        assert_eq!(
+            raised(&waiting(25_000, 28_232, 12_500, 61), CODE),
+            [],
+            "the first trial's connections are gone"
+        );
+        assert_eq!(raised(&waiting(20_000, 28_232, 20_000, 10), CODE), [], "the kernel counts fewer");
         assert_eq!(raised(&waiting(25_000, 0, 25_000, 10), CODE), [], "the range is unknown");
     }
 
     #[test]
-    fn not_raised_by_what_others_leave_in_time_wait() {
+    fn not_raised_by_connections_of_other_programs() {
         assert_eq!(raised(&waiting(131_072, 28_232, 32, 1), CODE), []);
     }
 }

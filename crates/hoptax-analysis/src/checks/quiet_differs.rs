@@ -1,4 +1,4 @@
-//! `quiet-differs`: whether a tax stands out of the noise depends on windows that the hypervisor disturbed.
+//! `quiet-differs`: a tax is distinguishable in all windows but not in quiet ones, or the reverse.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::quiet_cases::{Disagreement, disagreements};
@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 
 const CODE: &str = "quiet-differs";
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity: "warning; a note where only quiet windows show the tax".into(),
-        when: "a tax at p50 or p99, or (closed loop) on throughput, stands out of the noise in all windows but not in quiet ones, or the other way round".into(),
-        seen: "A stall of a second that the hypervisor caused in one gateway's trial is that gateway's p99 in every report.",
-        advice: "Draw no conclusion from it before a run on a quieter machine, or a longer one, agrees.",
+        severity: "warning; a note if only quiet windows show the tax".into(),
+        when: "a tax at p50 or p99, or (closed loop) on throughput, is distinguishable from noise in all windows but \
+               not in quiet ones, or the reverse".into(),
+        seen: "If the hypervisor stalls one gateway's trial for a second, that stall becomes the gateway's p99.",
+        advice: "Draw no conclusion from it until a longer run, or one on a quieter machine, agrees.",
     }
 }
 
@@ -26,7 +26,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
 fn of_case(case: &Case) -> Option<Finding> {
     let differing = disagreements(case);
     let quiet = case.quiet.as_ref().filter(|_| !differing.is_empty())?;
-    let told = |difference: &Difference| {
+    let figures = |difference: &Difference| {
         let estimate = &difference.estimate;
         json!({
             "estimate": estimate.estimate, "low": estimate.low, "high": estimate.high,
@@ -35,9 +35,12 @@ fn of_case(case: &Case) -> Option<Finding> {
     };
     let metrics: Map<String, Value> = differing
         .iter()
-        .map(|one| (one.metric.name().to_string(), json!({ "all": told(one.all), "quiet": told(one.quiet) })))
+        .map(|one| {
+            (one.metric.name().to_string(), json!({ "all": figures(one.all), "quiet": figures(one.quiet) }))
+        })
         .collect();
-    // What only disturbed windows show may be the hypervisor's doing; what only quiet ones show was hidden by it.
+    // A tax seen only with disturbed windows may be the hypervisor's. A tax seen only in quiet windows was hidden by
+    // it.
     let doubtful = differing.iter().any(|one| one.all.distinguishable);
     let words: Vec<String> = differing.iter().map(in_words).collect();
     Some(Finding {
@@ -51,25 +54,22 @@ fn of_case(case: &Case) -> Option<Finding> {
             ("quiet_trials", quiet.trials.into()),
         ]),
         message: format!(
-            "All windows and quiet windows (without {} that the hypervisor disturbed, {} of {} trials) disagree: {}.",
+            "All windows and quiet windows disagree: {}. Quiet windows leave out the {} that the hypervisor disturbed \
+             and cover {} of {} trials.",
+            words.join("; "),
             percent(quiet.share_left_out),
             quiet.trials,
-            case.trials,
-            words.join("; ")
+            case.trials
         ),
         advice: match doubtful {
-            true => {
-                "Draw no conclusion from these before a run on a quieter machine, or a longer one, agrees."
-            }
-            false => {
-                "The quiet figures are nearer to what the gateway costs; a longer run should say the same."
-            }
+            true => "Draw no conclusion from these until a longer run, or one on a quieter machine, agrees.",
+            false => "The quiet figures are closer to the gateway's cost. A longer run should confirm them.",
         }
         .into(),
     })
 }
 
-/// `added_p50 is 40 µs in all windows, and not distinguishable in quiet ones (12 µs)`.
+/// `added_p50 is 40 µs in all windows and not distinguishable (12 µs) in quiet ones`.
 fn in_words(one: &Disagreement<'_>) -> String {
     let value = |difference: &Difference| match one.metric {
         Metric::ThroughputRatio => format!("{:.1} %", difference.estimate.estimate * 100.0),
@@ -79,7 +79,12 @@ fn in_words(one: &Disagreement<'_>) -> String {
         true => value(difference),
         false => format!("not distinguishable ({})", value(difference)),
     };
-    format!("{} is {} in all, {} in quiet ones", one.metric.name(), verdict(one.all), verdict(one.quiet))
+    format!(
+        "{} is {} in all windows and {} in quiet ones",
+        one.metric.name(),
+        verdict(one.all),
+        verdict(one.quiet)
+    )
 }
 
 #[cfg(test)]
@@ -88,7 +93,7 @@ mod tests {
     use super::*;
     use crate::fixture::{MadeTrial, Run, via};
 
-    /// Windows of 100 requests, all of one response time, but for the fifth, of another.
+    /// Ten windows of 100 requests; the fifth has another response time.
     fn trial(who: &str, round: u32, usual_us: u64, fifth_us: u64) -> MadeTrial {
         let windows: Vec<Vec<u64>> =
             (0..10).map(|window| vec![if window == 4 { fifth_us } else { usual_us }; 100]).collect();
@@ -98,7 +103,7 @@ mod tests {
     const STOLEN: [u64; 10] = [0, 0, 0, 0, 20, 0, 0, 0, 0, 0];
 
     #[test]
-    fn raised_where_only_disturbed_windows_show_a_tax() {
+    fn raised_if_only_disturbed_windows_show_a_tax() {
         let mut run = Run::closed(1);
         for round in 0..4 {
             run.push(trial("direct", round, 100, 100).first().stolen_ms(&[0; 10]));
@@ -114,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_where_disturbed_windows_hid_a_tax() {
+    fn a_note_if_disturbed_windows_hid_a_tax() {
         let mut run = Run::closed(1);
         for round in 0..4 {
             run.push(trial("direct", round, 100, 50_000).first().stolen_ms(&STOLEN));
@@ -128,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_where_both_say_the_same() {
+    fn not_raised_if_both_agree() {
         let mut run = Run::closed(1);
         for round in 0..4 {
             run.push(trial("direct", round, 100, 9_000).first().stolen_ms(&STOLEN));

@@ -1,7 +1,7 @@
-//! `rate-missed`: in an open loop, fewer than 99 % of the requests that were due were achieved.
+//! `rate-missed`: in an open loop fewer than 99 % of the due requests were completed in time.
 //!
-//! Throughput is set against the requests that were due, not against the rate: Poisson arrivals scatter around their
-//! rate by themselves.
+//! Throughput is compared with the requests that were due, not with the rate, because Poisson arrivals scatter around
+//! it.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::load::grouped;
@@ -11,18 +11,18 @@ use hoptax_stats::share;
 const CODE: &str = "rate-missed";
 const LEAST: f64 = 0.99;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in an open loop fewer than {} of the requests that were due were achieved; what failed by an event of the \
-             plan is not missed",
+            "in an open loop fewer than {} of the due requests were completed in time. Failures caused by the plan's \
+             events do not count as missed",
             percent(LEAST)
         ),
-        seen: "Sidecar tests at 1,000 requests per second that never reached 1,000: their response times are those of an overload.",
-        advice: "Lower the rate, or give more connections: a connection carries one request at a time.",
+        seen: "Response times are then those of an overload. Published sidecar tests at 1,000 requests/s never reached \
+               that rate.",
+        advice: "Lower the rate, or use more connections: a connection carries one request at a time.",
     }
 }
 
@@ -53,43 +53,43 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", achieved.into()),
                 ]),
                 message: format!(
-                    "{:.0} requests per second were due and {:.0} were achieved ({}); {unsent} requests never left. \
-                     {consequence}",
+                    "{:.0} requests/s were due and {:.0} were completed in time ({}); {unsent} requests were never \
+                     sent. {consequence}",
                     due as f64 / seconds,
                     done as f64 / seconds,
                     percent(achieved)
                 ),
                 advice: format!(
-                    "{lower}, or give more connections: a connection carries one request at a time, so the rate \
-                     cannot exceed connections ÷ response time."
+                    "{lower}, or use more connections. A connection carries one request at a time, so the rate cannot \
+                     exceed connections ÷ response time."
                 ),
             })
         })
         .collect()
 }
 
-/// What follows from it, and what to lower. Of stages it is the highest that overloads: what it leaves undone is due in
-/// the later ones, too.
+/// The consequence, and which rate to lower. With stages the highest rate overloads, and its unfinished requests delay
+/// later stages too.
 fn words(load: &Load, rate: f64) -> (String, String) {
     let highest = grouped(highest(load, rate));
     match load.is_steady() {
         true => (
-            "The response times are those of an overload: they grow with the length of the trial.".into(),
+            "Response times are those of an overload: they grow with the length of the trial.".into(),
             "Lower the rate".into(),
         ),
         false => (
             format!(
-                "The rate went up to {highest}/s, and what was not done then was still waiting later: the response \
-                 times are those of an overload, in the stages after it as well."
+                "The rate went up to {highest}/s, and unfinished requests were still waiting in the stages after it. \
+                 Response times of all these stages are those of an overload."
             ),
             format!(
-                "Lower the highest rate ({highest}/s), let a lower one follow it for long enough to catch up"
+                "Lower the highest rate ({highest}/s), follow it with a lower rate for long enough to catch up"
             ),
         ),
     }
 }
 
-/// Requests per second at the highest moment.
+/// The highest rate, requests/s.
 fn highest(load: &Load, rate: f64) -> f64 {
     let ends = load.stages.iter().flatten().flat_map(|stage| [stage.from, stage.to]);
     ends.reduce(f64::max).unwrap_or(rate)
@@ -102,7 +102,7 @@ mod tests {
     use crate::fixture::{Run, open_point, staged_point, via};
 
     #[test]
-    fn raised_below_99_per_cent_of_what_was_due() {
+    fn raised_below_99_per_cent_of_the_due_requests() {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         run.push(via("nginx", 0).scheduled(1000).throughput(980));
         let findings = raised(&run, CODE);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_when_the_arrivals_themselves_were_fewer() {
+    fn not_raised_if_fewer_requests_were_due() {
         // 950 due at a rate of 1,000: a Poisson process may do that.
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         run.push(via("nginx", 0).scheduled(950).throughput(945));

@@ -1,4 +1,4 @@
-//! `rejections-counted`: responses outside of 200 to 399 make up part of the throughput.
+//! `rejections-counted`: throughput includes responses with a status outside of 200 to 399.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use hoptax_load::record::Counts;
@@ -6,22 +6,23 @@ use hoptax_plan::Upstream;
 use hoptax_stats::share;
 
 const CODE: &str = "rejections-counted";
-/// Above this share rejections move the figures.
+/// Share above which rejections move the figures.
 const DOUBTFUL: f64 = 0.001;
-/// Above this share the figures are those of rejections.
+/// Share above which the case is void.
 const MOST: f64 = 0.5;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!("warning; void above {}", percent(MOST)),
         when: format!(
-            "more than {} of the responses are outside of 200 to 399, and neither what the plan asks the upstream for nor what a target expects",
+            "more than {} of the responses have a status outside of 200 to 399 that neither the plan's upstream sends \
+             nor a target expects",
             percent(DOUBTFUL)
         ),
-        seen: "Rate limiters and breakers answer fast: a gateway that refuses looks better than one that works.",
-        advice: "Take limits and breakers out of the way, or lower the load until they do not act.",
+        seen: "A rejection is faster than an answer. A gateway that rejects requests therefore looks better than one \
+               that serves them.",
+        advice: "Remove rate limits and circuit breakers, or lower the load until they do not act.",
     }
 }
 
@@ -51,12 +52,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("share", share.into()),
                 ]),
                 message: format!(
-                    "{} of the responses were not 200 to 399, most of them {commonest}. A rejection is quicker \
-                     than the work it refuses, so throughput and response time look better than they are.",
+                    "{} of the responses had a status outside of 200 to 399, most of them {commonest}. A rejection is \
+                     faster than the work it refuses, so throughput and response times look better than they are.",
                     percent(share)
                 ),
-                advice: "Take rate limits and breakers out of the way, or lower the load until they do not act; \
-                         look into the gateway's log for what it refused."
+                advice: "Remove rate limits and circuit breakers, or lower the load until they do not act. The \
+                         gateway's log may show what it rejected."
                     .into(),
             })
         })
@@ -83,7 +84,7 @@ mod tests {
     use crate::fixture::{Run, via};
 
     #[test]
-    fn a_part_is_a_warning_and_most_is_void() {
+    fn some_are_a_warning_and_most_are_void() {
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).status(429, 20)).push(via("envoy", 0).status(503, 700));
         let findings = raised(&run, CODE);
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_redirects_or_by_the_status_that_the_plan_asks_for() {
+    fn not_raised_by_redirects_or_by_expected_statuses() {
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).status(302, 500));
         assert_eq!(raised(&run, CODE), []);

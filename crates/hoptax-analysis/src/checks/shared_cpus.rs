@@ -1,4 +1,4 @@
-//! `shared-cpus`: generator, gateway and upstream had to wait for each other's CPUs.
+//! `shared-cpus`: generator, gateway and upstream competed for the same CPUs.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::{Case, Trial};
@@ -7,11 +7,11 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const CODE: &str = "shared-cpus";
-/// CPU use of the roles that share CPUs, over what those CPUs have. Below it a thread that wakes up finds a free CPU most of
-/// the time; with two CPUs each busy for 85 % of the time, seven wake-ups of ten find both taken (0.85²).
+/// CPU time of the roles that share CPUs ÷ time of those CPUs. Below it, a thread that wakes up usually finds a free
+/// CPU. With two CPUs, each busy for 85 % of the time, seven wake-ups in ten find both taken (0.85²).
 const BUSY: f64 = 0.85;
 
-/// Roles that share CPUs in a trial.
+/// The roles that share CPUs in a trial.
 struct Shared {
     roles: Vec<&'static str>,
     cpus: usize,
@@ -19,14 +19,15 @@ struct Shared {
     used: f64,
 }
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
-        when: format!("roles that share CPUs used more than {} of what those have", percent(BUSY)),
-        seen: "Unpinned generators made a gap of 10 % look like one of 44 %: the roles took each other's time.",
-        advice: "Give each role CPUs of its own (`cpus:` in the plan), or lower the load; on a machine with few CPUs read ratios, not times.",
+        when: format!("roles that share CPUs used more than {} of the time of those CPUs", percent(BUSY)),
+        seen: "Roles that share CPUs take time from each other, and the tax includes it. With unpinned generators a \
+               gap of 10 % looked like one of 44 %.",
+        advice: "Give each role its own CPUs (`cpus:` in the plan), or lower the load. On a machine with few CPUs, \
+                 trust ratios rather than times.",
     }
 }
 
@@ -55,8 +56,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             ("limit", BUSY.into()),
         ]),
         message: format!(
-            "In {} of the cases {} contended for the same CPUs: at worst (round {}, {}) they used {} of {} CPU{}. What one \
-             of them takes, the others wait for: a gateway's tax then holds what it took from generator and upstream.",
+            "In {} cases {} competed for the same CPUs: in the worst (round {}, {}) they used {} of {} CPU{}. A \
+             gateway's tax then includes the time that it took from generator and upstream.",
             cases.len(),
             worst.roles.join(", "),
             round + 1,
@@ -65,20 +66,21 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
             worst.cpus,
             if worst.cpus == 1 { "" } else { "s" }
         ),
-        advice: "Give each role CPUs of its own (`cpus: auto` does from four CPUs on), or look at open loops well below \
-                 saturation; ratios between gateways hold better than microseconds here."
+        advice: "Give each role its own CPUs (`cpus: auto` does so on four or more), or use open loops well below \
+                 saturation. Here ratios between gateways are more reliable than microseconds."
             .into(),
     }]
 }
 
 impl Shared {
-    /// More threads that work than CPUs, and the CPUs spent: then somebody waits.
+    /// True if more threads were busy than there are CPUs and the CPUs were saturated, so that threads had to wait for
+    /// one.
     fn contended(&self) -> bool {
         self.used > BUSY && self.threads.is_none_or(|threads| threads as usize > self.cpus)
     }
 }
 
-/// The roles whose CPUs overlap with another's; `None` where there are none, or it is not known.
+/// The roles whose CPUs overlap with another role's; `None` if no CPUs overlap or CPUs are unknown.
 fn shared(trial: &Trial<'_>) -> Option<Shared> {
     let record = trial.record;
     let roles =
@@ -114,7 +116,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// One role: milliseconds of CPU in the one second, its CPUs and its threads.
+    /// A role that used `cpu_ms` of CPU time in a second, with its CPUs and threads.
     fn role(cpu_ms: u64, cpus: &[u32], threads: u32) -> Option<RoleUsage> {
         let cpus_allowed = cpus.to_vec();
         Some(RoleUsage {
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_when_three_threads_spend_two_cpus() {
+    fn raised_if_three_threads_saturate_two_cpus() {
         let found = found(trial(role(600, &[0, 1], 1), role(800, &[0, 1], 1), role(500, &[0, 1], 1)));
         assert_eq!(found.len(), 1);
         let evidence = &found[0].evidence;
@@ -151,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn raised_when_two_roles_are_pinned_to_one_cpu() {
+    fn raised_if_two_roles_are_pinned_to_one_cpu() {
         let found = found(trial(role(500, &[0], 1), role(450, &[0], 1), role(100, &[1], 1)));
         assert_eq!(found.len(), 1);
-        assert!(found[0].message.contains("generator, gateway contended"), "{}", found[0].message);
+        assert!(found[0].message.contains("generator, gateway competed"), "{}", found[0].message);
     }
 
     #[test]
-    fn not_raised_below_saturation_with_cpus_apart_or_with_one_for_each_thread() {
+    fn not_raised_below_saturation_with_separate_cpus_or_a_cpu_per_thread() {
         let both = &[0, 1][..];
         for (quiet, trial) in [
             ("below", trial(role(100, both, 1), role(200, both, 1), role(100, both, 1))),

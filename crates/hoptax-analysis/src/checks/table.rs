@@ -1,21 +1,21 @@
-//! The table of findings: one line each.
+//! The table of findings.
 
 use super::*;
 
-/// Looks at a run and raises what it doubts.
+/// Examines a run and returns its findings.
 type Check = fn(&Subject<'_>) -> Vec<Finding>;
 
-/// A finding that runs are examined for.
+/// A finding that every run is checked for.
 #[derive(Debug, Clone, Copy)]
 struct Registered {
-    /// Its words.
+    /// Its name, condition, reason and advice.
     rule: fn() -> Rule,
     check: Check,
-    /// Its place in a report among findings of the same severity; rules are listed in the order of the table.
+    /// Position in a report among findings of the same severity. The table itself gives the order of the reference.
     place: u32,
 }
 
-/// Every finding: one line each.
+/// One line per finding.
 const ALL: [Registered; 36] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },
@@ -55,12 +55,12 @@ const ALL: [Registered; 36] = [
     Registered { rule: not_distinguishable::rule, check: not_distinguishable::check, place: 23 },
 ];
 
-/// The words of every finding, in the order of the table.
+/// The rule of every finding, in the order of the table.
 pub fn rules() -> Vec<Rule> {
     ALL.iter().map(|one| with_round_thresholds((one.rule)())).collect()
 }
 
-/// Thresholds are round numbers: they need no digits behind the point.
+/// Removes the `.0` that `percent` prints: thresholds are round numbers.
 fn with_round_thresholds(mut rule: Rule) -> Rule {
     for text in [&mut rule.when, &mut rule.severity] {
         *text = text.replace(".0 %", " %");
@@ -68,7 +68,7 @@ fn with_round_thresholds(mut rule: Rule) -> Rule {
     rule
 }
 
-/// Applies every rule; the gravest findings first.
+/// Checks a run for every finding; the most severe findings come first.
 pub fn examine(subject: &Subject<'_>) -> Vec<Finding> {
     let mut all = ALL;
     all.sort_by_key(|one| one.place);
@@ -85,7 +85,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_gravest_come_first_and_cases_carry_their_codes() {
+    fn the_most_severe_come_first_and_cases_list_their_codes() {
         let mut run = Run::steady(3, 100, &[("nginx", 150)]);
         run.push(via("nginx", 3).status(500, 999)).push(via("nginx", 4).status(500, 999));
         run.push(via("nginx", 5).status(500, 999)).push(via("nginx", 6).status(500, 999));
@@ -96,7 +96,7 @@ mod tests {
         assert!(!analysis.case("direct", 0).expect("measured").findings.contains(&"rejections-counted"));
     }
 
-    /// The codes that the files beside this one give their findings.
+    /// The codes declared in the files of this folder.
     fn codes() -> BTreeSet<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/checks");
         let files = std::fs::read_dir(folder).expect("the checks").flatten();
@@ -110,16 +110,16 @@ mod tests {
     }
 
     #[test]
-    fn every_finding_has_its_words_once() {
-        let told: Vec<&str> = rules().iter().map(|rule| rule.code).collect();
-        let distinct: BTreeSet<String> = told.iter().map(|code| (*code).to_owned()).collect();
-        assert_eq!(distinct.len(), told.len());
+    fn every_file_has_exactly_one_rule() {
+        let listed: Vec<&str> = rules().iter().map(|rule| rule.code).collect();
+        let distinct: BTreeSet<String> = listed.iter().map(|code| (*code).to_owned()).collect();
+        assert_eq!(distinct.len(), listed.len());
         assert_eq!(distinct, codes(), "rules() and the files of this folder");
         assert!(distinct.len() >= 20);
     }
 
     #[test]
-    fn every_rule_is_whole() {
+    fn every_rule_has_complete_sentences() {
         for rule in rules() {
             for text in [rule.seen, rule.advice] {
                 assert!(text.len() > 20 && text.ends_with('.'), "{}: {text}", rule.code);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn places_in_a_report_are_distinct() {
+    fn positions_in_a_report_are_distinct() {
         let places: BTreeSet<u32> = ALL.iter().map(|one| one.place).collect();
         assert_eq!(places, (1..=ALL.len() as u32).collect());
     }

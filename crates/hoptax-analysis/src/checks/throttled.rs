@@ -1,12 +1,12 @@
-//! `throttled`: a cgroup's CPU limit held a role back during trials.
+//! `throttled`: a cgroup's CPU limit stopped a role during trials.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Trial;
 use hoptax_record::{RoleUsage, TrialRecord};
 
 const CODE: &str = "throttled";
-/// Time held back over measured time. Limits work in periods of 100 ms; one that is hit once in ten seconds moves a p99.9,
-/// and one that is hit for more than this share moves medians.
+/// Throttled time ÷ measured time. Limits work in periods of 100 ms: hitting one once in ten seconds moves a p99.9, and
+/// more than this share moves medians.
 const SHARE: f64 = 0.01;
 
 type Role = (&'static str, fn(&TrialRecord) -> Option<&RoleUsage>);
@@ -17,17 +17,17 @@ const ROLES: [Role; 3] = [
     ("upstream", |record| record.upstream.as_ref()),
 ];
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "a cgroup's CPU limit held generator, gateway or upstream back for more than {} of a trial",
+            "a cgroup's CPU limit stopped generator, gateway or upstream for more than {} of a trial",
             percent(SHARE)
         ),
-        seen: "Containers with a CPU limit stand still for the rest of each 100 ms once it is used up: a p99 of tens of milliseconds from nowhere.",
-        advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than it allows.",
+        seen: "A container that has used up its CPU limit stops for the rest of each 100 ms, which gives a p99 of tens \
+               of milliseconds.",
+        advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than the limit allows.",
     }
 }
 
@@ -53,14 +53,14 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                     ("limit", SHARE.into()),
                 ]),
                 message: format!(
-                    "A CPU limit held the {role} back in {hit} of {} trials, at worst for {} of the time (added up over \
+                    "A CPU limit stopped the {role} in {hit} of {} trials, for up to {} of the time (added up over \
                      CPUs): {}.",
                     trials.len(),
                     percent(worst),
                     consequence(role)
                 ),
-                advice: "Lift the cgroup's limit (`cpu.max`, `cpu.cfs_quota_us`, a container's or pod's CPU limit), or \
-                         measure at a load that stays under it; pin with `cpus:` instead of limiting."
+                advice: "Remove the cgroup's limit (`cpu.max`, `cpu.cfs_quota_us`, a container's or pod's CPU limit), \
+                         or measure at a load that stays below it. Use `cpus:` to pin instead of limiting."
                     .into(),
             });
         }
@@ -74,9 +74,9 @@ fn share(trial: &Trial<'_>, usage: &RoleUsage) -> Option<f64> {
 
 fn consequence(role: &str) -> &'static str {
     match role {
-        "gateway" => "what is measured is the limit, not what the gateway can do",
-        "upstream" => "the upstream is slower than it need be, for direct and gateways alike",
-        _ => "requests left late, and response times hold that lateness",
+        "gateway" => "the figures show the limit, not the gateway",
+        "upstream" => "the upstream is slower than it could be, for direct and gateways alike",
+        _ => "requests left late, and response times include the delay",
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, via};
 
-    fn held_back(gateway_ns: Option<u64>) -> Run {
+    fn throttled_run(gateway_ns: Option<u64>) -> Run {
         let mut trial = via("nginx", 0);
         trial.0.gateway.as_mut().expect("watched").throttled_ns = gateway_ns;
         let mut run = Run::closed(1);
@@ -95,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn raised_with_the_role_that_was_held_back() {
-        let found = raised(&held_back(Some(400_000_000)), CODE);
+    fn raised_with_the_throttled_role() {
+        let found = raised(&throttled_run(Some(400_000_000)), CODE);
         assert_eq!(found.len(), 1);
         let evidence = &found[0].evidence;
         assert_eq!((&evidence["role"], &evidence["worst_share"]), (&"gateway".into(), &0.4.into()));
@@ -104,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_a_limit_that_was_hardly_hit_or_by_none() {
-        assert_eq!(raised(&held_back(Some(10_000_000)), CODE), []);
-        assert_eq!(raised(&held_back(None), CODE), []);
+    fn not_raised_by_a_limit_that_was_hardly_hit_or_without_one() {
+        assert_eq!(raised(&throttled_run(Some(10_000_000)), CODE), []);
+        assert_eq!(raised(&throttled_run(None), CODE), []);
     }
 }

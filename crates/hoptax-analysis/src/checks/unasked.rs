@@ -1,22 +1,22 @@
-//! `unasked`: bytes came on connections while no request was under way.
+//! `unasked`: bytes arrived on connections without a request in flight.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use hoptax_stats::share;
 
 const CODE: &str = "unasked";
-/// Share of the requests above which answers may as well belong to other requests.
+/// Share of the requests above which the case is void: answers may then belong to other requests.
 const MOST: f64 = 0.01;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: format!("warning; void above one in {:.0} requests", 1.0 / MOST),
-        when: "bytes came on a connection while no request was under way on it. The generator then closes it"
+        when: "bytes arrived on a connection without a request in flight. The generator then closes the connection"
             .into(),
-        seen: "A server that answers before it is asked, or sends more than its `content-length`, has answers to requests that \
-               it has not had: response times near zero.",
-        advice: "Look at the answer with `curl -v`: more body than announced, a second answer, or a body to HEAD or 304.",
+        seen: "A server that sends more than its `content-length` announces, or answers early, has answered requests \
+               that it has not received: response times are near zero.",
+        advice: "Look at the answer with `curl -v`: a longer body than announced, a second answer, or a body after \
+                 HEAD or 304.",
     }
 }
 
@@ -33,10 +33,12 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 case: Some(case.case.clone()),
                 evidence: evidence([("unasked", unasked.into()), ("sent", sent.into()), ("share", share.into())]),
                 message: format!(
-                    "On {unasked} connections bytes came while no request was under way. They were closed; but answers may \
-                     also have come before their requests, whose response times are then too short."
+                    "Bytes arrived on {unasked} connections without a request in flight, and the generator closed \
+                     these. Other answers may also have arrived before their requests, and their response times are \
+                     too short."
                 ),
-                advice: "Look at the answer with `curl -v`: more body than its length announces, or two answers.".into(),
+                advice: "Look at the answer with `curl -v`: a longer body than announced, a second answer, or a body \
+                         after HEAD or 304.".into(),
             })
         })
         .collect()
@@ -49,7 +51,7 @@ mod tests {
     use crate::fixture::{Run, via};
 
     #[test]
-    fn raised_by_one_and_void_by_many() {
+    fn raised_by_one_connection_and_void_by_many() {
         let mut run = Run::closed(1);
         run.push(via("one", 0).unasked(1)).push(via("many", 0).unasked(20));
         let found: Vec<Severity> = raised(&run, CODE).iter().map(|finding| finding.severity).collect();

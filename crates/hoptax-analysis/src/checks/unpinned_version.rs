@@ -1,20 +1,19 @@
-//! `unpinned-version`: nobody can say which version of a gateway was measured.
+//! `unpinned-version`: the version of a measured gateway is unknown.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
 use hoptax_record::DIRECT;
 
 const CODE: &str = "unpinned-version";
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "note".into(),
-        when: "the version of a gateway that was measured could not be read: its pack names no command for it, the command \
-               told none, or the gateway runs already (`external`)"
+        when: "the version of a measured gateway could not be read: its pack has no `version` command, the command \
+               printed none, or the gateway is `external`"
             .into(),
-        seen: "Defaults change between releases, and with them rankings: figures without a version cannot be repeated.",
-        advice: "Write the version into the label of an external gateway; give a pack a `version` command.",
+        seen: "Defaults change between releases, and rankings with them. Figures without a version cannot be repeated.",
+        advice: "Add the version to the label of an external gateway. Give a pack a `version` command.",
     }
 }
 
@@ -32,12 +31,13 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 ("kind", contender.kind.as_str().into()),
             ]),
             message: format!(
-                "Which version of {} was measured is not known: these figures cannot be set against later ones.",
+                "The version of {} is unknown: these figures cannot be compared with later ones.",
                 contender.label
             ),
             advice: match contender.kind.as_str() {
-                "external" => "Write its version into its label.".into(),
-                _ => "See that the pack's `version` command works (`hoptax gateways` shows what it tells).".into(),
+                "external" => "Add its version to its label.".into(),
+                _ => "Check that the pack's `version` command works (`hoptax gateways` shows its output)."
+                    .into(),
             },
         })
         .collect()
@@ -58,15 +58,15 @@ mod tests {
     }
 
     #[test]
-    fn raised_once_for_a_gateway() {
+    fn raised_once_per_gateway() {
         let findings = raised(&run_without_version(), CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["gateway"], "mine");
-        assert_eq!(findings[0].advice, "Write its version into its label.");
+        assert_eq!(findings[0].advice, "Add its version to its label.");
     }
 
     #[test]
-    fn not_raised_by_direct_or_by_what_was_not_measured() {
+    fn not_raised_by_direct_or_an_unmeasured_gateway() {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.record.contenders[0].version = None;
         run.contender("envoy", Some(failure(Stage::Missing, "not installed")));

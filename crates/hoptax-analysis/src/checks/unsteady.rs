@@ -1,9 +1,10 @@
-//! `unsteady`: figures move within trials, or direct moves between rounds by more than it does within them.
+//! `unsteady`: figures change within trials, or direct changes between rounds.
 //!
-//! Within a trial a closed loop shows it in the throughput of its windows, an open loop in their median response times; of a
-//! rate that changes by design nothing can be said. Windows are gathered into blocks, so that what lasts for a moment counts
-//! once, and compared by ranks (Mann and Whitney's test), so that a stall counts as one value and not by its size. What moves
-//! in most trials in the same direction is the contender's doing, or that of a warm-up left in; a jump has to be large.
+//! Within a trial a closed loop is judged by the throughput of its windows, and an open loop by their median response
+//! times. Rates that change by design are not judged. Windows are grouped into blocks, so that a short disturbance
+//! counts once, and compared by ranks (Mann and Whitney's test), so that a stall counts as one value whatever its size.
+//! A change in most trials in the same direction comes from the contender or a short warm-up; a single jump has to be
+//! large.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::pairs::both_ends;
@@ -14,44 +15,44 @@ use hoptax_plan::Metric;
 use hoptax_stats::{Statistic, mann_whitney, mean, median, pettitt};
 
 const CODE: &str = "unsteady";
-/// Change between parts of a trial that shows in the figures.
+/// Least change between parts of a trial.
 const CHANGE: f64 = 0.1;
-/// Chance below which one of several trials counts as moved.
+/// p-value below which one of several trials counts as changed.
 const CHANCE: f64 = 0.01;
-/// Chance below which a trial that stands alone does: there is no other to agree with it.
+/// The same if there is one trial only: no other can confirm it.
 const CHANCE_ALONE: f64 = 1e-3;
-/// Share of the trials that have to move, in the same direction.
+/// Share of the trials that must change in the same direction.
 const MOST: f64 = 0.75;
-/// A jump within one trial has to be this large, as it need not come again…
+/// A jump in one trial need not repeat, so it must be this large…
 const JUMP: f64 = 0.3;
 /// …and this unlikely.
 const CHANCE_OF_JUMP: f64 = 1e-5;
-/// A round that lies this far from the median round…
+/// Direct's round must be this far from the median round…
 const ROUND: f64 = 0.2;
-/// …and this many noise floors: the floor is what two trials of the same round differ by.
+/// …and by this many noise floors (the difference between the two direct trials of a round).
 const FLOORS: f64 = 3.0;
-/// Rounds from which there is a median to lie away from.
+/// Rounds needed for a median round.
 const ROUNDS: usize = 3;
-/// Blocks to a trial, where it has that many windows: half a second each in ten.
+/// Blocks per trial, if it has that many windows: half a second each in a trial of ten.
 const BLOCKS: usize = 20;
-/// Fewer windows than this have no parts.
+/// Fewest windows of a trial that is judged.
 const WINDOWS: usize = 10;
 
-/// Windows in a row in which nothing is answered: half a second.
+/// Empty windows in a row that are a standstill: half a second.
 const STANDSTILL: usize = 5;
-/// Requests that half of the windows answer, at least, so that empty ones are no chance: five in a row have one below e⁻²⁵.
+/// Median answers per window from which empty windows are not chance: five in a row then have a probability below e⁻²⁵.
 const USUAL: f64 = 5.0;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "in {} of a case's trials or more, throughput (closed loop) or the median response time (open loop at a steady \
-             rate) changes by more than {} from the first half to the second, or from the first fifth to the second half, in \
-             the same direction (rank test, chance below {} in each); or jumps by more than {} within one trial (Pettitt's \
-             test); or nothing is answered for {} ms and more; or direct of a round lies more than {} and {FLOORS} noise floors from the median round",
+            "any of these holds. In {} of a case's trials or more, throughput (closed loop) or the median response \
+             time (open loop at a steady rate) changes by more than {} in the same direction, from the first half to \
+             the second or from the first fifth to the second half (rank test, p below {} in each). One trial jumps by \
+             more than {} (Pettitt's test). Nothing is answered for {} ms or more. Direct in one round differs from \
+             the median round by more than {} and {FLOORS} noise floors",
             percent(MOST),
             percent(CHANGE),
             percent(CHANCE),
@@ -59,10 +60,10 @@ pub(super) fn rule() -> Rule {
             STANDSTILL as u64 * WINDOW_NS / MILLISECOND,
             percent(ROUND)
         ),
-        seen: "Warm-up left in, a processor that got hot, a neighbour that came and went: an average over two states is \
-               the figure of neither. One author saw a gateway's throughput swing, and could not say why.",
-        advice: "Make the warm-up longer; look at the charts of throughput over time; give the machine time to cool, or \
-                 take one that is yours.",
+        seen: "An average over two states describes neither. Causes are a warm-up that is too short, a hot processor, \
+               or a neighbour on the same machine.",
+        advice: "Make the warm-up longer and look at the charts of throughput over time. Let the machine cool, or use \
+                 a dedicated one.",
     }
 }
 
@@ -80,17 +81,17 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let gather = |windows: &Vec<f64>| -> Vec<f64> {
         windows.chunks(windows.len().div_ceil(BLOCKS)).filter_map(median).collect()
     };
-    // What a plan does to a gateway on purpose moves its figures: that is told with the event.
+    // The plan's events move figures on purpose and are reported separately.
     if trials.iter().any(Trial::has_events) {
-        return standing(case, trials);
+        return standstill(case, trials);
     }
-    standing(case, trials)
+    standstill(case, trials)
         .or_else(|| moving(case, &windows.iter().map(gather).collect::<Vec<_>>()))
         .or_else(|| jumping(case, &windows))
 }
 
-/// By ranks a standstill is one value among many; but the requests that wait for its end are the tail of a whole case.
-fn standing(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
+/// Ranks count a standstill as one value among many, but the requests that wait for its end are the tail of the case.
+fn standstill(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
     let seconds = |windows: usize| windows as f64 * WINDOW_NS as f64 / SECOND as f64;
     let longest = |trial: &Trial<'_>| {
         let mut windows = trial.throughput_by_window();
@@ -103,28 +104,28 @@ fn standing(case: &Case, trials: &[Trial<'_>]) -> Option<Finding> {
         let longest = windows.split(|throughput| *throughput > 0.0).map(<[f64]>::len).max()?;
         (usual >= USUAL && longest >= STANDSTILL).then_some((trial.round(), longest))
     };
-    let stood: Vec<(u32, usize)> = trials.iter().filter_map(longest).collect();
-    let (round, windows) = stood.iter().copied().max_by_key(|(_, windows)| *windows)?;
+    let stalled: Vec<(u32, usize)> = trials.iter().filter_map(longest).collect();
+    let (round, windows) = stalled.iter().copied().max_by_key(|(_, windows)| *windows)?;
     Some(finding(
         case,
         format!(
-            "In round {} nothing was answered for {:.1} s ({} of {} trials stood still): what waited for its end is the tail \
-             of this case.",
+            "In round {} nothing was answered for {:.1} s ({} of {} trials had such a standstill). The requests that \
+             waited for its end are the tail of this case.",
             round + 1,
             seconds(windows),
-            stood.len(),
+            stalled.len(),
             trials.len()
         ),
         [
             ("standstill_s", seconds(windows)),
             ("round", f64::from(round + 1)),
-            ("trials_moved", stood.len() as f64),
+            ("trials_moved", stalled.len() as f64),
             ("trials", trials.len() as f64),
         ],
     ))
 }
 
-/// Throughput or median response times of a trial's windows; absent where there are too few.
+/// Throughput or median response times of a trial's windows; `None` if there are too few.
 fn windows(trial: &Trial<'_>, open: bool) -> Option<Vec<f64>> {
     let windows: Vec<f64> = if open {
         let whole = trial.throughput_by_window().len();
@@ -137,13 +138,13 @@ fn windows(trial: &Trial<'_>, open: bool) -> Option<Vec<f64>> {
     (windows.len() >= WINDOWS).then_some(windows)
 }
 
-/// A change from one part of a trial to a later one: the later over the earlier, less 1, and what chance would do.
+/// The relative change from one part of a trial to a later one, and its p-value.
 fn change(earlier: &[f64], later: &[f64]) -> Option<(f64, f64)> {
     let (before, after) = (median(earlier)?, median(later)?);
     (before > 0.0).then(|| (after / before - 1.0, mann_whitney(earlier, later)))
 }
 
-/// The parts that are compared: halves for what goes on and on, the first fifth for a warm-up that was left in.
+/// The parts to compare: halves for a lasting trend, the first fifth for a warm-up that was too short.
 fn parts(series: &[f64]) -> [(&'static str, Option<(f64, f64)>); 2] {
     let (half, fifth) = (series.len() / 2, series.len().div_ceil(5));
     [
@@ -169,7 +170,7 @@ fn moving(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "{} {} by {} {words}, in {moved} of {} trials: these are averages over something that had not settled.",
+            "{} {} by {} {words} in {moved} of {} trials: the figures average over a state that had not settled.",
             figure(case),
             if size > 0.0 { "rises" } else { "falls" },
             percent(size.abs()),
@@ -188,7 +189,7 @@ fn jumping(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     let of_trial = |one: &Vec<f64>| {
         let (place, chance) = pettitt(one)?;
         let (size, _) = change(&one[..place], &one[place..])?;
-        // A fall by a third and a rise by a half are the same distance.
+        // A fall by a third is as far as a rise by a half.
         let distance = (1.0 + size).max(1.0 / (1.0 + size)) - 1.0;
         (distance > JUMP && chance < CHANCE_OF_JUMP).then_some((place as f64 / one.len() as f64, size))
     };
@@ -197,7 +198,7 @@ fn jumping(case: &Case, series: &[Vec<f64>]) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "{} jumped by {} within a trial, after {} of its time ({} of {} trials jump): these are averages over two \
+            "{} jumped by {} within a trial, after {} of its time ({} of {} trials jump): the figures average over two \
              states.",
             figure(case),
             percent(size.abs()),
@@ -218,7 +219,8 @@ fn figure(case: &Case) -> &'static str {
     if case.load.is_open() { "The median response time" } else { "Throughput" }
 }
 
-/// Direct's rounds against each other. Via a gateway they are paired with it, so that only direct needs to be looked at.
+/// Compares direct's rounds with each other. Gateways are paired with direct within a round, so only direct needs this
+/// check.
 fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
     let (case, trials) = subject.direct(load)?;
     let metric = if case.load.is_open() { Metric::AddedP50 } else { Metric::ThroughputRatio };
@@ -243,8 +245,8 @@ fn between_rounds(subject: &Subject<'_>, load: usize) -> Option<Finding> {
     Some(finding(
         case,
         format!(
-            "{} of direct in round {} is {} from that of the median round, and the two direct trials of a round differ by \
-             only {}: the machine was another one for a while.",
+            "{} of direct in round {} differs from the median round by {}, but the two direct trials of a round by \
+             only {}: the machine's speed was different for a while.",
             figure(case),
             round + 1,
             percent(off(value).abs()),
@@ -261,8 +263,8 @@ fn finding<const N: usize>(case: &Case, message: String, figures: [(&'static str
         case: Some(case.case.clone()),
         evidence: evidence(figures.map(|(name, value)| (name, value.into()))),
         message,
-        advice: "Make the warm-up longer, look at throughput over time in the HTML report, and measure when the machine does \
-                 nothing else."
+        advice: "Make the warm-up longer, look at throughput over time in the HTML report, and measure when nothing \
+                 else runs."
             .into(),
     }
 }
@@ -274,7 +276,7 @@ mod tests {
     use crate::fixture::{Run, closed_point, open_point, staged_point, via};
     use hoptax_load::random::Random;
 
-    /// Five seconds of windows: what each of the fifty does, of a hundred.
+    /// Rounds of five seconds; `of` gives the throughput of each window.
     fn closed(rounds: u32, of: impl Fn(u32, u64) -> f64) -> Run {
         let mut run = Run::with_load(vec![closed_point(1, 5)]);
         for round in 0..rounds {
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_a_warm_up_that_was_left_in() {
+    fn raised_by_a_short_warm_up() {
         let findings =
             raised(&closed(4, |_, window| if window < 10 { 60.0 + window as f64 } else { 100.0 }), CODE);
         assert_eq!(findings.len(), 1);
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_a_trend_in_each_trial_and_alone() {
+    fn raised_by_a_trend_in_each_trial_or_in_a_single_one() {
         for rounds in [1, 4] {
             let run = closed(rounds, |round, window| 100.0 - window as f64 + f64::from(round));
             let findings = raised(&run, CODE);
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_a_standstill_but_not_where_windows_are_empty_by_nature() {
+    fn raised_by_a_standstill_but_not_by_sparse_answers() {
         let run =
             closed(4, |round, window| if round == 1 && (20..30).contains(&window) { 0.0 } else { 100.0 });
         let findings = raised(&run, CODE);
@@ -324,14 +326,14 @@ mod tests {
         );
         let short = |_, window: u64| if (20..24).contains(&window) { 0.0 } else { 100.0 };
         assert_eq!(raised(&closed(4, short), CODE), []);
-        // All answers at once, every second, or one request now and then.
+        // All answers at once every second, or a request now and then.
         let at_once = closed(4, |_, window| if window % 10 == 0 { 100.0 } else { 0.0 });
         let now_and_then = closed(4, |_, window| (window % 7 / 6) as f64);
         assert_eq!((raised(&at_once, CODE), raised(&now_and_then, CODE)), (vec![], vec![]));
     }
 
     #[test]
-    fn raised_by_direct_that_is_another_in_one_round() {
+    fn raised_if_direct_differs_in_one_round() {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         for round in 0..5 {
             let base = if round == 3 { 300 } else { 200 };

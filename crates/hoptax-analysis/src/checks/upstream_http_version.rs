@@ -1,4 +1,4 @@
-//! `upstream-http-version`: contenders reach the upstream over different versions of HTTP.
+//! `upstream-http-version`: contenders use different HTTP versions towards the upstream.
 
 use super::{Finding, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
@@ -8,21 +8,20 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 const CODE: &str = "upstream-http-version";
-/// Share of the upstream requests from which a version counts: health checks and the like may speak another.
+/// Share of the upstream requests from which a version counts: health checks may use another.
 const COUNTS: f64 = 0.01;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "more than {} of a gateway's upstream requests have another version of HTTP than direct's, or, where the load \
-             itself speaks HTTP/1.0, than most gateways'",
+            "more than {} of a gateway's upstream requests use another HTTP version than direct's (or than most \
+             gateways', if the load itself uses HTTP/1.0)",
             percent(COUNTS)
         ),
-        seen: "A default that changed between two releases of a proxy (HTTP/1.0 to HTTP/1.1 towards the upstream) turned \
-               rankings round: the figures compared connections, not proxies.",
+        seen: "The figures then compare connections, not gateways. When a proxy's default towards the upstream changed \
+               from HTTP/1.0 to HTTP/1.1, rankings reversed.",
         advice: "Set the same version towards the upstream in every gateway (nginx: `proxy_http_version`).",
     }
 }
@@ -39,7 +38,7 @@ fn of_load(subject: &Subject<'_>, load: usize) -> Vec<Finding> {
         .map(|(case, _)| case)
         .filter(|case| case.load.index == load && !passes_on(subject, &case.gateway))
         .collect();
-    // A gateway speaks its own version to the upstream: clients of 1.0 do not make it speak 1.0.
+    // A gateway uses its own version towards the upstream, even if clients use 1.0.
     let expected = match spoken {
         HttpVersion::Http10 => commonest(gateways.iter().filter_map(|case| main(case))),
         HttpVersion::Http11 => subject.direct(load).and_then(|(case, _)| main(case)),
@@ -48,18 +47,18 @@ fn of_load(subject: &Subject<'_>, load: usize) -> Vec<Finding> {
     gateways.into_iter().filter_map(|case| finding(case, &expected)).collect()
 }
 
-/// Whether what clients send reaches the upstream as it is.
+/// True if the gateway forwards the clients' bytes unchanged.
 fn passes_on(subject: &Subject<'_>, label: &str) -> bool {
     subject.run.contenders.iter().any(|contender| contender.label == label && contender.kind == "hop-l4")
 }
 
-/// The version of most of its upstream requests.
+/// The version of most upstream requests.
 fn main(case: &Case) -> Option<String> {
     let versions = &case.ledger.as_ref()?.http_version;
     versions.iter().max_by_key(|(_, count)| **count).map(|(version, _)| version.clone())
 }
 
-/// Of equally common ones the newest.
+/// The most frequent version; the newest of equally frequent ones.
 fn commonest(versions: impl Iterator<Item = String>) -> Option<String> {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for version in versions {
@@ -84,11 +83,11 @@ fn finding(case: &Case, expected: &str) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the upstream requests were HTTP/{version}, where others send HTTP/{expected}: connections are kept and \
-             bodies framed in another way, so the difference is not the gateway's alone.",
+            "{} of the upstream requests used HTTP/{version} instead of HTTP/{expected}. The versions keep connections \
+             and frame bodies differently, so the difference is not the gateway's alone.",
             percent(share)
         ),
-        advice: format!("Have it speak HTTP/{expected} to the upstream (nginx: `proxy_http_version`)."),
+        advice: format!("Set HTTP/{expected} towards the upstream (nginx: `proxy_http_version`)."),
     })
 }
 
@@ -100,7 +99,7 @@ mod tests {
     use hoptax_plan::LoadPoint;
 
     #[test]
-    fn raised_by_a_gateway_that_speaks_another_version_than_direct() {
+    fn raised_by_a_gateway_with_another_version_than_direct() {
         let mut run = Run::steady(2, 100, &[("haproxy", 150)]);
         run.push(via("nginx", 0).upstream_versions(&[("1.0", 1000)]));
         run.push(via("half", 0).upstream_versions(&[("1.0", 400), ("1.1", 600)]));
@@ -111,11 +110,11 @@ mod tests {
     }
 
     #[test]
-    fn with_clients_of_1_0_gateways_are_set_against_each_other() {
+    fn with_clients_of_1_0_gateways_are_compared_with_each_other() {
         let mut run = Run::with_load(vec![LoadPoint { http: HttpVersion::Http10, ..closed_point(8, 1) }]);
         run.push(via("direct", 0).first().upstream_versions(&[("1.0", 1000)]));
         run.push(via("haproxy", 0)).push(via("nginx", 0));
-        assert_eq!(raised(&run, CODE), [], "each speaks 1.1 to the upstream");
+        assert_eq!(raised(&run, CODE), [], "each uses 1.1 towards the upstream");
         run.push(via("old", 0).upstream_versions(&[("1.0", 1000)]));
         assert_eq!(raised(&run, CODE).len(), 1);
     }

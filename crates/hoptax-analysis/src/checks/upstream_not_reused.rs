@@ -1,31 +1,32 @@
-//! `upstream-not-reused`: the gateway opens connections to the upstream where clients keep theirs.
+//! `upstream-not-reused`: the gateway opens new upstream connections although clients keep theirs.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use hoptax_stats::share;
 
 const CODE: &str = "upstream-not-reused";
-/// Upstream connections per upstream request beyond one for each of the clients' connections. A pool needs a few for the
-/// whole trial; from here on new connections move the percentiles that are shown.
+/// Upstream connections per upstream request, beyond one for each client connection. A pool needs a few for the whole
+/// trial; from here on new connections move the reported percentiles.
 const NOT_REUSED: f64 = 0.1;
-/// Fewer connections than this may be a pool that fills, and fills again where few requests pass: behind a limit that lets 26 of
-/// 40,000 through in a trial, 16 clients made 20 upstream connections.
+/// Fewest extra connections. Fewer may be a pool that refills under few requests: behind a limit that let 26 of 40,000
+/// requests through in a trial, 16 clients caused 20 upstream connections.
 const FEWEST: u64 = 50;
-/// Requests on a client's connection from which keep-alive is on: below, a gateway may well pass connections on.
+/// Requests per client connection from which keep-alive is on. Below it, a gateway may well open one upstream
+/// connection per client connection.
 const KEPT: u32 = 10;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "clients keep their connections, and the ledger counts more than {NOT_REUSED} upstream connections per upstream \
-             request, beyond one for each connection of the clients"
+            "clients keep their connections, and the ledger counts more than {NOT_REUSED} upstream connections per \
+             upstream request, beyond one for each client connection"
         ),
-        seen: "A proxy without a pool of upstream connections looked 30 to 60 times slower than it is: what was measured \
-               is how fast two kernels connect.",
+        seen: "The figures then show how fast two kernels connect. One proxy without a pool of upstream connections \
+               looked 30 to 60 times slower than it is.",
         advice: "Give the gateway a pool of upstream connections (nginx: `keepalive` in the upstream block, with \
-                 `proxy_http_version 1.1` and an empty `Connection` header); look whether it sends `Connection: close`.",
+                 `proxy_http_version 1.1` and an empty `Connection` header). Check whether it sends `Connection: \
+                 close`.",
     }
 }
 
@@ -40,7 +41,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
     let ledger = case.ledger.as_ref()?;
     let connections: u64 =
         trials.iter().filter_map(|trial| Some(trial.record.ledger.as_ref()?.connections)).sum();
-    // What a gateway without a pool opens, if it ties one upstream connection to each of the clients'.
+    // A gateway without a pool opens as many if it ties an upstream connection to each client connection.
     let clients: u64 = trials.iter().map(|trial| trial.load.lifetime.opened).sum();
     let excess = connections.saturating_sub(clients);
     let share = share(excess as f64, ledger.requests as f64)?;
@@ -59,13 +60,13 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
             ("limit", NOT_REUSED.into()),
         ]),
         message: format!(
-            "The gateway opened {connections} connections for {} upstream requests, though clients opened only \
-             {clients}: {} of the requests pay for a new upstream connection, and direct does not.",
+            "The gateway opened {connections} connections for {} upstream requests, but clients opened only {clients}. \
+             {} of the requests pay for a new upstream connection, which direct does not.",
             ledger.requests,
             percent(share.min(1.0))
         ),
-        advice: "Give it a pool of upstream connections, large enough for the load, and look whether it sends \
-                 `Connection: close`; or say of these figures that they are those of a gateway without a pool."
+        advice: "Give it a pool of upstream connections that is large enough for the load, and check whether it sends \
+                 `Connection: close`. Or publish the figures as those of a gateway without a pool."
             .into(),
     })
 }
@@ -88,10 +89,10 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_a_pool_or_where_clients_keep_none() {
+    fn not_raised_by_a_pool_or_without_keep_alive_of_clients() {
         let mut run = Run::closed(32);
         run.push(via("nginx", 0).upstream_connections(0)).push(via("hop-l4", 0).upstream_connections(32));
-        // Clients that are closed on have as many connections: `keepalive-lost` tells that.
+        // If the gateway closes clients' connections, they open as many: `keepalive-lost` reports that.
         run.push(via("lossy", 0).opened(1000, 1000).upstream_connections(1000));
         assert_eq!(raised(&run, CODE), []);
         let off = LoadPoint { requests_per_connection: Some(1), ..closed_point(32, 1) };

@@ -1,4 +1,4 @@
-//! `upstream-saturated`: the upstream, not the gateway, was the limit.
+//! `upstream-saturated`: the upstream, not the gateway, may have been the limit.
 
 use super::{Finding, Measured, Rule, Severity, Subject, evidence, percent};
 use crate::Case;
@@ -6,46 +6,44 @@ use crate::Trial;
 use hoptax_plan::Upstream;
 
 const CODE: &str = "upstream-saturated";
-/// An instance is one thread; above this share of a CPU it answers late, as the generator sends late (`generator-saturated`).
+/// Share of a CPU above which an instance, which is one thread, answers late (as in `generator-saturated`).
 const BUSY: f64 = 0.85;
-/// Throughput via the gateway over direct, from which a closed loop sees no gateway.
+/// Throughput via the gateway ÷ direct's, from which the gateway does not limit a closed loop.
 const AS_SLOW: f64 = 0.97;
-/// Generator's utilisation below which it was not the limit instead.
+/// Utilisation of the generator below which it was not the limit.
 const EASY: f64 = 0.85;
 /// This many times the connections…
 const MORE: f64 = 2.0;
 /// …with less than this many times the throughput: direct is at its limit.
 const GROWTH: f64 = 1.1;
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
-        severity:
-            "warning; a note for direct in a closed loop, which drives something to its limit by design"
-                .into(),
+        severity: "warning; a note for direct in a closed loop, which reaches some limit by design".into(),
         when: format!(
-            "an instance of the built-in upstream used more than {} of a CPU in a trial; or, in a closed loop in which the \
-             generator was not the limit, throughput via the gateway is at least {} of direct's, and direct's grew by less \
-             than {} with {MORE} times the connections",
+            "an instance of the built-in upstream used more than {} of a CPU in a trial. Or, in a closed loop that the \
+             generator does not limit, throughput via the gateway is at least {} of direct's, and direct's grew by \
+             less than {} with {MORE} times the connections",
             percent(BUSY),
             percent(AS_SLOW),
             percent(GROWTH - 1.0)
         ),
-        seen: "Gateways that were \"faster than direct\", or all alike: the upstream was spent, and each showed its limit.",
-        advice: "Give the upstream more `instances` and CPUs of its own, a smaller body, or the load fewer connections or a \
-                 lower rate.",
+        seen: "A saturated upstream makes all gateways look alike, or even \"faster than direct\": each figure shows \
+               the upstream's limit.",
+        advice: "Give the upstream more `instances`, its own CPUs or a smaller body, or give the load fewer \
+                 connections or a lower rate.",
     }
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject
         .measured()
-        .filter_map(|measured| spent(subject, measured).or_else(|| as_slow(subject, measured)))
+        .filter_map(|measured| saturated(subject, measured).or_else(|| as_slow(subject, measured)))
         .collect()
 }
 
-/// The busiest instance's share of a CPU: the upstream's CPU time, divided among its instances as their requests were.
+/// CPU use of the busiest instance: the upstream's CPU time divided among instances in proportion to their requests.
 fn busiest_instance(trial: &Trial<'_>, instances: u32) -> Option<f64> {
     let threads = trial.record.upstream.as_ref()?.cpu_ns as f64 / trial.load.measured_ns as f64;
     let by_instance = trial.record.ledger.as_ref().map_or(&[][..], |ledger| &ledger.by_instance);
@@ -57,18 +55,19 @@ fn busiest_instance(trial: &Trial<'_>, instances: u32) -> Option<f64> {
     Some(threads * share)
 }
 
-fn spent(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Finding> {
+fn saturated(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Finding> {
     let Upstream::BuiltIn(upstream) = &subject.run.plan.upstream else { return None };
     let busy = trials.iter().filter_map(|trial| busiest_instance(trial, upstream.instances));
     let busy = busy.reduce(f64::max).filter(|busy| *busy > BUSY)?;
     let (severity, consequence) = match (case.is_direct(), case.load.is_open()) {
-        (false, _) => (Severity::Warning, "The gateway may carry more than this"),
+        (false, _) => (Severity::Warning, "The gateway may handle more than this"),
         (true, true) => {
-            (Severity::Warning, "Response times of direct are those of an overload, and the tax is too small")
+            (Severity::Warning, "Direct's response times are those of an overload, and the tax is too small")
         }
-        (true, false) => {
-            (Severity::Note, "Without this limit direct would be quicker, and gateways would take away more")
-        }
+        (true, false) => (
+            Severity::Note,
+            "Without this limit direct would be faster, and gateways would take more from it",
+        ),
     };
     Some(Finding {
         code: CODE,
@@ -80,16 +79,17 @@ fn spent(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Finding>
             ("limit", BUSY.into()),
         ]),
         message: format!(
-            "The upstream's busiest instance used {} of a CPU in a trial: it may have been the limit. {consequence}.",
+            "The upstream's busiest instance used {} of a CPU in a trial, so it may have been the limit. \
+             {consequence}.",
             percent(busy)
         ),
-        advice: "Give the upstream more `instances`, and CPUs of its own (`cpus:` in the plan); for response times, use an \
-                 open loop at a rate that it carries with ease."
+        advice: "Give the upstream more `instances` and its own CPUs (`cpus:` in the plan). For response times, use an \
+                 open loop at a rate well below the upstream's limit."
             .into(),
     })
 }
 
-/// Direct at its limit, and the gateway no slower: what limits both is behind the gateway.
+/// Direct is at its limit and the gateway is as fast, so the limit is behind the gateway.
 fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
     let ratio = case.tax.as_ref()?.throughput_ratio.as_ref()?.estimate.estimate;
     let (direct, _) = subject.direct(case.load.index)?;
@@ -123,12 +123,13 @@ fn as_slow(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
             ("connections_before", before.into()),
         ]),
         message: format!(
-            "Via the gateway the closed loop is as fast as direct ({:.2}), and direct does no more with {} connections \
-             ({most:.0}/s) than with {before} ({reached:.0}/s): the upstream is the limit, and this says nothing about the \
-             gateway.",
+            "The upstream is the limit, so this case says nothing about the gateway. Throughput via the gateway is \
+             {:.2} times direct's, and direct does no more with {} connections ({most:.0}/s) than with {before} \
+             ({reached:.0}/s).",
             ratio, case.load.connections
         ),
-        advice: "Give the upstream more CPU or less to do; or compare CPU per request, and response times in an open loop."
+        advice: "Give the upstream more CPU or less to do. Or compare CPU per request, and response times in an open \
+                 loop."
             .into(),
     })
 }
@@ -140,7 +141,7 @@ mod tests {
     use crate::fixture::{Run, closed_point, open_point, via};
 
     #[test]
-    fn raised_by_a_spent_instance() {
+    fn raised_by_a_saturated_instance() {
         let mut run = Run::closed(32);
         run.push(via("direct", 0).first().upstream_cpu_ms(950));
         run.push(via("nginx", 0).upstream_cpu_ms(900)).push(via("haproxy", 0).upstream_cpu_ms(400));
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_where_more_connections_do_no_more_and_the_gateway_is_as_fast() {
+    fn raised_if_direct_stops_growing_and_the_gateway_is_as_fast() {
         let mut run = Run::with_load(vec![closed_point(4, 1), closed_point(32, 1)]);
         for round in 0..3 {
             for load in 0..2 {
@@ -184,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_an_upstream_that_takes_its_time() {
-        // 10 ms each: eight times the connections, eight times the throughput, and a gateway that adds nothing to speak of.
+    fn not_raised_by_a_slow_upstream() {
+        // 10 ms each: eight times the connections give eight times the throughput, and the gateway adds almost nothing.
         let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(8, 1)]);
         for round in 0..3 {
             for (load, throughput) in [(0, 100), (1, 800)] {

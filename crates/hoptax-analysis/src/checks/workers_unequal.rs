@@ -1,4 +1,4 @@
-//! `workers-unequal`: gateways ran with different numbers of workers, or one used more CPUs at once than its workers, or has more
+//! `workers-unequal`: gateways had different numbers of workers, one used more CPUs than its workers, or one had more
 //! workers than CPUs.
 
 use super::{Finding, Rule, Severity, Subject, evidence};
@@ -12,42 +12,43 @@ use std::collections::BTreeMap;
 
 const CODE: &str = "workers-unequal";
 
-/// CPU time per wall time above this, over the number of workers, is more at once than the workers. Threads beside them (timers,
-/// a collector of garbage, the kernel's part of a call that left the scheduler of a language) use less.
+/// Ratio of CPUs used to workers from which a gateway used more than its workers. Other threads (timers, garbage
+/// collection, system calls that left a language's scheduler) use less.
 pub const BEYOND: f64 = 1.25;
 
-/// In the stock profile one gateway uses more CPUs at once than another from this ratio on.
+/// In the stock profile, the ratio of CPUs used by two gateways from which it is reported.
 const UNLIKE: f64 = 1.5;
 
-/// Windows over which CPU time is told: half a second. A single look comes late by up to some milliseconds on a busy machine,
+/// Windows over which CPU time is measured: half a second. On a busy machine a sample may be some milliseconds late,
 /// which is much of one window.
 const SPAN: usize = 5;
 
-/// What is known about one gateway.
+/// One gateway's workers and CPUs.
 #[derive(Debug, Clone, Copy)]
 struct Workers<'a> {
     gateway: &'a str,
     declared: Option<u32>,
-    /// CPUs used at once, of the case where it used most.
+    /// CPUs used at once, in the case with the most.
     used: Option<f64>,
-    /// The same of closed loops alone, in which each takes what it gets.
+    /// The same in closed loops only, where a gateway uses all that it can.
     used_closed: Option<f64>,
-    /// CPUs that it may run on.
+    /// CPUs that the gateway may run on.
     cpus: u32,
 }
 
-/// In words.
 pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "warning; a note in the profile `stock`".into(),
         when: format!(
-            "gateways ran with different numbers of workers, one used more than {BEYOND} times as many CPUs at once as it has \
-             workers (middle one of its rounds, over half a second), or one has more workers than the CPUs that it may use; \
-             in the profile `stock`, when in closed loops one used more than {UNLIKE} times as many CPUs at once as another"
+            "gateways ran with different numbers of workers, one used more than {BEYOND} times as many CPUs at once as \
+             it has workers (median of its rounds, over half a second), or one has more workers than CPUs. In the \
+             profile `stock`, when one used more than {UNLIKE} times as many CPUs at once as another in closed loops"
         ),
-        seen: "32 threads of one gateway against 16 workers of another: the figures compared the settings.",
-        advice: "Set `workers` to the same number for every gateway, and no higher than its CPUs; see with `hoptax lint` that its pack keeps to it.",
+        seen: "The figures then compare settings, not gateways. One published comparison gave one gateway 32 threads \
+               and another 16 workers.",
+        advice: "Set `workers` to the same number for every gateway, and to no more than its CPUs. `hoptax lint` \
+                 checks whether a pack obeys it.",
     }
 }
 
@@ -81,7 +82,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     unequal.into_iter().chain(each.flatten()).collect()
 }
 
-/// Hops have one thread by design and are no choice; what already ran was not configured by the plan.
+/// Hops have one thread by design, and the plan does not configure external gateways.
 fn is_compared(contender: &Contender) -> bool {
     !contender.kind.is_empty() && !contender.kind.starts_with("hop-") && contender.kind != "external"
 }
@@ -90,14 +91,14 @@ fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     one.into_iter().chain(other).reduce(f64::max)
 }
 
-/// CPU time of the gateway per wall time, over the half second in which it was most.
+/// CPUs used at once: the gateway's CPU time ÷ wall time, over the busiest half second.
 fn at_once(trial: &Trial<'_>) -> Option<f64> {
     let windows = &trial.record.gateway.as_ref()?.cpu_ns_by_window;
     let spans = windows.windows(SPAN).map(|span| span.iter().sum::<u64>());
     Some(spans.max()? as f64 / (SPAN as u64 * WINDOW_NS) as f64)
 }
 
-/// Of different numbers of workers that were asked for.
+/// Compares the configured numbers of workers.
 fn unequal(gateways: &[Workers<'_>]) -> Option<Finding> {
     let counted = gateways.iter().filter_map(|gateway| Some((gateway.declared?, gateway.gateway)));
     let counted: Vec<(u32, &str)> = counted.collect();
@@ -109,24 +110,25 @@ fn unequal(gateways: &[Workers<'_>]) -> Option<Finding> {
     })
 }
 
-/// Of gateways that had more and less to work with.
+/// The finding for two gateways with unequal means.
 fn incomparable(
     severity: Severity,
     (most, least): (&str, &str),
     [of_most, of_least]: [(&'static str, Value); 2],
-    said: &str,
+    difference: &str,
 ) -> Finding {
     Finding {
         code: CODE,
         severity,
         case: None,
         evidence: evidence([("most", most.into()), of_most, ("least", least.into()), of_least]),
-        message: format!("{said}: throughput is not to be compared between them, CPU per request is."),
+        message: format!("{difference}: compare their CPU per request, not their throughput."),
         advice: "Give all gateways the same `workers`, in the profile `equalised`.".into(),
     }
 }
 
-/// The stock profile is asked for to see what gateways do by themselves: then it is good to know, and no mistake.
+/// Compares the CPUs used in the stock profile. That profile shows gateways as they come, so a difference is no
+/// mistake.
 fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     let used = || gateways.iter().filter_map(|gateway| Some((gateway.used_closed?, gateway.gateway)));
     let least = used().min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -139,7 +141,7 @@ fn unlike(gateways: &[Workers<'_>]) -> Option<Finding> {
     })
 }
 
-/// More CPUs at once than workers, whatever number of threads they are.
+/// Checks for more CPUs used at once than workers, whatever the number of threads.
 fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
     let (declared, used) = (gateway.declared?, gateway.used?);
     (used > f64::from(declared) * BEYOND).then(|| Finding {
@@ -153,15 +155,16 @@ fn beyond(gateway: &Workers<'_>) -> Option<Finding> {
             ("limit", BEYOND.into()),
         ]),
         message: format!(
-            "{} used {used:.1} CPUs at once with {declared} worker{}: it had more than gateways that keep to their number.",
+            "{} used {used:.1} CPUs at once with {declared} worker{}: more than gateways that obey `workers`.",
             gateway.gateway,
             if declared == 1 { "" } else { "s" }
         ),
-        advice: "See with `hoptax lint` whether its pack keeps to `workers`; `held_to_cpus: true` in the pack does by force.".into(),
+        advice: "Check with `hoptax lint` whether its pack obeys `workers`. `held_to_cpus: true` in the pack enforces \
+                 it.".into(),
     })
 }
 
-/// More workers than CPUs: they wait for each other, and what the waiting costs is the plan's doing.
+/// Checks for more workers than CPUs: workers then wait for each other because of the plan, not the gateway.
 fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
     let declared = gateway.declared?;
     (gateway.cpus > 0 && declared > gateway.cpus).then(|| Finding {
@@ -174,12 +177,12 @@ fn crowded(gateway: &Workers<'_>) -> Option<Finding> {
             ("cpus", gateway.cpus.into()),
         ]),
         message: format!(
-            "{} ran with {declared} workers on {} CPU{}: they wait for each other.",
+            "{} ran with {declared} workers on {} CPU{}, so its workers wait for each other.",
             gateway.gateway,
             gateway.cpus,
             if gateway.cpus == 1 { "" } else { "s" }
         ),
-        advice: "Give it no more `workers` than the CPUs of its set in `cpus:`.".into(),
+        advice: "Give it no more `workers` than it has CPUs in `cpus:`.".into(),
     })
 }
 
@@ -189,7 +192,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, via};
 
-    /// One gateway.
+    /// A gateway of a generated run.
     struct Made {
         label: &'static str,
         workers: Option<u32>,
@@ -243,7 +246,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].evidence["gateway"], "varnish");
         assert!(found[0].message.contains("used 1.6 CPUs at once with 1 worker:"), "{}", found[0].message);
-        // A rate in stages keeps it busy for a while only.
+        // With a rate in stages it is busy for a short time only.
         let peak: Vec<f64> = [vec![0.1; 20], vec![1.9; 5], vec![0.1; 20]].concat();
         let found =
             raised(&run(&[Made { rounds: vec![peak], ..made("caddy", 1, 0.0) }], Profile::Equalised), CODE);
@@ -258,26 +261,26 @@ mod tests {
     }
 
     #[test]
-    fn in_the_stock_profile_what_each_uses_is_good_to_know() {
+    fn a_note_in_the_stock_profile() {
         let stock = |label, used| Made { workers: None, ..made(label, 1, used) };
         let found = raised(&run(&[stock("nginx", 0.9), stock("envoy", 1.9)], Profile::Stock), CODE);
         assert_eq!(found.iter().map(|finding| finding.severity).collect::<Vec<_>>(), [Severity::Note]);
         assert_eq!(found[0].evidence["most_cpus"], 1.9);
         let alike = [stock("nginx", 0.4), stock("envoy", 1.1)];
-        assert_eq!(raised(&run(&alike, Profile::Stock), CODE), [], "both do with one");
+        assert_eq!(raised(&run(&alike, Profile::Stock), CODE), [], "both need one CPU only");
     }
 
     #[test]
-    fn not_raised_by_equal_ones_by_pools_of_threads_or_by_hops() {
+    fn not_raised_by_equal_workers_thread_pools_or_hops() {
         let idle = Made { threads: 1, ..made("nginx", 2, 0.5) };
-        assert_eq!(found(&[idle, made("envoy", 2, 1.9)]), [], "a worker that had nothing to do is one");
+        assert_eq!(found(&[idle, made("envoy", 2, 1.9)]), [], "an idle worker counts too");
         let pool = Made { threads: 60, ..made("apache", 1, 0.97) };
         assert_eq!(found(&[made("nginx", 1, 0.99), pool]), [], "threads that take turns on one CPU");
         assert_eq!(found(&[made("nginx", 2, 1.6), made("hop-l4", 1, 0.9)]), []);
     }
 
     #[test]
-    fn not_raised_by_one_round_or_one_window_of_many() {
+    fn not_raised_by_a_single_round_or_window() {
         let mut windows = vec![0.9; 30];
         windows[7] = 1.8;
         let rounds = vec![windows, vec![1.9; 30], vec![0.9; 30]];

@@ -1,41 +1,42 @@
-//! Whether times come in steps: a comb of evenly spaced, narrow teeth.
+//! Detects times that come in steps: a comb of evenly spaced, narrow teeth.
 //!
-//! Each time is taken as a point on a circle whose circumference is the step. Times in steps gather at one point of it, wherever
-//! that is; others spread. How much they gather is the length of the mean of the points, the *mean resultant length*
-//! (K. V. Mardia, P. E. Jupp, *Directional Statistics*, 2000): 1 where all are at one point, 0 where they are all around.
-//! A distribution that is narrower than a step gathers too, without being in steps; so there must be several teeth.
+//! Each time becomes a point on a circle whose circumference is the step. Times in steps gather at one point of it;
+//! others spread. The *mean resultant length*, the length of the mean of the points, measures this: 1 if all are at one
+//! point, 0 if they are evenly spread (K. V. Mardia, P. E. Jupp, *Directional Statistics*, 2000). A distribution
+//! narrower than a step also gathers, so several teeth are required.
 
 use hdrhistogram::Histogram;
 use hoptax_load::clock::MILLISECOND;
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
-/// Steps looked for, the longest first, as one of 4 ms is one of 1 ms too: timers and kernel ticks (`CONFIG_HZ` 100, 250, 1000).
+/// Steps to look for, longest first, as times in steps of 4 ms are also in steps of 1 ms. These are usual timers and
+/// kernel ticks (`CONFIG_HZ` 100, 250, 1000).
 const STEPS: [u64; 3] = [10 * MILLISECOND, 4 * MILLISECOND, MILLISECOND];
-/// Least mean resultant length. Teeth of normal shape have `exp(−2π²σ²)` (the wrapped normal distribution, ibid.), so that at 0.9 their σ is 7 % of a step:
-/// a tooth ends long before the next one begins.
+/// Least mean resultant length. Normally distributed teeth have `exp(−2π²σ²)` (wrapped normal distribution, ibid.): at
+/// 0.9 their σ is 7 % of a step, so teeth are well apart.
 const COHERENCE: f64 = 0.9;
-/// Least number of teeth. Two may be two ways to answer (a cache that hits or misses); three at one distance are a timer.
+/// Least number of teeth. Two may be two kinds of answers (cache hit and miss); three at equal distances are a timer.
 const TEETH: usize = 3;
-/// What a tooth has at least of the samples.
+/// Least share of the samples in a tooth.
 const TOOTH: f64 = 0.05;
-/// Fewest samples looked at.
+/// Fewest samples.
 const SAMPLES: u64 = 200;
-/// Most steps that a time may be long: beyond, the histogram's resolution (0.1 %) is too coarse a share of a step.
+/// Times longer than this many steps are ignored: the histogram's resolution (0.1 %) is too coarse for them.
 const LONGEST: u64 = 50;
 
-/// Times in steps.
+/// The steps found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Comb {
-    /// Distance of the teeth, ns.
+    /// Distance between teeth, ns.
     pub(super) step_ns: u64,
-    /// How many teeth there are.
+    /// Number of teeth.
     pub(super) teeth: usize,
     /// Mean resultant length.
     pub(super) coherence: f64,
 }
 
-/// The steps that times (ns) come in; absent where they do not.
+/// The steps of these times (ns), if they come in steps.
 pub(super) fn find(times: &Histogram<u64>) -> Option<Comb> {
     STEPS.iter().find_map(|step| in_steps_of(*step, times))
 }
@@ -48,7 +49,7 @@ fn in_steps_of(step_ns: u64, times: &Histogram<u64>) -> Option<Comb> {
         .map(|(time, count)| (time as f64 / step_ns as f64, count))
         .collect();
     let count: u64 = samples.iter().map(|(_, count)| count).sum();
-    // Most of them, or the rest would have to be explained otherwise.
+    // Most times must take part.
     if count < SAMPLES || count * 2 < times.len() {
         return None;
     }
@@ -77,7 +78,7 @@ mod tests {
     use hoptax_load::histogram::{TRIAL_DIGITS, empty};
     use hoptax_load::random::Random;
 
-    /// So many times, µs, each drawn.
+    /// `count` times drawn by `draw`, µs.
     fn times(count: u64, seed: u64, mut draw: impl FnMut(&mut Random) -> f64) -> Histogram<u64> {
         let (mut histogram, mut random) = (empty(TRIAL_DIGITS), Random::new(seed));
         for _ in 0..count {
@@ -86,13 +87,13 @@ mod tests {
         histogram
     }
 
-    /// A normal value, as a sum of twelve uniform ones.
+    /// A nearly normal value: the sum of twelve uniform ones, less six.
     fn normal(random: &mut Random) -> f64 {
         (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
     }
 
     #[test]
-    fn finds_each_step_wherever_its_teeth_stand() {
+    fn finds_each_step_at_any_offset() {
         for (seed, step_us, base_us, sigma_us) in [
             (1, 1000.0, 0.0, 0.0),
             (2, 1000.0, 80.0, 40.0),
@@ -112,10 +113,10 @@ mod tests {
         }
     }
 
-    /// Whatever clean times look like, at any scale around the steps.
+    /// Distributions without steps, at scales around the steps.
     #[test]
     fn finds_none_where_there_are_none() {
-        let mut looked_at = 0;
+        let mut examined = 0;
         for seed in 0..20 {
             for scale in [30.0, 200.0, 900.0, 1000.0, 2500.0, 4000.0, 10_000.0, 35_000.0] {
                 for count in [SAMPLES, 5000] {
@@ -145,16 +146,16 @@ mod tests {
                     ];
                     for (kind, histogram) in kinds {
                         assert_eq!(find(&histogram), None, "{kind}, {scale} µs, seed {seed}, {count}");
-                        looked_at += 1;
+                        examined += 1;
                     }
                 }
             }
         }
-        assert_eq!(looked_at, 20 * 8 * 2 * 9);
+        assert_eq!(examined, 20 * 8 * 2 * 9);
     }
 
     #[test]
-    fn few_samples_and_two_ways_to_answer_are_no_comb() {
+    fn few_samples_and_two_kinds_of_answers_are_no_comb() {
         let steps = |random: &mut Random| (random.exponential() * 2.0).ceil() * 1000.0;
         assert_eq!(find(&times(SAMPLES - 1, 1, steps)), None);
         let two = |random: &mut Random| if random.unit() < 0.4 { 1100.0 } else { 2100.0 };
