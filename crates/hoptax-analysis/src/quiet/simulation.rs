@@ -1,4 +1,4 @@
-//! What the rule does to a tax, in a world whose truth is known. METHODOLOGY.md states these figures; the tests hold it to
+//! What the rule does to a tax, in a world whose truth is known. docs/concepts/simulations.md states these figures; tests compare
 //! them.
 //!
 //! An open loop sends Poisson arrivals to one server on one CPU. Via the gateway each request costs more of that CPU. The
@@ -291,11 +291,11 @@ impl Outcomes {
 /// Runs of each kind: as many as tell a bias from the scatter of the bursts.
 const RUNS: u64 = 30;
 
-/// METHODOLOGY.md's table, line by line: what steals, how windows are looked at, and for each metric the mean error and its
+/// The table of docs/concepts/simulations.md, line by line: what steals, how windows are looked at, and for each metric the mean error and its
 /// standard error. The test's own figures must lie within two standard errors of what is written there, so that another
 /// way to make an interval or a mean does not make the text wrong, but another rule does.
-fn methodology_agrees(steal: &str, outcomes: &Outcomes) {
-    let text = include_str!("../../../../METHODOLOGY.md");
+fn page_agrees(steal: &str, outcomes: &Outcomes) {
+    let text = include_str!("../../../../docs/concepts/simulations.md");
     let mut wrong = Vec::new();
     for (look, words) in ["all", "without stolen ones", "quiet"].into_iter().enumerate() {
         let start = format!("| {steal} | {words} |");
@@ -311,7 +311,7 @@ fn methodology_agrees(steal: &str, outcomes: &Outcomes) {
             wrong.push(format!("{start}{}", told.collect::<String>().replace('-', "−")));
         }
     }
-    assert!(wrong.is_empty(), "METHODOLOGY.md should say:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "docs/concepts/simulations.md should say:\n{}", wrong.join("\n"));
 }
 
 /// Nothing is left of the error but what its standard error lets expect: two of them.
@@ -334,7 +334,7 @@ fn steal_that_comes_at_random_leaves_the_quiet_tax_unbiased_and_narrow() {
     // Bursts are independent of who runs: as much is left out of direct as of the gateway.
     let [direct, gateway] = outcomes.share_left_out();
     assert!((gateway / direct - 1.0).abs() < 0.1, "{direct} {gateway}");
-    methodology_agrees("at random", &outcomes);
+    page_agrees("at random", &outcomes);
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn steal_that_follows_load_is_in_the_tax_of_all_windows_and_not_in_the_quiet_one
     }
     let [direct, gateway] = outcomes.share_left_out();
     assert!(gateway > 1.2 * direct, "who uses more CPU loses more windows: {direct} {gateway}");
-    methodology_agrees("follows load", &outcomes);
+    page_agrees("follows load", &outcomes);
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn slices_shorter_than_a_tick_are_the_limit_of_the_rule() {
         assert!(quiet.error() > 2.0 * quiet.standard_error(), "{name}: {}", quiet.error());
         assert!(quiet.error() < all.error(), "{name}: {} of {}", quiet.error(), all.error());
     }
-    methodology_agrees("in slices of 2 ms", &outcomes);
+    page_agrees("in slices of 2 ms", &outcomes);
 }
 
 /// Windows are by completion, so a request may be due in one that is left out and complete in one that is kept, and the
@@ -388,11 +388,14 @@ fn leaving_windows_out_omits_hardly_any_request_of_those_it_keeps() {
     assert!(late_alone > 0.1, "{late_alone}");
     assert!(late < 0.01, "{late}");
     assert!(missing < 0.001 && missing < missing_alone, "{missing} {missing_alone}");
-    let text = include_str!("../../../../METHODOLOGY.md").replace('\n', " ");
+    let text = include_str!("../../../../docs/concepts/simulations.md").replace('\n', " ");
     let told = [
         format!("{:.0} % of the requests that a burst kept waiting", late_alone * 100.0),
-        format!("with the neighbours {:.1} %", late * 100.0),
+        format!("with the neighboring windows {:.1} %", late * 100.0),
         format!("{:.2} % of the requests due in quiet windows", missing * 100.0),
     ];
-    assert!(told.iter().all(|told| text.contains(told)), "METHODOLOGY.md should say: {told:#?}");
+    assert!(
+        told.iter().all(|told| text.contains(told)),
+        "docs/concepts/simulations.md should say: {told:#?}"
+    );
 }

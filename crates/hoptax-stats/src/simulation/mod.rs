@@ -1,7 +1,7 @@
 //! How often intervals cover the truth, where the truth is known: made-up rounds of request times.
 //!
-//! The tests hold the method in use to what METHODOLOGY.md says of it; the one that is ignored makes the tables anew:
-//! `cargo test --release -p hoptax --lib coverage_tables -- --ignored --nocapture`.
+//! The tests check the claims of docs/concepts/simulations.md about the method in use. An ignored test prints its tables:
+//! `cargo test --release -p hoptax-stats --lib coverage_tables -- --ignored --nocapture`.
 
 mod methods;
 mod stopping;
@@ -128,7 +128,7 @@ covers! {
     covers_the_truth_where_a_gateway_is_noisier_than_direct: Unequal
 }
 
-/// The same test refuses what METHODOLOGY.md says does not do: it would notice.
+/// The same test rejects two methods that docs/concepts/simulations.md calls too narrow, so it can fail.
 #[test]
 fn the_percentile_bootstrap_and_averages_of_percentiles_do_not_cover() {
     let five = coverage(World::Skewed, What::Added(Statistic::P50), 5, RUNS, 11, &[Method::Percentile])[0].0;
@@ -152,9 +152,9 @@ fn the_method_in_use_is_the_one_tested() {
     }
 }
 
-/// Prints the two tables of METHODOLOGY.md; takes minutes.
+/// Prints the tables of docs/concepts/simulations.md; takes minutes.
 #[test]
-#[ignore = "makes the tables of METHODOLOGY.md anew, in minutes"]
+#[ignore = "prints the tables of docs/concepts/simulations.md, in minutes"]
 fn coverage_tables() {
     let runs = 1000;
     let cells =

@@ -1,5 +1,5 @@
 //! What it does to intervals that `trials: auto` stops when they are narrow: it stops sooner where the scatter seems small by
-//! luck, so they cover the truth less often than they say. METHODOLOGY.md states by how much.
+//! luck, so they cover the truth less often than they say. docs/concepts/simulations.md states by how much.
 
 use super::super::{Precision, of_mean};
 use super::world::normal;
@@ -48,9 +48,9 @@ fn stopping_when_narrow_costs_a_few_per_cent_of_coverage() {
     // 95 % where nothing is stopped early; four standard errors of a share of 4,000 runs.
     let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
     assert!(least > 0.90 - 4.0 * error, "{told}");
-    let text = include_str!("../../../../METHODOLOGY.md").replace('\n', " ");
+    let text = include_str!("../../../../docs/concepts/simulations.md").replace('\n', " ");
     for (worst, words) in [(least, " at worst"), (least_skewed, "")] {
         let stated = format!("become {:.1} %{words}", 100.0 * worst);
-        assert!(text.contains(&stated), "METHODOLOGY.md should say: {stated}\n{told}");
+        assert!(text.contains(&stated), "docs/concepts/simulations.md should say: {stated}\n{told}");
     }
 }

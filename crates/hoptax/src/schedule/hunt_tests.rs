@@ -82,8 +82,8 @@ fn play_often(runs: u32, scatter: f64, bursts: (f64, f64)) -> Played {
     }
 }
 
-/// Holds METHODOLOGY.md's row to what was seen.
-fn methodology_agrees(what: &str, seen: &Played) {
+/// Requires that the page's row states these figures.
+fn page_agrees(what: &str, seen: &Played) {
     let share = |share: f64| format!("{:.1} %", 100.0 * share).replace(".0 %", " %");
     let fooled = if seen.fooled == 0.0 { "none".to_owned() } else { share(seen.fooled) };
     let row = format!(
@@ -93,8 +93,8 @@ fn methodology_agrees(what: &str, seen: &Played) {
         seen.steps
     );
     assert!(
-        include_str!("../../../../METHODOLOGY.md").lines().any(|line| line == row),
-        "METHODOLOGY.md should say:\n{row}"
+        include_str!("../../../../docs/concepts/simulations.md").lines().any(|line| line == row),
+        "docs/concepts/simulations.md should say:\n{row}"
     );
 }
 
@@ -106,7 +106,7 @@ fn the_interval_covers_the_capacity_as_often_as_it_says() {
     println!("scatter 7 %: {noisy:?}");
     assert!((0.93..=0.97).contains(&noisy.covered), "{noisy:?}");
     assert!(noisy.fooled < 0.005 && noisy.width < 0.12, "{noisy:?}");
-    methodology_agrees("scatters by 7 %", &noisy);
+    page_agrees("scatters by 7 %", &noisy);
 }
 
 /// On a quiet machine the grid and the caution of the prior make intervals cover more, and they are narrow.
@@ -117,7 +117,7 @@ fn on_a_quiet_machine_it_is_quick_and_narrow() {
         println!("scatter {scatter}: {quiet:?}");
         assert!(quiet.covered >= 0.97 && quiet.fooled == 0.0, "{quiet:?}");
         assert!(quiet.width <= 0.05 && quiet.steps <= 20.0, "{quiet:?}");
-        methodology_agrees(words, &quiet);
+        page_agrees(words, &quiet);
     }
 }
 
@@ -129,23 +129,27 @@ fn bursts_widen_the_interval_and_seldom_fool_it() {
     println!("bursts: {bursts:?}");
     assert!(bursts.covered >= 0.93, "{bursts:?}");
     assert!(bursts.fooled <= 0.06 && bursts.too_high == 0.0, "{bursts:?}");
-    methodology_agrees(
+    page_agrees(
         "scatters by 3 %, and bursts spoil one trial in nine, half of them the next one too",
         &bursts,
     );
     let single = play_often(500, 0.03, (0.1, 0.1));
     println!("single: {single:?}");
     assert!(single.covered >= 0.93 && single.fooled <= 0.03, "{single:?}");
-    methodology_agrees("scatters by 3 %, and one trial in ten is spoilt", &single);
+    page_agrees("scatters by 3 %, and one trial in ten is spoilt", &single);
 }
 
-/// Where METHODOLOGY.md says that the method ends.
+/// The limit of the method that docs/concepts/simulations.md states.
 #[test]
 fn a_machine_that_scatters_by_a_fifth_cannot_be_sized_on() {
     let wild = play_often(500, 0.2, (0.0, 0.0));
     println!("scatter 20 %: {wild:?}");
     let told = format!("at 20 % about {:.0} % of them held the truth", 100.0 * wild.covered);
-    assert!(include_str!("../../../../METHODOLOGY.md").contains(&told), "METHODOLOGY.md should say: {told}");
+    let page = include_str!("../../../../docs/concepts/simulations.md")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(page.contains(&told), "docs/concepts/simulations.md should say: {told}");
 }
 
 fn told(steps: &[(SearchStep, Vec<bool>)]) -> Vec<(f64, bool)> {

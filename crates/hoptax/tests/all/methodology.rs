@@ -1,13 +1,14 @@
-//! Figures that METHODOLOGY.md and BIAS.md state and the code decides: each row is a constant as it stands in the source and
-//! the words that tell it. Whoever changes one is led to the other.
+//! METHODOLOGY.md, BIAS.md and docs/concepts/simulations.md state the constants of the code. Each row pairs a constant, as it is
+//! written in the source, with the page's words for it, so that neither changes alone.
 
 use std::fs::read_to_string;
 use std::path::Path;
 
 const METHODOLOGY: &str = "METHODOLOGY.md";
 const BIAS: &str = "BIAS.md";
+const SIMULATIONS: &str = "docs/concepts/simulations.md";
 
-/// Source below `crates/`, the constant, the page, its words.
+/// Source below `crates/`, the end of the constant's line, the page, the page's words.
 const STATED: &[(&str, &str, &str, &str)] = &[
     // What is recorded.
     (
@@ -27,45 +28,45 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-load/src/histogram.rs",
         "TRIAL_DIGITS: u8 = 3",
         METHODOLOGY,
-        "3 significant digits: a value is told to within 0.1 %",
+        "3 significant digits: values are exact to within 0.1 %",
     ),
     (
         "hoptax-load/src/histogram.rs",
         "WINDOW_DIGITS: u8 = 2",
         METHODOLOGY,
-        "Windows' histograms have 2 digits",
+        "Histograms of windows have 2 digits",
     ),
     (
         "hoptax-analysis/src/checks/errors.rs",
         "DOUBTFUL: f64 = 0.001",
         METHODOLOGY,
-        "above 0.1 % a finding says that the percentiles are of the survivors",
+        "above 0.1 % a finding says that the percentiles cover only the survivors",
     ),
     ("hoptax-analysis/src/checks/errors.rs", "DOUBTFUL: f64 = 0.001", BIAS, "errors are doubted above 0.1 %"),
     (
         "hoptax-analysis/src/checks/workers_unequal.rs",
         "BEYOND: f64 = 1.25",
         METHODOLOGY,
-        "more than the workers from 1.25 times their number on",
+        "From 1.25 times the number of workers it counts as more",
     ),
     (
         "hoptax-analysis/src/checks/workers_unequal.rs",
         "UNLIKE: f64 = 1.5",
         METHODOLOGY,
-        "from a ratio of 1.5 in closed loops on it is noted",
+        "a ratio of 1.5 or more in closed loops is noted",
     ),
     (
         "hoptax-analysis/src/checks/workers_unequal.rs",
         "SPAN: usize = 5",
         METHODOLOGY,
-        "over the half second in which it was most",
+        "the gateway's CPU time in its busiest half second",
     ),
     // Prices of features.
     (
         "hoptax-analysis/src/features/mod.rs",
         "OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2",
         METHODOLOGY,
-        "its noise floor is taken √2 times",
+        "its noise floor is multiplied by √2",
     ),
     (
         "hoptax-analysis/src/difference.rs",
@@ -78,15 +79,10 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-analysis/src/events.rs",
         "AFTER_NS: u64 = SECOND",
         METHODOLOGY,
-        "from its beginning to 1 s after it was done",
+        "from its start to 1 s after its end",
     ),
     // Intervals.
-    (
-        "hoptax-plan/src/meaning/trials.rs",
-        "DEFAULT: u32 = 5",
-        METHODOLOGY,
-        "**Five rounds** are made where the plan does not say otherwise",
-    ),
+    ("hoptax-plan/src/meaning/trials.rs", "DEFAULT: u32 = 5", METHODOLOGY, "**Five rounds** are the default"),
     (
         "hoptax-plan/src/meaning/trials.rs",
         "DEFAULT: u32 = 5",
@@ -97,13 +93,13 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-stats/src/draws.rs",
         "EXACT_UP_TO: usize = 7",
         METHODOLOGY,
-        "Up to seven rounds every possible draw is made",
+        "Up to seven rounds all possible draws are enumerated",
     ),
     (
         "hoptax-stats/src/draws.rs",
         "DRAWS: usize = 2000",
         METHODOLOGY,
-        "beyond that 2,000 draws from a fixed seed",
+        "Beyond that there are 2,000 draws from a fixed seed",
     ),
     (
         "hoptax-stats/src/rounds.rs",
@@ -114,13 +110,13 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     (
         "hoptax-stats/src/simulation/world.rs",
         "REQUESTS: usize = 500",
-        METHODOLOGY,
+        SIMULATIONS,
         "500 requests per trial, direct twice per round",
     ),
     (
         "hoptax-stats/src/simulation/stopping.rs",
         "RUNS: u32 = 4000",
-        METHODOLOGY,
+        SIMULATIONS,
         "5 to 30 rounds and 4,000 runs",
     ),
     // Quiet windows.
@@ -147,13 +143,13 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-analysis/src/quiet/windows.rs",
         "ENOUGH: f64 = 0.5",
         METHODOLOGY,
-        "less than half is quiet is in no quiet figure",
+        "less than half quiet enters no quiet figure",
     ),
     (
         "hoptax-host/src/probe/steal.rs",
         "MARGIN: u32 = 10",
         METHODOLOGY,
-        "The second before the measured time and the one behind it",
+        "The second before the measured time and the second after it",
     ),
     // The way there and the way back.
     (
@@ -166,14 +162,14 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-analysis/src/path.rs",
         "MISSING: f64 = 0.01",
         METHODOLOGY,
-        "Where more than 1 % of the responses carry no stamps",
+        "If more than 1 % of the responses carry no stamps",
     ),
     // Capacity.
     (
         "hoptax-plan/src/objective.rs",
         "REACHED: f64 = 0.99",
         METHODOLOGY,
-        "99 % of the requests due were answered with success",
+        "99 % of the requests due were answered successfully",
     ),
     ("hoptax-plan/src/objective.rs", "REACHED: f64 = 0.99", BIAS, "99 % of the requests answered"),
     (
@@ -186,7 +182,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax/src/schedule/hunt.rs",
         "TRIED: [f64; 2] = [0.25, 0.75]",
         METHODOLOGY,
-        "more precisely at the lower and the upper quarter",
+        "alternately at the lower and the upper quarter",
     ),
     (
         "hoptax/src/schedule/hunt.rs",
@@ -307,15 +303,20 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-analysis/src/checks/impossible.rs",
         "IN_FLIGHT: f64 = 1.1",
         METHODOLOGY,
-        "More than a tenth above it cannot be",
+        "More than a tenth above it is impossible",
     ),
     (
         "hoptax-analysis/src/checks/impossible.rs",
         "IDLE: f64 = 0.5",
         METHODOLOGY,
-        "under half of it, without errors",
+        "less than half of it, without errors",
     ),
-    ("hoptax-analysis/src/checks/clock/comb.rs", "COHERENCE: f64 = 0.9", METHODOLOGY, "Raised from 0.9 on"),
+    (
+        "hoptax-analysis/src/checks/clock/comb.rs",
+        "COHERENCE: f64 = 0.9",
+        METHODOLOGY,
+        "The finding is raised from 0.9",
+    ),
     (
         "hoptax-analysis/src/checks/clock/comb.rs",
         "TEETH: usize = 3",
@@ -338,7 +339,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         "hoptax-host/src/probe/threads.rs",
         "HELPER: f64 = 0.25",
         METHODOLOGY,
-        "at least a quarter of what the busiest thread",
+        "at least a quarter of the time of the role's busiest thread",
     ),
     (
         "hoptax/src/run/generator.rs",
@@ -352,36 +353,41 @@ const STATED: &[(&str, &str, &str, &str)] = &[
         METHODOLOGY,
         "fifty times as long as the last one took",
     ),
-    ("hoptax/src/run/flow.rs", "HEAVY: u64 = 64 << 10", METHODOLOGY, "where that is 64 KiB or more"),
+    (
+        "hoptax/src/run/flow.rs",
+        "HEAVY: u64 = 64 << 10",
+        METHODOLOGY,
+        "once per run if that is 64 KiB or more",
+    ),
     (
         "hoptax-host/src/probe/fitness/clock.rs",
         "MOST_NS: u64 = 150 * clock::MILLISECOND",
         METHODOLOGY,
-        "at most 150 ms of which are short sleeps",
+        "at most 150 ms for short sleeps",
     ),
 ];
 
 #[test]
-fn what_is_stated_is_what_the_code_decides() {
+fn pages_state_the_constants_of_the_code() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut wrong = Vec::new();
     for (source, constant, page, words) in STATED {
         let code = read_to_string(crates.join(source)).unwrap_or_else(|error| panic!("{source}: {error}"));
         if !code.lines().any(|line| ends(line, constant)) {
             wrong.push(format!(
-                "{source} has no longer `{constant}`: mend {page} where it says \"{words}\", and this row"
+                "{source} no longer has `{constant}`: fix {page} where it says \"{words}\", and this row"
             ));
         }
         let text = read_to_string(crates.join("..").join(page)).expect("the page");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if !text.contains(words) {
-            wrong.push(format!("{page} does not say \"{words}\" any more, for `{constant}` in {source}"));
+            wrong.push(format!("{page} no longer says \"{words}\", for `{constant}` in {source}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whether nothing follows the constant on its line: `0.1` is not `0.15`.
+/// True if nothing follows the constant on its line: `0.1` must not match `0.15`.
 fn ends(line: &str, constant: &str) -> bool {
     line.trim_end().trim_end_matches(';').ends_with(constant)
 }
