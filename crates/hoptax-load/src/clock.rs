@@ -1,14 +1,14 @@
-//! The one clock: `CLOCK_MONOTONIC` in nanoseconds. It is the same for every process of a host, so that the
-//! generator's windows, the probes' samples and the upstream's stamps can be laid side by side.
+//! The clock: `CLOCK_MONOTONIC` in nanoseconds. All processes of a host share it, so the generator's windows,
+//! the probes' samples and the upstream's timestamps can be aligned.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of one second.
+/// Nanoseconds per second.
 pub const SECOND: u64 = 1_000_000_000;
-/// Nanoseconds of one millisecond.
+/// Nanoseconds per millisecond.
 pub const MILLISECOND: u64 = 1_000_000;
 
-/// Nanoseconds since an arbitrary moment before boot's end; never goes back.
+/// Nanoseconds since an arbitrary moment during boot; never decreases.
 pub fn now() -> u64 {
     #[cfg(test)]
     if let Some(stopped) = STOPPED.get() {
@@ -27,24 +27,24 @@ thread_local! {
     static STOPPED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
 }
 
-/// What passes with each look at a clock that was stopped.
+/// Time that passes with each reading of a stopped clock.
 #[cfg(test)]
 const LOOK: u64 = 10_000;
 
-/// From now on time passes for this thread where it [`skip`]s, and a little with each look at the clock: a machine that
-/// stands still, or does much else, takes none of it.
+/// Stops this thread's clock: only [`skip`] and, a little, each reading advance it. A slow or busy machine then
+/// has no effect on a test.
 #[cfg(test)]
 pub(crate) fn stop() {
     STOPPED.set(Some(nanoseconds(ClockId::Monotonic)));
 }
 
-/// As if so many nanoseconds had passed, for this thread: tests do not wait.
+/// Advances the clock of this thread, so that tests need not wait.
 #[cfg(test)]
 pub(crate) fn skip(nanoseconds: u64) {
     SKIPPED.set(SKIPPED.get() + nanoseconds);
 }
 
-/// Wall-clock nanoseconds since the Unix epoch. For stamps on records, never for durations.
+/// Wall-clock nanoseconds since the Unix epoch: for dates in records, never for durations.
 pub fn unix() -> u64 {
     nanoseconds(ClockId::Realtime)
 }

@@ -1,4 +1,4 @@
-//! One slot of a worker: a connection that comes and goes, and the request that it carries.
+//! One slot of a worker: a place for a connection and its request.
 //!
 //! ```text
 //!          wanted          permitted             established         sent
@@ -14,12 +14,12 @@
 //!                                        closed                   ended, and the connection with it
 //! ```
 //!
-//! A request is given to a slot that is Down or Idle. It stays with the slot until it has an outcome. A connect for which the
-//! other side has no room just now is put off: back to Queued. Its timeout goes on, and takes it from there to Resting. If
-//! connects are without hope before traffic begins, Queued slots go Down.
+//! A request can be assigned to a slot that is Down or Idle, and remains there until it has an outcome. If the
+//! peer's backlog is full, the connect is put off: back to Queued, with its timeout still running, which leads
+//! to Resting. If connecting is hopeless before traffic begins, Queued slots go Down.
 //!
-//! A slot has two tokens. A connection that has carried its last response is left to the other side to close (see
-//! `Worker::part`), and the slot goes on under its other token.
+//! A slot has two tokens. A connection that has carried its last response is retired and left to the peer to
+//! close (see `Worker::retire`), while the slot continues under its other token.
 
 use crate::recorder::{Response, Times};
 use crate::scratch::Scratch;
@@ -28,52 +28,52 @@ use crate::target::Target;
 use crate::tls::Session;
 use hoptax_wire::http1::{Malformed, ResponseDecoder, Step};
 
-/// Where a slot stands.
+/// State of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// No connection, and none wanted.
+    /// No connection, and none needed.
     Down,
-    /// A connection is wanted, but too many others are being made.
+    /// Waits for its turn to connect.
     Queued,
-    /// A connection is being made.
+    /// The connect is in progress.
     Connecting,
-    /// It stands, and TLS shakes hands on it.
+    /// The TLS handshake is in progress.
     Handshaking,
-    /// A connection without a request on it.
+    /// Connected, without a request.
     Idle,
-    /// A request was sent; its response is awaited.
+    /// A request was sent; the response is not complete.
     Busy,
-    /// Something failed: no new attempt for a while.
+    /// Waits after a failure.
     Resting,
 }
 
-/// What can happen to a slot.
+/// An event of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A connection is wanted.
+    /// A connection is needed.
     Wanted,
-    /// It may be made now.
+    /// The connect may start now.
     Permitted,
-    /// The other side has no room for it: another attempt soon.
+    /// The peer's backlog is full: retry soon.
     PutOff,
-    /// The peer was reached; TLS is next.
+    /// TCP is connected; TLS is next.
     Reached,
-    /// It was made, and may carry a request.
+    /// The connection can carry requests.
     Established,
     /// A request was handed to the kernel.
     Sent,
-    /// The response ended, and the connection lives on.
+    /// The response is complete, and the connection stays open.
     Ended,
-    /// The connection is over, or no longer wanted, and nothing failed.
+    /// The connection is over, or no longer needed, without a failure.
     Closed,
     /// A connect, a handshake or a request failed.
     Failed,
-    /// Enough rest after a failure.
+    /// The wait after a failure is over.
     Rested,
 }
 
 impl State {
-    /// The table of transitions; `None`: this cannot happen here.
+    /// The table of transitions; `None` if the event is impossible in this state.
     fn after(self, event: Event) -> Option<State> {
         Some(match (self, event) {
             (State::Down, Event::Wanted) => State::Queued,
@@ -98,49 +98,49 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Slot {
     state: State,
-    /// The request it carries, or is to carry once its connection stands.
+    /// The request that it carries, or will carry once connected.
     pub(crate) request: Option<Times>,
-    /// When the present connect was started.
+    /// Start of the current connect.
     pub(crate) connect_started: u64,
-    /// Requests that the present connection has carried, the one under way included.
+    /// Requests on the current connection, including the one in progress.
     pub(crate) carried: u32,
-    /// Which of its two tokens the present connection has.
+    /// True if the current connection has the slot's second token.
     pub(crate) second: bool,
-    /// Whether there is a former connection, under the other token, that the other side is to close.
+    /// True while a retired connection, under the other token, waits for the peer to close it.
     pub(crate) leaving: bool,
-    /// Failures in a row: each doubles the rest.
+    /// Failures in a row; each doubles the wait.
     pub(crate) failures: u8,
-    /// TLS of the present connection, where it has any.
+    /// TLS session of the current connection; absent without TLS.
     pub(crate) session: Option<Box<Session>>,
     reader: Reader,
 }
 
-/// What a slot has read of its response. Between responses it holds no memory of its own but what checks need.
+/// Reading state of a response. Between responses it owns no memory except the counters of checks.
 #[derive(Debug)]
 struct Reader {
     decoder: ResponseDecoder,
     status: u16,
     bytes: u64,
     body: u64,
-    /// What the decoder could not use yet: part of a head or of a chunk's size.
+    /// Input that the decoder could not use yet: part of a head or of a chunk size.
     spill: Vec<u8>,
-    /// How far the checks of its target have come; empty where none of them has to be told more than status and length.
+    /// Counters of the target's checks; empty if no check needs any.
     progress: Box<[u32]>,
-    /// What its head says of stamps, where they are looked for.
+    /// Timestamps in the response's head, if they are read.
     stamped: Stamped,
 }
 
-/// What bytes meant to a slot.
+/// Result of reading bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// The response goes on.
+    /// The response is incomplete.
     More,
-    /// The response is whole. `keep_alive`: the connection may carry another request.
+    /// The response is complete. `keep_alive`: the connection can carry another request.
     Whole { response: Response, keep_alive: bool },
 }
 
 impl Slot {
-    /// `room_for_checks` is what the checks need, of whichever target it may carry a request to.
+    /// `room_for_checks` is the largest number of counters that the checks of any target need.
     pub(crate) fn new(room_for_checks: usize) -> Self {
         Self {
             state: State::Down,
@@ -167,20 +167,20 @@ impl Slot {
         self.state
     }
 
-    /// What the head of the last response says of stamps, where they are looked for.
+    /// Timestamps in the last response's head, if they are read.
     pub(crate) fn stamped(&self) -> Stamped {
         self.reader.stamped
     }
 
-    /// Whether a request may be given to it.
+    /// True if a request can be assigned.
     pub(crate) fn is_free(&self) -> bool {
         matches!(self.state, State::Down | State::Idle) && self.request.is_none()
     }
 
-    /// Moves on.
+    /// Changes the state.
     ///
     /// # Panics
-    /// If `event` cannot happen in this state: the worker has lost track.
+    /// If `event` is impossible in this state, which is a bug in the worker.
     pub(crate) fn step(&mut self, event: Event) {
         let next = self.state.after(event);
         self.state =
@@ -195,17 +195,17 @@ impl Slot {
         }
     }
 
-    /// A request to `target` was sent: its response is due.
+    /// Prepares for the response to a request that was just sent to `target`.
     pub(crate) fn expect_response(&mut self, target: &Target) {
         self.reader.decoder.begin(target.is_head);
         target.checks.begin(&mut self.reader.progress);
         (self.reader.status, self.reader.bytes, self.reader.body) = (0, 0, 0);
     }
 
-    /// Reads what arrived. The response is one from `target`.
+    /// Reads the next bytes of the response from `target`.
     ///
     /// # Errors
-    /// If it is not a response.
+    /// If they are not a valid response.
     pub(crate) fn read(
         &mut self,
         scratch: &mut Scratch,
@@ -223,7 +223,7 @@ impl Slot {
         read
     }
 
-    /// The connection ended. `Some`: that made the response whole.
+    /// Called when the connection has ended. Returns the response if the end completes it.
     pub(crate) fn read_end(&mut self, target: &Target) -> Option<Response> {
         matches!(self.reader.decoder.end_of_input(), Ok(true)).then(|| self.reader.response(target))
     }
@@ -266,8 +266,8 @@ impl Reader {
                         consumed
                     }
                     Step::End { consumed, keep_alive } => {
-                        // A wrong length, a body where there is none, or a second response: which of them, and so what
-                        // the response is, cannot be told (RFC 9112 §6.3).
+                        // A wrong length, an unexpected body, or a second response: which it is cannot be
+                        // determined, and so the response is not valid (RFC 9112 §6.3).
                         if input.len() > consumed {
                             return Err(Malformed::Unasked);
                         }
@@ -306,7 +306,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_state_can_be_left_and_reached_again() {
+    fn every_state_is_reachable_from_every_state() {
         for from in STATES {
             let mut seen = vec![from];
             let mut look = vec![from];
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn only_seventeen_things_can_happen() {
+    fn there_are_seventeen_transitions() {
         let legal = STATES.iter().flat_map(|state| EVENTS.iter().filter_map(|event| state.after(*event)));
         assert_eq!(legal.count(), 17);
     }
@@ -341,19 +341,19 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_same_in_any_pieces() {
+    fn reads_the_same_response_in_any_pieces() {
         let text = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n\
                     3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n";
         for piece in 1..=text.len() {
             let (read, slot) = read_in_pieces(text, piece);
             let response = Response { status: 201, bytes: text.len() as u64, body: 7, failed: None };
             assert_eq!(read, Ok(Read::Whole { response, keep_alive: true }), "pieces of {piece}");
-            assert_eq!(slot.reader.spill.capacity(), 0, "nothing is kept between responses");
+            assert_eq!(slot.reader.spill.capacity(), 0, "no memory is kept between responses");
         }
     }
 
     #[test]
-    fn bytes_behind_a_response_make_it_malformed() {
+    fn bytes_after_a_response_make_it_malformed() {
         for head in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "HTTP/1.1 204 No Content\r\n\r\n"] {
             let (read, _) = read_in_pieces(&format!("{head}what?"), 1000);
             assert_eq!(read, Err(Malformed::Unasked), "{head:?}");
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_completes_only_what_lasts_until_then() {
+    fn the_end_of_the_connection_completes_only_responses_without_length() {
         let (read, mut slot) = read_in_pieces("HTTP/1.0 200 OK\r\n\r\nabc", 1000);
         assert_eq!(read, Ok(Read::More));
         let response = Response { status: 200, bytes: 22, body: 3, failed: None };

@@ -15,7 +15,7 @@ use crate::spec::{Arrivals, LoadSpec, SPEC_SCHEMA, Shape};
 use crate::stamp::ClockId;
 use crate::target::{Mix, Protocol};
 use crate::tls;
-use crate::trial::{self, News, Outcome, Reports, Shared, TrialTimes};
+use crate::trial::{self, Message, Outcome, Reports, Shared, TrialTimes};
 use crate::worker::{Setup, Worker};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
@@ -73,9 +73,9 @@ pub fn run(
         spin: !spec.cpus.is_empty(),
         stamps: spec.stamps,
     };
-    let (send, news) = mpsc::channel();
+    let (send, messages) = mpsc::channel();
     let (send_windows, windows) = (watch == Watch::Windows).then(mpsc::channel).unzip();
-    let reports = Reports { news: send, windows: send_windows };
+    let reports = Reports { messages: send, windows: send_windows };
     observe(phase(Phase::Connecting, clock::now()));
     thread::scope(|scope| {
         let mut handles = Vec::new();
@@ -90,7 +90,8 @@ pub fn run(
                 }
             }
         }
-        let conducted = Conductor { shared: &shared, news, windows, handles: &handles }.conduct(&mut observe);
+        let conducted =
+            Conductor { shared: &shared, messages, windows, handles: &handles }.conduct(&mut observe);
         // Release workers that still wait for the times.
         let _ = shared.times.set(None);
         let mut outcomes = Vec::new();
@@ -113,7 +114,7 @@ fn work(index: u32, setup: &Setup<'_>, shared: &Shared<'_>, reports: &Reports) -
     });
     if outcome.is_err() {
         // Sending fails only if another worker has failed first.
-        let _ = reports.news.send(News::Failed);
+        let _ = reports.messages.send(Message::Failed);
     }
     outcome
 }
@@ -132,7 +133,7 @@ fn prepare(index: u32, spec: &LoadSpec) -> Result<(), LoadError> {
 /// The starting thread's job while the workers run.
 struct Conductor<'a, 'scope> {
     shared: &'a Shared<'a>,
-    news: Receiver<News>,
+    messages: Receiver<Message>,
     /// Windows that have ended, if they are reported.
     windows: Option<Receiver<(u64, Window)>>,
     handles: &'a [ScopedJoinHandle<'scope, Result<Outcome, LoadError>>],
@@ -150,19 +151,20 @@ struct Conducted {
 impl Conductor<'_, '_> {
     fn conduct(&self, observe: &mut impl FnMut(Progress)) -> Result<Conducted, LoadError> {
         let spec = self.shared.spec;
-        let (mut standing, mut cause) = (0, None);
+        let (mut established, mut cause) = (0, None);
         for _ in self.handles {
-            let Some(News::Opened { standing: more, error }) = self.wait(u64::MAX, 0, &mut *observe) else {
+            let Some(Message::Opened { established: more, error }) = self.wait(u64::MAX, 0, &mut *observe)
+            else {
                 break;
             };
-            standing += more;
+            established += more;
             cause = cause.or(error);
         }
-        if standing == 0 && !self.shared.is_interrupted() {
+        if established == 0 && !self.shared.is_interrupted() {
             return Err(LoadError::NoConnection {
                 asked: spec.connections,
                 addresses: spec.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-                cause: cause.unwrap_or_else(|| "each was closed at once by the other side".to_owned()),
+                cause: cause.unwrap_or_else(|| "the server closed each connection at once".to_owned()),
             });
         }
         let (now, unix) = (clock::now(), clock::unix());
@@ -178,7 +180,7 @@ impl Conductor<'_, '_> {
         let mut over = Vec::new();
         while over.len() < self.handles.len() && clock::now() < start {
             match self.wait(start, over.len(), &mut *observe) {
-                Some(News::Measured { ended }) => over.push(ended),
+                Some(Message::Measured { ended }) => over.push(ended),
                 Some(_) => return Ok(Conducted { times, started_unix, cpu: 0 }),
                 None => {}
             }
@@ -189,32 +191,33 @@ impl Conductor<'_, '_> {
         }
         while over.len() < self.handles.len() {
             match self.wait(u64::MAX, over.len(), &mut *observe) {
-                Some(News::Measured { ended }) => over.push(ended),
+                Some(Message::Measured { ended }) => over.push(ended),
                 _ => break,
             }
         }
         let cpu = clock::thread_cpu() - cpu;
-        self.tell_windows(&mut *observe);
+        self.report_windows(&mut *observe);
         observe(phase(Phase::Draining, over.into_iter().max().unwrap_or(start)));
         Ok(Conducted { times, started_unix, cpu })
     }
 
     /// Waits for the next message; `None` at `until`, or when more workers have ended than the `over` expected
     /// ones. Reports windows while it waits.
-    fn wait(&self, until: u64, over: usize, mut observe: impl FnMut(Progress)) -> Option<News> {
+    fn wait(&self, until: u64, over: usize, mut observe: impl FnMut(Progress)) -> Option<Message> {
         loop {
             let now = clock::now();
-            let news =
-                self.news.recv_timeout(Duration::from_nanos(self.look(now).min(until.saturating_sub(now))));
-            self.tell_windows(&mut observe);
-            match news {
-                Ok(news) => return Some(news),
+            let message = self
+                .messages
+                .recv_timeout(Duration::from_nanos(self.look(now).min(until.saturating_sub(now))));
+            self.report_windows(&mut observe);
+            match message {
+                Ok(message) => return Some(message),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
                     let ended = self.handles.iter().filter(|handle| handle.is_finished()).count();
                     if clock::now() >= until || ended > over {
                         // The worker may have sent a message just before it ended.
-                        return self.news.try_recv().ok();
+                        return self.messages.try_recv().ok();
                     }
                 }
             }
@@ -233,7 +236,7 @@ impl Conductor<'_, '_> {
         }
     }
 
-    fn tell_windows(&self, mut observe: impl FnMut(Progress)) {
+    fn report_windows(&self, mut observe: impl FnMut(Progress)) {
         for (index, window) in self.windows.iter().flat_map(Receiver::try_iter) {
             observe(Progress::Window { index, window });
         }

@@ -1,19 +1,20 @@
-//! Latency histograms: what every recorder, record and report agrees on.
+//! Format of latency histograms, shared by recorders, records and reports.
 //!
-//! Values are nanoseconds. On disk a histogram is HdrHistogram's V2 encoding in base64, which every HDR tool reads.
+//! Values are nanoseconds. On disk, a histogram is stored in HdrHistogram's V2 encoding, in base64, which all
+//! HDR tools can read.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-/// The least value told from zero: 100 ns. Nothing that crosses a socket is quicker.
+/// The smallest value distinguished from zero: 100 ns. Nothing that uses a socket is faster.
 pub const LOWEST: u64 = 100;
-/// The largest value kept: one hour. Larger ones count as one hour.
+/// The largest value: one hour. Larger values count as one hour.
 pub const HIGHEST: u64 = 3600 * crate::clock::SECOND;
-/// Significant digits of a whole trial's histogram.
+/// Significant digits of a trial's histogram.
 pub const TRIAL_DIGITS: u8 = 3;
-/// Significant digits of a window's histogram: a trial has hundreds of windows.
+/// Significant digits of a window's histogram; fewer, because a trial has hundreds of windows.
 pub const WINDOW_DIGITS: u8 = 2;
 
 /// An empty histogram of 100 ns to 1 h with this many significant digits.
@@ -22,8 +23,8 @@ pub fn empty(digits: u8) -> Histogram<u64> {
         .expect("the bounds are constants that the crate accepts")
 }
 
-/// Whether one of the numbers, of 7 bits to a byte and 8 in the ninth, is the least of all: it stands for 2^63 values left
-/// out, and the decoder would negate it, which no number of 64 bits can hold.
+/// True if one of the variable-length numbers (7 bits per byte, 8 in the ninth) is the minimum of `i64`. It
+/// would mean a gap of 2^63 values, and the decoder would overflow when negating it.
 fn has_least_number(mut numbers: &[u8]) -> bool {
     while !numbers.is_empty() {
         let more = numbers.iter().take(8).take_while(|&&byte| byte & 0x80 != 0).count();
@@ -36,12 +37,12 @@ fn has_least_number(mut numbers: &[u8]) -> bool {
     false
 }
 
-/// A histogram as it stands in a record: HdrHistogram V2, base64.
+/// A histogram in a record: HdrHistogram V2, base64.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Encoded(pub String);
 
-/// An encoded histogram that cannot be read back.
+/// Why an encoded histogram cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// Not base64.
@@ -50,44 +51,45 @@ pub enum DecodeError {
     /// Base64, but not an HdrHistogram.
     #[error("the histogram is not in HdrHistogram V2 encoding: {0}")]
     Histogram(#[from] hdrhistogram::serialization::DeserializeError),
-    /// Its head does not fit what follows, or announces what nobody needs.
-    #[error("the histogram is not a plain one in HdrHistogram V2 encoding: {0}")]
+    /// The header is inconsistent, or declares an unreasonable size.
+    #[error("the histogram is not an uncompressed one in HdrHistogram V2 encoding: {0}")]
     Head(&'static str),
 }
 
-/// The head of the encoding: cookie, length of the counts, normalizing offset, digits (4 bytes each), lowest, highest, ratio
-/// (8 bytes each), big-endian. From HdrHistogram's `V2EncodingFormat`.
+/// Length of the header: cookie, length of the counts, normalizing offset, digits (4 bytes each), lowest, highest, ratio (8
+/// bytes each), big-endian. From HdrHistogram's `V2EncodingFormat`.
 const HEAD: usize = 40;
-/// First bytes of the encoding without compression.
+/// Magic number of the encoding without compression.
 const COOKIE: u32 = 0x1c84_9313;
-/// Most digits read. Each more is ten times the memory: at five, a few bytes ask for 50 MiB.
+/// Most significant digits accepted. Each further digit needs ten times the memory: with five, a few bytes request 50 MiB.
 const MOST_DIGITS: u32 = 4;
 
-/// Most values of one histogram: nine hundred years at ten thousand a second. Sums of many such still fit 64 bits.
+/// Most values accepted in one histogram: nine hundred years at ten thousand per second. Sums of many such
+/// counts still fit in 64 bits.
 const MOST_VALUES: u64 = 1 << 48;
 
-/// Refuses what would have the decoder ask for memory before it knows that there is reason to.
+/// Refuses input that would make the decoder allocate much memory or overflow.
 fn check_head(bytes: &[u8]) -> Result<(), DecodeError> {
     let word =
         |at: usize| bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
     match (word(0), word(4), word(12)) {
-        (Some(cookie), _, _) if cookie != COOKIE => Err(DecodeError::Head("it begins otherwise")),
+        (Some(cookie), _, _) if cookie != COOKIE => Err(DecodeError::Head("the magic number is wrong")),
         (_, Some(length), Some(digits)) if bytes.len() >= HEAD => {
             if (bytes.len() - HEAD) as u64 != u64::from(length) {
-                Err(DecodeError::Head("it is shorter or longer than it says"))
+                Err(DecodeError::Head("the length in its header is wrong"))
             } else if digits > MOST_DIGITS {
                 Err(DecodeError::Head("it has more than 4 significant digits"))
             } else if has_least_number(&bytes[HEAD..]) {
-                Err(DecodeError::Head("it leaves out more values than there are"))
+                Err(DecodeError::Head("a gap between values is too large"))
             } else {
                 Ok(())
             }
         }
-        _ => Err(DecodeError::Head("it ends within its head")),
+        _ => Err(DecodeError::Head("the header is incomplete")),
     }
 }
 
-/// Encodes histograms one after the other. Only what comes out is allocated anew each time.
+/// Encodes histograms. Only the result is allocated each time.
 pub(crate) struct Encoder {
     serializer: V2Serializer,
     bytes: Vec<u8>,
@@ -122,14 +124,14 @@ impl Encoded {
     /// Decodes the histogram.
     ///
     /// # Errors
-    /// If the text is not base64 or not a V2 histogram without compression. Memory is bounded by the length of the text, and
-    /// 6 MiB for the counts.
+    /// If the text is not base64, or not an uncompressed V2 histogram. Memory is bounded by the length of the
+    /// text plus 6 MiB.
     pub fn decode(&self) -> Result<Histogram<u64>, DecodeError> {
         let bytes = STANDARD.decode(&self.0)?;
         check_head(&bytes)?;
         let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice())?;
         if histogram.len() > MOST_VALUES {
-            return Err(DecodeError::Head("it has more values than can have been recorded"));
+            return Err(DecodeError::Head("it has more values than can be recorded"));
         }
         Ok(histogram)
     }
@@ -140,20 +142,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comes_back_as_it_was() {
+    fn encoding_round_trips() {
         for digits in [WINDOW_DIGITS, TRIAL_DIGITS] {
             let mut histogram = empty(digits);
             for value in [150, 90_000, 90_001, 3_000_000_000, HIGHEST] {
                 histogram.record(value).expect("in range");
             }
-            let back = Encoded::new(&histogram).decode().expect("what we encode decodes");
+            let back = Encoded::new(&histogram).decode().expect("our own encoding can be decoded");
             assert_eq!(back, histogram);
         }
     }
 
-    /// Each of these made the decoder ask for gigabytes, or panic.
+    /// Each of these made the decoder request gigabytes, or panic.
     #[test]
-    fn refuses_heads_that_lie() {
+    fn refuses_inconsistent_headers() {
         let good = Encoded::new(&empty(TRIAL_DIGITS));
         let mut bytes = STANDARD.decode(&good.0).expect("base64");
         assert_eq!(bytes[..4], COOKIE.to_be_bytes());
@@ -166,21 +168,21 @@ mod tests {
         };
         assert!(with(0, COOKIE, &[2, 4]).is_ok());
         for (at, word, counts, part) in [
-            (4, u32::MAX, &[][..], "shorter or longer"),
+            (4, u32::MAX, &[][..], "length in its header"),
             (12, 5, &[], "more than 4"),
-            (0, COOKIE + 1, &[], "begins otherwise"),
+            (0, COOKIE + 1, &[], "magic number"),
             (0, COOKIE, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "more values"),
-            (0, COOKIE, &[2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "leaves out"),
+            (0, COOKIE, &[2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "gap between values"),
         ] {
             let error = with(at, word, counts).expect_err(part);
             assert!(error.to_string().contains(part), "{error}");
         }
         let cut = Encoded(STANDARD.encode(&bytes[..HEAD - 1]));
-        assert!(matches!(cut.decode(), Err(DecodeError::Head("it ends within its head"))));
+        assert!(matches!(cut.decode(), Err(DecodeError::Head("the header is incomplete"))));
     }
 
     #[test]
-    fn refuses_what_is_not_a_histogram() {
+    fn refuses_other_texts() {
         assert!(matches!(Encoded("*".into()).decode(), Err(DecodeError::Base64(_))));
         assert!(matches!(Encoded("aGVsbG8=".into()).decode(), Err(DecodeError::Head(_))));
     }

@@ -1,8 +1,8 @@
-//! When requests of an open loop are due: pure arithmetic on (worker, index), so that workers share nothing and no
-//! error adds up over a trial.
+//! Schedule of open-loop requests: pure arithmetic on (worker, index), so that workers share nothing and errors
+//! do not accumulate.
 //!
-//! Worker `w` of `n` owns the global indexes `w, w + n, w + 2n, …`. The line of requests that are due but not sent needs
-//! no memory: it is the distance between the pacer's next moment and the clock.
+//! Worker `w` of `n` owns the global indexes `w, w + n, w + 2n, …`. The queue of requests that are due but not
+//! sent needs no memory: it is the distance between the pacer's next scheduled time and the clock.
 
 mod refusal;
 mod schedule;
@@ -15,56 +15,56 @@ use schedule::{REQUEST, Schedule};
 
 pub(crate) use refusal::refusal;
 
-/// Highest rate accepted, requests per second: far above what any machine can carry.
+/// Highest rate accepted, requests per second: far more than any machine can serve.
 pub const HIGHEST_RATE: f64 = 1e7;
-/// Lowest rate accepted above zero: one request in a thousand seconds.
+/// Lowest rate accepted above zero, requests per second: one request in a thousand seconds.
 pub const LOWEST_RATE: f64 = 1e-3;
-/// Largest jitter accepted: a whole interval either way. Neighbours may change places then, but no others.
+/// Largest jitter accepted: a whole interval either way. Then neighbors can swap places, but no other requests.
 pub const LARGEST_JITTER: f64 = 1.0;
 
-/// The scheduled moments of one worker over one stretch of time, in order.
+/// Scheduled times of one worker, in order, for the warm-up or the measured time.
 ///
-/// Request `k` stands at position `k` on the axis of requests due, moved there by jitter; Poisson arrivals stand at sums of
-/// exponential gaps with mean 1. The schedule says when that many are due.
+/// Request `k` has position `k` on the axis of requests due, shifted by jitter; Poisson arrivals have positions
+/// that are sums of exponential gaps with mean 1. The schedule maps a position to a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     schedule: Schedule,
     arrivals: Arrivals,
     seed: u64,
-    /// Index of the next request among all workers' requests.
+    /// Index of the next request, counted over all workers.
     index: u64,
     /// Number of workers.
     stride: u64,
-    /// First index that is not due any more.
+    /// First index beyond the limit of requests.
     limit: u64,
-    /// Where the schedule begins.
+    /// Start of the schedule.
     origin: u64,
     poisson: Poisson,
     next: Option<u64>,
-    /// Jitter only: the later of the two moments looked at, so that neighbours come out in order.
+    /// Jitter only: the later of two computed times, so that neighbors are returned in order.
     held: Option<u64>,
 }
 
-/// State of the Poisson process: the only one whose positions are not a closed form.
+/// State of the Poisson process, the only arrivals without a closed form.
 #[derive(Debug, Clone)]
 struct Poisson {
     random: Random,
-    /// Position reached, in the schedule's units: whole ones, so that no error adds up.
+    /// Current position, in units of [`REQUEST`]: an integer, so that errors do not accumulate.
     position: u128,
 }
 
-/// Which part of the traffic a pacer makes: one worker's, of how many.
+/// A worker's share of the traffic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
-    /// The worker, from 0.
+    /// Index of the worker, from 0.
     pub(crate) worker: u32,
-    /// All workers.
+    /// Number of workers.
     pub(crate) workers: u32,
 }
 
 impl Pacer {
-    /// Moments from `origin` on: up to, not including, `end` where the rate is fixed, to the end of the last stage
-    /// otherwise; at most `limit` over all workers.
+    /// Scheduled times from `origin` on: to `end`, exclusive, with a fixed rate, otherwise to the end of the
+    /// last stage; at most `limit` over all workers.
     pub(crate) fn new(
         (rate, arrivals): (&Rate, Arrivals),
         share: Share,
@@ -88,20 +88,20 @@ impl Pacer {
         pacer
     }
 
-    /// The next scheduled moment; `None` when there are no more.
+    /// The next scheduled time; `None` if there are no more.
     pub(crate) fn peek(&self) -> Option<u64> {
         self.next
     }
 
-    /// Takes the next scheduled moment if it is not after `now`.
+    /// Takes the next scheduled time if it is not after `now`.
     pub(crate) fn take_due(&mut self, now: u64) -> Option<u64> {
         let due = self.next.filter(|due| *due <= now)?;
         self.next = self.compute();
         Some(due)
     }
 
-    /// How many moments before `until` have not been taken: what stands in line then.
-    pub(crate) fn in_line(&self, until: u64) -> u64 {
+    /// Number of scheduled times before `until` that were not taken: requests that are due but not sent.
+    pub(crate) fn due_unsent(&self, until: u64) -> u64 {
         if self.next.is_none_or(|next| next >= until) {
             return 0;
         }
@@ -109,8 +109,8 @@ impl Pacer {
             let mut rest = self.clone();
             return std::iter::from_fn(|| rest.take_due(until - 1)).count() as u64;
         }
-        // Constant moments never go back, so the first one that is not before `until` is found by halving; `index` is
-        // the one behind `next`.
+        // Constant arrivals are in order, so a binary search finds the first time at or after `until`. `index`
+        // is the one after `next`.
         let is_due = |step: u64| {
             let index = u128::from(self.index) + u128::from(step) * u128::from(self.stride);
             u64::try_from(index).ok().and_then(|index| self.at(index)).is_some_and(|moment| moment < until)
@@ -139,10 +139,11 @@ impl Pacer {
             Arrivals::Poisson if self.index >= self.limit => None,
             Arrivals::Poisson => {
                 self.index = self.index.saturating_add(self.stride);
-                // The superposition of n independent Poisson processes of rate r/n is a Poisson process of rate r, so
-                // workers need not know of each other; and the image of one under a monotone function is another, of the
-                // rate that the function's inverse grows with (Kingman, "Poisson Processes", 1993, sections 2.2 and 2.3),
-                // so that a process of unit rate on the axis of requests due makes any course of the rate.
+                // The superposition of n independent Poisson processes of rate r/n is a Poisson process of rate
+                // r, so workers need not coordinate. The image of a Poisson process under a monotone function
+                // is another one, whose rate is the growth of the inverse function (Kingman, "Poisson
+                // Processes", 1993, sections 2.2 and 2.3). So a process of unit rate on the axis of requests
+                // due produces any rate profile.
                 let gap = self.poisson.random.exponential() * self.stride as f64;
                 self.poisson.position += (gap * REQUEST as f64) as u128;
                 self.moment(self.poisson.position)
@@ -150,15 +151,16 @@ impl Pacer {
         }
     }
 
-    /// The moment of the present index, and on to the next one.
+    /// Scheduled time of the current index; moves to the next index.
     fn advance(&mut self) -> Option<u64> {
         let moment = self.at(self.index);
         self.index = self.index.saturating_add(self.stride);
         moment
     }
 
-    /// The moment of one index, for constant and jittered arrivals. Jitter moves its position by at most its share of one
-    /// request, but never out of the schedule, so that the number of requests is the constant one's.
+    /// Scheduled time of `index`, for constant and jittered arrivals. Jitter shifts a position by at most its
+    /// share of one request, but never out of the schedule, so that the number of requests equals that of
+    /// constant arrivals.
     fn at(&self, index: u64) -> Option<u64> {
         let position = u128::from(index) * REQUEST;
         if index >= self.limit || position >= self.schedule.total() {

@@ -1,9 +1,10 @@
-//! Repeatable randomness: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+//! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+//! generators", 2014).
 //!
-//! Own code, because a recorded seed must give the same order and the same arrivals in every future version, which
-//! general libraries do not promise.
+//! Implemented here because a recorded seed must give the same order and the same arrivals in every future
+//! version, which general libraries do not promise.
 
-/// A stream of 64-bit numbers that its seed alone decides.
+/// A stream of 64-bit numbers, determined by its seed.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
@@ -17,7 +18,7 @@ impl Random {
         Self { state: seed }
     }
 
-    /// The stream of `seed` that belongs to `index`: streams of different indexes are unrelated.
+    /// The stream of `seed` for `index`. Streams of different indexes are unrelated.
     pub fn stream(seed: u64, index: u64) -> Self {
         Self { state: mix(seed ^ mix(index.wrapping_add(GOLDEN_GAMMA))) }
     }
@@ -43,7 +44,7 @@ impl Random {
     /// # Panics
     /// If `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound > 0, "an empty range has no number");
+        assert!(bound > 0, "an empty range contains no number");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
@@ -55,7 +56,7 @@ impl Random {
     }
 }
 
-/// A number in `[0, 1)` that `(seed, index)` alone decide: for arithmetic that must not carry state.
+/// A number in `[0, 1)` determined by `(seed, index)`, for computations without state.
 pub fn unit_at(seed: u64, index: u64) -> f64 {
     to_unit(mix(seed ^ mix(index.wrapping_mul(GOLDEN_GAMMA))))
 }
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn follows_the_published_sequence() {
+    fn reproduces_the_published_sequence() {
         // First outputs of SplitMix64 for seed 1234567, as the reference C implementation prints them.
         let mut random = Random::new(1_234_567);
         assert_eq!(random.next_u64(), 6_457_827_717_110_365_317);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn shuffle_keeps_every_item_and_repeats_by_seed() {
+    fn shuffle_keeps_every_item_and_depends_on_the_seed() {
         let order = |seed| {
             let mut items: Vec<u32> = (0..50).collect();
             Random::new(seed).shuffle(&mut items);

@@ -1,8 +1,8 @@
-//! What one worker writes down, and how the workers' books become one.
+//! Results of one worker, and how the workers' results are merged.
 //!
-//! Two populations are kept apart. *Counts* and trial histograms speak of requests whose scheduled moment lies in the
-//! measured time, whenever they ended. *Throughput* (`completed_in_time`, bytes, windows) speaks of what happened inside
-//! the measured time, whenever it was scheduled: a request that straddles an edge is work done there all the same.
+//! There are two populations. *Counts* and trial histograms cover the requests scheduled in the measured time,
+//! whenever they ended. *Throughput* (`completed_in_time`, bytes, windows) covers what happened in the measured
+//! time, whenever it was scheduled: a request across an edge is still work done in that time.
 
 mod paths;
 mod tally;
@@ -26,24 +26,24 @@ use windows::Windows;
 /// Statuses have three digits (RFC 9110, section 15).
 const STATUSES: usize = 1000;
 
-/// One worker's books.
+/// Records the events of one worker.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// The measured time; empty and at infinity until traffic has been agreed on.
+    /// Start and end of the measured time; at infinity until the times are agreed.
     start: u64,
     end: u64,
     tally: Tally,
     status: Box<[u64; STATUSES]>,
-    /// Requests sent at their scheduled moment: so many zeros of the send lag.
+    /// Requests sent exactly at their scheduled time, whose send lag is zero.
     on_time: u64,
-    /// Values that are response time, service time and first byte in one, as nearly all are in a closed loop with
-    /// small responses: recorded once, added three times at the end.
+    /// Values that are response time, service time and first byte at once, as nearly all are in a closed loop with small
+    /// responses: recorded once here, and added to all three histograms at the end.
     alike: Histogram<u64>,
     windows: Option<Windows>,
 }
 
 impl Recorder {
-    /// For so many targets.
+    /// For this many targets.
     pub(crate) fn new(windows: bool, targets: usize) -> Self {
         Self {
             start: u64::MAX,
@@ -56,28 +56,28 @@ impl Recorder {
         }
     }
 
-    /// The same, with books on the upstream's stamps, where they are asked for.
+    /// Also records the upstream's timestamps if `asked`.
     pub(crate) fn with_stamps(mut self, asked: bool) -> Self {
         self.tally.paths = asked.then(|| Box::new(Paths::new()));
         self
     }
 
-    /// Sets the measured time: from `start` up to, not including, `end`.
+    /// Sets the measured time: from `start` to `end`, exclusive.
     pub(crate) fn measure(&mut self, start: u64, end: u64) {
         (self.start, self.end) = (start, end);
     }
 
-    /// The measured time ended at `ended`, maybe before the end that was set.
+    /// Shortens the measured time to `ended`, if that is before its end.
     pub(crate) fn measured_until(&mut self, ended: u64) {
         self.end = self.end.min(ended);
     }
 
-    /// Whether a request of this moment is one of the trial's.
+    /// True if a request scheduled at this moment belongs to the trial.
     fn counts(&self, scheduled: u64) -> bool {
         self.start <= scheduled && scheduled < self.end
     }
 
-    /// The window that runs at `now`; absent outside the measured time. Moments never go back.
+    /// The window at `now`; absent outside the measured time. `now` must never decrease.
     fn window(&mut self, now: u64) -> Option<&mut Windows> {
         if now < self.start || now >= self.end {
             return None;
@@ -87,15 +87,15 @@ impl Recorder {
         Some(windows)
     }
 
-    /// Tells the windows before number `index` that were not told yet, with their numbers; `keep`: the tally shall have them
-    /// too.
-    pub(crate) fn tell_windows(&mut self, index: u64, keep: bool, tell: impl FnMut(u64, Window)) {
+    /// Reports the windows before number `index` that were not reported yet, with their numbers. `keep`: the
+    /// tally keeps them too.
+    pub(crate) fn report_windows(&mut self, index: u64, keep: bool, report: impl FnMut(u64, Window)) {
         if let Some(windows) = &mut self.windows {
-            windows.tell_until(index, keep, tell);
+            windows.report_until(index, keep, report);
         }
     }
 
-    /// A request to `target` was due at `scheduled`.
+    /// Records a request to `target`, due at `scheduled`.
     pub(crate) fn scheduled(&mut self, scheduled: u64, target: u32) {
         if self.counts(scheduled) {
             self.tally.counts.scheduled += 1;
@@ -103,13 +103,14 @@ impl Recorder {
         }
     }
 
-    /// Requests that were due in the measured time but stood in line when it ended.
-    pub(crate) fn left_in_line(&mut self, requests: u64) {
+    /// Records requests that were due in the measured time but had no connection when it ended.
+    pub(crate) fn left_unsent(&mut self, requests: u64) {
         self.tally.counts.scheduled += requests;
         self.tally.counts.unsent += requests;
     }
 
-    /// A request's first byte went to the kernel at `sent`; `reused`: on a connection that had carried one before.
+    /// Records that the first byte of a request went to the kernel at `sent`. `reused`: the connection had
+    /// carried a request before.
     pub(crate) fn sent(&mut self, scheduled: u64, sent: u64, reused: bool) {
         self.tally.lifetime.sent += 1;
         if let Some(windows) = self.window(sent) {
@@ -126,7 +127,7 @@ impl Recorder {
         }
     }
 
-    /// A whole response was there at `now`.
+    /// Records a complete response.
     pub(crate) fn completed(&mut self, times: Times, now: u64, response: Response) {
         self.tally.lifetime.completed += 1;
         let ok = response.failed.is_none();
@@ -160,7 +161,7 @@ impl Recorder {
         }
     }
 
-    /// The head of the response that was whole at `now` said this of stamps.
+    /// Records the timestamps in a response that was complete at `now`.
     pub(crate) fn stamped(&mut self, times: Times, now: u64, stamped: Stamped) {
         if self.counts(times.scheduled)
             && let Some(paths) = &mut self.tally.paths
@@ -169,11 +170,11 @@ impl Recorder {
         }
     }
 
-    /// A request was given up at `now`, because of `text`.
+    /// Records a failed request; `text` describes the failure.
     ///
-    /// A timeout is in the response time, and in the service time if it had been sent: percentiles that left out the
-    /// requests nobody waited for any longer would flatter. Other failures are counted only, as the moment at which a
-    /// connection broke is no measure of how long an answer takes.
+    /// A timeout counts in the response time and, if the request was sent, in the service time: percentiles
+    /// without the requests that were given up would look too good. Other failures are only counted, because
+    /// the time until a connection fails says nothing about how long a response takes.
     pub(crate) fn failed(&mut self, times: Times, now: u64, cause: Cause, text: &str) {
         let timeout = cause.kind() == FailureKind::Timeout;
         let response_time = now.saturating_sub(times.scheduled);
@@ -215,8 +216,8 @@ impl Recorder {
         }
     }
 
-    /// A request had no outcome when the trial ended.
-    pub(crate) fn left_over(&mut self, times: Times) {
+    /// Records a request that had no outcome when the trial ended.
+    pub(crate) fn unfinished(&mut self, times: Times) {
         if self.counts(times.scheduled) {
             match times.sent {
                 Some(_) => self.tally.counts.in_flight += 1,
@@ -225,23 +226,23 @@ impl Recorder {
         }
     }
 
-    /// Requests of the measured time that have no outcome yet.
+    /// Number of requests of the measured time that have no outcome yet.
     pub(crate) fn outstanding(&self) -> u64 {
         let counts = &self.tally.counts;
         counts.scheduled - outcomes(counts)
     }
 
-    /// Requests scheduled in the measured time so far.
+    /// Number of requests scheduled in the measured time so far.
     pub(crate) fn scheduled_so_far(&self) -> u64 {
         self.tally.counts.scheduled
     }
 
-    /// When the last request of the measured time had its outcome; zero before.
+    /// Time of the last outcome of a request of the measured time; zero before.
     pub(crate) fn last_outcome(&self) -> u64 {
         self.tally.last_outcome
     }
 
-    /// A connection was established at `now`, having been started at `started`.
+    /// Records a connection established at `now`, whose connect began at `started`.
     pub(crate) fn opened(&mut self, started: u64, now: u64) {
         self.tally.lifetime.opened += 1;
         self.tally.histograms.connect.saturating_record(now.saturating_sub(started));
@@ -251,8 +252,8 @@ impl Recorder {
         }
     }
 
-    /// A TLS handshake that began at `began` was done at `now`.
-    pub(crate) fn shaken(&mut self, began: u64, now: u64, agreed: Agreed<'_>) {
+    /// Records a TLS handshake from `began` to `now`.
+    pub(crate) fn handshake_done(&mut self, began: u64, now: u64, agreed: Agreed<'_>) {
         let handshakes = self.tally.tls.get_or_insert_with(|| Box::new(Handshakes::new()));
         handshakes.took.saturating_record(now.saturating_sub(began));
         let tally = &mut handshakes.tally;
@@ -268,22 +269,22 @@ impl Recorder {
         }
     }
 
-    /// The other side ended a connection, or announced that it would, and had not been asked to.
+    /// Records that the peer closed a connection, or announced it, without being asked to.
     pub(crate) fn closed_by_peer(&mut self, now: u64) {
         self.tally.connections.closed_by_peer += u64::from(self.start <= now && now < self.end);
     }
 
-    /// Bytes came on a connection that nothing had been asked on.
+    /// Records bytes that arrived on a connection without a request.
     pub(crate) fn unasked(&mut self) {
         self.tally.connections.unasked += 1;
     }
 
-    /// So many connections stood when traffic began.
+    /// Records the number of established connections when traffic began.
     pub(crate) fn established(&mut self, connections: u64) {
         self.tally.connections.established = connections;
     }
 
-    /// Closes the books on a measured time that ended at `ended`.
+    /// Returns the results; the measured time ended at `ended`.
     pub(crate) fn finish(mut self, ended: u64) -> Tally {
         let histograms = &mut self.tally.histograms;
         histograms.send_lag.saturating_record_n(0, self.on_time);

@@ -1,29 +1,29 @@
-//! Memory that goes from one use to the next, bounded in bytes.
+//! A pool of reusable buffers, bounded in bytes.
 
-/// Buffers nobody uses now, for whoever needs one next: the last one given back is the first one taken.
+/// Unused buffers, reused in the order last in, first out.
 #[derive(Debug)]
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,
-    /// Capacity of all of them.
+    /// Total capacity, bytes.
     kept: usize,
     /// Most bytes to keep.
     most: usize,
 }
 
 impl Spares {
-    /// None yet, and never more than `most` bytes.
+    /// An empty pool of at most `most` bytes.
     pub(crate) fn new(most: usize) -> Self {
         Self { buffers: Vec::new(), kept: 0, most }
     }
 
-    /// Empty, with whatever room an earlier one had.
+    /// Returns an empty buffer, with the capacity of an earlier one if the pool has one.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let bytes = self.buffers.pop().unwrap_or_default();
         self.kept -= bytes.capacity();
         bytes
     }
 
-    /// Keeps the room of `bytes` for later, within bounds.
+    /// Returns the buffer to the pool if it fits.
     pub(crate) fn give_back(&mut self, mut bytes: Vec<u8>) {
         if bytes.capacity() > 0 && bytes.capacity() <= self.most - self.kept {
             self.kept += bytes.capacity();
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_comes_back_empty() {
+    fn buffers_are_returned_empty() {
         let mut spares = Spares::new(1000);
         let mut bytes = spares.take();
         assert_eq!(bytes.capacity(), 0);
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn the_pool_is_bounded() {
         let mut spares = Spares::new(1000);
         for _ in 0..100 {
             spares.give_back(Vec::with_capacity(100));

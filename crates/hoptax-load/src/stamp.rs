@@ -1,12 +1,13 @@
-//! The upstream's stamps: when it had read a request and when it answered, told in a header of the response, so that on one
-//! host a response time can be split into the way there and the way back.
+//! The upstream's timestamps: when it had read a request and when it replied, in a response header. On one host
+//! they split a response time into request path and response path.
 //!
 //! ```text
 //!   sent ──────────► received ─────────────► replied ──────────► completed
 //!     request path    the upstream's own time    response path
 //! ```
 //!
-//! The three parts of a request add up to its service time, to the nanosecond. The upstream's own time belongs to neither path.
+//! The three parts add up to the service time, to the nanosecond. The upstream's own time belongs to neither
+//! path.
 
 mod clock_id;
 
@@ -14,33 +15,33 @@ pub use clock_id::ClockId;
 
 use hoptax_wire::http1::fields;
 
-/// Header that carries the stamps: `<received> <replied>`, both nanoseconds on [`crate::clock::now`] (CLOCK_MONOTONIC) of the
-/// upstream's host, in decimal digits.
+/// The header: `<received> <replied>`, both nanoseconds on [`crate::clock::now`] (CLOCK_MONOTONIC) of the
+/// upstream's host, in decimal.
 pub const HEADER: &str = "hoptax-stamp";
 
-/// Digits of each number as the upstream writes them, with zeros in front: the kernel counts time in 63 bits (`ktime_t`), which
-/// are 19 digits, so that the value always has the same length and can be written over in its place.
+/// Digits of each number as the upstream writes them, with leading zeros. The kernel counts time in 63 bits
+/// (`ktime_t`), which is 19 digits, so the value has a fixed length and can be overwritten in place.
 pub const DIGITS: usize = 19;
 
 /// Length of the header's value as the upstream writes it.
 pub const LENGTH: usize = 2 * DIGITS + 1;
 
-/// A value to be written over.
+/// A placeholder value of that length.
 pub const BLANK: &str = "0000000000000000000 0000000000000000000";
 
-/// Most digits that a number is read from: as many as 64 bits can have.
+/// Most digits accepted when reading a number: the most that 64 bits can have.
 const MOST_DIGITS: usize = 20;
 
-/// What the upstream says of one request.
+/// The upstream's timestamps for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// When it had read the request whole.
+    /// When it had read the whole request.
     pub received: u64,
-    /// When it handed the first byte of its answer to the kernel.
+    /// When it handed the first byte of its response to the kernel.
     pub replied: u64,
 }
 
-/// A request's two ways, nanoseconds.
+/// The two paths of a request, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paths {
     /// Received − sent.
@@ -50,22 +51,21 @@ pub struct Paths {
 }
 
 impl Stamp {
-    /// Writes it into a value of [`LENGTH`], of which it leaves nothing as it was.
+    /// Overwrites a value of [`LENGTH`] bytes completely.
     pub fn write(self, value: &mut [u8; LENGTH]) {
         write_digits(&mut value[..DIGITS], self.received);
         value[DIGITS] = b' ';
         write_digits(&mut value[DIGITS + 1..], self.replied);
     }
 
-    /// Reads a value: two numbers of 1 to 20 digits with a blank between them. `None`: it is none.
+    /// Parses a value: two numbers of 1 to 20 digits, separated by a space. `None` if it is invalid.
     pub fn read(value: &[u8]) -> Option<Self> {
         let blank = value.iter().position(|&byte| byte == b' ')?;
         Some(Self { received: number(&value[..blank])?, replied: number(&value[blank + 1..])? })
     }
 
-    /// The two ways of a request that was sent and whose response was complete at these moments of the generator's clock.
-    /// `None`: the stamps contradict that clock, as nothing is received before it is sent, and nothing complete before it is
-    /// answered.
+    /// Splits the service time of a request, given the generator's times. `None` if the timestamps contradict
+    /// them: a request is not received before it was sent, and a response is not complete before it was sent.
     pub fn split(self, sent: u64, completed: u64) -> Option<Paths> {
         if self.replied < self.received {
             return None;
@@ -77,7 +77,8 @@ impl Stamp {
     }
 }
 
-/// Writes `value` with zeros in front, two digits at a time; of one that has more digits, the last ones.
+/// Writes `value` with leading zeros, two digits at a time. If it has more digits, only the last ones are
+/// written.
 fn write_digits(place: &mut [u8], mut value: u64) {
     for pair in place.rchunks_mut(2) {
         let two = (value % 100) as u8;
@@ -100,24 +101,24 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// What a response's head says of stamps.
+/// The timestamps in a response's head.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stamped {
-    /// It has no such header.
+    /// No such header.
     #[default]
     No,
-    /// It has one whose value is not two numbers.
+    /// A header whose value is not two numbers.
     Unreadable,
-    /// These.
+    /// The timestamps.
     With(Stamp),
 }
 
-/// Where the header stood in the last head: the heads of one target mostly have it in the same place.
+/// Offset of the header in the last head: the heads of one target mostly have it at the same offset.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place(usize);
 
 impl Place {
-    /// Finds the header in a whole head, and remembers where.
+    /// Finds the header in a complete head, and remembers its offset.
     #[inline]
     pub(crate) fn find(&mut self, head: &[u8]) -> Stamped {
         match self.look(head) {
@@ -126,8 +127,8 @@ impl Place {
         }
     }
 
-    /// Looks where it stood last. A line that begins there as it should is the header whatever stands before it: no value has a
-    /// line feed in it.
+    /// Tries the remembered offset. If a line there begins with the header's name, it is the header, because no
+    /// header value contains a line feed.
     fn look(self, head: &[u8]) -> Option<Stamp> {
         const COLON: &[u8] = b": ";
         let before = self.0.checked_sub(1)?;
@@ -142,7 +143,8 @@ impl Place {
     fn search(&mut self, head: &[u8]) -> Stamped {
         let mut found = Stamped::No;
         let mut place = None;
-        // The decoder has read this head before, so it can be read; if it could not, no header would be there.
+        // The decoder has already accepted this head, so this cannot fail; if it did, headers would count as
+        // absent.
         let _ = fields(head, |field| {
             if field.name.eq_ignore_ascii_case(HEADER) && found == Stamped::No {
                 place = Some(field.name.as_ptr() as usize - head.as_ptr() as usize);
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn is_written_in_digits_of_fixed_number() {
+    fn numbers_are_written_with_fixed_length() {
         assert_eq!(BLANK.len(), LENGTH);
         assert_eq!(written(0, 0), BLANK);
         assert_eq!(written(7, i64::MAX as u64), "0000000000000000007 9223372036854775807");
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_two_numbers_and_nothing_else() {
+    fn only_two_numbers_are_accepted() {
         assert_eq!(Stamp::read(b"1 22"), Some(Stamp { received: 1, replied: 22 }));
         assert_eq!(Stamp::read(b"18446744073709551615 0"), Some(Stamp { received: u64::MAX, replied: 0 }));
         for wrong in [
@@ -202,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Over any four moments in order: the three parts are the service time, to the nanosecond.
+    /// For any four times in order, the three parts add up to the service time, to the nanosecond.
     #[test]
     fn the_parts_add_up_to_the_service_time() {
         let mut random = Random::new(2);
@@ -218,12 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_the_generators_clock_is_no_split() {
+    fn timestamps_that_contradict_the_generators_clock_are_refused() {
         let split = |received, replied| Stamp { received, replied }.split(100, 200);
         assert_eq!(split(100, 200), Some(Paths { request: 0, response: 0 }));
         assert_eq!(split(99, 150), None, "received before it was sent");
-        assert_eq!(split(150, 201), None, "answered after the response was there");
-        assert_eq!(split(151, 150), None, "answered before it was received");
+        assert_eq!(split(150, 201), None, "replied after the response was complete");
+        assert_eq!(split(151, 150), None, "replied before it was received");
     }
 
     fn head(lines: &[&str]) -> Vec<u8> {
@@ -259,7 +261,7 @@ mod tests {
             let head = head(&lines);
             assert_eq!(place.find(&head), expected, "{lines:?}");
             assert_eq!(place.find(&head), expected, "{lines:?}, again");
-            assert_eq!(Place::default().find(&head), expected, "{lines:?}, afresh");
+            assert_eq!(Place::default().find(&head), expected, "{lines:?}, without a remembered offset");
         }
     }
 }

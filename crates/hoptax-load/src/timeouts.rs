@@ -1,60 +1,60 @@
-//! Deadlines of connects, requests and connections that are left: for each kind a linked list through an array that is
-//! indexed by slot.
+//! Timeouts of connects, requests and retired connections: for each kind, a linked list in an array indexed by
+//! slot.
 //!
-//! All timeouts of one kind are equally long, so the order in which they are armed is the order in which they run out: a
-//! first in, first out line is a priority queue here, and arming and disarming are a few stores.
+//! All timeouts of one kind have the same length, so they expire in the order in which they were armed. A first
+//! in, first out queue therefore works as a priority queue, and arming and disarming cost a few stores.
 
 use crate::clock::SECOND;
 use crate::spec;
 
 const NONE: u32 = u32::MAX;
 
-/// How long a connection that has carried its last response is left to the other side to close. Servers do it at once,
-/// or after a second at the latest (Envoy's `delayed_close_timeout`).
+/// How long the peer gets to close a retired connection. Servers do it at once or within a second (Envoy's
+/// `delayed_close_timeout`).
 const LEAVING: u64 = 2 * SECOND;
 
-/// What did not happen in time.
+/// Kind of timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The connection was not established.
+    /// The connection is not established.
     Connect,
-    /// No byte of the response came.
+    /// No byte of the response has arrived.
     FirstByte,
-    /// The response was not whole.
+    /// The response is not complete.
     Total,
-    /// The other side did not close a connection that it should.
+    /// The peer has not closed a retired connection.
     Leaving,
 }
 
 /// The armed timeouts of one worker's slots. A slot has at most one of each kind.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
-    connect: Line,
-    first_byte: Line,
-    /// Not where the total timeout comes first anyway.
+    connect: Queue,
+    first_byte: Queue,
+    /// False if the total timeout always expires first.
     watches_first_byte: bool,
-    total: Line,
-    leaving: Line,
+    total: Queue,
+    leaving: Queue,
 }
 
 impl Timeouts {
-    /// No slot armed.
+    /// No timeout is armed.
     pub(crate) fn new(asked: spec::Timeouts) -> Self {
         Self {
-            connect: Line::new(asked.connect_ns),
-            first_byte: Line::new(asked.first_byte_ns),
+            connect: Queue::new(asked.connect_ns),
+            first_byte: Queue::new(asked.first_byte_ns),
             watches_first_byte: asked.first_byte_ns < asked.total_ns,
-            total: Line::new(asked.total_ns),
-            leaving: Line::new(LEAVING),
+            total: Queue::new(asked.total_ns),
+            leaving: Queue::new(LEAVING),
         }
     }
 
-    /// A connect was started at `now`, which must not be before any earlier arming; nor must it be in what follows.
+    /// A connect starts at `now`. Here and below, `now` must never decrease.
     pub(crate) fn connecting(&mut self, slot: u32, now: u64) {
         self.connect.arm(slot, now);
     }
 
-    /// Whether a connect is under way, or waits to be tried again.
+    /// True if a connect is in progress or waits to be retried.
     pub(crate) fn is_connecting(&self, slot: u32) -> bool {
         self.connect.is_armed(slot)
     }
@@ -64,7 +64,7 @@ impl Timeouts {
         self.connect.disarm(slot);
     }
 
-    /// A request was sent at `now`.
+    /// A request is sent at `now`.
     pub(crate) fn sent(&mut self, slot: u32, now: u64) {
         self.total.arm(slot, now);
         if self.watches_first_byte {
@@ -72,14 +72,14 @@ impl Timeouts {
         }
     }
 
-    /// The response began.
+    /// The first byte of the response has arrived.
     pub(crate) fn responding(&mut self, slot: u32) {
         if self.watches_first_byte {
             self.first_byte.disarm(slot);
         }
     }
 
-    /// The response is whole.
+    /// The response is complete.
     pub(crate) fn completed(&mut self, slot: u32) {
         self.total.disarm(slot);
     }
@@ -91,31 +91,31 @@ impl Timeouts {
         self.total.disarm(slot);
     }
 
-    /// A connection is left to the other side to close, since `now`.
+    /// A connection is retired at `now`: the peer should close it.
     pub(crate) fn leaving(&mut self, slot: u32, now: u64) {
         self.leaving.arm(slot, now);
     }
 
-    /// It is closed.
+    /// The retired connection is closed.
     pub(crate) fn left(&mut self, slot: u32) {
         self.leaving.disarm(slot);
     }
 
-    /// When the next timeout runs out; `u64::MAX` while none is armed.
+    /// When the next timeout expires; `u64::MAX` if none is armed.
     pub(crate) fn next(&self) -> u64 {
         let requests = self.total.next().min(self.first_byte.next());
         requests.min(self.connect.next()).min(self.leaving.next())
     }
 
-    /// Disarms and names a slot whose timeout has run out at `now`, and which.
+    /// Disarms one timeout that has expired at `now`, and returns its slot and kind.
     pub(crate) fn expire(&mut self, now: u64) -> Option<(u32, Kind)> {
-        let lines = [
+        let queues = [
             (&mut self.connect, Kind::Connect),
             (&mut self.first_byte, Kind::FirstByte),
             (&mut self.total, Kind::Total),
             (&mut self.leaving, Kind::Leaving),
         ];
-        lines.into_iter().find_map(|(line, kind)| Some((line.expire(now)?, kind)))
+        queues.into_iter().find_map(|(queue, kind)| Some((queue.expire(now)?, kind)))
     }
 }
 
@@ -126,21 +126,21 @@ struct Link {
     armed_at: u64,
 }
 
-/// `before` of a slot that is not armed; the first in line has [`NONE`] there.
+/// `before` of a slot that is not armed; the first slot in the queue has [`NONE`] there.
 const DISARMED: u32 = u32::MAX - 1;
 
 /// The armed timeouts of one kind.
 #[derive(Debug)]
-struct Line {
+struct Queue {
     timeout: u64,
-    /// As long as the highest slot that was armed needs: a kind that does not occur takes no memory.
+    /// Grows to the highest slot that was ever armed: a kind that does not occur uses no memory.
     links: Vec<Link>,
     first: u32,
     last: u32,
 }
 
-impl Line {
-    /// No slot armed; each timeout is `timeout` long.
+impl Queue {
+    /// No slot armed; each timeout is `timeout` long, nanoseconds.
     fn new(timeout: u64) -> Self {
         Self { timeout, links: Vec::new(), first: NONE, last: NONE }
     }
@@ -149,7 +149,7 @@ impl Line {
         self.links.get(slot as usize).is_some_and(|link| link.before != DISARMED)
     }
 
-    /// Arms `slot` at `now`, which must not be before any earlier arming.
+    /// Arms `slot` at `now`, which must never decrease.
     fn arm(&mut self, slot: u32, now: u64) {
         debug_assert!(!self.is_armed(slot), "slot {slot} is armed already");
         let index = slot as usize;
@@ -164,7 +164,7 @@ impl Line {
         self.last = slot;
     }
 
-    /// Disarms `slot`; one that is not armed is left alone.
+    /// Disarms `slot`. Does nothing if it is not armed.
     fn disarm(&mut self, slot: u32) {
         let Some(&Link { before, after, .. }) = self.links.get(slot as usize) else { return };
         if before == DISARMED {
@@ -181,15 +181,15 @@ impl Line {
         self.links[slot as usize].before = DISARMED;
     }
 
-    /// When the next timeout runs out; `u64::MAX` while none is armed.
+    /// When the next timeout expires; `u64::MAX` if none is armed.
     fn next(&self) -> u64 {
-        // No slot has the number NONE.
+        // NONE is beyond every valid slot.
         self.links
             .get(self.first as usize)
             .map_or(u64::MAX, |link| link.armed_at.saturating_add(self.timeout))
     }
 
-    /// Disarms and names a slot whose timeout has run out at `now`.
+    /// Disarms one slot whose timeout has expired at `now`, and returns it.
     fn expire(&mut self, now: u64) -> Option<u32> {
         let slot = self.first;
         let due = slot != NONE && self.next() <= now;
@@ -201,53 +201,53 @@ impl Line {
 mod tests {
     use super::*;
 
-    fn expired(line: &mut Line, now: u64) -> Vec<u32> {
-        std::iter::from_fn(|| line.expire(now)).collect()
+    fn expired(queue: &mut Queue, now: u64) -> Vec<u32> {
+        std::iter::from_fn(|| queue.expire(now)).collect()
     }
 
     #[test]
-    fn run_out_in_the_order_of_arming() {
-        let mut line = Line::new(100);
+    fn timeouts_expire_in_the_order_of_arming() {
+        let mut queue = Queue::new(100);
         for (slot, now) in [(2, 10), (0, 20), (3, 20), (1, 30)] {
-            line.arm(slot, now);
+            queue.arm(slot, now);
         }
-        assert_eq!(line.next(), 110);
-        assert!(expired(&mut line, 109).is_empty());
-        assert_eq!(expired(&mut line, 120), [2, 0, 3]);
-        assert_eq!(line.next(), 130);
-        assert_eq!(expired(&mut line, u64::MAX), [1]);
-        assert_eq!(line.next(), u64::MAX);
+        assert_eq!(queue.next(), 110);
+        assert!(expired(&mut queue, 109).is_empty());
+        assert_eq!(expired(&mut queue, 120), [2, 0, 3]);
+        assert_eq!(queue.next(), 130);
+        assert_eq!(expired(&mut queue, u64::MAX), [1]);
+        assert_eq!(queue.next(), u64::MAX);
     }
 
     #[test]
-    fn disarming_mends_the_line_wherever_it_is_cut() {
+    fn disarming_keeps_the_queue_linked() {
         for cut in 0..3 {
-            let mut line = Line::new(5);
-            (0..3).for_each(|slot| line.arm(slot, u64::from(slot)));
-            line.disarm(cut);
-            line.disarm(cut);
-            line.arm(cut, 9);
+            let mut queue = Queue::new(5);
+            (0..3).for_each(|slot| queue.arm(slot, u64::from(slot)));
+            queue.disarm(cut);
+            queue.disarm(cut);
+            queue.arm(cut, 9);
             let expected: Vec<u32> = (0..3).filter(|slot| *slot != cut).chain([cut]).collect();
-            assert_eq!(expired(&mut line, 100), expected);
+            assert_eq!(expired(&mut queue, 100), expected);
         }
     }
 
     #[test]
-    fn follows_a_plain_model_over_many_steps() {
+    fn agrees_with_a_simple_model_over_many_steps() {
         let mut random = crate::random::Random::new(11);
-        let mut line = Line::new(50);
+        let mut queue = Queue::new(50);
         let mut model: Vec<(u64, u32)> = Vec::new();
         for now in 0..5000 {
             let slot = random.below(20) as u32;
             if random.below(3) == 0 {
-                line.disarm(slot);
+                queue.disarm(slot);
                 model.retain(|(_, other)| *other != slot);
             } else if model.iter().all(|(_, other)| *other != slot) {
-                line.arm(slot, now);
+                queue.arm(slot, now);
                 model.push((now, slot));
             }
-            assert_eq!(line.next(), model.first().map_or(u64::MAX, |(at, _)| at + 50));
-            while let Some(slot) = line.expire(now) {
+            assert_eq!(queue.next(), model.first().map_or(u64::MAX, |(at, _)| at + 50));
+            while let Some(slot) = queue.expire(now) {
                 assert_eq!(model.remove(0).1, slot);
             }
         }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_in_time_does_not_run_out() {
+    fn disarmed_timeouts_do_not_expire() {
         let mut timeouts = timeouts(10, 20, 30);
         timeouts.connecting(0, 100);
         timeouts.connected(0);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_is_not_watched_where_the_total_comes_first() {
+    fn the_first_byte_is_not_watched_if_the_total_timeout_is_not_longer() {
         for first_byte in [30, 31, u64::MAX] {
             let mut timeouts = timeouts(10, first_byte, 30);
             timeouts.sent(0, 0);

@@ -1,4 +1,4 @@
-//! One worker's way through the phases of a trial, and the little that it shares with the thread that started it.
+//! The phases of a trial in one worker, and its communication with the thread that started it.
 
 use crate::clock::{self, MILLISECOND, SECOND};
 use crate::event_loop::EventLoop;
@@ -12,74 +12,74 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
-/// Longest sleep: how late an interrupt may be seen.
+/// Longest sleep: an interrupt is seen within this time.
 const LONGEST_SLEEP: u64 = 50 * MILLISECOND;
-/// How often the agreed times are asked for while there are none.
+/// Polling interval for the agreed times.
 const AGREEMENT_POLL: u64 = MILLISECOND;
-/// Least time given to the opening of connections, however short the timeout.
+/// Least time for opening connections, even if the timeout is shorter.
 const LEAST_OPENING: u64 = 10 * SECOND;
 
-/// What is agreed between the workers and the thread that started them.
+/// State shared by the workers and the thread that started them.
 #[derive(Debug)]
 pub(crate) struct Shared<'a> {
     pub(crate) spec: &'a LoadSpec,
-    /// Workers, which may be fewer than asked for.
+    /// Number of workers, which can be lower than requested.
     pub(crate) workers: u32,
-    /// When traffic begins; `None`: never.
+    /// The agreed times; `None` if there will be no traffic.
     pub(crate) times: OnceLock<Option<TrialTimes>>,
     pub(crate) interrupt: &'a AtomicBool,
 }
 
-/// Moments that hold for all workers.
+/// Times that all workers use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrialTimes {
-    /// The warm-up begins.
+    /// Start of the warm-up.
     pub(crate) traffic: u64,
-    /// The measured time begins.
+    /// Start of the measured time.
     pub(crate) start: u64,
-    /// It ends, at the latest.
+    /// Latest end of the measured time.
     pub(crate) end: u64,
 }
 
-/// What a worker tells while it goes on.
+/// A worker's message to the thread that started it.
 #[derive(Debug)]
-pub(crate) enum News {
-    /// Its connections stand, or will not.
-    Opened { standing: u64, error: Option<String> },
-    /// Its measured time is over.
+pub(crate) enum Message {
+    /// Opening is over; this many connections are established.
+    Opened { established: u64, error: Option<String> },
+    /// The measured time is over.
     Measured { ended: u64 },
-    /// It cannot go on; its result says why.
+    /// The worker failed; its result contains the reason.
     Failed,
 }
 
-/// How a worker tells what it does while it goes on.
+/// Channels from a worker to the thread that started it.
 #[derive(Debug, Clone)]
 pub(crate) struct Reports {
-    /// Whoever listens is woken.
-    pub(crate) news: Sender<News>,
-    /// Windows that have ended, with their numbers, where they are asked for. Whoever listens comes by itself, as waking
-    /// it costs the worker a system call, and where they share a CPU the CPU.
+    /// Messages; each wakes the receiver.
+    pub(crate) messages: Sender<Message>,
+    /// Ended windows with their numbers, if they are reported. The receiver polls: waking it would cost the worker a system
+    /// call, and its CPU if they share one.
     pub(crate) windows: Option<Sender<(u64, Window)>>,
 }
 
 impl Reports {
-    /// Tells the windows before number `index`, where that is asked for. The receiver outlives all workers; if it does not,
-    /// nobody is left to care.
-    fn tell_windows(&self, worker: &mut Worker<'_>, index: u64, keep: bool) {
+    /// Sends the windows before number `index`, if windows are reported. Sending cannot fail while workers run, because the
+    /// receiver outlives them.
+    fn report_windows(&self, worker: &mut Worker<'_>, index: u64, keep: bool) {
         if let Some(windows) = &self.windows {
-            worker.recorder.tell_windows(index, keep, |number, window| {
+            worker.recorder.report_windows(index, keep, |number, window| {
                 let _ = windows.send((number, window));
             });
         }
     }
 }
 
-/// What a worker leaves behind.
+/// Result of a worker.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,
     pub(crate) ended: u64,
-    /// CPU time over the measured time.
+    /// CPU time during the measured time, nanoseconds.
     pub(crate) cpu: u64,
     pub(crate) interrupted: bool,
 }
@@ -89,13 +89,13 @@ impl Shared<'_> {
         self.interrupt.load(Ordering::Relaxed)
     }
 
-    /// How many of `total` fall to worker `index`.
+    /// Worker `index`'s share of `total`.
     pub(crate) fn share(&self, total: u64, index: u32) -> u64 {
         let workers = u64::from(self.workers);
         total / workers + u64::from(u64::from(index) < total % workers)
     }
 
-    /// Where worker `index` takes its requests from.
+    /// Origin of worker `index`'s requests.
     fn source(&self, times: TrialTimes, index: u32) -> Source {
         let spec = self.spec;
         match &spec.shape {
@@ -107,8 +107,8 @@ impl Shared<'_> {
             Shape::Open { rate, arrivals } => {
                 let share = Share { worker: index, workers: self.workers };
                 let warmup = Rate::Fixed(rate.of_warmup());
-                // The measured time has a pacer of its own, so that its requests do not hang on the warm-up's length;
-                // what the warm-up leaves in line still goes first.
+                // The measured time has its own pacer, so that its requests do not depend on the length of the
+                // warm-up. Requests that remain from the warm-up are still sent first.
                 let pacer = |rate, seed, times, limit| {
                     Box::new(Pacer::new((rate, *arrivals), share, seed, times, limit))
                 };
@@ -121,10 +121,10 @@ impl Shared<'_> {
     }
 }
 
-/// Takes a worker through all phases.
+/// Runs all phases of a worker.
 ///
 /// # Errors
-/// If the event loop breaks.
+/// If the event loop fails.
 pub(crate) fn run<L: EventLoop>(
     mut worker: Worker<'_>,
     io: &mut L,
@@ -134,24 +134,24 @@ pub(crate) fn run<L: EventLoop>(
 ) -> io::Result<Outcome> {
     open(&mut worker, io, shared)?;
     let error = worker.connect_error.clone();
-    // The receiver outlives all workers; if it does not, nobody is left to care.
-    let _ = reports.news.send(News::Opened { standing: worker.standing(), error });
+    // Sending cannot fail: the receiver outlives all workers.
+    let _ = reports.messages.send(Message::Opened { established: worker.established_count(), error });
     let Some(times) = agreed(&mut worker, io, shared)? else {
         let now = clock::now();
         worker.recorder.measure(now, now);
         return Ok(Outcome { tally: worker.recorder.finish(now), ended: now, cpu: 0, interrupted: true });
     };
     let (ended, cpu, interrupted) = measure(&mut worker, io, (index, shared, reports), times)?;
-    let _ = reports.news.send(News::Measured { ended });
+    let _ = reports.messages.send(Message::Measured { ended });
     worker.set_source(Source::Quiet);
     if !interrupted {
         drain(&mut worker, io, shared, ended)?;
     }
-    worker.leave_over();
+    worker.record_unfinished();
     Ok(Outcome { tally: worker.finish(ended), ended, cpu, interrupted })
 }
 
-/// Connecting: opens all connections, within bounds.
+/// Phase `Connecting`: opens all connections, within a time limit.
 fn open<L: EventLoop>(worker: &mut Worker<'_>, io: &mut L, shared: &Shared<'_>) -> io::Result<()> {
     let give_up = clock::now().saturating_add(shared.spec.timeouts.connect_ns.max(LEAST_OPENING));
     worker.open_all();
@@ -164,7 +164,7 @@ fn open<L: EventLoop>(worker: &mut Worker<'_>, io: &mut L, shared: &Shared<'_>) 
     }
 }
 
-/// Waits until it is agreed when traffic begins, and then until it does.
+/// Waits for the agreed times, then for the start of traffic.
 fn agreed<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -182,10 +182,11 @@ fn agreed<L: EventLoop>(
     }
 }
 
-/// Warm-up and measured time. Returns when that ended, the CPU time it took, and whether it was cut short.
+/// Warm-up and measured time. Returns the end of the measured time, its CPU time, and whether it was
+/// interrupted.
 ///
-/// It ends at its agreed end; when the last of a limited number of requests has its outcome; or at an interrupt. The
-/// end is the first moment that is not part of it.
+/// It ends at its agreed end, with the outcome of the last of a limited number of requests, or at an interrupt.
+/// The end is the first moment after it.
 fn measure<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -193,8 +194,8 @@ fn measure<L: EventLoop>(
     times: TrialTimes,
 ) -> io::Result<(u64, u64, bool)> {
     let limit = shared.spec.requests.map(|requests| shared.share(requests, index));
-    let standing = worker.standing();
-    worker.recorder.established(standing);
+    let established = worker.established_count();
+    worker.recorder.established(established);
     worker.recorder.measure(times.start, times.end);
     worker.set_source(shared.source(times, index));
     let mut cpu_at_start = None;
@@ -211,7 +212,7 @@ fn measure<L: EventLoop>(
         }
         if now >= window_ends {
             let index = (now - times.start) / WINDOW_NS;
-            reports.tell_windows(worker, index, keep);
+            reports.report_windows(worker, index, keep);
             window_ends = times.start + (index + 1) * WINDOW_NS;
         }
         if shared.is_interrupted() {
@@ -227,14 +228,14 @@ fn measure<L: EventLoop>(
     };
     let cpu = cpu_at_start.map_or(0, |start| clock::thread_cpu() - start);
     worker.recorder.measured_until(ended);
-    reports.tell_windows(worker, (ended - times.start).div_ceil(WINDOW_NS), keep);
-    // Due before the end, but no connection was free to take it.
-    let in_line = worker.in_line(ended);
-    worker.recorder.left_in_line(in_line);
+    reports.report_windows(worker, (ended - times.start).div_ceil(WINDOW_NS), keep);
+    // Requests that were due before the end, but found no free connection.
+    let unsent = worker.due_unsent(ended);
+    worker.recorder.left_unsent(unsent);
     Ok((ended, cpu, interrupted))
 }
 
-/// Draining: waits for what is under way, at most as long as a connect and a response may take.
+/// Phase `Draining`: waits for outstanding requests, at most as long as a connect and a response may take.
 fn drain<L: EventLoop>(
     worker: &mut Worker<'_>,
     io: &mut L,
@@ -247,11 +248,11 @@ fn drain<L: EventLoop>(
     loop {
         let now = clock::now();
         worker.leave_unsent();
-        if worker.under_way() == 0 || shared.is_interrupted() {
+        if worker.active() == 0 || shared.is_interrupted() {
             return Ok(());
         }
         worker.turn(io, now, give_up.min(now + LONGEST_SLEEP))?;
-        // Looked at after the turn, so that a timeout which runs out at this very moment is still one.
+        // Checked after the turn, so that timeouts due at this moment still count as timeouts.
         if now >= give_up {
             return Ok(());
         }

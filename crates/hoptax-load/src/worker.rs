@@ -1,6 +1,6 @@
-//! One thread's share of the load: its slots, and what it does when something happens to one of them.
+//! One thread's share of the load: its slots, and how it reacts to their events.
 //!
-//! Nothing here is shared with other workers, and nothing is allocated per request in steady state.
+//! Workers share nothing, and allocate nothing per request in steady state.
 
 use crate::address::Address;
 use crate::cause;
@@ -22,45 +22,45 @@ use std::io;
 use std::net::IpAddr;
 use tls_shared::TlsShared;
 
-/// Rest after a slot's first failure; doubled by each further one.
+/// Wait after a slot's first failure; doubled by each further one.
 const SHORTEST_REST: u64 = 10 * MILLISECOND;
-/// Longest rest.
+/// Longest wait after a failure.
 const LONGEST_REST: u64 = 1000 * MILLISECOND;
-/// Slots given their first request before the loop looks for responses again.
+/// Slots that get their first request before the loop looks for responses again.
 const STARTS_AT_ONCE: usize = 128;
-/// How soon before a due moment a worker stops sleeping, when it owns its CPU: what waking takes on common kernels.
+/// How long before a request is due a worker with its own CPU stops sleeping, nanoseconds: the wake-up latency of common kernels.
 const SPIN: u64 = 50_000;
-/// Attempts to open a connection before traffic begins. A refusal is final sooner than silence.
+/// Attempts per slot to open a connection before traffic begins. Fewer are made if the peer refuses them.
 const OPENING_ATTEMPTS: u8 = 5;
 
-/// What a worker needs to know of the trial.
+/// Settings that all workers share.
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) addresses: &'a [Address],
-    /// Local addresses; empty: the kernel chooses.
+    /// Local addresses to connect from; empty: the kernel chooses.
     pub(crate) sources: &'a [IpAddr],
     pub(crate) mix: &'a Mix<'a>,
-    /// TLS on every connection.
+    /// TLS on every connection; absent: plain text.
     pub(crate) tls: Option<&'a Client>,
-    /// Former connections that may be open beside those asked for, per worker.
+    /// Most retired connections that may be open in addition to the regular ones, per worker.
     pub(crate) most_leaving: usize,
     pub(crate) timeouts: spec::Timeouts,
-    /// Whether to spin before a due moment.
+    /// True to spin before a request is due.
     pub(crate) spin: bool,
-    /// Whether responses carry the upstream's stamps.
+    /// True if responses carry the upstream's timestamps.
     pub(crate) stamps: bool,
 }
 
-/// Where requests come from.
+/// Origin of requests.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Connections are opened, and again where that fails; no requests yet.
+    /// No requests yet: connections are opened, and failed ones retried.
     Opening,
     /// No new requests.
     Quiet,
-    /// A slot that is free gets one, until `end`, and no more than `limit` from `start` on.
+    /// Each free slot gets a request, until `end`; at most `limit` requests from `start` on.
     Closed { start: u64, end: u64, limit: u64 },
-    /// A request that is due gets a free slot: first what the warm-up left, then the measured time's.
+    /// Each due request gets a free slot: first the requests that remain from the warm-up, then those of the measured time.
     Open { warmup: Box<Pacer>, measured: Box<Pacer> },
 }
 
@@ -69,37 +69,38 @@ pub(crate) enum Source {
 pub(crate) struct Worker<'a> {
     setup: &'a Setup<'a>,
     slots: Vec<Slot>,
-    /// Address of slot 0 and the step from slot to slot, so that connection `i` of all workers' goes to address `i`.
+    /// Index of slot 0's address, and the step from slot to slot. They map connection `i` of all workers to
+    /// address `i`.
     first_address: usize,
     address_step: usize,
     source: Source,
     pub(crate) recorder: Recorder,
     timeouts: Timeouts,
-    /// Slots at rest, by the end of their rest.
+    /// Slots that wait after a failure, by the end of the wait.
     resting: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Slots that want a connection, first come first served.
+    /// Slots that need a connection, in order of request.
     queued: VecDeque<u32>,
-    /// Slots that connect or shake hands.
+    /// Number of slots that are connecting or in a TLS handshake.
     connecting: usize,
     pace: Pace,
-    /// Former connections that the other side has not closed yet.
+    /// Number of retired connections that the peer has not closed yet.
     leaving: usize,
-    /// Open loop: slots that a request may be given to, the one that is free longest in front.
+    /// Open loop: slots without a request, the longest idle first.
     free: VecDeque<u32>,
-    /// Slots not yet looked at since traffic began.
+    /// Slots not visited yet since traffic began.
     starting: std::ops::Range<u32>,
-    /// Slots with a request.
-    under_way: usize,
-    /// What it requests.
+    /// Number of slots with a request.
+    active: usize,
+    /// Source of the requests' bytes.
     requests: Requests<'a>,
     scratch: Scratch,
     tls: Option<Box<TlsShared>>,
-    /// Why the last connect failed.
+    /// Error of the last failed connect.
     pub(crate) connect_error: Option<String>,
 }
 
 impl<'a> Worker<'a> {
-    /// Worker `index` of `workers`, with `slots` connections to make.
+    /// Creates worker `index` of `workers`, with `slots` connections.
     pub(crate) fn new(
         setup: &'a Setup<'a>,
         (index, workers): (u32, u32),
@@ -121,7 +122,7 @@ impl<'a> Worker<'a> {
             leaving: 0,
             free: VecDeque::with_capacity(slots as usize),
             starting: 0..0,
-            under_way: 0,
+            active: 0,
             requests: Requests::new(setup.mix, (index, workers)),
             scratch: Scratch::new(setup.mix.len(), setup.stamps),
             tls: setup.tls.map(|client| TlsShared::new(client, slots as usize)),
@@ -129,34 +130,35 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Wants a connection for every slot.
+    /// Queues a connect for every slot.
     pub(crate) fn open_all(&mut self) {
         for slot in 0..self.slots.len() as u32 {
-            self.want(slot);
+            self.queue_connect(slot);
         }
     }
 
-    /// Whether every slot has its connection, or has tried often enough. Where trying on is of no use, none tries on.
+    /// True if every slot has its connection or used up its attempts. If further attempts are hopeless, they
+    /// are cancelled.
     pub(crate) fn is_settled(&mut self, now: u64) -> bool {
         if self.pace.is_hopeless(now) {
             self.source = Source::Quiet;
-            self.want_none();
+            self.cancel_queued();
         }
         let resting = matches!(self.source, Source::Opening) && !self.resting.is_empty();
         self.queued.is_empty() && self.connecting == 0 && !resting
     }
 
-    /// Connections that stand.
-    pub(crate) fn standing(&self) -> u64 {
+    /// Number of established connections.
+    pub(crate) fn established_count(&self) -> u64 {
         self.slots.iter().filter(|slot| matches!(slot.state(), State::Idle | State::Busy)).count() as u64
     }
 
-    /// Slots with a request that has no outcome.
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way
+    /// Number of slots with a request that has no outcome yet.
+    pub(crate) fn active(&self) -> usize {
+        self.active
     }
 
-    /// Begins or ends traffic.
+    /// Starts or stops traffic.
     pub(crate) fn set_source(&mut self, source: Source) {
         self.starting = match source {
             Source::Closed { .. } | Source::Open { .. } => 0..self.slots.len() as u32,
@@ -165,38 +167,38 @@ impl<'a> Worker<'a> {
         self.source = source;
     }
 
-    /// Requests of the open loop that were due before `until` and still stand in line.
-    pub(crate) fn in_line(&self, until: u64) -> u64 {
+    /// Number of open-loop requests that were due before `until` and have no slot yet.
+    pub(crate) fn due_unsent(&self, until: u64) -> u64 {
         match &self.source {
-            Source::Open { measured, .. } => measured.in_line(until),
+            Source::Open { measured, .. } => measured.due_unsent(until),
             _ => 0,
         }
     }
 
-    /// Writes down what became of every request that has no outcome.
-    pub(crate) fn leave_over(&mut self) {
+    /// Records all requests that have no outcome.
+    pub(crate) fn record_unfinished(&mut self) {
         for slot in &mut self.slots {
             if let Some(times) = slot.request.take() {
-                self.recorder.left_over(times);
+                self.recorder.unfinished(times);
             }
         }
     }
 
-    /// Closes the books on a measured time that ended at `ended`.
+    /// Returns the results; the measured time ended at `ended`.
     pub(crate) fn finish(self, ended: u64) -> Tally {
         self.recorder.finish(ended)
     }
 
-    /// Does what is due, then waits for events, at most until `until`.
+    /// Does all work that is due, then waits for events, at most until `until`.
     pub(crate) fn turn<L: EventLoop>(&mut self, io: &mut L, mut now: u64, until: u64) -> io::Result<()> {
         if self.timeouts.next() <= now {
-            // What is there already is no timeout, however late this thread is to look.
+            // Deliver what has already arrived first: it is no timeout, even if this thread looks late.
             io.turn(self, Some(now))?;
             let looked = clock::now().max(now);
             while let Some((slot, kind)) = self.timeouts.expire(now) {
                 self.time_out(io, slot, kind, looked);
             }
-            // What is sent now is stamped with the moment that it is, and not with one before all of that.
+            // The send timestamps below must not lie before that work.
             now = looked;
         }
         while let Some(Reverse((at, slot))) = self.resting.peek().copied()
@@ -211,7 +213,7 @@ impl<'a> Worker<'a> {
                 let Some(slot) = self.starting.next() else { break };
                 self.start(io, slot);
             }
-            // That took its time, and may have armed timeouts at later moments than this turn's first.
+            // The steps above took time, and may have armed timeouts later than this turn's start.
             now = clock::now().max(now);
         }
         self.dispatch(io, now);
@@ -233,21 +235,21 @@ impl<'a> Worker<'a> {
         }
         if let (Source::Open { warmup, measured }, false) = (&self.source, self.free.is_empty()) {
             let due = warmup.peek().or_else(|| measured.peek()).unwrap_or(u64::MAX);
-            // Close to the moment a worker that owns its CPU only polls: each turn then returns at once.
+            // Close to the due time, a worker with its own CPU only polls: each turn returns at once.
             deadline = deadline.min(if self.setup.spin { due.saturating_sub(SPIN) } else { due });
         }
         deadline
     }
 
-    /// Gives a slot its first request, or a place among the free ones. In a closed loop the moment is this one: nothing
-    /// scheduled it earlier.
+    /// Gives a slot its first request, or marks it free. In a closed loop that request is due now, because
+    /// nothing scheduled it earlier.
     fn start<L: EventLoop>(&mut self, io: &mut L, slot: u32) {
         if self.slots[slot as usize].is_free() {
             self.freed(io, slot, clock::now());
         }
     }
 
-    /// A slot can take a request.
+    /// Called when a slot can take a request.
     fn freed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         match &self.source {
             Source::Opening | Source::Quiet => {}
@@ -263,7 +265,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Open loop: gives requests that are due to free slots.
+    /// Open loop: assigns due requests to free slots.
     fn dispatch<L: EventLoop>(&mut self, io: &mut L, mut now: u64) {
         while let (Source::Open { warmup, measured }, false) = (&mut self.source, self.free.is_empty()) {
             let next = if warmup.peek().is_some() { warmup } else { measured };
@@ -274,16 +276,16 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Gives `slot` the request that was due at `scheduled`.
+    /// Assigns to `slot` the request that was due at `scheduled`.
     fn assign<L: EventLoop>(&mut self, io: &mut L, slot: u32, scheduled: u64, now: u64) {
         let target = self.requests.choose();
         self.recorder.scheduled(scheduled, target);
-        self.under_way += 1;
+        self.active += 1;
         self.slots[slot as usize].request = Some(Times::new(scheduled, target));
         if self.slots[slot as usize].state() == State::Idle {
             self.send(io, slot, now);
         } else {
-            self.want(slot);
+            self.queue_connect(slot);
             self.connect_queued(io);
         }
     }
@@ -313,13 +315,13 @@ impl<'a> Worker<'a> {
         self.recorder.sent(scheduled, now, reused);
     }
 
-    fn want(&mut self, slot: u32) {
+    fn queue_connect(&mut self, slot: u32) {
         self.slots[slot as usize].step(Event::Wanted);
         self.queued.push_back(slot);
     }
 
-    /// The connect or the request of `slot` failed: the request has its outcome, the connection is over, and the slot
-    /// rests before it tries again, so that a target in trouble is not stormed.
+    /// The connect or request of `slot` failed: records the request's outcome, closes the connection, and lets
+    /// the slot wait before it retries, so that a failing target is not flooded.
     fn fail<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, cause: Cause, text: &str) {
         io.close(self.token(slot));
         self.timeouts.failed(slot);
@@ -337,7 +339,7 @@ impl<'a> Worker<'a> {
         state.failures = state.failures.saturating_add(1);
         self.resting.push(Reverse((now + rest, slot)));
         if let Some(times) = state.request.take() {
-            self.under_way -= 1;
+            self.active -= 1;
             self.recorder.failed(times, now, cause, text);
         }
     }
@@ -357,7 +359,7 @@ impl<'a> Worker<'a> {
             (Kind::Total, true) => (Cause::ReadTimeout, "timeout while reading the response"),
             (Kind::Leaving, _) => {
                 io.close(self.former_token(slot));
-                return self.left(slot);
+                return self.retired(slot);
             }
         };
         if kind == Kind::Connect {
@@ -369,13 +371,15 @@ impl<'a> Worker<'a> {
     fn rested<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         self.slots[slot as usize].step(Event::Rested);
         match self.source {
-            Source::Opening if self.slots[slot as usize].failures < OPENING_ATTEMPTS => self.want(slot),
+            Source::Opening if self.slots[slot as usize].failures < OPENING_ATTEMPTS => {
+                self.queue_connect(slot)
+            }
             _ if self.starting.contains(&slot) => {}
             _ => self.freed(io, slot, now),
         }
     }
 
-    /// A response is whole. The slot goes on with its next request, on this connection or on a new one.
+    /// A response is complete. The slot continues with its next request, on this connection or a new one.
     fn complete<L: EventLoop>(
         &mut self,
         io: &mut L,
@@ -390,7 +394,7 @@ impl<'a> Worker<'a> {
         let state = &mut self.slots[slot as usize];
         let times = state.request.take().expect("a busy slot has a request");
         state.failures = 0;
-        self.under_way -= 1;
+        self.active -= 1;
         self.recorder.completed(times, now, response);
         if self.setup.stamps {
             self.recorder.stamped(times, now, state.stamped());
@@ -400,7 +404,7 @@ impl<'a> Worker<'a> {
             self.recorder.closed_by_peer(now);
         }
         let keep_alive = keep_alive && !state.session.as_ref().is_some_and(|session| session.is_spent());
-        // An answer to half a request leaves the other half in the way of the next one.
+        // If only part of the request was sent, the rest would precede the next request.
         let unsent = io.unsent(token) > 0;
         if keep_alive && !closing && !unsent {
             state.step(Event::Ended);
@@ -408,7 +412,7 @@ impl<'a> Worker<'a> {
             if unsent {
                 io.close(token);
             }
-            self.part(io, slot, now);
+            self.retire(io, slot, now);
         }
         self.freed(io, slot, now);
     }
@@ -424,7 +428,7 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
                 self.recorder.opened(self.slots[slot as usize].connect_started, now);
                 match self.tls {
                     None => self.established(io, slot, now),
-                    Some(_) => self.shake_hands(io, slot, now),
+                    Some(_) => self.start_handshake(io, slot, now),
                 }
             }
             Err(error) => self.connect_failed(io, slot, now, &error),
@@ -433,7 +437,7 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 
     fn received(&mut self, io: &mut L, token: Token, bytes: &[u8]) {
         let (slot, true) = self.slot_of(token) else {
-            // Nobody asked for more. Its end is all that matters now.
+            // Data on a retired connection is ignored; only its end matters.
             return;
         };
         let now = clock::now();
@@ -445,19 +449,19 @@ impl<L: EventLoop> Handler<L> for Worker<'_> {
 
     fn closed(&mut self, io: &mut L, token: Token, result: io::Result<()>) -> AfterEnd {
         let (slot, present) = self.slot_of(token);
-        // Whatever becomes of it, its socket is of no use any more.
+        // Close the socket in any case: it cannot be used again.
         io.close(token);
         if present {
             self.ended(io, slot, clock::now(), result);
         } else {
-            self.left(slot);
+            self.retired(slot);
         }
         AfterEnd::Close
     }
 }
 
 impl Worker<'_> {
-    /// A connection stands and may carry requests.
+    /// A connection is established and can carry requests.
     fn established<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         self.connecting -= 1;
         self.timeouts.connected(slot);
@@ -465,7 +469,7 @@ impl Worker<'_> {
         state.step(Event::Established);
         let wanted = state.request.is_some();
         if matches!(self.source, Source::Opening) {
-            // Before traffic, an established connection is all the success there can be.
+            // Before traffic, an established connection counts as success.
             state.failures = 0;
             self.pace.proved();
         }
@@ -476,16 +480,16 @@ impl Worker<'_> {
         }
     }
 
-    /// Bytes of HTTP came.
+    /// HTTP bytes have arrived.
     fn read<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
         let token = self.token(slot);
         let state = &mut self.slots[slot as usize];
         if state.state() != State::Busy {
-            // A server that speaks unasked (a 408 to an idle connection) is about to close it.
+            // A server that sends unrequested data (a 408 on an idle connection) is about to close it.
             io.close(token);
             state.step(Event::Closed);
             self.recorder.unasked();
-            self.connect_error = Some("the other side spoke unasked".to_owned());
+            self.connect_error = Some("the server sent data without a request".to_owned());
             return;
         }
         let times = state.request.as_mut().expect("a busy slot has a request");
@@ -501,18 +505,18 @@ impl Worker<'_> {
         }
     }
 
-    /// The other side ended a connection, or it broke.
+    /// The peer closed a connection, or it failed.
     fn ended<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, result: io::Result<()>) {
         let state = &mut self.slots[slot as usize];
         match state.state() {
             State::Busy => {}
-            State::Handshaking => return self.broke_off(io, slot, now, result),
+            State::Handshaking => return self.handshake_broken(io, slot, now, result),
             _ => {
                 io.close(self.token(slot));
                 return self.lost(slot, now);
             }
         }
-        // Under TLS only a close_notify is an end: anybody on the way can end a connection of TCP.
+        // With TLS, only a close_notify is a valid end: anyone on the path can close a TCP connection.
         let whole = state.session.as_ref().is_none_or(|session| session.peer_closed());
         let times = state.request.expect("a busy slot has a request");
         let target = self.setup.mix.target(times.target);
@@ -527,7 +531,8 @@ impl Worker<'_> {
         }
     }
 
-    /// An idle connection is gone. Nothing failed, as nothing was asked: the slot connects again when it gets a request.
+    /// An idle connection is gone. This is no failure, because it carried no request; the slot connects again
+    /// when it gets one.
     fn lost(&mut self, slot: u32, now: u64) {
         self.slots[slot as usize].step(Event::Closed);
         self.recorder.closed_by_peer(now);
@@ -535,7 +540,7 @@ impl Worker<'_> {
 }
 
 mod connects;
-mod parting;
+mod retire;
 mod tls;
 mod tls_shared;
 

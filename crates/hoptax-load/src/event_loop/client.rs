@@ -1,4 +1,4 @@
-//! Sockets that are about to connect.
+//! Sockets for outgoing connections.
 
 use crate::address::Address;
 use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
@@ -8,10 +8,10 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, Soc
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// A socket that has not begun to connect, and where it shall. `from` binds the local address; a Unix socket has none.
+/// Creates a socket to connect to `to`. `from` binds the local address; a Unix socket has none.
 ///
 /// # Errors
-/// If there is no descriptor, or the local address cannot be had.
+/// If there is no descriptor, or the local address cannot be used.
 pub(super) fn socket(to: &Address, from: Option<IpAddr>) -> io::Result<(OwnedFd, SocketAddrAny)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     match to {
@@ -20,8 +20,9 @@ pub(super) fn socket(to: &Address, from: Option<IpAddr>) -> io::Result<(OwnedFd,
             let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
             sockopt::set_tcp_nodelay(&socket, true)?;
             if let Some(from) = from {
-                // The port is chosen by the connect, which needs one that is free towards this address only, and may take
-                // one in TIME_WAIT; bind would need one that nobody uses (ip(7)). A kernel without this does that.
+                // Let connect choose the port: it needs one that is free for this destination only, and can use
+                // one in TIME_WAIT. bind would need a port that is free for all destinations (ip(7)). Kernels
+                // without this option fall back to that.
                 let _ = setsockopt(&socket, IpBindAddressNoPort, &true);
                 rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
             }

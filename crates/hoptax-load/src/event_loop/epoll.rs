@@ -1,5 +1,5 @@
-//! Readiness by epoll: edge triggered, and registered once for both directions, so that a request in steady state costs
-//! one `recv`, one `send` and its share of an `epoll_wait`.
+//! Event loop on epoll: edge-triggered, with one registration for both directions. A request in steady state
+//! costs one `recv`, one `send` and its share of an `epoll_wait`.
 
 use super::client;
 use super::interface::{AfterEnd, EventLoop, Handler, Token};
@@ -15,16 +15,16 @@ use std::io;
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
-/// Shared by all connections of a loop: an idle connection owns no buffer.
+/// Shared by all connections of a loop, so that an idle connection owns no buffer.
 const RECEIVE_BUFFER: usize = 64 * 1024;
-/// Full buffers read from one connection before the others get their turn.
+/// Full buffers read from one connection before others get their turn.
 const READS_IN_A_ROW: usize = 16;
-/// Events taken from the kernel at once.
+/// Most events fetched from the kernel at once.
 const EVENTS: usize = 512;
-/// Most bytes that a loop keeps of the memory of what had to wait to be sent: a request whose body is more than the kernel
-/// takes at once then allocates nothing. It is taken by use, and by nothing else.
+/// Most bytes of send buffers kept for reuse: a request whose body exceeds what the kernel accepts at once then allocates
+/// nothing. The memory is allocated only when needed.
 const KEPT_OF_UNSENT: usize = 16 << 20;
-/// How long a listener rests after the process ran out of descriptors.
+/// How long a listener waits after the process ran out of descriptors.
 const ACCEPT_REST: u64 = 10 * clock::MILLISECOND;
 
 /// An event loop on epoll.
@@ -33,13 +33,13 @@ pub struct Epoll {
     slots: Vec<Slot>,
     events: Vec<epoll::Event>,
     buffer: Vec<u8>,
-    /// Memory for what the kernel does not take at once.
+    /// Buffers for data that the kernel does not accept at once.
     spares: Spares,
-    /// Connections to read again without a new edge: resumed ones, and those that had more than their turn's worth.
+    /// Connections to read again without a new event: resumed ones, and those that used up their turn.
     again: Vec<(Token, u32)>,
-    /// Room for them while those of before are read.
+    /// Reused as the next `again` while the current one is processed.
     was_again: Vec<(Token, u32)>,
-    /// Listeners that could not accept for want of descriptors, and when they try again.
+    /// Listeners that lacked a descriptor, and when they retry.
     resting: Vec<(Token, u32)>,
     rest_until: u64,
 }
@@ -50,8 +50,8 @@ impl std::fmt::Debug for Epoll {
     }
 }
 
-/// What a token stands for. `generation` grows whenever it is freed, so that an event of a former connection, still in
-/// the batch that is being delivered, is told from one of its successor.
+/// State of a token. `generation` grows whenever the token is freed. It distinguishes an event of a former
+/// connection, still in the current batch, from one of its successor.
 #[derive(Default)]
 struct Slot {
     generation: u32,
@@ -69,15 +69,15 @@ enum Kind {
 
 struct Connection {
     socket: OwnedFd,
-    /// What the kernel has not taken yet, from `taken` on. Empty and unallocated nearly always.
+    /// Data that the kernel has not accepted yet, from offset `taken`. Nearly always empty and unallocated.
     pending: Vec<u8>,
     taken: usize,
     paused: bool,
-    /// The kernel said that the peer has gone or gone silent: read until the end is seen, short reads or not.
+    /// The kernel reported a hang-up or error: keep reading until the end is seen, even after a short read.
     hangup: bool,
-    /// The end of the peer's stream was delivered; only sending goes on.
+    /// The end of the peer's stream was delivered; only sending continues.
     ended: bool,
-    /// Shut down for writing once `pending` has left.
+    /// Shut down our side once `pending` is sent.
     finishing: bool,
 }
 
@@ -111,7 +111,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what is pending. `true`: something was, and now nothing is.
+    /// Sends pending data. Returns true if this sent the last of it.
     fn flush(&mut self, spares: &mut Spares) -> io::Result<bool> {
         if self.unsent() == 0 {
             return Ok(false);
@@ -129,7 +129,7 @@ impl Connection {
     }
 }
 
-/// Writes until everything is taken or the kernel wants no more; tells how much was taken.
+/// Writes until everything is sent or the kernel accepts no more. Returns the number of bytes sent.
 fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
@@ -147,7 +147,7 @@ impl Epoll {
     /// A loop without connections.
     ///
     /// # Errors
-    /// If the process has no descriptor left for it.
+    /// If the process has no free descriptor.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
@@ -165,13 +165,13 @@ impl Epoll {
     /// The free slot of `token`.
     ///
     /// # Panics
-    /// If the token is taken: two connections under one name would swap their bytes.
+    /// If the token is in use: two connections with one token would mix up their data.
     fn vacant(&mut self, token: Token) -> &mut Slot {
         if self.slots.len() <= token.index() {
             self.slots.resize_with(token.index() + 1, Slot::default);
         }
         let slot = &mut self.slots[token.index()];
-        assert!(matches!(slot.kind, Kind::Free), "token {token:?} is taken");
+        assert!(matches!(slot.kind, Kind::Free), "token {token:?} is in use");
         slot
     }
 
@@ -182,7 +182,7 @@ impl Epoll {
         }
     }
 
-    /// The connection, if `token` still has the generation that the event was for.
+    /// The connection, if `token` still has this generation.
     fn current(&mut self, token: Token, generation: u32) -> Option<&mut Connection> {
         match &mut self.slots[token.index()] {
             Slot { generation: now, kind: Kind::Open(connection) } if *now == generation => Some(connection),
@@ -232,7 +232,8 @@ impl Epoll {
             Ok(()) => {
                 self.slots[token.index()].kind = Kind::Open(Connection::new(socket));
                 handler.connected(self, token, Ok(()));
-                // What came with the same edge (a server that speaks first, or closes at once) has no other.
+                // Data that arrived with the same event (the server sends first, or closes at once) triggers no
+                // other event.
                 self.ready(handler, token, generation, flags);
             }
             Err(error) => {
@@ -266,7 +267,7 @@ impl Epoll {
         }
         let Some(connection) = self.current(token, generation) else { return };
         if connection.ended && flags.contains(Flags::ERR) {
-            // Nothing is read any more that would tell of it.
+            // Reading has stopped, so only this reports the failure.
             let error = sockopt::socket_error(&connection.socket).and_then(|outcome| outcome).err();
             return self.broken(handler, token, error.unwrap_or(Errno::CONNRESET).into());
         }
@@ -276,7 +277,7 @@ impl Epoll {
     }
 
     fn receive(&mut self, handler: &mut impl Handler<Self>, token: Token, generation: u32) {
-        // The buffer leaves the loop while its bytes are looked at, so that the handler can have the loop.
+        // Taken out during the call, so that the handler can use the loop.
         let mut buffer = mem::take(&mut self.buffer);
         self.receive_into(&mut buffer, handler, token, generation);
         self.buffer = buffer;
@@ -297,7 +298,8 @@ impl Epoll {
             match rustix::net::recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
                 Ok((0, _)) => return self.ended(handler, token, generation),
                 Ok((count, _)) => {
-                    // A short read has emptied the socket (epoll(7), "edge-triggered"), unless the end follows.
+                    // A short read means that the socket is empty (epoll(7), "edge-triggered"), unless the end
+                    // follows.
                     let emptied = count < buffer.len() && !connection.hangup;
                     handler.received(self, token, &buffer[..count]);
                     if emptied {
@@ -339,7 +341,7 @@ impl Epoll {
                     let Some(peer) = peer else { continue };
                     let Some(new) = handler.accepted(self, token, peer) else { continue };
                     let generation = self.vacant(new).generation;
-                    // Neither can fail for want of anything but kernel memory; the peer then sees a reset.
+                    // Both can only fail for lack of kernel memory; the peer then sees a reset.
                     let _ = sockopt::set_tcp_nodelay(&socket, true);
                     if Self::register(&self.epoll, &socket, new, generation).is_ok() {
                         self.vacant(new).kind = Kind::Open(Connection::new(socket));
@@ -350,7 +352,7 @@ impl Epoll {
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(_) => {
-                    // Out of descriptors or memory. The edge is gone, so the loop comes back by itself.
+                    // Out of descriptors or memory. No further event will come, so the loop retries by itself.
                     self.resting.push((token, generation));
                     self.rest_until = clock::now() + ACCEPT_REST;
                     return;
@@ -359,7 +361,7 @@ impl Epoll {
         }
     }
 
-    /// How long the kernel may let us sleep.
+    /// Longest time to sleep in the kernel.
     fn timeout(&self, deadline: Option<u64>) -> Option<Timespec> {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         if !self.again.is_empty() {
@@ -446,7 +448,8 @@ impl EventLoop for Epoll {
 
     fn close(&mut self, token: Token) {
         if token.index() < self.slots.len() && !matches!(self.slots[token.index()].kind, Kind::Free) {
-            // Closing the descriptor takes it out of the epoll set: nothing else refers to it.
+            // Closing the descriptor also removes it from the epoll set, because there is no other reference to
+            // it.
             drop(self.free(token));
         }
     }

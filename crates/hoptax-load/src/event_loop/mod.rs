@@ -1,13 +1,13 @@
 //! The event loop ([`Epoll`]) and the trait through which handlers use it.
 //!
-//! The trait has three reasons. Handlers are tested on loops that are scripted or random, without sockets (`worker/tests`). The
-//! upstream puts TLS between [`Epoll`] and its handler, which then serves plain and encrypted connections alike. And a handler
-//! is passed bytes that have arrived and hands over bytes to send, but never touches a socket.
+//! The trait has three purposes. Handlers are tested with scripted or random loops, without sockets
+//! (`worker/tests`). The upstream inserts TLS between [`Epoll`] and its handler, which then serves plain and
+//! encrypted connections alike. And handlers only see bytes, never sockets.
 //!
-//! One loop belongs to one thread. Tokens are small integers that the *handler* chooses, densely from zero, so that
-//! both sides can index arrays with them. A token is free again after [`EventLoop::close`] returns or after
-//! [`Handler::closed`] / a failed [`Handler::connected`] was delivered; events of its former connection never reach
-//! the handler afterwards.
+//! A loop belongs to one thread. The *handler* chooses tokens: small integers from zero, without large gaps,
+//! because both sides index arrays with them. A token is free after [`EventLoop::close`] returns, and after
+//! [`Handler::closed`] or a failed [`Handler::connected`] was called. Later events of its former connection
+//! never reach the handler.
 
 mod client;
 mod epoll;

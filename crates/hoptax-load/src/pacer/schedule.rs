@@ -1,26 +1,27 @@
-//! How many requests are due up to a moment, and the inverse of that: the moment at which so many are due.
+//! The number of requests due as a function of time, and its inverse: the time of a given request.
 //!
-//! The number due is the area under the rate. It is kept as a whole number of [`REQUEST`]ths, which is exact: rates are whole
-//! requests per million seconds, times are whole nanoseconds, and a ramp's area is half of a whole product. So nothing adds
-//! up over a trial, however many stages it has: each moment is worked out from the beginning of its own stage.
+//! The number due is the area under the rate. It is counted in units of 1/[`REQUEST`], which makes it an exact
+//! integer: rates are whole requests per million seconds, times are whole nanoseconds, and the area of a ramp
+//! is half of an integer product. Errors do not accumulate over stages, because each time is computed from the
+//! start of its own stage.
 
 use crate::clock::SECOND;
 use crate::spec::Rate;
 
-/// Rates are kept as whole requests per this many seconds.
+/// Rates are stored as whole requests per this many seconds.
 const RATE_UNIT: f64 = 1e6;
 /// Units of one request: two (for the half in a ramp's area) × nanoseconds per second × [`RATE_UNIT`].
 pub(super) const REQUEST: u128 = 2 * SECOND as u128 * RATE_UNIT as u128;
 
-/// A stage: its rate goes from one value to another in a straight line.
+/// A stage: a linear change from one rate to another.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
-    /// Units due before it.
+    /// Units due before this stage.
     before: u128,
-    /// When it begins, and how long it takes, nanoseconds.
+    /// Start and duration, nanoseconds.
     begins: u64,
     length: u64,
-    /// Requests per million seconds at its beginning and at its end.
+    /// Requests per million seconds at the start and at the end.
     from: u64,
     to: u64,
 }
@@ -29,12 +30,12 @@ struct Segment {
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
     segments: Box<[Segment]>,
-    /// Units due over all.
+    /// Units due in total.
     total: u128,
 }
 
 impl Schedule {
-    /// Of `rate`, which where it is fixed holds for `length` nanoseconds. Stages know their own lengths.
+    /// For `rate`. A fixed rate lasts for `length` nanoseconds; stages have their own durations.
     pub(super) fn new(rate: &Rate, length: u64) -> Self {
         let mut schedule = Self { segments: Box::default(), total: 0 };
         let whole = |rate: f64| (rate * RATE_UNIT).round() as u64;
@@ -55,13 +56,13 @@ impl Schedule {
         schedule
     }
 
-    /// Units due over all: a request is due if its position lies below.
+    /// Units due in total: only positions below this are due.
     pub(super) fn total(&self) -> u128 {
         self.total
     }
 
-    /// The moment up to which no more than `position` units are due: the last such moment, so that what falls on a pause is
-    /// due at its end, with the traffic that follows. `None` if no moment is.
+    /// The last time at which at most `position` units are due. The last, so that a request that falls on a
+    /// pause is due at its end, with the traffic that follows. `None` if the position is beyond the schedule.
     pub(super) fn moment(&self, position: u128) -> Option<u64> {
         if position >= self.total {
             return None;
@@ -73,15 +74,16 @@ impl Schedule {
 }
 
 impl Segment {
-    /// Units due within it.
+    /// Units due in this stage.
     fn area(&self) -> u128 {
         u128::from(self.from + self.to) * u128::from(self.length)
     }
 
-    /// When `due` units of it are due, from its beginning; `due` lies below its area.
+    /// Time from the start of the stage until `due` units are due; `due` is below the area.
     ///
-    /// Steady: an exact quotient, rounded down. A ramp: right to a nanosecond while it lasts less than fifty days, which is
-    /// where doubles of its roots end. It is looked at from its slower end, where the root has no difference of large numbers.
+    /// Constant rate: an exact quotient, rounded down. Ramp: accurate to a nanosecond for stages shorter than
+    /// fifty days, the limit of double precision. A ramp is computed from its slower end, where the formula has
+    /// no difference of large numbers.
     fn moment(&self, due: u128) -> u64 {
         if self.from == self.to {
             return (due / (2 * u128::from(self.from))) as u64;
@@ -93,8 +95,9 @@ impl Segment {
         self.length - left.clamp(1, self.length)
     }
 
-    /// How far from its slower end a ramp has `units` between: with `s` the slower rate, `d` what the other has more and
-    /// `l` the length, `2·s·t + d·t²/l = units`, solved for `t` in the form that adds only.
+    /// Distance from the slower end of a ramp within which `units` are due. With the slower rate `s`, the
+    /// difference of rates `d` and the length `l`, it solves `2·s·t + d·t²/l = units` for `t`, in the form that
+    /// only adds.
     fn past_slow_end(&self, units: u128) -> f64 {
         let (slow, more) = (self.from.min(self.to) as f64, self.from.abs_diff(self.to) as f64);
         let units = units as f64;
@@ -113,7 +116,7 @@ mod tests {
         Schedule::new(&Rate::Stages(stages.iter().map(stage).collect()), 0)
     }
 
-    /// Units due up to `moment`, rounded up, by sums of whole numbers alone; `None` where they do not fit.
+    /// Units due up to `moment`, rounded up, in integer arithmetic; `None` on overflow.
     fn due(segments: &[Segment], moment: u64) -> Option<u128> {
         let mut sum = 0;
         for segment in segments {
@@ -129,7 +132,7 @@ mod tests {
         Some(sum)
     }
 
-    /// The last moment up to which no more than `position` is due, found by halving.
+    /// Reference for [`Schedule::moment`], by binary search.
     fn slowly(schedule: &Schedule, position: u128) -> Option<u64> {
         let last = schedule.segments.last().expect("a segment");
         let (mut low, mut high) = (0, last.begins + last.length);
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_stage_is_an_exact_quotient_wherever_it_stands() {
+    fn a_constant_stage_is_an_exact_quotient_at_any_position() {
         let alone = Schedule::new(&Rate::Fixed(3.0), 2000 * SECOND);
         let later = stages(&[(7.0, 7.0, 10 * SECOND), (0.0, 0.0, SECOND), (3.0, 3.0, 2000 * SECOND)]);
         for index in 0..6000_u64 {
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_on_a_pause_is_due_at_its_end() {
+    fn requests_in_a_pause_are_due_at_its_end() {
         let schedule = stages(&[(10.0, 10.0, SECOND), (0.0, 0.0, 5 * SECOND), (10.0, 10.0, SECOND)]);
         assert_eq!(schedule.moment(9 * REQUEST), Some(9 * SECOND / 10));
         assert_eq!(schedule.moment(10 * REQUEST), Some(6 * SECOND));
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_follows_the_root() {
+    fn a_ramp_follows_the_square_root() {
         // 0 to 1000/s over 10 s: after t seconds 50·t² are due.
         let up = stages(&[(0.0, 1000.0, 10 * SECOND)]);
         assert_eq!(up.total(), 5000 * REQUEST);
@@ -173,7 +176,7 @@ mod tests {
             let found = up.moment(index * REQUEST).expect("due");
             assert!(found.abs_diff(moment) <= 1, "{index} at {found}");
         }
-        // Downwards it is the mirror image: what is left is what was due.
+        // Downwards it is the mirror image: the units that remain equal the units that were due.
         let down = stages(&[(1000.0, 0.0, 10 * SECOND)]);
         for (left, moment) in [(50, 9 * SECOND), (200, 8 * SECOND), (5000, 0)] {
             let found = down.moment((5000 - left) * REQUEST).expect("due");
@@ -182,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn random_stages_agree_with_a_slow_reference_and_never_go_back() {
+    fn random_stages_agree_with_a_slow_reference_and_are_in_order() {
         let mut random = Random::new(23);
-        let mut looked_at = 0;
+        let mut compared = 0;
         for _ in 0..300 {
             let mut parts = Vec::new();
             for _ in 0..=random.below(4) {
@@ -206,7 +209,7 @@ mod tests {
             let mut positions: Vec<u128> = (0..40)
                 .map(|_| u128::from(random.below(1 << 20)) * scale + u128::from(random.below(1000)))
                 .collect();
-            // The ends are where ramps from and to zero are steep.
+            // Ramps from and to zero are steep at their ends.
             positions.extend([0, 1, REQUEST, schedule.total() - 1, schedule.total() / 2]);
             positions.retain(|position| *position < schedule.total());
             positions.sort_unstable();
@@ -217,14 +220,14 @@ mod tests {
                 assert!(moment.abs_diff(expected) <= 1, "{parts:?}: {position} at {moment}, not {expected}");
                 assert!(moment >= before, "{parts:?}: {moment} after {before}");
                 before = moment;
-                looked_at += 1;
+                compared += 1;
             }
         }
-        assert!(looked_at > 5000, "only {looked_at}");
+        assert!(compared > 5000, "only {compared}");
     }
 
     #[test]
-    fn the_longest_and_the_fastest_fit() {
+    fn the_longest_and_the_fastest_schedules_do_not_overflow() {
         let day = 86_400 * SECOND;
         let schedule = stages(&[(0.0, 1e7, 30 * day), (1e7, 1e7, 300 * day), (1e7, 0.0, 30 * day)]);
         let mut before = 0;
@@ -233,7 +236,7 @@ mod tests {
             assert!(moment >= before);
             before = moment;
         }
-        // A thousandth is left: of 30 days' ramp down, the last √(2 · 30 · 0.33) days.
+        // A thousandth remains: of the ramp down over 30 days, the last √(2 · 30 · 0.33) days.
         assert!((before as f64 / day as f64 - (360.0 - 19.8_f64.sqrt())).abs() < 1e-6, "{before}");
         let endless = Schedule::new(&Rate::Fixed(1e7), u64::MAX);
         assert_eq!(endless.moment(u128::from(u64::MAX / 200) * REQUEST), Some(u64::MAX / 200 * 100));

@@ -104,7 +104,7 @@ fn the_line_is_what_was_due_and_not_taken() {
         }
         for until in [0, 100, SECOND / 3, SECOND / 2 + 1, SECOND] {
             let expected = moments(pacer.clone()).iter().filter(|moment| **moment < until).count();
-            assert_eq!(pacer.in_line(until), expected as u64, "{arrivals:?} until {until}");
+            assert_eq!(pacer.due_unsent(until), expected as u64, "{arrivals:?} until {until}");
         }
     }
 }
@@ -207,7 +207,7 @@ fn the_line_of_stages_is_counted_too() {
         }
         for until in [0, 3, 6, 8, 9, 11, 13, 14, 16, 99].map(|seconds| seconds * SECOND) {
             let expected = moments(pacer.clone()).iter().filter(|moment| **moment < until).count();
-            assert_eq!(pacer.in_line(until), expected as u64, "{arrivals:?} until {until}");
+            assert_eq!(pacer.due_unsent(until), expected as u64, "{arrivals:?} until {until}");
         }
     }
 }
@@ -217,6 +217,6 @@ fn without_a_rate_nothing_is_due() {
     let idle = Rate::Stages(vec![Stage { from: 0.0, to: 0.0, for_ns: SECOND }]);
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(1.0), Arrivals::Poisson] {
         let pacer = Pacer::new((&idle, arrivals), ALONE, 0, (0, SECOND), None);
-        assert_eq!((pacer.peek(), pacer.in_line(SECOND)), (None, 0));
+        assert_eq!((pacer.peek(), pacer.due_unsent(SECOND)), (None, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! What the upstream's stamps say: how long requests took to reach it, and its answers to come back.
+//! Results from the upstream's timestamps: how long requests took to reach it, and responses to return.
 
 use super::times::Times;
 use crate::histogram::{self, TRIAL_DIGITS};
@@ -6,13 +6,13 @@ use crate::record::StampTally;
 use crate::stamp::Stamped;
 use hdrhistogram::Histogram;
 
-/// One worker's books on stamps. Two histograms of 216 KiB, so only made where stamps are asked for.
+/// Results of one worker. Two histograms of 216 KiB, so created only if timestamps are requested.
 #[derive(Debug)]
 pub(crate) struct Paths {
     pub(crate) tally: StampTally,
-    /// Received − sent, ns.
+    /// Received − sent, nanoseconds.
     pub(crate) request: Histogram<u64>,
-    /// Completed − replied, ns.
+    /// Completed − replied, nanoseconds.
     pub(crate) response: Histogram<u64>,
 }
 
@@ -22,7 +22,7 @@ impl Paths {
         Self { tally: StampTally::default(), request: empty(), response: empty() }
     }
 
-    /// A response was whole at `now`, and its head said this.
+    /// Records the timestamps in the head of a response that was complete at `now`.
     pub(super) fn stamped(&mut self, times: Times, now: u64, stamped: Stamped) {
         let split = match stamped {
             Stamped::No => {

@@ -1,4 +1,4 @@
-//! What all workers write down, added up.
+//! Results of a worker, and their sum over all workers.
 
 use super::paths::Paths;
 use super::targets::Targets;
@@ -8,11 +8,11 @@ use crate::record::{Bytes, Connections, Counts, Lifetime, TlsTally, Window};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// Distinct error texts kept; any more are counted under [`OTHER_ERRORS`].
+/// Most distinct error texts; further ones are counted as [`OTHER_ERRORS`].
 pub(super) const ERROR_TEXTS: usize = 16;
 pub(super) const OTHER_ERRORS: &str = "other errors";
 
-/// What is added up over workers.
+/// Results that are summed over workers.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) counts: Counts,
@@ -24,11 +24,11 @@ pub(crate) struct Tally {
     pub(crate) windows: Vec<Window>,
     pub(crate) failed_checks: FailedChecks,
     pub(crate) targets: Targets,
-    /// Absent until a handshake is done.
+    /// Absent until a handshake is complete.
     pub(crate) tls: Option<Box<Handshakes>>,
-    /// What the upstream's stamps say; absent where none are asked for.
+    /// Results from the upstream's timestamps; absent if they are not requested.
     pub(crate) paths: Option<Box<Paths>>,
-    /// When the last request of the measured time had its outcome.
+    /// Time of the last outcome of a request of the measured time.
     pub(crate) last_outcome: u64,
 }
 
@@ -42,15 +42,15 @@ pub(crate) struct Latencies {
     pub(crate) connect: Histogram<u64>,
 }
 
-/// TLS handshakes of a worker's whole life.
+/// TLS handshakes over the whole life of a worker.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
     pub(crate) tally: TlsTally,
-    /// How long they took, nanoseconds.
+    /// Durations, nanoseconds.
     pub(crate) took: Histogram<u64>,
 }
 
-/// Requests that have an outcome.
+/// Number of requests with an outcome.
 pub(crate) fn outcomes(counts: &Counts) -> u64 {
     counts.completed
         + counts.timeouts
@@ -66,7 +66,7 @@ pub(super) fn add_error(errors: &mut BTreeMap<String, u64>, text: &str, times: u
     count(errors, text, times);
 }
 
-/// Allocates only where `name` is new.
+/// Allocates only if `name` is new.
 pub(super) fn count(counts: &mut BTreeMap<String, u64>, name: &str, times: u64) {
     match counts.get_mut(name) {
         Some(count) => *count += times,
@@ -77,7 +77,7 @@ pub(super) fn count(counts: &mut BTreeMap<String, u64>, name: &str, times: u64) 
 }
 
 impl Handshakes {
-    /// None yet.
+    /// No handshakes yet.
     pub(crate) fn new() -> Self {
         Self { tally: TlsTally::default(), took: histogram::empty(TRIAL_DIGITS) }
     }
@@ -100,7 +100,7 @@ impl Handshakes {
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// An empty tally.
     pub(crate) fn new() -> Self {
         let empty = || histogram::empty(TRIAL_DIGITS);
         Self {

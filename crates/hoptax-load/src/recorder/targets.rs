@@ -1,12 +1,12 @@
-//! What is written down for each target of several.
+//! Results per target, if there are several.
 
 use super::times::Times;
 use crate::histogram::{self, Encoded, TRIAL_DIGITS};
 use crate::record::TargetRecord;
 use hdrhistogram::Histogram;
 
-/// One worker's books on each target: empty where there is only one, whose books are those of the trial. Two histograms
-/// of 216 KiB for each.
+/// Results of one worker per target. Empty with a single target, whose results are those of the trial. Each
+/// entry has two histograms of 216 KiB.
 #[derive(Debug, Default)]
 pub(crate) struct Targets(Vec<Target>);
 
@@ -21,7 +21,7 @@ struct Target {
 }
 
 impl Targets {
-    /// Books on `targets` targets.
+    /// Results for this many targets.
     pub(super) fn new(targets: usize) -> Self {
         let empty = || histogram::empty(TRIAL_DIGITS);
         let new = || Target {
@@ -60,7 +60,7 @@ impl Targets {
         }
     }
 
-    /// Adds another worker's.
+    /// Adds the results of another worker.
     pub(super) fn add(&mut self, others: Self) {
         if self.0.is_empty() {
             self.0 = others.0;
@@ -80,7 +80,7 @@ impl Targets {
         }
     }
 
-    /// As they stand in a record; `names` are theirs, in order.
+    /// Converts to records; `names` are the targets' names, in order.
     pub(crate) fn records<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<TargetRecord> {
         let record = |(target, name): (&Target, &str)| TargetRecord {
             name: name.to_owned(),

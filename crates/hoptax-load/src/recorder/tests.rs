@@ -97,10 +97,10 @@ fn timeouts_are_recorded_and_other_failures_counted() {
         recorder.failed(times, START + 30 * MILLISECOND, failure, "gone");
     }
     recorder.scheduled(START, 0);
-    recorder.left_over(times);
+    recorder.unfinished(times);
     recorder.scheduled(START, 0);
-    recorder.left_over(Times { sent: None, ..times });
-    recorder.left_in_line(3);
+    recorder.unfinished(Times { sent: None, ..times });
+    recorder.left_unsent(3);
     let tally = recorder.finish(END);
     let counts = &tally.counts;
     assert_eq!(counts.scheduled, outcomes(counts));

@@ -1,19 +1,19 @@
-//! What is known of a request and of its response.
+//! Timestamps of a request, and its response.
 
 use crate::checks::Failed;
 
-/// One request under way.
+/// A request in progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     /// When it was due.
     pub(crate) scheduled: u64,
-    /// When its first byte was handed to the kernel; absent while it waits for its connection.
+    /// When its first byte went to the kernel; absent while it waits for a connection.
     pub(crate) sent: Option<u64>,
-    /// When the first byte of its response was seen.
+    /// When the first byte of its response was read.
     pub(crate) first_byte: Option<u64>,
-    /// Its length, bytes, head included; 0 while it waits for its connection.
+    /// Its length with head, bytes; 0 while it waits for a connection.
     pub(crate) length: u64,
-    /// Which target it goes to.
+    /// Index of its target.
     pub(crate) target: u32,
 }
 
@@ -24,15 +24,15 @@ impl Times {
     }
 }
 
-/// A whole response.
+/// A complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Response {
     /// Status code.
     pub(crate) status: u16,
-    /// Bytes, heads included.
+    /// Length with heads, bytes.
     pub(crate) bytes: u64,
-    /// Bytes of its body.
+    /// Length of the body, bytes.
     pub(crate) body: u64,
-    /// The first check that it failed; absent: it is a success.
+    /// The first failed check; absent if the response is a success.
     pub(crate) failed: Option<Failed>,
 }

@@ -1,19 +1,19 @@
-//! One worker's windows: the one that runs, and those that have ended.
+//! The windows of one worker.
 
 use crate::histogram::{self, Encoder, WINDOW_DIGITS};
 use crate::record::Window;
 use hdrhistogram::Histogram;
 
-/// The windows that have ended, and the one that runs.
+/// The current window and those that have ended.
 #[derive(Debug)]
 pub(super) struct Windows {
-    /// Those that have ended, but for those that were told and not kept.
+    /// Windows that have ended, except those reported and not kept.
     ended: Vec<Window>,
-    /// Number of the one that runs.
+    /// Number of the current window.
     index: u64,
-    /// How many were told.
-    told: u64,
-    /// The one that runs, but for its response times.
+    /// Number of windows reported.
+    reported: u64,
+    /// The current window, except its response times.
     pub(super) running: Window,
     pub(super) response_time: Histogram<u64>,
     encoder: Encoder,
@@ -24,14 +24,14 @@ impl Windows {
         Self {
             ended: Vec::new(),
             index: 0,
-            told: 0,
+            reported: 0,
             running: Window::default(),
             response_time: histogram::empty(WINDOW_DIGITS),
             encoder: Encoder::new(),
         }
     }
 
-    /// Ends windows until number `index` runs.
+    /// Ends windows until number `index` is the current one.
     pub(super) fn run_until(&mut self, index: u64) {
         while self.index < index {
             let mut window = std::mem::take(&mut self.running);
@@ -44,24 +44,24 @@ impl Windows {
         }
     }
 
-    /// Ends windows until number `index` runs, and tells those that have ended and were not told, with their numbers;
-    /// `keep`: they are needed again.
-    pub(super) fn tell_until(&mut self, index: u64, keep: bool, mut tell: impl FnMut(u64, Window)) {
+    /// Ends windows until number `index` is the current one, and reports all ended windows not reported before, with their
+    /// numbers. `keep`: they are returned by [`Self::into_ended`] too.
+    pub(super) fn report_until(&mut self, index: u64, keep: bool, mut report: impl FnMut(u64, Window)) {
         self.run_until(index);
-        let untold = self.ended.len() - (self.index - self.told) as usize;
+        let first_new = self.ended.len() - (self.index - self.reported) as usize;
         if keep {
-            for (number, window) in (self.told..).zip(&self.ended[untold..]) {
-                tell(number, window.clone());
+            for (number, window) in (self.reported..).zip(&self.ended[first_new..]) {
+                report(number, window.clone());
             }
         } else {
-            for (number, window) in (self.told..).zip(self.ended.drain(untold..)) {
-                tell(number, window);
+            for (number, window) in (self.reported..).zip(self.ended.drain(first_new..)) {
+                report(number, window);
             }
         }
-        self.told = self.index;
+        self.reported = self.index;
     }
 
-    /// Those that have ended and are kept.
+    /// The windows that have ended and were kept.
     pub(super) fn into_ended(self) -> Vec<Window> {
         self.ended
     }

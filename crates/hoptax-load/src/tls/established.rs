@@ -1,4 +1,4 @@
-//! A session that stands: its records, and what of TLS still goes on in them.
+//! An established session: its records, and the TLS messages in them.
 
 use super::buffers::Buffers;
 use super::failure::Failure;
@@ -7,31 +7,33 @@ use rustls::AlertDescription;
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
 
-/// Longest message that may come after the handshake: tickets have at most 64 KiB and a little (RFC 8446, section 4.6.1).
+/// Longest message accepted after the handshake: tickets have slightly more than 64 KiB at most (RFC 8446,
+/// section 4.6.1).
 const LONGEST_MESSAGE: usize = 0x1_0400;
-/// Type and length of a message of the handshake protocol (RFC 8446, section 4).
+/// Type and length of a handshake message (RFC 8446, section 4).
 const MESSAGE_HEADER: usize = 4;
-/// Types of the messages that may come after it.
+/// Types of the messages that can follow the handshake.
 const HELLO_REQUEST: u8 = 0;
 const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
 /// Level of an alert (RFC 5246, section 7.2).
 const WARNING: u8 = 1;
 
-/// Records of TLS 1.2 kept for what is still to be sent when a key is nearly worn out: 64 MiB of a request.
+/// Records of TLS 1.2 reserved for data that remains to be sent when a key nears its limit: 64 MiB of a
+/// request.
 pub(super) const RESERVE: u64 = 1 << 12;
 
-/// A session that stands.
+/// An established session.
 pub(super) struct Established {
-    /// rustls's part, which makes sessions of tickets and new keys of old ones.
+    /// rustls's state, which handles tickets and derives new keys.
     pub(super) keys: KernelConnection<ClientConnectionData>,
     pub(super) transmit: Half,
     pub(super) receive: Half,
-    /// Records that may be sent under one key.
+    /// Most records that may be sent with one key.
     pub(super) limit: u64,
-    /// The front part of a message of the handshake protocol.
+    /// Beginning of an incomplete handshake message.
     pub(super) message: Vec<u8>,
-    /// Whether tickets are of use.
+    /// True if sessions are resumed, so that tickets are useful.
     pub(super) resumes: bool,
 }
 
@@ -45,7 +47,7 @@ impl std::fmt::Debug for Established {
 }
 
 impl Established {
-    /// Takes one record. `true`: the peer says that it is the last.
+    /// Processes one record. Returns true if the peer announced that it is the last.
     pub(super) fn take(
         &mut self,
         header: [u8; HEADER],
@@ -65,13 +67,13 @@ impl Established {
                 self.message.extend_from_slice(&plain[opened.start..]);
                 self.messages(&mut buffers.out).map(|()| false)
             }
-            _ => Err(Failure::malformed("a record has content that cannot come now")),
+            _ => Err(Failure::malformed("unexpected type of record")),
         };
         plain.truncate(opened.start);
         last
     }
 
-    /// RFC 8446, section 6; RFC 5246, section 7.2. `true`: a close_notify.
+    /// RFC 8446, section 6; RFC 5246, section 7.2. Returns true for a close_notify.
     fn alert(&self, content: &[u8]) -> Result<bool, Failure> {
         let &[level, description] = content else { return Err(Failure::malformed("an alert is malformed")) };
         match AlertDescription::from(description) {
@@ -82,7 +84,7 @@ impl Established {
         }
     }
 
-    /// Does what the whole messages say that have come since the handshake.
+    /// Processes the complete handshake messages that arrived after the handshake.
     fn messages(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         let tls13 = self.receive.layout().is_tls13();
         while let Some((&[kind, high, middle, low], rest)) =
@@ -100,7 +102,7 @@ impl Established {
                         taken.map_err(|error| Failure::of_handshake(&error, b""))?;
                     }
                 }
-                // RFC 8446, section 5.1: nothing of the old key may stand behind it.
+                // RFC 8446, section 5.1: no data with the old key may follow in this record.
                 (true, KEY_UPDATE, &[answer @ (0 | 1)]) if rest.len() == length => {
                     self.renew_receive()?;
                     if answer == 1 {
@@ -111,7 +113,7 @@ impl Established {
                     let refusal = [WARNING, AlertDescription::NoRenegotiation.into()];
                     self.transmit.seal(ALERT, &refusal, out);
                 }
-                _ => return Err(Failure::malformed("a message came that cannot come now")),
+                _ => return Err(Failure::malformed("unexpected handshake message")),
             }
             self.message.drain(..MESSAGE_HEADER + length);
         }
@@ -127,10 +129,10 @@ impl Established {
         Ok(())
     }
 
-    /// Announces a new key, and takes it.
+    /// Announces a new key and switches to it.
     pub(super) fn renew_transmit(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         if !self.transmit.layout().is_tls13() {
-            return Err(Failure::malformed("the key of this connection has encrypted as much as it may"));
+            return Err(Failure::malformed("the key of this connection has reached its encryption limit"));
         }
         self.transmit.seal(HANDSHAKE, &[KEY_UPDATE, 0, 0, 1, 0], out);
         let secrets = self.keys.update_tx_secret().map_err(|error| Failure::of_handshake(&error, b""))?;

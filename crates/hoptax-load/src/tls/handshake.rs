@@ -1,15 +1,16 @@
-//! The handshake, which is rustls's: it is given what came, and gives what is to be sent.
+//! The handshake, driven by rustls.
 
 use super::buffers::Buffers;
 use rustls::Error;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 
-/// Lets rustls go on with its handshake, on `incoming` from the front. Returns how many of those bytes it is done with, and
-/// whether the peer has closed the session already; plaintext that follows the handshake of TLS 1.2 at once is in
-/// `buffers.plain`.
+/// Lets rustls continue its handshake with `incoming`. Returns the number of bytes that it has consumed, and
+/// whether the peer has closed the session already. In TLS 1.2, plaintext directly after the handshake is
+/// appended to `buffers.plain`.
 ///
-/// Stops when the handshake is done and its last message encoded: what stands behind it is not for rustls.
+/// Stops when the handshake is complete and its last message is encoded: rustls must not read the records that
+/// follow.
 pub(super) fn drive(
     connection: &mut UnbufferedClientConnection,
     incoming: &mut [u8],
@@ -50,7 +51,7 @@ pub(super) fn drive(
     }
 }
 
-/// The alert that tells the peer why.
+/// Encodes the alert that informs the peer of the failure.
 fn last_words(connection: &mut UnbufferedClientConnection, incoming: &mut [u8], out: &mut Vec<u8>) {
     while connection.wants_write() {
         let state = connection.process_tls_records(incoming).state;
@@ -63,5 +64,5 @@ fn encode(message: &mut EncodeTlsData<'_, ClientConnectionData>, out: &mut Vec<u
     let start = out.len();
     let Err(EncodeError::InsufficientSize(needed)) = message.encode(&mut []) else { return };
     out.resize(start + needed.required_size, 0);
-    message.encode(&mut out[start..]).expect("as long as it asked for");
+    message.encode(&mut out[start..]).expect("the buffer has the required size");
 }

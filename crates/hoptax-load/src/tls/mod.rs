@@ -1,7 +1,8 @@
-//! TLS as a client, without I/O: bytes from the socket go in, bytes for the socket and plaintext come out.
+//! A TLS client without I/O: its input is bytes from the socket, its output bytes for the socket and plaintext.
 //!
-//! [`Client`] is what a spec says, [`Session`] one connection's TLS. rustls shakes hands; from then on `records` encrypts
-//! and decrypts by the keys agreed on, so that a request allocates nothing and a connection keeps little more than its keys.
+//! [`Client`] is the configuration, [`Session`] the TLS state of one connection. rustls does the handshake.
+//! Afterwards `records` encrypts and decrypts with the agreed keys, so that a request allocates nothing and a
+//! connection stores little more than its keys.
 
 mod buffers;
 mod config;

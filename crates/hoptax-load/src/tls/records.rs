@@ -1,9 +1,8 @@
-//! The record layer once the handshake is done: TLS 1.3 (RFC 8446, section 5) and TLS 1.2 with AEAD ciphers (RFC 5246,
+//! The record layer after the handshake: TLS 1.3 (RFC 8446, section 5) and TLS 1.2 with AEAD ciphers (RFC 5246,
 //! section 6.2; RFC 5288; RFC 7905).
 //!
-//! rustls agrees on the keys, and derives new ones from tickets and key updates; its own record layer allocates twice per
-//! request and copies what it has decrypted. Here records are encrypted into the buffer that is sent, and decrypted in the
-//! buffer that is read.
+//! rustls negotiates the keys and derives new ones, but its record layer allocates twice per request and copies
+//! decrypted data. Here, records are encrypted directly into the send buffer, and decrypted in the read buffer.
 
 use super::failure::Failure;
 use ring::aead::{self, AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -14,7 +13,7 @@ pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const APPLICATION_DATA: u8 = 23;
 
-/// The version that every record names, whatever was agreed on (RFC 8446, section 5.1).
+/// The version in every record's header, independent of the negotiated one (RFC 8446, section 5.1).
 const VERSION: [u8; 2] = [3, 3];
 /// Bytes of a record's header.
 pub(super) const HEADER: usize = 5;
@@ -23,18 +22,19 @@ const LONGEST_PLAINTEXT: usize = 1 << 14;
 /// Most bytes that encryption adds: RFC 8446, section 5.2; RFC 5246, section 6.2.3.
 const LONGEST_EXPANSION_13: usize = 256;
 const LONGEST_EXPANSION_12: usize = 2048;
-/// All AEADs here have the same.
+/// Length of the authentication tag, the same for all AEADs here.
 const TAG: usize = 16;
-/// The part of AES-GCM's nonce that each record of TLS 1.2 carries (RFC 5288, section 3), and the part that it does not.
+/// The part of AES-GCM's nonce that is sent with each TLS 1.2 record (RFC 5288, section 3), and the part that
+/// is not.
 const EXPLICIT_NONCE: usize = 8;
 const SALT: usize = 4;
 
-/// How records are laid out: by the version of TLS, and in TLS 1.2 by the cipher.
+/// Layout of records. It depends on the TLS version and, in TLS 1.2, on the cipher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// TLS 1.3: the content's type is encrypted, and may be followed by padding.
+    /// TLS 1.3: the content type is encrypted, and padding may follow it.
     Tls13,
-    /// TLS 1.2 with AES-GCM: part of the nonce stands before the ciphertext.
+    /// TLS 1.2 with AES-GCM: part of the nonce precedes the ciphertext.
     Tls12Explicit,
     /// TLS 1.2 with ChaCha20-Poly1305.
     Tls12,
@@ -69,30 +69,30 @@ impl std::fmt::Debug for Half {
     }
 }
 
-/// A record that was taken off the input.
+/// A decrypted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// Type of its content.
+    /// Content type.
     pub(super) content: u8,
-    /// Where its plaintext begins in the buffer that it was decrypted into; it ends where the buffer does.
+    /// Offset of the plaintext in its buffer; it extends to the end of the buffer.
     pub(super) start: usize,
 }
 
-/// How long a record's body is, by its header.
+/// Length of a record's body, from its header.
 ///
 /// # Errors
-/// If no record can have it.
+/// If the header is invalid.
 pub(super) fn body_length(header: [u8; HEADER], layout: Layout) -> Result<usize, Failure> {
     let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
     let expansion = if layout.is_tls13() { LONGEST_EXPANSION_13 } else { LONGEST_EXPANSION_12 };
     if header[1..3] != VERSION || length > LONGEST_PLAINTEXT + expansion {
-        return Err(Failure::malformed("what came is not a record"));
+        return Err(Failure::malformed("invalid record header"));
     }
     Ok(length)
 }
 
 impl Half {
-    /// Begins with `secrets`, after `sequence` records. `None`: no cipher that is spoken here.
+    /// Starts with `secrets`, after `sequence` records. `None` if the cipher is not supported.
     pub(super) fn new(tls13: bool, (sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> Option<Self> {
         use ConnectionTrafficSecrets as S;
         let (algorithm, key, iv, explicit) = match secrets {
@@ -114,18 +114,18 @@ impl Half {
         self.layout
     }
 
-    /// Records under this key so far.
+    /// Number of records with this key so far.
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Records that `length` bytes of plaintext take.
+    /// Number of records needed for `length` bytes of plaintext.
     pub(super) fn records(length: usize) -> u64 {
         length.div_ceil(LONGEST_PLAINTEXT) as u64
     }
 
-    /// RFC 8446, section 5.3; RFC 7905, section 2. For AES-GCM in TLS 1.2 any nonce that is new will do, and rustls
-    /// takes this one, too.
+    /// RFC 8446, section 5.3; RFC 7905, section 2. For AES-GCM in TLS 1.2 any unique nonce is valid; rustls
+    /// uses this one too.
     fn nonce(&self) -> [u8; aead::NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, sequence) in nonce[SALT..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -143,7 +143,7 @@ impl Half {
         data
     }
 
-    /// Encrypts `plain`, of type `content`, to the end of `out`, in as many records as it takes.
+    /// Encrypts `plain`, of type `content`, and appends the records to `out`.
     pub(super) fn seal(&mut self, content: u8, plain: &[u8], out: &mut Vec<u8>) {
         for part in plain.chunks(LONGEST_PLAINTEXT) {
             self.seal_record(content, part, out);
@@ -172,15 +172,15 @@ impl Half {
             let data = Aad::from(self.tls12_data(content, plain.len()));
             self.key.seal_in_place_separate_tag(nonce, data, &mut out[start..])
         };
-        let tag = sealed.expect("16 KiB are below every cipher's limit");
+        let tag = sealed.expect("16 KiB are below the limit of every cipher");
         out.extend_from_slice(tag.as_ref());
         self.sequence += 1;
     }
 
-    /// Decrypts the record of `header` and `body` to the end of `plain`.
+    /// Decrypts a record and appends the plaintext to `plain`.
     ///
     /// # Errors
-    /// If it is not one, or was not made with our key. `plain` is as it was then.
+    /// If the record is invalid or was not encrypted with our key. `plain` is then unchanged.
     pub(super) fn open(
         &mut self,
         header: [u8; HEADER],
@@ -227,7 +227,7 @@ impl Half {
     }
 }
 
-/// Takes padding and type off a record of TLS 1.3, which begins at `start`.
+/// Removes padding and content type from a TLS 1.3 record that begins at `start`.
 fn content_type(outer: u8, plain: &mut Vec<u8>, start: usize) -> Result<u8, Failure> {
     let last = plain[start..].iter().rposition(|&byte| byte != 0);
     match last {

@@ -1,4 +1,4 @@
-//! One connection's TLS.
+//! TLS session of one connection.
 //!
 //! ```text
 //!                 the server's Finished
@@ -7,7 +7,8 @@
 //!        └──────────────── failed ◄───────────┘
 //! ```
 //!
-//! The keys go from rustls to [`records`] the moment that the handshake is done: what came behind it is read here.
+//! When the handshake is complete, rustls's keys are passed to [`records`], which then reads all further
+//! records.
 
 use super::buffers::Buffers;
 use super::config::Client;
@@ -18,53 +19,52 @@ use super::records::{self, APPLICATION_DATA, HEADER, Half};
 use rustls::client::UnbufferedClientConnection;
 use rustls::{HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 
-/// What both sides agreed on.
+/// Negotiated parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Agreed<'a> {
-    /// E.g. `TLSv1.3`.
+    /// For instance `TLSv1.3`.
     pub(crate) version: &'static str,
-    /// E.g. `TLS13_AES_256_GCM_SHA384`.
+    /// For instance `TLS13_AES_256_GCM_SHA384`.
     pub(crate) suite: &'static str,
-    /// The protocol that ALPN chose.
+    /// The protocol selected by ALPN.
     pub(crate) alpn: Option<&'a [u8]>,
-    /// Whether an earlier session was resumed.
+    /// True if an earlier session was resumed.
     pub(crate) resumed: bool,
 }
 
-/// What bytes meant to a session: what they decrypt to is in [`Buffers::plain`], what is to be answered in
-/// [`Buffers::out`].
+/// Result of receiving bytes. Decrypted data is in [`Buffers::plain`], data to send in [`Buffers::out`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// The handshake goes on.
+    /// The handshake continues.
     Handshaking,
-    /// The handshake is done. More may have come behind it.
+    /// The handshake is complete. Data may have followed it.
     Established,
-    /// Records of a session that stands.
+    /// Records of an established session.
     Records,
 }
 
-/// One connection's TLS.
+/// TLS state of one connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     phase: Phase,
-    /// When the handshake began.
+    /// Start of the handshake.
     pub(crate) began: u64,
-    /// What came and is no whole record yet; in the handshake also what rustls has not done with.
+    /// An incomplete record; during the handshake also data that rustls has not consumed.
     partial: Vec<u8>,
-    /// Whether tickets are of use.
+    /// True if sessions are resumed, so that tickets are useful.
     resumes: bool,
-    /// The peer has said that nothing more comes.
+    /// The peer has announced the end of its data.
     peer_closed: bool,
-    /// It cannot be read further.
+    /// Reading has failed.
     failed: bool,
-    /// Whether application data has come.
+    /// Application data has arrived.
     answered: bool,
 }
 
 enum Phase {
     Handshaking(Box<UnbufferedClientConnection>),
     Established(Box<Established>),
-    /// Between the two; a session that failed on the way stays here.
+    /// Temporary state between the two; also final if establishing fails.
     Over,
 }
 
@@ -79,10 +79,10 @@ impl std::fmt::Debug for Phase {
 }
 
 impl Session {
-    /// Begins a handshake: the first message is in `buffers.out`.
+    /// Starts a handshake: the first message is in `buffers.out`.
     ///
     /// # Errors
-    /// If the system has no random numbers.
+    /// If the system provides no random numbers.
     pub(crate) fn start(client: &Client, now: u64, buffers: &mut Buffers) -> Result<Self, Failure> {
         buffers.out.clear();
         let mut connection = client.connection().map_err(|error| Failure::of_handshake(&error, b""))?;
@@ -100,18 +100,18 @@ impl Session {
         })
     }
 
-    /// Whether the peer has said that nothing more comes (`close_notify`).
+    /// True if the peer has announced the end of its data (`close_notify`).
     pub(crate) fn peer_closed(&self) -> bool {
         self.peer_closed
     }
 
-    /// Whether any application data has come.
+    /// True if application data has arrived.
     pub(crate) fn answered(&self) -> bool {
         self.answered
     }
 
-    /// Whether no further request may go this way: it has ended, or its key has encrypted nearly as much as it may and
-    /// TLS 1.2 has no other.
+    /// True if the session can carry no further request: it has ended, or its key is near its encryption limit,
+    /// and TLS 1.2 cannot change keys.
     pub(crate) fn is_spent(&self) -> bool {
         let worn = |established: &Established| {
             !established.transmit.layout().is_tls13()
@@ -122,13 +122,13 @@ impl Session {
             || matches!(&self.phase, Phase::Established(established) if worn(established))
     }
 
-    /// Encrypts `plain` into `buffers.out`, which holds nothing else then.
+    /// Encrypts `plain` into `buffers.out`, whose former content is dropped.
     ///
     /// # Panics
-    /// If the handshake is not done.
+    /// If the handshake is not complete.
     pub(crate) fn send(&mut self, plain: &[u8], buffers: &mut Buffers) -> Result<(), Failure> {
         let Phase::Established(established) = &mut self.phase else {
-            panic!("nothing is sent before the handshake is done")
+            panic!("sent before the handshake was complete")
         };
         buffers.out.clear();
         let records = Half::records(plain.len());
@@ -139,11 +139,12 @@ impl Session {
         Ok(())
     }
 
-    /// Takes what came from the socket. `agreed` is told what the handshake ended with, when it does.
+    /// Processes bytes from the socket. `agreed` is called with the negotiated parameters when the handshake is
+    /// complete.
     ///
     /// # Errors
-    /// If the session cannot go on. `buffers.out` may still hold an alert for the peer, and `buffers.plain` what came
-    /// before.
+    /// If the session cannot continue. `buffers.out` can still contain an alert for the peer, and
+    /// `buffers.plain` earlier data.
     pub(crate) fn receive(
         &mut self,
         input: &[u8],
@@ -167,7 +168,9 @@ impl Session {
         buffers: &mut Buffers,
         agreed: impl FnOnce(Agreed<'_>),
     ) -> Result<Received, Failure> {
-        let Phase::Handshaking(connection) = &mut self.phase else { unreachable!("asked only then") };
+        let Phase::Handshaking(connection) = &mut self.phase else {
+            unreachable!("called only in this phase")
+        };
         self.partial.extend_from_slice(input);
         let (done_with, driven) = drive(connection, &mut self.partial, buffers);
         self.peer_closed = driven.map_err(|error| Failure::of_handshake(&error, &self.partial))?;
@@ -179,10 +182,10 @@ impl Session {
         Ok(Received::Established)
     }
 
-    /// The handshake is done: takes the keys over, and reads what has come behind it.
+    /// The handshake is complete: takes over the keys and reads the data that followed.
     fn establish(&mut self, buffers: &mut Buffers, agreed: impl FnOnce(Agreed<'_>)) -> Result<(), Failure> {
         let Phase::Handshaking(connection) = std::mem::replace(&mut self.phase, Phase::Over) else {
-            unreachable!("only a handshake ends")
+            unreachable!("called only in this phase")
         };
         let suite = connection.negotiated_cipher_suite();
         let tls13 = connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
@@ -200,7 +203,7 @@ impl Session {
         let (secrets, keys) = taken.map_err(|error| Failure::of_handshake(&error, b""))?;
         let halves = (Half::new(tls13, &secrets.tx), Half::new(tls13, &secrets.rx));
         let (Some(transmit), Some(receive)) = halves else {
-            return Err(Failure::malformed("the cipher is one that is not spoken here"));
+            return Err(Failure::malformed("the negotiated cipher is not supported"));
         };
         let (message, resumes) = (Vec::new(), self.resumes);
         self.phase =
@@ -211,9 +214,11 @@ impl Session {
         read
     }
 
-    /// Reads records from `input`, after what is left of the last ones.
+    /// Reads records from the rest of the last input and `input`.
     fn read(&mut self, mut input: &[u8], buffers: &mut Buffers) -> Result<(), Failure> {
-        let Phase::Established(established) = &mut self.phase else { unreachable!("only records are read") };
+        let Phase::Established(established) = &mut self.phase else {
+            unreachable!("called only in this phase")
+        };
         let layout = established.receive.layout();
         if !self.partial.is_empty() {
             let whole = fill(&mut self.partial, &mut input, layout)?;
@@ -221,12 +226,12 @@ impl Session {
                 return Ok(());
             }
             let record = std::mem::take(&mut self.partial);
-            let (header, body) = record.split_first_chunk::<HEADER>().expect("it is whole");
+            let (header, body) = record.split_first_chunk::<HEADER>().expect("a complete record");
             let taken = established.take(*header, body, &mut self.answered, buffers);
             buffers.keep_spare(record);
             self.peer_closed |= taken?;
         }
-        // RFC 8446, section 6.1: what follows a close_notify is ignored.
+        // RFC 8446, section 6.1: data after a close_notify is ignored.
         while !self.peer_closed {
             let Some((header, rest)) = input.split_first_chunk::<HEADER>() else { break };
             let length = records::body_length(*header, layout)?;
@@ -242,7 +247,7 @@ impl Session {
     }
 }
 
-/// Moves input behind `partial` until that is one whole record; `false`: there is not enough.
+/// Moves input to `partial` until it is one complete record. Returns false if there is not enough input.
 fn fill(partial: &mut Vec<u8>, input: &mut &[u8], layout: records::Layout) -> Result<bool, Failure> {
     loop {
         let needed = match partial.first_chunk::<HEADER>() {
@@ -265,15 +270,15 @@ fn fill(partial: &mut Vec<u8>, input: &mut &[u8], layout: records::Layout) -> Re
 
 #[cfg(test)]
 impl Session {
-    /// As if the cipher allowed so many records under one key.
+    /// Sets the limit of records per key.
     pub(super) fn limit_records(&mut self, limit: u64) {
-        let Phase::Established(established) = &mut self.phase else { panic!("it does not stand") };
+        let Phase::Established(established) = &mut self.phase else { panic!("not established") };
         established.limit = limit;
     }
 
-    /// Bytes of memory for partial records and messages.
+    /// Capacity of the buffers for partial records and messages, bytes.
     pub(super) fn kept(&self) -> usize {
-        let Phase::Established(established) = &self.phase else { panic!("it does not stand") };
+        let Phase::Established(established) = &self.phase else { panic!("not established") };
         self.partial.capacity() + established.message.capacity()
     }
 }

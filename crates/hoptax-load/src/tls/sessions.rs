@@ -1,5 +1,5 @@
-//! One worker's sessions to resume. rustls's own store keeps eight tickets of a name, so that of a hundred connections that
-//! are made again at once all but eight would shake hands in full.
+//! Sessions that one worker can resume. rustls's own store keeps eight tickets per name, so if a hundred
+//! connections reconnected at once, all but eight would need a full handshake.
 
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
@@ -7,7 +7,7 @@ use rustls::pki_types::ServerName;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Sessions with one server: every connection of a load asks for the same name.
+/// Sessions with one server: all connections of a load use the same name.
 #[derive(Debug)]
 pub(super) struct Sessions {
     /// Most tickets kept.
@@ -18,14 +18,14 @@ pub(super) struct Sessions {
 #[derive(Debug, Default)]
 struct Kept {
     group: Option<NamedGroup>,
-    /// A session of TLS 1.2 may be resumed any number of times.
+    /// A TLS 1.2 session can be resumed any number of times.
     tls12: Option<Tls12ClientSessionValue>,
-    /// A ticket of TLS 1.3 should be used once (RFC 8446, appendix C.4); the youngest at the back.
+    /// A TLS 1.3 ticket should be used once (RFC 8446, appendix C.4). The newest is at the back.
     tickets: VecDeque<Tls13ClientSessionValue>,
 }
 
 impl Sessions {
-    /// For a worker that has use for so many tickets.
+    /// For a worker that can use this many tickets.
     pub(super) fn new(most: usize) -> Self {
         Self { most, kept: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! Certificates, and servers that show them, for tests.
+//! Certificates and TLS servers for tests.
 
 use crate::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
@@ -9,10 +9,10 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::sync::Arc;
 
-/// The name that servers here go by.
+/// Name of the test servers.
 pub(crate) const NAME: &str = "server.test";
 
-/// Somebody who signs certificates.
+/// A certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, PEM.
@@ -79,7 +79,7 @@ impl Identity {
     }
 }
 
-/// A server that shows `identity`, and wants to see a certificate of `clients` where there is one.
+/// A server with certificate `identity` that requires a client certificate signed by `clients`, if given.
 pub(crate) fn server(
     identity: &Identity,
     versions: &[TlsVersion],
@@ -108,7 +108,7 @@ pub(crate) fn server(
     config
 }
 
-/// A client that trusts `authority`, and speaks both versions.
+/// A client that trusts `authority` and supports both versions.
 pub(crate) fn client(authority: &Authority) -> TlsSpec {
     TlsSpec {
         server_name: NAME.to_owned(),

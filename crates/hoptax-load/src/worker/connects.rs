@@ -1,4 +1,4 @@
-//! How a worker makes its connections: a few at a time, and no faster than is of use.
+//! How a worker opens connections: a limited number at a time, and slowly while they fail.
 
 use super::{Setup, Worker};
 use crate::address::Address;
@@ -9,11 +9,11 @@ use crate::event_loop::EventLoop;
 use std::io;
 use std::net::IpAddr;
 
-/// Connects under way at once, per worker: below the least listen backlog in common use (128), so that opening thousands
-/// of connections overflows nobody's.
+/// Most connects in progress per worker: no more than the smallest common listen backlog (128), so that opening thousands of
+/// connections overflows no server's backlog.
 const CONNECTS_AT_ONCE: usize = 128;
-/// Connects started before the loop looks which have succeeded: on loopback one succeeds within the call, and what it took
-/// would be counted with everything that the loop did before it looked.
+/// Connects started before the loop checks which have succeeded. On loopback a connect succeeds within the call, and the
+/// time until the check counts as connect time.
 pub(super) const CONNECTS_IN_A_ROW: usize = 8;
 
 impl Worker<'_> {
@@ -21,29 +21,29 @@ impl Worker<'_> {
         self.connecting < CONNECTS_AT_ONCE && !self.queued.is_empty()
     }
 
-    /// Leaves requests unsent that wait for a connect which is held back: once no more are due, there is nothing to wait for.
+    /// While connects are limited and no more requests will be due, gives up requests that wait for a connect.
     pub(crate) fn leave_unsent(&mut self) {
         if self.pace.is_troubled() {
             for index in 0..self.queued.len() {
                 if let Some(times) = self.slots[self.queued[index] as usize].request.take() {
-                    self.under_way -= 1;
-                    self.recorder.left_over(times);
+                    self.active -= 1;
+                    self.recorder.unfinished(times);
                 }
             }
-            self.want_none();
+            self.cancel_queued();
         }
     }
 
-    /// No slot wants a connection any longer.
-    pub(super) fn want_none(&mut self) {
+    /// Cancels all queued connects.
+    pub(super) fn cancel_queued(&mut self) {
         for slot in self.queued.drain(..) {
-            // One that was put off has a timeout.
+            // A connect that was put off has an armed timeout.
             self.timeouts.failed(slot);
             self.slots[slot as usize].step(Event::Closed);
         }
     }
 
-    /// Starts the next few connects, if more may be under way.
+    /// Starts the next few queued connects, within the limits.
     pub(super) fn connect_queued<L: EventLoop>(&mut self, io: &mut L) {
         for _ in 0..CONNECTS_IN_A_ROW {
             if !self.may_connect() {
@@ -71,7 +71,7 @@ impl Worker<'_> {
         let (address, source) = self.setup.route(connection);
         match io.connect(token, address, source) {
             Ok(()) => {}
-            // A Unix socket's backlog is full: the kernel does not try again by itself, as it does for TCP.
+            // The backlog of a Unix socket is full. Unlike for TCP, the kernel does not retry.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.slots[slot as usize].step(Event::PutOff);
                 self.connecting -= 1;
@@ -100,7 +100,7 @@ impl Worker<'_> {
 }
 
 impl Setup<'_> {
-    /// Where connection `connection` of all workers' goes, and from where.
+    /// Destination and source address of connection `connection`, counted over all workers.
     fn route(&self, connection: usize) -> (&Address, Option<IpAddr>) {
         let source = connection / self.addresses.len() % self.sources.len().max(1);
         (&self.addresses[connection % self.addresses.len()], self.sources.get(source).copied())

@@ -107,7 +107,7 @@ fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
     while !worker.is_settled(0) {
         worker.turn(io, clock::now(), u64::MAX).expect("the script does not break");
     }
-    assert_eq!(worker.standing(), u64::from(slots));
+    assert_eq!(worker.established_count(), u64::from(slots));
     worker
 }
 

@@ -1,4 +1,4 @@
-//! A worker's part in TLS: what a session's news mean to a slot.
+//! TLS in a worker: the effect of session events on a slot.
 
 use super::Worker;
 use crate::connection::{Event, State};
@@ -8,10 +8,10 @@ use crate::tls::{Failure, Received, Session};
 use std::io;
 
 impl Worker<'_> {
-    /// The server was reached: TLS is next. It has the connect timeout anew.
-    pub(super) fn shake_hands<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
+    /// The TCP connection is established: starts the TLS handshake, which gets the connect timeout again.
+    pub(super) fn start_handshake<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64) {
         let token = self.token(slot);
-        let tls = self.tls.as_mut().expect("asked only where there is TLS");
+        let tls = self.tls.as_mut().expect("called only with TLS");
         self.timeouts.connected(slot);
         self.timeouts.connecting(slot, now);
         let state = &mut self.slots[slot as usize];
@@ -21,26 +21,27 @@ impl Worker<'_> {
             Ok(session) => {
                 state.session = Some(Box::new(session));
                 if let Err(error) = io.send(token, &tls.buffers.out) {
-                    self.broke_off(io, slot, now, Err(error));
+                    self.handshake_broken(io, slot, now, Err(error));
                 }
             }
         }
     }
 
-    /// Bytes came on a connection with TLS.
+    /// Encrypted bytes have arrived.
     pub(super) fn decrypt<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, bytes: &[u8]) {
         let token = self.token(slot);
-        let tls = self.tls.as_mut().expect("asked only where there is TLS");
+        let tls = self.tls.as_mut().expect("called only with TLS");
         let Some(session) = self.slots[slot as usize].session.as_mut() else { return };
         let (began, recorder) = (session.began, &mut self.recorder);
-        let received = session.receive(bytes, &mut tls.buffers, |agreed| recorder.shaken(began, now, agreed));
+        let received =
+            session.receive(bytes, &mut tls.buffers, |agreed| recorder.handshake_done(began, now, agreed));
         let sent = if tls.buffers.out.is_empty() { Ok(()) } else { io.send(token, &tls.buffers.out) };
         let ended = session.peer_closed();
         let plain = std::mem::take(&mut tls.buffers.plain);
         match received {
             Ok(Received::Established) if plain.is_empty() && !ended => self.established(io, slot, now),
             Ok(Received::Established) => {
-                let text = "the server spoke, or closed, before it was asked anything";
+                let text = "TLS: the server sent data, or closed, before the first request";
                 self.handshake_failed(io, slot, now, Cause::TlsClosed, text);
             }
             _ if !plain.is_empty() => self.read(io, slot, now, &plain),
@@ -49,7 +50,7 @@ impl Worker<'_> {
         if let Some(tls) = &mut self.tls {
             tls.buffers.plain = plain;
         }
-        // What was read may have ended the connection.
+        // Reading may have ended the connection.
         if self.slots[slot as usize].session.is_none() {
             return;
         }
@@ -61,8 +62,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The connection ended within the handshake.
-    pub(super) fn broke_off<L: EventLoop>(
+    /// The connection ended during the handshake.
+    pub(super) fn handshake_broken<L: EventLoop>(
         &mut self,
         io: &mut L,
         slot: u32,
@@ -70,8 +71,8 @@ impl Worker<'_> {
         result: io::Result<()>,
     ) {
         let text = match result {
-            Ok(()) => "TLS: the server closed the connection in the handshake".to_owned(),
-            Err(error) => format!("TLS: the connection broke in the handshake: {error}"),
+            Ok(()) => "TLS: the server closed the connection during the handshake".to_owned(),
+            Err(error) => format!("TLS: the connection failed during the handshake: {error}"),
         };
         self.handshake_failed(io, slot, now, Cause::TlsClosed, &text);
     }
@@ -81,7 +82,7 @@ impl Worker<'_> {
         self.connect_error = Some(text.to_owned());
     }
 
-    /// A session cannot go on.
+    /// The session cannot continue.
     fn session_failed<L: EventLoop>(&mut self, io: &mut L, slot: u32, now: u64, failure: &Failure) {
         let state = &self.slots[slot as usize];
         let answered = state.session.as_ref().is_some_and(|session| session.answered());
@@ -89,7 +90,7 @@ impl Worker<'_> {
             Failure::Certificate(_) => Cause::TlsCertificate,
             Failure::Malformed(_) => Cause::TlsMalformed,
             Failure::Refused(_) if !answered => Cause::TlsRefused,
-            // A connection that has served is reset by an alert as by a RST.
+            // After the first response, a fatal alert counts as a reset of the connection.
             Failure::Refused(_) if state.request.is_some_and(|times| times.first_byte.is_some()) => {
                 Cause::ResetInResponse
             }
@@ -100,7 +101,8 @@ impl Worker<'_> {
                 self.handshake_failed(io, slot, now, cause, failure.text());
             }
             State::Handshaking | State::Busy => self.fail(io, slot, now, cause, failure.text()),
-            // TLS 1.3 lets a server refuse a client's certificate after the client is done with the handshake.
+            // In TLS 1.3 a server can refuse the client certificate after the client has completed the
+            // handshake.
             _ => {
                 if !answered {
                     self.connect_error = Some(failure.text().to_owned());

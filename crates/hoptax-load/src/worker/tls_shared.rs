@@ -1,10 +1,10 @@
-//! What a worker's connections share for TLS.
+//! TLS state that the connections of one worker share.
 
 use crate::event_loop::{EventLoop, Token};
 use crate::tls::{Buffers, Client, Session};
 use std::io;
 
-/// TLS of one worker's connections.
+/// TLS configuration and buffers of one worker.
 #[derive(Debug)]
 pub(super) struct TlsShared {
     pub(super) client: Client,
@@ -12,12 +12,12 @@ pub(super) struct TlsShared {
 }
 
 impl TlsShared {
-    /// For a worker with so many connections.
+    /// For a worker with this many connections.
     pub(super) fn new(client: &Client, connections: usize) -> Box<Self> {
         Box::new(Self { client: client.for_one_worker(connections), buffers: Buffers::default() })
     }
 
-    /// Sends `bytes`, encrypted. What the kernel does not take at once waits encrypted.
+    /// Encrypts and sends `bytes`. What the kernel does not accept at once is queued encrypted.
     pub(super) fn send<L: EventLoop>(
         &mut self,
         io: &mut L,
@@ -25,7 +25,7 @@ impl TlsShared {
         session: Option<&mut Session>,
         bytes: &[u8],
     ) -> io::Result<()> {
-        let session = session.expect("where there is TLS, each connection has its own");
+        let session = session.expect("with TLS, each connection has a session");
         let encrypted = session.send(bytes, &mut self.buffers);
         encrypted.map_err(|failure| io::Error::other(failure.text().to_owned()))?;
         io.send(token, &self.buffers.out)

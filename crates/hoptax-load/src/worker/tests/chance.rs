@@ -240,7 +240,7 @@ fn agrees(worker: &Worker<'_>, io: &Chance) {
     let being = |states: &[State]| count(&|slot| states.contains(&slot.state()));
     assert_eq!(worker.connecting, being(&[State::Connecting, State::Handshaking]));
     assert_eq!(worker.resting.len(), being(&[State::Resting]));
-    assert_eq!(worker.under_way, count(&|slot| slot.request.is_some()));
+    assert_eq!(worker.active, count(&|slot| slot.request.is_some()));
     assert_eq!(worker.leaving, count(&|slot| slot.leaving));
     let queued: BTreeSet<u32> = worker.queued.iter().copied().collect();
     assert_eq!((queued.len(), queued.len()), (worker.queued.len(), being(&[State::Queued])));
@@ -340,15 +340,15 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     (io.trouble, io.shut) = (seed.is_multiple_of(2), seed.is_multiple_of(4));
     let ended = clock::now();
     worker.recorder.measured_until(ended);
-    let in_line = worker.in_line(ended);
-    worker.recorder.left_in_line(in_line);
+    let due_unsent = worker.due_unsent(ended);
+    worker.recorder.left_unsent(due_unsent);
     worker.set_source(Source::Quiet);
-    while worker.under_way() > 0 && clock::now() < ended + 2 * SECOND {
+    while worker.active() > 0 && clock::now() < ended + 2 * SECOND {
         worker.leave_unsent();
         agrees(&worker, &io);
         turns(&mut worker, &mut io, 1);
     }
-    worker.leave_over();
+    worker.record_unfinished();
     let tally = worker.finish(ended);
     assert_eq!(tally.counts.scheduled, outcomes(&tally.counts), "{:?}", tally.counts);
     assert!(tally.counts.in_flight <= u64::from(SLOTS));
