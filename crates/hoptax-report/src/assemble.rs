@@ -50,7 +50,7 @@ impl Model {
         }
     }
 
-    /// Everything that a run directory tells.
+    /// The model of a run directory that was read.
     pub fn of(run: &Run) -> Self {
         let analysis = analyse(&run.record, &run.trials);
         let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
@@ -58,7 +58,7 @@ impl Model {
     }
 }
 
-/// Rounds: as many as were asked for, or as were begun where that was left open.
+/// Rounds planned; with `trials: auto`, rounds started.
 fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     match run.plan.trials {
         _ if analysis.cases.is_empty() => 0,
@@ -75,13 +75,13 @@ fn why_stopped(run: &RunRecord) -> Option<String> {
     let Trials::Auto(auto) = run.plan.trials else { return None };
     let within = Scale::percent().value(auto.within);
     Some(match run.stopped? {
-        Stopped::Narrow => format!("Rounds went on until each headline tax was known within {within}."),
+        Stopped::Narrow => format!("Rounds continued until each headline tax was known within {within}."),
         Stopped::Budget => format!(
-            "Rounds ended as another one would not have fit into {}: not every headline tax is known within {within}.",
+            "Rounds stopped because another one would not have fit into {}: not every headline tax is known within {within}.",
             show_duration(auto.at_most)
         ),
         Stopped::Rounds => format!(
-            "Rounds ended after the most there may be, {}: not every headline tax is known within {within}.",
+            "Rounds stopped at the maximum of {}: not every headline tax is known within {within}.",
             auto.most
         ),
     })
@@ -90,7 +90,9 @@ fn why_stopped(run: &RunRecord) -> Option<String> {
 fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     match &run.ended {
-        None => notes.push("The run was killed, or is still going on: this is what it had measured.".into()),
+        None => {
+            notes.push("The run was killed or is still running: this report has the trials so far.".into())
+        }
         Some(ended) if ended.interrupted => {
             let planned = run.trials_planned;
             notes.push(format!("The run was interrupted after {trials_recorded} of {planned} trials."));
@@ -101,30 +103,28 @@ fn notes(run: &RunRecord, trials_recorded: usize, unreadable: &[String]) -> Vec<
     if let Upstream::Running(upstream) = &run.plan.upstream {
         notes.push(about_upstream(upstream));
     }
-    notes.extend(unreadable.iter().map(|line| format!("Skipped what could not be read: {line}.")));
+    notes.extend(unreadable.iter().map(|line| format!("Skipped an unreadable record: {line}.")));
     notes
 }
 
-/// What is not known of an upstream that already ran.
+/// What is unknown about an upstream that hoptax did not start.
 fn about_upstream(upstream: &Running) -> String {
     let url = &upstream.url;
     let unwatched = upstream.pid.is_none();
     match (&upstream.ledger, unwatched) {
         (None, true) => format!(
-            "The upstream at {url} is not ours: it has no ledger and its CPU time was not watched, so extra upstream \
-             requests are unknown."
+            "The upstream at {url} is external. It has no ledger, so extra upstream requests are unknown. Its CPU time \
+             was not measured."
         ),
         (None, false) => format!(
-            "The upstream at {url} is not ours and has no ledger, so extra upstream requests are unknown."
+            "The upstream at {url} is external and has no ledger, so extra upstream requests are unknown."
         ),
         (Some(_), true) => format!(
-            "The upstream at {url} is not ours: its ledger holds requests alone, as it counts them itself, and its CPU \
-             time was not watched."
+            "The upstream at {url} is external. Its ledger has only its own count of requests. Its CPU time was not \
+             measured."
         ),
         (Some(_), false) => {
-            format!(
-                "The upstream at {url} is not ours: its ledger holds requests alone, as it counts them itself."
-            )
+            format!("The upstream at {url} is external. Its ledger has only its own count of requests.")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What was searched for, in each format: the highest rate that each contender holds under each objective.
+//! Results of capacity searches in each format: the highest rate that each contender holds under each objective.
 
 use super::charts;
 use super::format::Scale;
@@ -8,17 +8,17 @@ use hoptax_analysis::{Analysis, Capacity, Limit, Load};
 use hoptax_record::report::Summary;
 use minijinja::{Value, context};
 
-/// The part of the page.
+/// The page's section about searches.
 pub(super) const TEMPLATE: &str = include_str!("../assets/report/capacity.html");
 
 /// Headings, after the gateway's name.
 const HEADINGS: [&str; 4] = ["requests/s", "of direct", "confirmed", "limit"];
 
-/// What stands below the headings.
+/// The cells of one row, in the order of [`HEADINGS`].
 fn cells(one: &Capacity) -> [String; 4] {
     let none = || "–".to_owned();
     let rate = match (&one.rate, one.below) {
-        (Some(rate), _) => told(rate, one.at_least),
+        (Some(rate), _) => rate_in_words(rate, one.at_least),
         (None, Some(below)) => format!("< {}", value(below)),
         (None, None) if one.failed.is_some() => "failed".to_owned(),
         (None, None) => "not reached".to_owned(),
@@ -49,13 +49,13 @@ fn value(rate: f64) -> String {
     Scale::of_throughput(rate).value(rate)
 }
 
-/// A rate with its interval, `≥` where it may be more.
-fn told(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
+/// A rate with its interval, after `≥` if the contender may hold more.
+fn rate_in_words(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
     let scale = Scale::of_throughput(rate.estimate);
     let sign = if at_least { "≥ " } else { "" };
     let interval = match (rate.low, rate.high) {
         (Some(low), Some(high)) => format!(" ({})", scale.interval(low, high)),
-        // `1,000 (from 1,000)` would say the same twice.
+        // Not `1,000 (from 1,000)`.
         (Some(low), None) if scale.number(low) != scale.number(rate.estimate) => {
             format!(" (from {})", scale.number(low))
         }
@@ -64,7 +64,7 @@ fn told(rate: &hoptax_stats::Estimate, at_least: bool) -> String {
     format!("{sign}{}{interval}", scale.value(rate.estimate))
 }
 
-/// The load points that were searched, with what was found.
+/// The load points that were searched, with the results.
 fn searches(model: &Model) -> Vec<(&Load, Vec<&Capacity>)> {
     let mut searches: Vec<(&Load, Vec<&Capacity>)> = Vec::new();
     for one in &model.capacity {
@@ -87,7 +87,7 @@ fn objectives<'m>(found: &[&'m Capacity]) -> Vec<&'m str> {
     objectives
 }
 
-/// Blocks of lines for a terminal, one per search: a table per objective. Empty where nothing was searched.
+/// For a terminal: one block per search with a table per objective. Empty without searches.
 pub(super) fn terminal(model: &Model, width: usize) -> String {
     let mut text = String::new();
     for (load, found) in searches(model) {
@@ -107,7 +107,7 @@ pub(super) fn terminal(model: &Model, width: usize) -> String {
     text
 }
 
-/// A table in at most `width` columns: the last columns make way where they do not fit.
+/// A table of at most `width` columns; some cells are dropped if they do not fit.
 fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     let length = |text: &str| text.chars().count();
     let names = rows.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max("gateway".len());
@@ -116,7 +116,7 @@ fn table(rows: &[(&str, [String; 4])], width: usize) -> Vec<String> {
     };
     let widths: Vec<usize> = (0..HEADINGS.len()).map(widest).collect();
     let total = |columns: &[usize]| names + columns.iter().map(|column| 2 + widths[*column]).sum::<usize>();
-    // The confirmation goes first, then the part of direct: both follow from the rest.
+    // The confirmation is dropped first, then the share of direct, then the limit.
     let shown = [&[0, 1, 2, 3][..], &[0, 1, 3], &[0, 3], &[0]];
     let shown = shown.into_iter().find(|columns| total(columns) <= width).unwrap_or(&[0]);
     let line = |name: &str, cell: &dyn Fn(usize) -> String| {
@@ -152,7 +152,7 @@ pub(super) fn markdown(model: &Model) -> String {
     text
 }
 
-/// What the page's template draws.
+/// Values for the page's template.
 pub(super) fn html(model: &Model) -> Vec<Value> {
     let of = |(load, found): (&Load, Vec<&Capacity>)| {
         let row = |one: &&Capacity| {
@@ -168,8 +168,8 @@ pub(super) fn html(model: &Model) -> Vec<Value> {
     searches(model).into_iter().map(of).collect()
 }
 
-/// What each gateway holds: in place of what is said of one that was only searched, behind what is said of one that was
-/// measured too.
+/// Adds the rates that each gateway holds. They replace the sentence of a gateway that was only searched, and become a
+/// detail of one that was also measured in rounds.
 pub(super) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) -> Vec<Summary> {
     for summary in &mut summaries {
         let of_gateway = || analysis.capacity.iter().filter(|one| one.gateway == summary.gateway);
@@ -177,11 +177,11 @@ pub(super) fn add_sentences(mut summaries: Vec<Summary>, analysis: &Analysis) ->
         if parts.is_empty() {
             continue;
         }
-        let told = parts.join("; ");
+        let rates = parts.join("; ");
         let in_rounds = analysis.cases.iter().any(|case| case.gateway == summary.gateway);
         match in_rounds {
-            true => summary.details.push(format!("It holds {told}.")),
-            false => summary.sentence = format!("{} holds {told}.", summary.gateway),
+            true => summary.details.push(format!("It holds {rates}.")),
+            false => summary.sentence = format!("{} holds {rates}.", summary.gateway),
         }
     }
     summaries
@@ -198,13 +198,13 @@ fn holds(one: &Capacity) -> Option<String> {
     let of_direct = of_direct
         .map_or(String::new(), |ratio| format!(", {} of direct", with_interval(ratio, Scale::percent())));
     let why = match one.limited_by.filter(|_| one.at_least) {
-        Some(Limit::Range) => " (it was not tried with more)",
-        Some(Limit::Generator) => " (the generator was the limit)",
+        Some(Limit::Range) => " (the search tried no higher rate)",
+        Some(Limit::Generator) => " (limited by the generator)",
         Some(Limit::Connections) => " (all connections were busy)",
-        Some(Limit::Upstream) => " (direct holds no more: the upstream, or the machine, was the limit)",
+        Some(Limit::Upstream) => " (limited by the upstream or the machine: direct holds no more)",
         Some(Limit::Gateway) | None => "",
     };
-    Some(format!("{words}{} requests/s under {slo}{of_direct}{why}", told(rate, false)))
+    Some(format!("{words}{} requests/s under {slo}{of_direct}{why}", rate_in_words(rate, false)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A comparison, drawn: the verdict first, then what carries it.
+//! Comparisons in each format: the verdict first, then the rows that it rests on.
 
 use super::document;
 use super::figures::{change, figure, value};
@@ -9,10 +9,10 @@ use hoptax_record::report;
 use hoptax_stats::Estimate;
 use serde::Serialize;
 
-/// Marks what cannot be told apart, as in the table of a run.
+/// Marks rows that are not distinguishable, as in a run's table.
 const MARK: &str = "~";
 
-/// Tables for a terminal. Without `all`, rows that neither count nor can be told apart are only counted.
+/// Tables for a terminal. Without `all`, rows that are neither headline rows nor distinguishable are only counted.
 pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     let width = usize::from(width);
     let mut text = wrapped(&headline(comparison), width);
@@ -35,16 +35,16 @@ pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     }
     text.push('\n');
     if !hidden.is_empty() {
-        let told = format!("{} more rows are not distinguishable; --all shows them.", hidden.len());
-        text.push_str(&wrapped(&told, width));
+        let more = format!("{} more rows are not distinguishable; --all shows them.", hidden.len());
+        text.push_str(&wrapped(&more, width));
     }
-    let marks = format!("{MARK}: not distinguishable. *: counts into the verdict.");
+    let marks = format!("{MARK}: not distinguishable. *: the verdict rests on this row.");
     text.push_str(&wrapped(&marks, width));
     text.push_str(&wrapped(&chance(comparison), width));
     text
 }
 
-/// For a pull request: the verdict, a table of what carries it, the rest folded away.
+/// For a pull request: the verdict, a table of the rows that it rests on, the other rows folded away.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut text = format!("**{}**\n\n", inline(&headline(comparison)));
     for line in reasons(comparison) {
@@ -75,16 +75,16 @@ pub fn json(comparison: &Comparison) -> String {
     text
 }
 
-/// What a comparison says, in words, for pages that set them in a way of their own.
+/// A comparison in words, for pages with a layout of their own.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Words {
     /// The verdict in a sentence.
     pub headline: String,
-    /// What carries it.
+    /// The rows that the verdict rests on, in sentences.
     pub reasons: Vec<String>,
-    /// What weakens it.
+    /// What weakens the verdict.
     pub caveats: Vec<String>,
-    /// How many rows would be called by chance.
+    /// How many rows would show a difference by chance.
     pub chance: String,
     /// Every case and metric.
     pub rows: Vec<RowWords>,
@@ -101,19 +101,19 @@ pub struct RowWords {
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// The first's figure with its interval.
+    /// The first subject's figure with its interval.
     pub before: String,
-    /// The second's.
+    /// The second subject's figure with its interval.
     pub after: String,
-    /// What it changed by, with the interval.
+    /// The change, with its interval.
     pub change: String,
-    /// The same as a share of the first's figure; absent where `change` tells a difference.
+    /// The change as a share of the first subject's figure; absent if `change` is a difference.
     pub relative: Option<report::Estimate>,
-    /// What became of it.
+    /// The row's verdict.
     pub verdict: Verdict,
-    /// Whether it carries the verdict of the whole.
+    /// Whether the overall verdict rests on this row.
     pub stands: bool,
-    /// Whether it is told without being asked for.
+    /// Whether the row is shown without `--all`.
     pub told: bool,
 }
 
@@ -149,7 +149,7 @@ pub fn words(comparison: &Comparison) -> Words {
 /// A figure of a metric with its interval, in words.
 pub fn figure_of(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
     let (low, high) = interval.unzip();
-    // Points of a trend do not tell how many trials they have: one, where there is no interval.
+    // Points of a trend do not record their number of trials: 1 stands for "no interval", 2 for any other number.
     figure(metric, &Estimate { estimate, low, high, trials: if interval.is_some() { 2 } else { 1 } })
 }
 
@@ -168,7 +168,7 @@ fn headline(comparison: &Comparison) -> String {
     }
 }
 
-/// The rows that carry the verdict, in sentences.
+/// The rows that the verdict rests on, in sentences.
 fn reasons(comparison: &Comparison) -> Vec<String> {
     let carrying = comparison.rows.iter().filter(|row| row.stands());
     carrying
@@ -182,31 +182,31 @@ fn reasons(comparison: &Comparison) -> Vec<String> {
 fn caveats(comparison: &Comparison) -> Vec<String> {
     let forced = comparison.forced.iter().map(|one| {
         format!(
-            "Compared by force: {} differs ({} and {}). These answer different questions.",
+            "Forced comparison: {} differs ({} and {}), so the runs answer different questions.",
             one.what, one.a, one.b
         )
     });
-    let void = comparison.void.iter().map(|one| format!("Not to be believed: {one}"));
+    let void = comparison.void.iter().map(|one| format!("Void, do not use: {one}"));
     forced.chain(void).chain(comparison.warnings.iter().cloned()).collect()
 }
 
-/// How many rows would be called by chance, and what two runs cannot tell.
+/// How many rows would show a difference by chance, and the limits of comparing two runs.
 fn chance(comparison: &Comparison) -> String {
     let rows = comparison.rows.len();
     let expected = super::format::number(comparison.expected_by_chance);
     let mut text = format!(
-        "Of {rows} rows about {expected} would leave out \"no difference\" by chance alone; the verdict allows for that."
+        "Even if nothing differed, about {expected} of {rows} rows would show a difference by chance; the verdict accounts for that."
     );
     if !comparison.paired {
         text.push_str(
-            " Two runs may differ by more than the rounds of either show: for a decision measure both in one run \
-             and compare its labels.",
+            " Two runs can differ by more than their intervals show. To decide, measure both variants in one run and \
+             compare its labels.",
         );
     }
     text
 }
 
-/// Whether a row is shown without being asked for.
+/// Whether a row is shown without `--all`.
 fn is_told(row: &Row) -> bool {
     row.headline || row.verdict != Verdict::NotDistinguishable
 }
@@ -218,13 +218,13 @@ fn labels(row: &Row) -> String {
     }
 }
 
-/// The change as a share of the first's figure. Of many trials it is told with its interval only: where that has no end, the first's
-/// figure may as well be zero.
+/// The change as a share of the first subject's figure. Absent if several trials give no interval: the first subject's
+/// figure may then be zero.
 fn relative(row: &Row) -> Option<&Estimate> {
     row.change.as_ref().filter(|changed| changed.interval().is_some() || changed.trials == 1)
 }
 
-/// A change in per cent where it can be told, else the difference.
+/// A change in percent if it has one, else the difference.
 fn amount(row: &Row) -> String {
     match relative(row) {
         Some(changed) => change(changed),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn fits_into_eighty_columns_with_the_verdict_first() {
+    fn the_verdict_comes_first_and_lines_fit_into_eighty_columns() {
         let run = sample();
         for all in [false, true] {
             let text = terminal(&of_labels(&run, "haproxy", "nginx"), 80, all);

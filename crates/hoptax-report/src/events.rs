@@ -1,4 +1,4 @@
-//! What clients saw around the events of a plan: a section per case, a line or a row per event.
+//! What clients saw around the plan's events: a section per case, a line or row per event.
 
 use super::format::{Scale, grouped};
 use super::model::Model;
@@ -10,10 +10,10 @@ use std::fmt::Write as _;
 
 pub(super) const HEADING: &str = "Around what the plan made happen";
 
-/// What the figures are of.
-const NOTE: &str = "Around: from the beginning of an event to 1 s after it was done, all trials together. Quiet: the rest of the \
-                    same trials. The figures of the whole case, above, hold both. Lines across the charts of throughput mark \
-                    the events.";
+/// What the figures cover.
+const NOTE: &str = "Around: from the start of an event until 1 s after it was done, over all trials. Quiet: the rest of the \
+                    same trials. The case's figures above include both. Vertical lines in the throughput charts mark the \
+                    events.";
 
 /// Columns of the tables.
 const COLUMNS: [&str; 8] = [
@@ -27,7 +27,7 @@ const COLUMNS: [&str; 8] = [
     "connections replaced around (quiet)",
 ];
 
-/// For the terminal, not wrapped yet: the heading, a line per event, the note. Empty where nothing was made to happen.
+/// For the terminal, not wrapped yet: the heading, a line per event, the note. Empty without events.
 pub(super) fn terminal(model: &Model) -> Vec<String> {
     let mut lines = Vec::new();
     for case in eventful(model) {
@@ -39,7 +39,7 @@ pub(super) fn terminal(model: &Model) -> Vec<String> {
     std::iter::once(format!("{HEADING}:")).chain(lines).chain([NOTE.to_owned()]).collect()
 }
 
-/// A table of Markdown for each case; empty where nothing was made to happen.
+/// A Markdown table for each case; empty without events.
 pub(super) fn markdown(model: &Model) -> String {
     let mut text = String::new();
     for case in eventful(model) {
@@ -53,7 +53,7 @@ pub(super) fn markdown(model: &Model) -> String {
     if text.is_empty() { text } else { format!("{text}\n{NOTE}\n") }
 }
 
-/// A section of the page with a table per case; empty where nothing was made to happen.
+/// A section of the page with a table per case; empty without events.
 pub(super) fn html(model: &Model) -> String {
     let mut page = String::new();
     let cells = |tag: &str, cells: &[String]| -> String {
@@ -83,7 +83,7 @@ fn time(estimate: &Estimate) -> String {
     with_interval(estimate, Scale::of_us(estimate.estimate))
 }
 
-/// A maximum has no interval, and says so in no place but this.
+/// The slowest response. A maximum has no interval, so none is shown.
 fn longest(stretch: &Stretch) -> Option<String> {
     stretch.slowest_us.map(|slowest| Scale::of_us(slowest.estimate).value(slowest.estimate))
 }
@@ -123,7 +123,7 @@ fn failed(stretch: &Stretch) -> String {
     }
     let mut why: Vec<_> =
         stretch.causes.iter().map(|(cause, count)| (*count, causes::words(*cause))).collect();
-    why.push((stretch.not_ok, "were answered without success"));
+    why.push((stretch.not_ok, "got an unsuccessful response"));
     why.retain(|(count, _)| *count > 0);
     why.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     let why: Vec<_> =
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_where_nothing_was_made_to_happen() {
+    fn without_events_there_is_no_section() {
         let model = Run::steady(3, 100, &[("nginx", 150)]).model();
         for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
             assert!(!text.contains("made happen"), "{text}");

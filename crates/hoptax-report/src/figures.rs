@@ -1,11 +1,11 @@
-//! Figures of any metric in words, as budgets and comparisons tell them.
+//! Figures of any metric in words, for budgets and comparisons.
 
 use super::format::{Scale, bytes, number};
 use hoptax_analysis::{BudgetResult, ChangeResult};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_stats::Estimate;
 
-/// The unit in which a value of this metric and size is best read; absent for bytes, which have a way of their own.
+/// The unit for a value of this metric and size; absent for bytes, which have their own formatting.
 fn scale(metric: Metric, size: f64) -> Option<Scale> {
     match metric.quantity() {
         Quantity::Time => Some(Scale::of_us(size)),
@@ -21,7 +21,7 @@ pub(super) fn value(metric: Metric, value: f64) -> String {
     scale(metric, value).map_or_else(|| bytes(value), |scale| scale.value(value))
 }
 
-/// A figure with its interval, or that there is one trial only.
+/// A figure with its interval, or `one trial`.
 pub(super) fn figure(metric: Metric, estimate: &Estimate) -> String {
     let interval = match (scale(metric, estimate.estimate), estimate.interval()) {
         (Some(scale), _) => scale.interval_of(estimate),
@@ -31,7 +31,7 @@ pub(super) fn figure(metric: Metric, estimate: &Estimate) -> String {
     format!("{} ({interval})", value(metric, estimate.estimate))
 }
 
-/// A figure with the interval that was kept of it, if any was.
+/// A figure with its interval, if it has one.
 pub fn figure_in_words(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
     let (low, high) = interval.unzip();
     match interval {
@@ -54,7 +54,7 @@ pub(super) fn change(change: &Estimate) -> String {
     format!("{} % ({interval})", percent(change.estimate))
 }
 
-/// What a budget asks for, in words.
+/// A budget's limits, in words.
 pub(super) fn limit(result: &BudgetResult) -> String {
     let told = |limit| value(result.metric, limit);
     let mut words = match (result.max, result.min) {
@@ -71,18 +71,18 @@ pub(super) fn limit(result: &BudgetResult) -> String {
             (None, Some(min)) => format!("at least {}", percent(*min)),
             (None, None) => String::new(),
         };
-        // Below a thousandth it moves no limit that anybody sets.
+        // Less than 0.1 % does not matter for any realistic limit.
         let widened = if *drift < 1e-3 {
             String::new()
         } else {
-            format!(", and the {} % by which direct changed", number(drift * 100.0))
+            format!(", widened by direct's own change of {} %", number(drift * 100.0))
         };
         words.push(format!("{bounds} against {against}{widened}"));
     }
     words.join(", ")
 }
 
-/// What was set against a budget, in words.
+/// What was measured for a budget, in words.
 pub(super) fn measured(result: &BudgetResult) -> String {
     let own = result.measured.as_ref().map(|measured| figure(result.metric, measured));
     let changed = result.change.as_ref().and_then(|changed| changed.measured.as_ref()).map(change);
@@ -96,12 +96,12 @@ pub(super) fn measured(result: &BudgetResult) -> String {
     }
 }
 
-/// A budget that was not kept, in a sentence.
+/// A sentence about a budget that was not kept.
 pub(super) fn sentence(result: &BudgetResult) -> String {
-    let told = match &result.reason {
-        Some(reason) => format!("nothing could be set against it: {reason}"),
+    let measured = match &result.reason {
+        Some(reason) => format!("it was not measured: {reason}"),
         None => format!("it is {}", measured(result)),
     };
-    let told = told.trim_end_matches('.');
-    format!("{}: {} must be {}; {told}.", result.case, result.metric.name(), limit(result))
+    let measured = measured.trim_end_matches('.');
+    format!("{}: {} must be {}; {measured}.", result.case, result.metric.name(), limit(result))
 }

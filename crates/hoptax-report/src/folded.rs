@@ -54,7 +54,7 @@ fn about(left_out: &[String]) -> String {
     let more = left_out.len().saturating_sub(NAMED);
     let more = if more == 0 { String::new() } else { format!("; and {more} more") };
     format!(
-        "\nLeft out, as a comment on GitHub holds {MOST_CHARACTERS} characters: {}{more}. The HTML and JSON reports have all.\n",
+        "\nLeft out, because a comment on GitHub is limited to {MOST_CHARACTERS} characters: {}{more}. The HTML and JSON reports are complete.\n",
         named.join("; ")
     )
 }
@@ -92,7 +92,7 @@ mod tests {
         assert!(text.starts_with("first\n\n<details><summary>a</summary>\n\nµ"), "it begins otherwise");
         assert!(text.contains("<summary>b&lt;</summary>") && text.contains("<summary>d</summary>"));
         assert!(!text.contains("<summary>c</summary>"), "the last of those with the highest rank");
-        assert!(text.trim_end().ends_with("characters: c. The HTML and JSON reports have all."));
+        assert!(text.trim_end().ends_with("characters: c. The HTML and JSON reports are complete."));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The verdict of `hoptax gate`: every budget, and whether it was kept.
+//! The output of `hoptax gate`: every budget, and whether it was kept.
 
 use super::document;
 use super::figures::{limit, measured, sentence};
@@ -6,7 +6,7 @@ use super::text::{inline, wrapped};
 use super::{Belief, Model};
 use hoptax_analysis::{BudgetResult, Outcome};
 
-/// One line first, then what was not kept, then how many were.
+/// The headline, then the budgets that were not kept, then those that were.
 pub fn terminal(model: &Model, width: u16) -> String {
     let mut text = wrapped(&headline(model), usize::from(width));
     for result in model.budget.iter().filter(|result| result.outcome != Outcome::Kept) {
@@ -14,21 +14,21 @@ pub fn terminal(model: &Model, width: u16) -> String {
     }
     for result in model.budget.iter().filter(|result| result.outcome == Outcome::Kept) {
         let (case, metric) = (&result.case, result.metric.name());
-        let told = format!("kept {case}: {metric} is {}, {} allowed", measured(result), limit(result));
-        text.push_str(&wrapped(&told, usize::from(width)));
+        let line = format!("kept {case}: {metric} is {}, {} allowed", measured(result), limit(result));
+        text.push_str(&wrapped(&line, usize::from(width)));
     }
     text
 }
 
-/// For a pull request: the headline, then a table with what was not kept first.
+/// For a pull request: the headline, then a table with the budgets that were not kept first.
 pub fn markdown(model: &Model) -> String {
     let mut text = format!("**{}**\n\n", inline(&headline(model)));
     text.push_str("| | case | metric | limit | measured |\n|---|---|---|---|---|\n");
     let (kept, failed): (Vec<_>, Vec<_>) =
         model.budget.iter().partition(|result| result.outcome == Outcome::Kept);
     for result in failed.into_iter().chain(kept) {
-        let told = result.reason.clone().unwrap_or_else(|| measured(result));
-        let cells = [outcome(result), &result.case, result.metric.name(), &limit(result), &told];
+        let measured = result.reason.clone().unwrap_or_else(|| measured(result));
+        let cells = [outcome(result), &result.case, result.metric.name(), &limit(result), &measured];
         let cells = cells.map(inline).join(" | ");
         text.push_str(&format!("| {cells} |\n"));
     }
@@ -61,8 +61,8 @@ fn headline(model: &Model) -> String {
     };
     if model.belief() == Belief::Void {
         let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
-        let told = void.map_or(String::new(), |one| format!(" {}: {}", one.code, one.message));
-        text.push_str(&format!(" But the run is not to be believed.{told}"));
+        let reason = void.map_or(String::new(), |one| format!(" {}: {}", one.code, one.message));
+        text.push_str(&format!(" But the run is void: do not rely on this verdict.{reason}"));
     }
     text
 }

@@ -1,9 +1,9 @@
-//! How fit the host was: what a run saw when it looked before its first trial and after its last.
+//! How fit the host was, from the checks before the first trial and after the last.
 
 use hoptax_record::report::HostLooks;
 use hoptax_record::{Fitness, FitnessStatus};
 
-/// What was bad or a warning in either look, each once; the worst first.
+/// Items that were bad or a warning in either check, each once, worst first.
 pub(super) fn doubts(looks: &HostLooks) -> Vec<&Fitness> {
     let mut doubts: Vec<&Fitness> = Vec::new();
     for item in [&looks.at_start, &looks.at_end].into_iter().flatten().flat_map(|look| &look.items) {
@@ -16,17 +16,17 @@ pub(super) fn doubts(looks: &HostLooks) -> Vec<&Fitness> {
     doubts
 }
 
-/// One sentence for the terminal; empty where nothing is doubted.
+/// One sentence for the terminal; empty if all is in order.
 pub(super) fn sentence(looks: &HostLooks) -> String {
     let doubted = doubts(looks);
     if doubted.is_empty() {
         return String::new();
     }
     let each: Vec<String> = doubted.iter().map(|item| format!("{} ({})", item.name, item.seen)).collect();
-    format!("Host not at its best: {}. `hoptax doctor` says what to do.", each.join(", "))
+    format!("Host not ideal: {}. Run `hoptax doctor` for advice.", each.join(", "))
 }
 
-/// For Markdown: a list, empty where nothing is doubted. `safe` keeps text from becoming markup.
+/// A Markdown list, empty if all is in order. `safe` keeps text from becoming markup.
 pub(super) fn markdown(looks: &HostLooks, safe: impl Fn(&str) -> String) -> String {
     let line = |item: &&Fitness| {
         let advice = item.advice.as_deref().unwrap_or("");
@@ -49,12 +49,12 @@ mod tests {
     use hoptax_record::HostLook;
 
     fn item(name: &str, status: FitnessStatus, seen: &str) -> Fitness {
-        let (message, advice) = ("It matters.".into(), Some("Mend it.".into()));
+        let (message, advice) = ("It matters.".into(), Some("Fix it.".into()));
         Fitness { name: name.into(), status, seen: seen.into(), message, advice }
     }
 
     #[test]
-    fn doubts_of_both_looks_are_told_once_and_the_worst_first() {
+    fn doubts_of_both_checks_are_listed_once_worst_first() {
         let mut run = sample();
         let look = |items| Some(HostLook { at_unix_ns: 1, items });
         let governor = item("governor", FitnessStatus::Warning, "<powersave>");
@@ -64,10 +64,10 @@ mod tests {
         let names: Vec<&str> = doubts(&model.host).iter().map(|item| &*item.name).collect();
         assert_eq!(names, ["memory", "governor"]);
         let terminal = crate::terminal(&model, 80, false);
-        let line = "Host not at its best: memory (1 MiB), governor (<powersave>).";
+        let line = "Host not ideal: memory (1 MiB), governor (<powersave>).";
         assert!(terminal.contains(line), "{terminal}");
         let page = crate::markdown(&model);
-        assert!(page.contains("- host: **memory** 1 MiB. It matters. *Mend it.*"), "{page}");
+        assert!(page.contains("- host: **memory** 1 MiB. It matters. *Fix it.*"), "{page}");
         let html = crate::html(&model).expect("drawn");
         assert!(html.contains("&lt;powersave&gt;") && !html.contains("<powersave>"));
         let json: serde_json::Value = serde_json::from_str(&crate::json(&model)).expect("JSON");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn older_runs_say_nothing() {
+    fn older_runs_have_no_line_about_the_host() {
         let model = sample().model();
         assert_eq!(sentence(&model.host), "");
         assert_eq!(markdown(&model.host, str::to_owned), "");

@@ -27,7 +27,7 @@ use minijinja::{Environment, HtmlEscape, Value, context};
 #[derive(Debug, thiserror::Error)]
 pub enum HtmlError {
     /// The template does not fit the model: a fault of hoptax.
-    #[error("the report's template is at fault: {0:#}")]
+    #[error("cannot fill the report's template, which is a bug of hoptax: {0:#}")]
     Template(#[from] minijinja::Error),
     /// A chart could not be drawn: a fault of hoptax.
     #[error(transparent)]
@@ -94,7 +94,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         prices => super::prices::html(&model.prices),
         settings => model.settings().into_iter().map(|(labels, one)| context! { labels => labels.join(", "), one })
             .collect::<Vec<_>>(),
-        gateways => model.told_by_itself().map(|one| context! {
+        gateways => model.summaries_outside_prices().map(|one| context! {
             gateway => &one.gateway,
             // What is said begins with the name, which stands by itself.
             sentence => one.sentence.strip_prefix(&one.gateway).unwrap_or(&one.sentence),
@@ -127,7 +127,7 @@ fn judged(model: &Model) -> (&'static str, &'static str, String) {
         _ if !model.measured_anything() => return ("void", "Nothing was measured.", String::new()),
         Belief::Believable => ("believable", "Believable.", Severity::Note),
         Belief::Warnings => ("warnings", "Believable, with warnings.", Severity::Warning),
-        Belief::Void => ("void", "Void: not to be believed.", Severity::Void),
+        Belief::Void => ("void", "Void: do not use these figures.", Severity::Void),
     };
     let mut codes: Vec<&str> = Vec::new();
     for finding in model.findings.iter().filter(|finding| finding.severity == gravest) {
@@ -136,8 +136,8 @@ fn judged(model: &Model) -> (&'static str, &'static str, String) {
         }
     }
     let because = match (gravest, codes.as_slice()) {
-        (_, []) => "Nothing was found that speaks against it.".into(),
-        (Severity::Note, codes) => format!("No finding is graver than a note: {}.", codes.join(", ")),
+        (_, []) => "There are no findings.".into(),
+        (Severity::Note, codes) => format!("No finding is worse than a note: {}.", codes.join(", ")),
         (_, codes) => format!("Found: {}.", codes.join(", ")),
     };
     (class, name, because)

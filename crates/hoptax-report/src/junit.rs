@@ -1,13 +1,13 @@
 //! Budgets as JUnit XML, which CI systems show as tests.
 //!
-//! There is no standard; what is written is what all readers of the format share: `testsuites`, `testsuite`, `testcase`,
-//! and in it `failure` for a breach or `error` for what could not be judged.
+//! The format has no standard. This writes the subset that all readers share: `testsuites`, `testsuite`, `testcase`,
+//! and in a case `failure` for a breach or `error` for a budget that could not be judged.
 
 use super::Model;
 use super::figures::{measured, sentence};
 use hoptax_analysis::{BudgetResult, Outcome};
 
-/// One test per budget and case; another one for the run, which fails where a `void` finding says not to believe it.
+/// One test per budget and case, and one for the run, which fails if the run has a `void` finding.
 pub fn junit(model: &Model) -> String {
     let of = |outcome| model.budget.iter().filter(|result| result.outcome == outcome).count();
     let void = model.findings.iter().find(|one| one.severity == hoptax_analysis::Severity::Void);
@@ -20,7 +20,7 @@ pub fn junit(model: &Model) -> String {
     let started = escaped(&model.started);
     text.push_str(&format!("  <testsuite {sums} skipped=\"0\" timestamp=\"{started}\">\n"));
     let believed = void.map(|one| ("error", one.code.to_string(), one.message.clone()));
-    text.push_str(&case("hoptax", "the run is to be believed", believed, None));
+    text.push_str(&case("hoptax", "the run is believable", believed, None));
     for result in &model.budget {
         text.push_str(&of_budget(result));
     }
@@ -52,8 +52,8 @@ fn case(class: &str, name: &str, trouble: Option<(&str, String, String)>, out: O
     text
 }
 
-/// Text as it may stand in an attribute or between tags. What XML 1.0 has no way to write (section 2.2: most control
-/// characters) becomes U+FFFD; line ends and tabs are written as references, as attributes would lose them (3.3.3).
+/// Escapes text for attributes and element content. Characters that XML 1.0 cannot represent (section 2.2: most
+/// control characters) become U+FFFD. Line ends and tabs become references: attributes would lose them (3.3.3).
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -79,7 +79,7 @@ mod tests {
     use hoptax_record::Stage;
 
     #[test]
-    fn is_well_formed_whatever_it_holds() {
+    fn any_text_gives_well_formed_xml() {
         let mut run = Run::steady(3, 100, &[("nginx", 150)]);
         let nasty = "<&>\"' ]]> \u{1}\u{1b}[31m\ttab\nline \u{fffe} 🙂";
         run.contender("envoy", Some(failure(Stage::Start, nasty)));
@@ -98,7 +98,7 @@ mod tests {
         for (attribute, element) in [("tests", "testcase"), ("failures", "failure"), ("errors", "error")] {
             assert_eq!(suite.attribute(attribute), Some(of(element).as_str()), "{attribute}\n{text}");
         }
-        // nginx is over the first; envoy was not measured, twice, and the run is void.
+        // nginx breaches the first budget. Errors: envoy was not measured for either budget, and the run is void.
         assert!(suite.attribute("failures") >= Some("1") && suite.attribute("errors") == Some("3"), "{text}");
         let messages: Vec<&str> = suite.descendants().filter_map(|node| node.attribute("message")).collect();
         assert!(messages.iter().any(|one| one.contains("<&>\"' ]]> \u{fffd}")), "{messages:?}");

@@ -30,7 +30,7 @@ pub fn markdown(model: &Model) -> String {
     }
     text.push_str(&capacity::markdown(model));
     if model.measured_anything() {
-        line(&mut text, "\nIn parentheses: 95 % interval over trials.");
+        line(&mut text, "\nIn parentheses: 95 % intervals over trials.");
     }
     if let Some(told) = quiet::line(model) {
         line(&mut text, &format!("\n{told}"));
@@ -49,7 +49,7 @@ fn answer(model: &Model) -> String {
     if let Some(answer) = &model.answer {
         line(&mut text, &format!("**{}**\n", inline(answer)));
     }
-    for one in model.told_by_itself().chain(&model.prices.sentences) {
+    for one in model.summaries_outside_prices().chain(&model.prices.sentences) {
         line(&mut text, &format!("- {}", inline(&one.in_full())));
     }
     text
@@ -88,7 +88,7 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     add(super::events::HEADING.into(), super::events::markdown(model), SECTION);
     add(super::path::HEADING.into(), super::path::markdown(model), SECTION);
     add("Budgets that were kept".into(), budget(model, "", |outcome| outcome == Outcome::Kept), SECTION);
-    add("Last words of what was not measured".into(), last_words(model), SECTION);
+    add("Logs of what was not measured".into(), last_words(model), SECTION);
     add(counted_findings(model), findings(model), FINDINGS);
     add("How it was measured".into(), again(model), AGAIN);
     parts
@@ -101,7 +101,7 @@ fn counted_findings(model: &Model) -> String {
         (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
     };
     let each = [
-        counted(Severity::Void, "that voids a case", "that void cases"),
+        counted(Severity::Void, "void", "void"),
         counted(Severity::Warning, "warning", "warnings"),
         counted(Severity::Note, "note", "notes"),
     ];
@@ -253,10 +253,13 @@ fn again(model: &Model) -> String {
         hoptax_plan::Profile::Equalised => "equalised",
         hoptax_plan::Profile::Stock => "stock",
     };
-    line(&mut text, &format!("Settings are {profile}. What differs from what is shipped, and why:\n"));
+    line(
+        &mut text,
+        &format!("Settings are {profile}. Settings that differ from what the gateway ships, and why:\n"),
+    );
     for (labels, contender) in model.settings() {
         let version = contender.version.as_deref().unwrap_or("version unknown");
-        let none = if contender.settings.is_empty() { ": nothing is on record" } else { "" };
+        let none = if contender.settings.is_empty() { ": none recorded" } else { "" };
         line(&mut text, &format!("- {} {}{none}", inline(&labels.join(", ")), inline(version)));
         for one in &contender.settings {
             line(&mut text, &format!("  - {}: {}", inline(&one.setting), inline(&one.reason)));
@@ -314,7 +317,7 @@ mod tests {
         for part in [
             "## ",
             "- nginx ",
-            "**To be read",
+            "**Believable, with",
             "### Closed loop, 1 connection\n",
             "| nginx | ",
             "### Not measured",

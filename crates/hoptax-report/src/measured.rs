@@ -21,7 +21,7 @@ pub struct Measured {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCompared {
     /// A run with itself, and no two of its gateways.
-    #[error("nothing to compare {name} with: name a second run, or two of its gateways")]
+    #[error("{name} needs something to compare it with: name a second run, or two of its gateways")]
     Alone {
         /// The run.
         name: String,
@@ -29,7 +29,7 @@ pub enum NotCompared {
         labels: Vec<String>,
     },
     /// A gateway with itself.
-    #[error("{0} would be compared with itself: name two labels")]
+    #[error("cannot compare {0} with itself: name two different labels")]
     Itself(String),
     /// A run has no gateway of that label.
     #[error("{name} has no gateway labelled {label}")]
@@ -45,7 +45,7 @@ pub enum NotCompared {
     #[error("these runs answer different questions")]
     Obstacles(Vec<Obstacle>),
     /// Nothing was measured in both.
-    #[error("they cannot be compared: {0}")]
+    #[error("these runs cannot be compared: {0}")]
     NothingInCommon(String),
 }
 

@@ -81,9 +81,9 @@ impl Belief {
     /// The last line of a report.
     pub(super) fn words(self) -> &'static str {
         match self {
-            Self::Believable => "Believable: no finding is graver than a note.",
-            Self::Warnings => "To be read with its warnings.",
-            Self::Void => "Void: a finding says not to believe it.",
+            Self::Believable => "Believable: no finding is worse than a note.",
+            Self::Warnings => "Believable, with warnings: read the findings.",
+            Self::Void => "Void: do not use these figures; the findings say why.",
         }
     }
 }
@@ -104,8 +104,8 @@ impl Model {
     }
 
     /// What is said of each gateway that is not told in the price list: set against its sibling, it says more there.
-    pub fn told_by_itself(&self) -> impl Iterator<Item = &Summary> {
-        self.summary.iter().filter(|one| !self.prices.tells(&one.gateway))
+    pub fn summaries_outside_prices(&self) -> impl Iterator<Item = &Summary> {
+        self.summary.iter().filter(|one| !self.prices.contains(&one.gateway))
     }
 
     /// The gateways with the settings in which they differ from what is shipped; those that are the same in version, workers
@@ -196,7 +196,7 @@ mod tests {
     use hoptax_analysis::fixture::sample;
 
     #[test]
-    fn what_is_found_of_the_whole_run_is_told_by_itself() {
+    fn findings_about_the_whole_run_are_never_grouped() {
         let mut model = sample().model();
         let mut finding = model.findings[0].clone();
         model.findings.clear();

@@ -1,4 +1,4 @@
-//! The way there and the way back, where the upstream stamps its answers: one line per case.
+//! Time added on the way there and on the way back, if the upstream stamps its answers: one line per case.
 
 use super::format::Scale;
 use super::model::Model;
@@ -10,11 +10,11 @@ use std::fmt::Write as _;
 
 pub(super) const HEADING: &str = "The way there and the way back, at the median";
 
-/// What is not to be read into the lines below.
+/// How not to misread the lines.
 const NOTE: &str =
-    "The upstream's own time is in neither. Medians of parts do not add up to the median of the whole.";
+    "Neither includes the upstream's own time. Medians of parts do not add up to the median of the whole.";
 
-/// For the terminal, not wrapped yet: the heading, a line per case, the note. Empty where there is nothing to tell.
+/// For the terminal, not wrapped yet: the heading, a line per case, the note. Empty without stamps.
 pub(super) fn terminal(model: &Model) -> Vec<String> {
     let lines = lines(model);
     if lines.is_empty() {
@@ -23,7 +23,7 @@ pub(super) fn terminal(model: &Model) -> Vec<String> {
     std::iter::once(format!("{HEADING}:")).chain(lines).chain([NOTE.to_owned()]).collect()
 }
 
-/// A list of Markdown; empty where there is nothing to tell.
+/// A Markdown list; empty without stamps.
 pub(super) fn markdown(model: &Model) -> String {
     let lines = lines(model);
     if lines.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn markdown(model: &Model) -> String {
     text
 }
 
-/// A section of the page; empty where there is nothing to tell.
+/// A section of the page; empty without stamps.
 pub(super) fn html(model: &Model) -> String {
     let lines = lines(model);
     if lines.is_empty() {
@@ -55,16 +55,16 @@ fn lines(model: &Model) -> Vec<String> {
 
 fn line(case: &Case) -> Option<String> {
     let path = case.path.as_ref()?;
-    let told = match (&path.added_request_us_p50, &path.added_response_us_p50) {
+    let text = match (&path.added_request_us_p50, &path.added_response_us_p50) {
         (Some(there), Some(back)) => {
             format!("on the way there {}, on the way back {}", added(there), added(back))
         }
         _ => own(path)?,
     };
-    Some(format!("{}: {told}.", case.case))
+    Some(format!("{}: {text}.", case.case))
 }
 
-/// Of direct, and of a gateway without a direct trial to be set against.
+/// For direct, and for a gateway without a direct trial to compare with.
 fn own(path: &Path) -> Option<String> {
     let time = |estimate: &Estimate| with_interval(estimate, Scale::of_us(estimate.estimate));
     let (there, back) = (path.request_us_p50.as_ref()?, path.response_us_p50.as_ref()?);
@@ -98,8 +98,9 @@ mod tests {
     #[test]
     fn every_format_says_what_is_added_on_each_way() {
         let model = model();
-        // A median of 65 µs against one of 20; on the way back about 3 µs, where direct differs from itself by 10.
-        let words = ["on the way there +45 µs", "on the way back +", "not distinguishable", "in neither"];
+        // There: 65 µs against direct's 20. Back: about 3 µs, while the two direct trials differ by 10.
+        let words =
+            ["on the way there +45 µs", "on the way back +", "not distinguishable", "upstream's own time"];
         let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let page = html(&model).expect("a page");
         for text in [terminal(&model, 80, false), markdown(&model), page] {
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_where_nothing_was_asked() {
+    fn without_stamps_there_is_no_section() {
         let model = Run::steady(3, 100, &[("nginx", 150)]).model();
         for text in [terminal(&model, 80, false), markdown(&model), words(&model)] {
             assert!(!text.contains("way back"), "{text}");

@@ -2,7 +2,7 @@
 
 use super::format::Scale;
 use super::table::{self, Cell, in_one_line, none};
-use super::text::{capital, inline, place, with_interval};
+use super::text::{capital, inline, listed, place, with_interval};
 use hoptax_analysis::headline;
 use hoptax_analysis::{Analysis, Beyond, Difference, Load, Price, Prices};
 use hoptax_plan::Metric;
@@ -15,21 +15,21 @@ pub(super) const HEADINGS: [&str; 5] = ["added p50", "added p99", "CPU/req", "th
 
 pub(super) const TITLE: &str = "Price of each feature";
 
-/// How prices come about, and what is in them.
-pub(super) const DEFINITION: &str = "A gateway with the feature less the same gateway without it, in the same rounds. Direct is asked \
-                          without the keys, tokens and TLS of features, and is in no price: what requests carry for a feature's sake, and what \
-                          the client does for it, is part of what it costs.";
+/// What a price is, and what it includes.
+pub(super) const DEFINITION: &str = "A price is the gateway with the feature minus the same gateway without it, in the same rounds. \
+                          It includes what requests carry for the feature (keys, tokens) and the client's work for it (TLS). Direct is \
+                          measured without features and is not part of any price.";
 
-/// What the row below two features together is called.
+/// Name of the row below a pair of features: its cost beyond the sum of both features alone.
 const BEYOND: &str = "· beyond both alone";
 
-/// One price in so many would be told by chance if no feature cost anything: intervals hold in 95 % of cases.
+/// Share of prices that would be distinguishable by chance if no feature cost anything: the intervals are 95 % ones.
 const BY_CHANCE: f64 = 0.05;
 
 /// Every price, and the words around them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceList {
-    /// How many of them would be told by chance alone if no feature cost anything.
+    /// How many prices would be distinguishable by chance if no feature cost anything.
     pub expected_by_chance: f64,
     /// A sentence or two for each gateway with features.
     pub sentences: Vec<Summary>,
@@ -51,12 +51,12 @@ impl PriceList {
         Self { expected_by_chance: intervals.count() as f64 * BY_CHANCE, sentences: sentences(&rows), rows }
     }
 
-    /// Whether this gateway is told here, set against its sibling without features.
-    pub(super) fn tells(&self, gateway: &str) -> bool {
+    /// Whether the list has a row for this gateway, compared with the same gateway without features.
+    pub(super) fn contains(&self, gateway: &str) -> bool {
         self.rows.iter().any(|row| row.gateway == gateway)
     }
 
-    /// The tables: of each load point and gateway without features, what they are about, and their rows.
+    /// One table per load point and gateway without features.
     pub(super) fn tables(&self) -> Vec<PriceTable<'_>> {
         let mut tables: Vec<PriceTable<'_>> = Vec::new();
         for row in &self.rows {
@@ -73,7 +73,7 @@ impl PriceList {
     fn note(&self) -> String {
         let chance = Scale::plain().value(self.expected_by_chance);
         format!(
-            "{DEFINITION} If no feature cost anything, about {chance} of these figures would stand out by chance."
+            "{DEFINITION} If no feature cost anything, about {chance} of these figures would look distinguishable by chance."
         )
     }
 }
@@ -91,7 +91,7 @@ impl PriceTable<'_> {
         format!("{}, {}", self.bare, self.load.label)
     }
 
-    /// Features and figures; below two features together a row of what they cost beyond both alone.
+    /// Name and cells of each row. A pair of features is followed by a row with its cost beyond both features alone.
     pub(super) fn rows(&self) -> Vec<(String, Vec<Cell>)> {
         let of = |price: &&Price| {
             let beyond = price.beyond.as_ref().map(|beyond| (BEYOND.to_owned(), cells(&beyond.prices)));
@@ -155,20 +155,21 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<Summary> {
         (price.prices.added_p99.as_ref(), "at p99"),
         (price.prices.cpu_us_per_request.as_ref(), "of CPU per request"),
     ];
-    let parts = parts.into_iter().filter_map(|(told, of)| Some((told?.distinguishable, part(told?, of))));
+    let parts = parts.into_iter().filter_map(|(price, of)| Some((price?.distinguishable, part(price?, of))));
     let (clear, unclear): (Vec<_>, Vec<_>) = parts.partition(|(distinguishable, _)| *distinguishable);
     let [clear, unclear] =
         [clear, unclear].map(|parts| parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>());
     let (features, bare, place_of) = (named(price), &price.bare, place(&price.load));
     let mut details: Vec<String> = price.beyond.as_ref().and_then(beyond_part).into_iter().collect();
-    let told = match (clear.is_empty(), unclear.is_empty()) {
+    let sentence = match (clear.is_empty(), unclear.is_empty()) {
+        (true, true) => format!("The price of {features} for {bare} {place_of} was not measured."),
         (true, false) => {
             let unclear = listed(&unclear);
-            format!("{features} {costs} {bare} nothing distinguishable from the noise {place_of}: {unclear}.")
+            format!("{features} {costs} {bare} nothing distinguishable from noise {place_of}: {unclear}.")
         }
-        (_, is_all) => {
+        (false, is_all) => {
             if !is_all {
-                details.push(format!("Not distinguishable from the noise: {}.", listed(&unclear)));
+                details.push(format!("Not distinguishable from noise: {}.", listed(&unclear)));
             }
             format!("{features} {costs} {bare} {} {place_of}.", listed(&clear))
         }
@@ -182,23 +183,23 @@ fn sentence(gateway: &str, rows: &[Price]) -> Option<Summary> {
             capital(&place(&busy.load))
         };
         let change = signed(&less_one(&ratio.estimate), Scale::percent());
-        let doubt = if ratio.distinguishable { "" } else { ", not distinguishable from the noise" };
+        let doubt = if ratio.distinguishable { "" } else { ", not distinguishable from noise" };
         details.push(format!("{at} throughput changes by {change}{doubt}."));
     }
-    Some(Summary { gateway: gateway.to_owned(), sentence: told, details })
+    Some(Summary { gateway: gateway.to_owned(), sentence, details })
 }
 
 /// `+12 µs (7–17) at the median`.
-fn part(told: &Difference, of: &str) -> String {
-    format!("{} {of}", signed(&told.estimate, Scale::of_us(told.estimate.estimate)))
+fn part(price: &Difference, of: &str) -> String {
+    format!("{} {of}", signed(&price.estimate, Scale::of_us(price.estimate.estimate)))
 }
 
 fn beyond_part(beyond: &Beyond) -> Option<String> {
-    let told = beyond.prices.added_p50.as_ref()?;
-    let figure = signed(&told.estimate, Scale::of_us(told.estimate.estimate));
-    Some(match told.distinguishable {
+    let added = beyond.prices.added_p50.as_ref()?;
+    let figure = signed(&added.estimate, Scale::of_us(added.estimate.estimate));
+    Some(match added.distinguishable {
         true => format!("That is {figure} beyond the sum of both alone at the median."),
-        false => format!("It cannot be told from the sum of both alone at the median ({figure})."),
+        false => format!("At the median that is not distinguishable from the sum of both alone ({figure})."),
     })
 }
 
@@ -207,15 +208,7 @@ fn signed(estimate: &Estimate, scale: Scale) -> String {
     format!("{sign}{}", with_interval(estimate, scale))
 }
 
-fn listed(parts: &[String]) -> String {
-    match parts {
-        [] => "what was not measured".into(),
-        [one] => one.clone(),
-        [others @ .., last] => format!("{} and {last}", others.join(", ")),
-    }
-}
-
-/// For the terminal: the headings (a line or more, made by `title`), the tables (drawn by `table`), then what is to be wrapped. Nothing without prices.
+/// For the terminal: tables with headings, then the note and the sentences. Empty without prices.
 pub(super) fn terminal(
     list: &PriceList,
     title: impl Fn(&str) -> String,
@@ -256,7 +249,7 @@ pub(super) fn markdown(list: &PriceList) -> String {
     text
 }
 
-/// What the page's template draws.
+/// Values for the page's template.
 pub(super) fn html(list: &PriceList) -> minijinja::Value {
     use minijinja::context;
     let cell = |cell: &Cell| {
@@ -288,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_tells_the_price_and_what_it_is_not() {
+    fn every_format_shows_prices_with_their_definition() {
         let model = matrix(230, 33).model();
         let page = html(&model).expect("a page").replace("</strong>", "");
         for text in [terminal(&model, 80, false), markdown(&model), page] {
@@ -300,18 +293,18 @@ mod tests {
                 "That is +17.9 µs (",
                 "beyond the sum of both alone at the median.",
                 "· beyond both alone",
-                "Direct is asked without the keys, tokens and TLS of features",
-                "would stand out by chance",
+                "Direct is measured without features",
+                "would look distinguishable by chance",
                 "of CPU per request",
             ] {
                 assert!(text.contains(words), "`{words}` is missing:\n{text}");
             }
-            let (_, behind) = text.split_once("together cost nginx").expect("told");
-            let behind = behind.split_once(". ").expect("another sentence").1;
-            assert!(behind.starts_with("That is +17.9 µs ("), "it is of the sentence before: {behind}");
+            let (_, rest) = text.split_once("together cost nginx").expect("a sentence about the pair");
+            let next = rest.split_once(". ").expect("another sentence").1;
+            assert!(next.starts_with("That is +17.9 µs ("), "\"That\" refers to the sentence before: {next}");
             assert!(
                 !text.contains("nginx.key-auth adds"),
-                "told as a price, not as a gateway of its own:\n{text}"
+                "shown as a price, not as a gateway of its own:\n{text}"
             );
             assert!(text.contains("nginx adds"), "{text}");
         }
@@ -325,10 +318,13 @@ mod tests {
     }
 
     #[test]
-    fn a_price_in_the_noise_is_named_so() {
+    fn a_price_in_the_noise_is_called_not_distinguishable() {
         let model = matrix(212, 31).model();
         let text = one_line(&terminal(&model, 120, false));
-        assert!(text.contains("It cannot be told from the sum of both alone at the median"), "{text}");
+        assert!(
+            text.contains("At the median that is not distinguishable from the sum of both alone"),
+            "{text}"
+        );
         assert!(markdown(&model).contains(", not distinguishable |"), "{}", markdown(&model));
     }
 
@@ -354,7 +350,7 @@ mod tests {
         let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let headings = lines.next().expect("headings");
         let at = |name: &str| headings.iter().position(|one| *one == name).expect("a column");
-        // The load's label holds a comma, within quotes: one cell more.
+        // The load's quoted label contains a comma, so splitting at commas gives one cell more.
         let row = lines.find(|row| row[0] == "nginx.tls").expect("a row");
         assert_eq!((row[at("features") + 1], row[at("bare") + 1]), ("tls", "nginx"));
         let price: f64 = row[at("price_added_p50") + 1].parse().expect("a number");
@@ -363,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_features_says_nothing_of_prices() {
+    fn a_run_without_features_has_no_prices() {
         let model = hoptax_analysis::fixture::sample().model();
         for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
             assert!(!text.contains("Price of"), "{text}");

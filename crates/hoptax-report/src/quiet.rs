@@ -1,14 +1,14 @@
-//! Figures of quiet windows: a row below each case of which windows were left out, and one line about the run.
+//! Figures of quiet windows: a row below each case that lost windows, and one line about the run.
 
 use super::format::Scale;
 use super::model::Model;
 use super::table::{self, Cell, none};
 use hoptax_analysis::Case;
 
-/// What the row of a case's quiet windows is called.
+/// Name of the row of a case's quiet windows.
 pub(super) const NAME: &str = "· quiet";
 
-/// The row of the main table that quiet windows alone make; absent where none was left out, or too many were.
+/// The main table's row from quiet windows alone; absent if no window was left out, or too many were.
 pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     let quiet = case.quiet.as_ref().filter(|quiet| quiet.leaves_out() && quiet.trials > 0)?;
     let response = quiet.response_time.as_ref()?;
@@ -25,22 +25,22 @@ pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     ])
 }
 
-/// Throughput against direct, in quiet windows.
+/// Throughput relative to direct, in quiet windows.
 pub(super) fn ratio(case: &Case) -> Cell {
     let tax = case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref());
     table::ratio(tax.and_then(|tax| tax.throughput_ratio.as_ref()))
 }
 
-/// What is to be said about the run's windows; absent where it is not known of any what the hypervisor took.
+/// One line about the run's windows; absent if steal was recorded for none of them.
 pub(super) fn line(model: &Model) -> Option<String> {
     let cases = || model.cases.iter().filter_map(|case| case.quiet.as_ref());
     let windows: u64 = cases().map(|quiet| quiet.windows).sum();
     let left_out: u64 = cases().map(|quiet| quiet.left_out).sum();
     Some(match (windows, left_out) {
         (0, _) => return None,
-        (_, 0) => "All windows were quiet: the hypervisor was not seen to take CPU time.".into(),
+        (_, 0) => "All windows were quiet: the kernel reported no CPU time taken by the hypervisor.".into(),
         _ => format!(
-            "{NAME}: without the windows in or next to which the hypervisor took CPU time, {} of all.",
+            "{NAME}: leaves out windows where the hypervisor took CPU time and the windows next to them, {} of all.",
             Scale::percent().value(left_out as f64 / windows as f64)
         ),
     })
@@ -52,7 +52,7 @@ mod tests {
     use crate::fixture::Reported as _;
     use hoptax_analysis::fixture::{MadeTrial, Run, via};
 
-    /// Three rounds of ten windows; of the gateway's, the fifth is slow and loses this many milliseconds.
+    /// Three rounds of ten windows. The gateway's fifth window is slow and loses this many milliseconds to steal.
     fn run(stolen_ms: u64) -> Run {
         let trial = |who: &str, round: u32, usual_us: u64, fifth_us: u64, ms: u64| -> MadeTrial {
             let windows: Vec<Vec<u64>> =
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_stand_below_those_of_all_windows_in_every_format() {
+    fn every_format_shows_quiet_figures_below_those_of_all_windows() {
         let model = run(80).model();
         let text = terminal(&model, 80, false);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -84,14 +84,14 @@ mod tests {
             text.lines().find(|line| line.starts_with(start)).expect(start).matches('|').count()
         };
         assert_eq!(columns("| · quiet | 1,000"), columns("| gateway |"));
-        assert!(text.contains("took CPU time, 10 % of all."), "{text}");
+        assert!(text.contains("the windows next to them, 10 % of all."), "{text}");
 
         let page = html(&model).expect("drawn");
-        assert!(page.contains("· quiet</th>") && page.contains("took CPU time, 10 % of all."));
+        assert!(page.contains("· quiet</th>") && page.contains("the windows next to them, 10 % of all."));
     }
 
     #[test]
-    fn one_line_says_that_all_were_quiet() {
+    fn one_line_says_that_all_windows_were_quiet() {
         let model = run(0).model();
         for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("drawn")] {
             assert!(text.contains("All windows were quiet"), "{text}");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_where_nothing_is_known() {
+    fn without_recorded_steal_there_is_no_line() {
         let model = Run::steady(3, 100, &[("nginx", 150)]).model();
         for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("drawn")] {
             assert!(!text.contains("windows were quiet") && !text.contains("· quiet"), "{text}");

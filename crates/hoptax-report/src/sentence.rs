@@ -1,7 +1,7 @@
-//! The plain sentence about each gateway, written from the numbers and never by hand.
+//! The answer and the sentences about each gateway, generated from the numbers.
 
 use super::format::Scale;
-use super::text::{capital, place, with_interval};
+use super::text::{capital, listed, place, with_interval};
 use hoptax_analysis::headline;
 use hoptax_analysis::{Analysis, Case, Difference, Load, Severity};
 use hoptax_plan::Metric;
@@ -10,7 +10,7 @@ use hoptax_record::DIRECT;
 use hoptax_record::report::Summary;
 use hoptax_stats::Estimate;
 
-/// One summary per gateway of the plan, the least tax first and those without one last.
+/// One summary per gateway of the plan: smallest tax first, gateways without a tax last.
 pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
     let mut gateways: Vec<_> = run.contenders.iter().filter(|contender| contender.label != DIRECT).collect();
     let tax = |label: &str| median(label, analysis).map_or(f64::INFINITY, |(_, tax)| tax.estimate.estimate);
@@ -29,7 +29,7 @@ pub(super) fn summaries(run: &RunRecord, analysis: &Analysis) -> Vec<Summary> {
         .collect()
 }
 
-/// What it adds, and sentences on everything else.
+/// The sentence about the added latency, and further sentences as details.
 fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
     let cases: Vec<&Case> = analysis.cases.iter().filter(|case| case.gateway == gateway).collect();
     let measured: Vec<&Case> = cases.iter().copied().filter(|case| case.trials > 0).collect();
@@ -45,20 +45,20 @@ fn about(gateway: &str, analysis: &Analysis) -> (String, Vec<String>) {
         && extra.distinguishable
         && extra.estimate.estimate.abs() >= 0.005
     {
-        let told = with_interval(&extra.estimate, Scale::plain());
-        details.push(format!("It makes {told} extra upstream requests per request."));
+        let extra = with_interval(&extra.estimate, Scale::plain());
+        details.push(format!("It makes {extra} extra upstream requests per request."));
     }
     (format!("{gateway} {added}."), details)
 }
 
-/// The tax at the median, where latency says most.
+/// The tax at the median, at the load point that headline latencies are taken from.
 fn median<'a>(gateway: &str, analysis: &'a Analysis) -> Option<(&'a Load, &'a Difference)> {
     let headlines = analysis.headlines(gateway);
     let median = headlines.iter().find(|headline| headline.metric == Metric::AddedP50)?;
     Some((&median.case.load, median.tax))
 }
 
-/// The case at the load point that is chosen among those of these cases.
+/// The case whose load point `choose` picks.
 fn case_of<'a>(
     cases: &[&'a Case],
     choose: fn(&mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load>,
@@ -67,16 +67,17 @@ fn case_of<'a>(
     cases.iter().find(|case| case.load.index == load.index).copied()
 }
 
-/// The short answer: which gateway adds least at the median, or that it cannot be told. Built-in hops are references
-/// and do not compete. Absent where fewer than two gateways were measured at one load point, and for a void run.
+/// The short answer: which gateway adds least at the median, or that there is no clear winner. Built-in hops are
+/// references and do not compete. Absent if fewer than two gateways were measured at the same load point, and for a
+/// void run.
 ///
-/// One is called least only if its interval ends below where every other one begins: with intervals of 95 % each, that
-/// asks for more than a test of the difference would.
+/// One gateway beats another only if its 95 % interval ends below the start of the other's. This is stricter than a
+/// test of the difference.
 pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(|finding| finding.severity == Severity::Void) {
         return None;
     }
-    // A gateway with features competes by its sibling without: the price list tells what the features add to it.
+    // A gateway with features does not compete if the plan also has it without: the price list shows the difference.
     let is_priced = |label: &str| analysis.prices.iter().any(|price| price.gateway == label);
     let competes =
         |label: &str, kind: &str| label != DIRECT && !kind.starts_with("hop-") && !is_priced(label);
@@ -90,20 +91,38 @@ pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
         return None;
     }
     let at = place(load);
-    let (_, high) = tax.estimate.interval()?;
-    let close: Vec<String> = others
-        .iter()
-        .filter(|(_, _, other)| other.estimate.interval().is_none_or(|(low, _)| low <= high))
-        .map(|(label, _, other)| format!("{label} {}", interval(other)))
+    let (_, least_high) = tax.estimate.interval()?;
+    let begins_above =
+        |tax: &Difference, high: f64| tax.estimate.interval().is_some_and(|(low, _)| low > high);
+    let (clear, close): (Vec<_>, Vec<_>) =
+        others.iter().partition(|(_, _, other)| begins_above(other, least_high));
+    if close.is_empty() {
+        return Some(format!("{least} adds least {at}: {} at the median.", interval(tax)));
+    }
+    let tied: Vec<String> = std::iter::once(&(*least, *load, *tax))
+        .chain(close.iter().copied())
+        .map(|(label, _, tax)| format!("{label} {}", interval(tax)))
         .collect();
-    let told = interval(tax);
-    Some(match close.is_empty() {
-        true => format!("{least} adds least {at}: {told} at the median."),
-        false => format!(
-            "Which gateway adds least {at} cannot be told: at the median {least} {told} overlaps {}.",
-            close.join(" and ")
-        ),
-    })
+    // The highest end of all that overlap; absent if one of them has no interval, as it may end anywhere.
+    let highs: Option<Vec<f64>> =
+        close.iter().map(|(_, _, other)| other.estimate.interval().map(|(_, high)| high)).collect();
+    let tied_high = highs.map(|highs| highs.into_iter().fold(least_high, f64::max));
+    let (by_all, by_least): (Vec<_>, Vec<_>) =
+        clear.into_iter().partition(|(_, _, other)| tied_high.is_some_and(|high| begins_above(other, high)));
+    let named = |beaten: Vec<&(&str, &Load, &Difference)>| {
+        let each: Vec<String> =
+            beaten.into_iter().map(|(label, _, tax)| format!("{label} ({})", time(tax))).collect();
+        listed(&each)
+    };
+    let mut answer = format!("No clear winner at the median {at}: {} overlap.", listed(&tied));
+    if !by_all.is_empty() {
+        let who = if tied.len() == 2 { "Both" } else { "All" };
+        answer.push_str(&format!(" {who} beat {}.", named(by_all)));
+    }
+    if !by_least.is_empty() {
+        answer.push_str(&format!(" Only {least} beats {}.", named(by_least)));
+    }
+    Some(answer)
 }
 
 fn nothing(gateway: &str, cases: &[&Case]) -> String {
@@ -113,13 +132,13 @@ fn nothing(gateway: &str, cases: &[&Case]) -> String {
     }
 }
 
-/// What it adds, at the percentiles where that can be told, and a sentence on each where it cannot.
+/// The added latency at the percentiles where it is distinguishable, and one sentence for each other percentile.
 fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
     let at = place(&case.load);
     let tax = case.tax.as_ref();
     let Some(median) = tax.and_then(|tax| tax.added_p50.as_ref()) else {
         let none = format!(
-            "has no measured tax on latency {at}: no round has completed requests both direct and through it"
+            "has no latency tax {at}: in no round did requests complete both directly and through the gateway"
         );
         return (none, Vec::new());
     };
@@ -129,22 +148,20 @@ fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
         parts.push(("p99", tail, floor(Metric::AddedP99)));
     }
     if median.estimate.interval().is_none() {
-        let told: Vec<String> =
+        let each: Vec<String> =
             parts.iter().map(|(which, tax, _)| format!("{} at {which}", time(tax))).collect();
-        let told = told.join(" and ");
-        let added = format!("adds {told}, {at} (one trial: no interval, not distinguishable from noise)");
+        let each = each.join(" and ");
+        let added = format!("adds {each}, {at} (one trial: no interval, not distinguishable from noise)");
         return (added, Vec::new());
     }
     let (clear, unclear): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(_, tax, _)| tax.distinguishable);
     let mut doubts = unclear.into_iter();
     let added = match (clear.is_empty(), doubts.as_slice()) {
         (true, [(which, tax, floor), ..]) => {
-            let told = format!(
-                "adds nothing distinguishable from the noise at {which} {at} {}",
-                within(tax, *floor)
-            );
+            let none =
+                format!("adds nothing distinguishable from noise at {which} {at} {}", within(tax, *floor));
             doubts.next();
-            told
+            none
         }
         _ => {
             let each: Vec<String> = clear
@@ -158,7 +175,7 @@ fn latency_parts(case: &Case, analysis: &Analysis) -> (String, Vec<String>) {
         }
     };
     let doubt = |(which, tax, floor): (&str, &Difference, Option<f64>)| {
-        format!("At {which} nothing is distinguishable from the noise {}.", within(tax, floor))
+        format!("At {which} the difference is not distinguishable from noise {}.", within(tax, floor))
     };
     (added, doubts.map(doubt).collect())
 }
@@ -178,20 +195,20 @@ fn interval(tax: &Difference) -> String {
     with_interval(&tax.estimate, Scale::of_us(tax.estimate.estimate))
 }
 
-/// That the generator may have held this case or direct back, which makes their ratio another than the gateway's.
+/// A remark if the generator limited this case or direct: their ratio is then not the gateway's alone.
 fn generator_limit(case: &Case, analysis: &Analysis) -> &'static str {
     let limited = |case: &Case| case.findings.contains(&"generator-saturated");
     match (limited(case), analysis.case(DIRECT, case.load.index).is_some_and(limited)) {
-        (true, _) => " (the generator was the limit)",
-        (false, true) => " (the generator was the limit of direct: more may be taken)",
+        (true, _) => " (limited by the generator)",
+        (false, true) => " (direct was limited by the generator: the true loss may be larger)",
         (false, false) => "",
     }
 }
 
-fn throughput_part(case: &Case, told_before: &Case, limit: &str) -> Option<String> {
+fn throughput_part(case: &Case, latency_case: &Case, limit: &str) -> Option<String> {
     let tax = case.tax.as_ref()?;
     let at =
-        if case.load.index == told_before.load.index { "There".into() } else { capital(&place(&case.load)) };
+        if case.load.index == latency_case.load.index { "There".into() } else { capital(&place(&case.load)) };
     let mut parts = Vec::new();
     if let Some(ratio) = &tax.throughput_ratio {
         parts.push(format!("{}{limit}", taken(ratio)));
@@ -219,10 +236,10 @@ fn taken(ratio: &Difference) -> String {
             "takes {value} of the throughput (one trial: no interval, not distinguishable from noise)"
         );
     }
-    let told = with_interval(&lost, Scale::percent());
+    let share = with_interval(&lost, Scale::percent());
     match (ratio.distinguishable, lost.estimate < 0.0) {
-        (false, _) => format!("takes {told} of the throughput, not distinguishable from the noise,"),
-        (true, false) => format!("takes {told} of the throughput"),
+        (false, _) => format!("takes {share} of the throughput, not distinguishable from noise,"),
+        (true, false) => format!("takes {share} of the throughput"),
         (true, true) => {
             format!("has {} more throughput than direct", with_interval(&gained(&lost), Scale::percent()))
         }
@@ -270,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_which_adds_least_or_that_it_cannot_be_told() {
+    fn answers_which_adds_least_or_that_there_is_no_clear_winner() {
         let run = |others: u64, spread: u64| {
             let mut run = Run::closed(1);
             for round in 0..4 {
@@ -288,7 +305,14 @@ mod tests {
             .map(|summary| summary.gateway)
             .collect();
         assert_eq!(order, ["nginx", "envoy"], "the least tax first");
-        assert!(answer(&run(145, 9)).contains("cannot be told: at the median nginx"));
+        let overlap = answer(&run(145, 9));
+        assert!(overlap.starts_with("No clear winner at the median at 1 connection: nginx "), "{overlap}");
+        assert!(overlap.contains(") and envoy ") && overlap.ends_with(") overlap."), "{overlap}");
+        let mut three = run(145, 9);
+        for round in 0..4 {
+            three.push(via("kong", round).all_at_us(400 + u64::from(round)));
+        }
+        assert!(answer(&three).contains(" overlap. Both beat kong (30"), "{}", answer(&three));
         let alone = Run::steady(3, 100, &[("nginx", 150)]);
         assert_eq!(super::answer(&alone.record, &alone.analyse()), None, "nothing to choose from");
     }
@@ -303,11 +327,11 @@ mod tests {
         let told = sentence(&run, "haproxy");
         assert!(
             told.starts_with(
-                "haproxy adds nothing distinguishable from the noise at the median at 1 connection (51 µs, 47.8–54.2; noise ±8"
+                "haproxy adds nothing distinguishable from noise at the median at 1 connection (51 µs, 47.8–54.2; noise ±8"
             ),
             "{told}"
         );
-        assert!(told.contains(" At p99 nothing is distinguishable from the noise ("), "{told}");
+        assert!(told.contains(" At p99 the difference is not distinguishable from noise ("), "{told}");
         assert!(told.contains("of the throughput, not distinguishable"), "{told}");
     }
 
@@ -384,8 +408,8 @@ mod tests {
             }
             sentence(&run, "nginx")
         };
-        assert!(told(30, 95).contains("of the throughput (the generator was the limit)"), "{}", told(30, 95));
-        assert!(told(95, 30).contains("(the generator was the limit of direct: more may be taken)"));
+        assert!(told(30, 95).contains("of the throughput (limited by the generator)"), "{}", told(30, 95));
+        assert!(told(95, 30).contains("(direct was limited by the generator: the true loss may be larger)"));
         assert!(!told(30, 30).contains("generator"), "{}", told(30, 30));
     }
 

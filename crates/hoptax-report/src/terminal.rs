@@ -1,4 +1,4 @@
-//! The report on a terminal: a table per load point, the sentences, what failed, what to doubt.
+//! The report on a terminal: a table per load point, the sentences, failures, findings.
 
 use super::capacity;
 use super::host;
@@ -25,12 +25,12 @@ pub fn terminal(model: &Model, width: u16, colour: bool) -> String {
     text.push_str(&capacity::terminal(model, usize::from(width)));
     if model.measured_anything() {
         let mark = match model.cases.iter().any(has_mark) || prices.contains(MARK) {
-            true => format!("{MARK} not distinguishable from the noise of this machine. "),
+            true => format!("{MARK}: not distinguishable from this machine's noise. "),
             false => String::new(),
         };
         text.push('\n');
         text.push_str(&page.wrap(
-            &format!("{mark}With each figure, below it or in parentheses: its 95 % interval over trials."),
+            &format!("{mark}Below each figure, or in parentheses: its 95 % interval over trials."),
             "",
             "",
         ));
@@ -81,7 +81,7 @@ impl Page {
         if self.colour { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.into() }
     }
 
-    /// What stands out, wrapped as everything else.
+    /// A bold line, wrapped like everything else.
     fn title(&self, text: &str) -> String {
         self.style(BOLD, self.wrap(text, "", "").trim_end()) + "\n"
     }
@@ -133,7 +133,7 @@ impl Page {
     }
 
     fn sentences(&self, model: &Model) -> String {
-        model.told_by_itself().map(|one| self.wrap(&one.in_full(), "", "  ")).collect()
+        model.summaries_outside_prices().map(|one| self.wrap(&one.in_full(), "", "  ")).collect()
     }
 
     fn prices(&self, model: &Model) -> String {
@@ -193,14 +193,14 @@ impl Page {
         let about = finding.case.as_ref().map_or(String::new(), |case| format!("{case}: "));
         let more = match others {
             0 => String::new(),
-            1 => " So it is for one more case.".into(),
-            others => format!(" So it is for {others} more cases."),
+            1 => " The same holds for 1 more case.".into(),
+            others => format!(" The same holds for {others} more cases."),
         };
         let line = format!("{}: {about}{}{more} {}", finding.code, finding.message, finding.advice);
         self.wrap(&line, &self.style(style, finding.severity.name()), "  ")
     }
 
-    /// Wraps at spaces. `lead` stands before the text, with a style or without, `indent` before each further line.
+    /// Wraps at spaces. `lead`, styled or not, goes before the text, `indent` before each further line.
     fn wrap(&self, text: &str, lead: &str, indent: &str) -> String {
         let mut out = lead.to_string();
         let mut column = visible(lead);
@@ -222,7 +222,7 @@ impl Page {
     }
 }
 
-/// Columns that a text takes, ANSI styles left out.
+/// Columns that a text takes, without ANSI styles.
 fn visible(text: &str) -> usize {
     let mut inside = false;
     let mut columns = 0;
@@ -257,8 +257,8 @@ mod tests {
             "failed envoy (not installed)",
             "last line of a log",
             "warning generator-saturated: ",
-            "So it is for 4 more cases.",
-            "To be read with its warnings.",
+            "The same holds for 4 more cases.",
+            "Believable, with warnings",
         ] {
             assert!(text.contains(part), "`{part}` is missing:\n{text}");
         }
@@ -280,7 +280,7 @@ mod tests {
         assert!(text.contains("75 % read (GET /read), 25 % write (GET /write)"), "{text}");
     }
 
-    /// Labels are as long as stages, names and searches make them.
+    /// Stages, names and searches can make labels very long.
     #[test]
     fn headings_fit_as_well() {
         let stages = "100/s for 10s, ramp to 5000/s over 60s, 5000/s for 10s, ramp to 100/s over 60s";
@@ -318,11 +318,11 @@ mod tests {
         }
         let text = terminal(&run.model(), 80, false);
         assert!(text.contains("~+40 µs"), "{text}");
-        assert!(text.contains("~ not distinguishable from the noise"), "{text}");
+        assert!(text.contains("~: not distinguishable from this machine's noise"), "{text}");
     }
 
     #[test]
-    fn one_trial_is_said_below_the_figure() {
+    fn a_figure_of_one_trial_says_so() {
         let text = terminal(&Run::steady(1, 100, &[("nginx", 150)]).model(), 80, false);
         assert!(text.contains("one trial"), "{text}");
     }
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_breached_budget_is_told_with_its_limit() {
+    fn a_breached_budget_is_shown_with_its_limit() {
         let mut run = Run::steady(3, 100, &[("nginx", 150)]);
         run.contender("envoy", Some(failure(hoptax_record::Stage::Start, "did not start")));
         let metric = hoptax_plan::Metric::AddedP50;
@@ -348,7 +348,7 @@ mod tests {
             text.contains("over budget nginx, closed loop, 32 connections: added_p50 must be at most 20 µs")
         );
         assert!(
-            text.contains("added_p50 must be at most 20 µs; nothing could be set against it: did not start."),
+            text.contains("added_p50 must be at most 20 µs; it was not measured: did not start."),
             "{text}"
         );
     }

@@ -6,7 +6,7 @@ use hoptax_load::spec::HttpVersion;
 use hoptax_record::Stage;
 use hoptax_stats::Estimate;
 
-/// `41 µs (38–44)`: the interval is the 95 % one, as every report says once.
+/// `41 µs (38–44)`. The interval is the 95 % one; every report says so once.
 pub(super) fn with_interval(estimate: &Estimate, scale: Scale) -> String {
     let value = scale.value(estimate.estimate);
     match estimate.interval() {
@@ -30,7 +30,7 @@ pub(super) fn place(load: &Load) -> String {
     }
 }
 
-/// How connections are used, where that is not as usual: points may differ in nothing else.
+/// How connections are used, if not HTTP/1.1 with keep-alive: load points may differ in this alone.
 fn manner(load: &Load) -> String {
     let version = if load.http == HttpVersion::Http10 { " in HTTP/1.0" } else { "" };
     let kept = match load.requests_per_connection {
@@ -41,23 +41,32 @@ fn manner(load: &Load) -> String {
     format!("{version}{kept}")
 }
 
+/// `a`, `a and b`, `a, b and c`.
+pub(super) fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
 /// A stage in words.
 pub(super) fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Missing => "not installed",
         Stage::Start => "did not start",
-        Stage::Verify => "answered otherwise than direct",
+        Stage::Verify => "answer differs from direct's",
         Stage::Trial => "during a trial",
     }
 }
 
-/// The text with a capital letter.
+/// The text with its first letter in upper case.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Text that may come from anywhere, so that it cannot become markup in Markdown.
+/// Escapes untrusted text, so that it cannot become markup in Markdown.
 pub(super) fn inline(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -71,7 +80,7 @@ pub(super) fn inline(text: &str) -> String {
     safe
 }
 
-/// Words, each with the unit that belongs to it.
+/// Splits at white space, but keeps a number and its unit together.
 pub(super) fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 9] = ["%", "µs", "ms", "s", "k", "B", "KiB", "MiB", "GiB"];
     let mut words: Vec<String> = Vec::new();
@@ -88,7 +97,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Words in lines of at most `width` columns, all but the first indented by two; no number is parted from its unit.
+/// Wraps to lines of at most `width` columns, all but the first indented by two. A number and its unit stay together.
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;

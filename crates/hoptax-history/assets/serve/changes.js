@@ -1,12 +1,12 @@
-// What changed from before to after: a row for each figure, in percent with its interval, zero between less and more.
+// Changes from before to after: a row for each figure, in percent with its interval.
 
-// So many rows are looked over at once; a switch shows all.
+// Rows shown at first; a switch shows all.
 const AT_ONCE = 20;
-// What goes so many times further than is usual is cut off: one wide interval would leave all others no room.
+// The axis ends at this many times the median reach. Otherwise one wide interval would leave no room for the others.
 const FAR = 3;
-// Between runs nothing smaller is called a change: an axis is never so fine that it looks like much.
+// The axis reaches at least this share, so that tiny changes do not look large.
 const LEAST = 0.01;
-// Room for a tip, in pixels.
+// Room for a tooltip, in pixels.
 const TIP = 170;
 const VERDICTS = {
   better: { mark: "circle", sign: "●", colour: "good" },
@@ -19,8 +19,8 @@ const widthOf = (text, { fontSize, fontWeight = 400 }) => {
   ruler.font = `${fontWeight} ${fontSize}px ${FONT}`;
   return ruler.measureText(text).width;
 };
-// Lines that fit into so much room, and never cut: ends are what tells gateways apart. Words are broken only where one
-// alone is too long, and no number is parted from its unit.
+// Wraps to lines of at most `room` pixels and cuts nothing, because gateways differ at the end. Only a word that is too
+// long for a line is broken, and a number and its unit stay together.
 const folded = (text, room, style) => {
   const fits = (line) => widthOf(line.trimEnd(), style) <= room;
   const lines = [""];
@@ -38,39 +38,39 @@ const folded = (text, room, style) => {
   return lines.map((line) => line.trimEnd());
 };
 
-// `+12 % (10 to +14)` is told in two lines.
+// `+12 % (10 to +14)` takes two lines: figure and interval.
 const parted = (text) => {
   const at = text.indexOf(" (");
   return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 2, -1)];
 };
 const withUnit = (row, text) => (row.unit === "requests/s" ? text.replace(/( \(|$)/, " requests/s$1") : text);
 
-// Everything that a row says, line by line.
+// A row in words, line by line.
 const changeInWords = (row) => [
   `${row.gateway}, ${row.load}`,
   row.metric,
   `before ${withUnit(row, row.before)}`,
   `after ${withUnit(row, row.after)}`,
   `change ${row.relative ? row.change : withUnit(row, row.change)}`,
-  row.verdict + (row.stands ? ", carries the verdict" : ""),
-  ...(row.relative ? [] : ["not told in percent: before may as well be zero"]),
+  row.verdict + (row.stands ? ", part of the verdict" : ""),
+  ...(row.relative ? [] : ["no percentage: before may be zero"]),
 ];
 
 const endsOf = ({ relative }) =>
   relative ? [relative.estimate, relative.low, relative.high].filter((end) => end !== null) : [];
 
 const isCalled = (row) => row.verdict !== "not distinguishable";
-// Whether somebody who looks would doubt the verdict.
+// Whether the drawn interval includes zero although the verdict is a change.
 const isAcross = (row) => isCalled(row) && row.relative && row.relative.low < 0 && row.relative.high > 0;
 
-// From where to where the axis leads.
+// The ends of the axis.
 const reachOf = (rows) => {
   const drawn = rows.filter((row) => row.relative);
   const farthest = (row) => Math.max(...endsOf(row).map(Math.abs));
   const sizes = drawn.map(farthest).sort((a, b) => a - b);
   const usual = sizes[Math.floor((sizes.length - 1) / 2)] || 0;
-  // What carries the verdict is seen whole. Of what else can be told apart the mark is: an interval that leaves out zero
-  // seldom leads further than to twice its mark.
+  // Intervals of rows that the verdict rests on are always inside. Of other distinguishable rows the mark is inside, with
+  // as much room again: an interval without zero seldom ends beyond twice its mark.
   const needed = (row) => (row.stands ? farthest(row) : isCalled(row) ? 2 * Math.abs(row.relative.estimate) : 0);
   const limit = drawn.reduce((most, row) => Math.max(most, needed(row)), FAR * usual);
   const ends = drawn.flatMap(endsOf);
@@ -81,8 +81,7 @@ const reachOf = (rows) => {
   return [from - room, to + room];
 };
 
-// Where everything of a row stands, in pixels from the chart's top. A narrow screen has words above the line, a wide one
-// beside it.
+// The layout of rows, in pixels from the chart's top. Words are above the line on a narrow screen, beside it on a wide one.
 const LINE = 17;
 const placed = (rows, theme, width) => {
   const narrow = width < 560;
@@ -108,7 +107,7 @@ const placed = (rows, theme, width) => {
     const high = LINE * Math.max(lines.length, value.length);
     const height = high + (narrow ? 36 : 14);
     const place = { row, top, height, lines, value, y: narrow ? top + high + 20 : top + height / 2 };
-    // How far the line at zero leads.
+    // The extent of the line at zero.
     place.zero = narrow ? [place.y - 9, place.y + 9] : [top, top + height];
     top += height;
     return place;
@@ -116,7 +115,7 @@ const placed = (rows, theme, width) => {
   return { all, height: top + 4, margins: narrow ? [10, 10] : [left + 20, right + 20] };
 };
 
-// One row: words, and a mark with a line from end to end; arrows where the line goes on.
+// One row: words, and a mark with a line for the interval; an arrow where the interval leaves the chart.
 const drawnRow = ({ row, top, height, y, zero, lines, value }, { at, box, width, theme }) => {
   const { mark: shape, sign, colour: name } = VERDICTS[row.verdict];
   const [colour, isSure] = [theme[name], isCalled(row)];
@@ -135,7 +134,7 @@ const drawnRow = ({ row, top, height, y, zero, lines, value }, { at, box, width,
   const words = (all, x, align) =>
     all.map((one, number) => text(one.text, x, top + 7 + number * LINE, one.style, align));
   const children = [
-    // What the pointer finds, wherever it is in the row.
+    // Catches the pointer anywhere in the row.
     {
       type: "rect",
       shape: { x: 0, y: top, width, height },
@@ -148,9 +147,9 @@ const drawnRow = ({ row, top, height, y, zero, lines, value }, { at, box, width,
     ...words(value, width, "right"),
   ];
   if (!row.relative) {
-    const said = `${isSure ? `${sign} ${row.verdict}; ` : ""}not told in percent`;
+    const label = `${isSure ? `${sign} ${row.verdict}; ` : ""}no percentage`;
     const style = textStyle(colour, 12);
-    return [...children, text(said, Math.min(at(0) + 8, to - widthOf(said, style)), y - 6, style)];
+    return [...children, text(label, Math.min(at(0) + 8, to - widthOf(label, style)), y - 6, style)];
   }
   const { estimate, low, high } = row.relative;
   const within = (x) => Math.min(to, Math.max(from, x));
@@ -176,8 +175,8 @@ const drawnRow = ({ row, top, height, y, zero, lines, value }, { at, box, width,
 
 const changes = () => {
   const figure = byId("changes");
-  const every = told("changes-data");
-  // First what carries the verdict, then what can be told apart.
+  const every = jsonIn("changes-data");
+  // First the rows that the verdict rests on, then the other distinguishable rows.
   const rank = (row) => (row.stands ? 0 : isCalled(row) ? 1 : 2);
   const sorted = [...every].sort((one, other) => rank(one) - rank(other));
   const telling = sorted.filter((row) => row.told);
@@ -208,7 +207,7 @@ const changes = () => {
         max,
         position: "top",
         splitNumber: narrow ? 4 : 8,
-        // Above each other they would run through the words.
+        // On a narrow screen the lines would run through the words.
         splitLine: { show: !narrow, lineStyle: { color: theme.rule }, showMinLine: false, showMaxLine: false },
         axisLabel: {
           ...textStyle(theme.quiet, 12),
@@ -235,14 +234,14 @@ const changes = () => {
   };
   const { chart, draw, canvas } = chartIn(figure, option);
 
-  // By keys: arrows lead from row to row.
+  // Keyboard: arrows move between rows.
   const live = figure.querySelector("[aria-live]");
   let at = -1;
   const leave = () => {
     chart.dispatchAction({ type: "hideTip" });
     chart.dispatchAction({ type: "downplay", seriesIndex: 0 });
   };
-  // A chart may be higher than the screen: the row, and the tip below it, come into sight.
+  // A chart may be higher than the screen: scroll to the row and the tooltip below it.
   const follow = ({ top, height }) => {
     const begin = canvas.getBoundingClientRect().top + top;
     const [least, most] = [document.querySelector("header.site").offsetHeight + 8, innerHeight - TIP];
@@ -268,12 +267,12 @@ const changes = () => {
   const show = () => {
     rows = all.checked ? sorted : few;
     at = -1;
-    const first = rows.some((row) => row.stands) ? "; those that carry the verdict come first" : "";
+    const first = rows.some((row) => row.stands) ? "; those that the verdict rests on come first" : "";
     note.textContent = `From before to after, ${rows.length} of ${every.length} figures${first}`;
     byId("across-zero").hidden = !rows.some(isAcross);
     canvas.setAttribute(
       "aria-label",
-      `Changes of ${rows.length} figures in percent. Arrow keys lead from row to row; the table below has the same.`,
+      `Changes of ${rows.length} figures in percent. Use the arrow keys to move between rows; the table below has the same data.`,
     );
     draw();
   };

@@ -1,11 +1,11 @@
-// Charts of the server's pages: what they have in common.
+// Shared by the charts of the server's pages.
 
-// Unlike a report's, they have a line at either end.
+// Unlike the report's axes, these have a line at both ends.
 const values = (theme, kind, more) =>
   valueAxis(theme, kind, { splitLine: { lineStyle: { color: theme.rule } }, ...more });
 
-// A chart that follows the width of its place and the colours of the page. `option` makes what is drawn, and tells how
-// high it is where that depends on what is shown.
+// A chart that follows the width of its place and the colours of the page. `option` returns ECharts' option, with a
+// `height` in pixels if it depends on the content.
 const chartIn = (figure, option) => {
   const canvas = figure.querySelector(".canvas");
   const chart = echarts.init(canvas, null, { renderer: "svg" });

@@ -1,9 +1,9 @@
-// What all pages of the server share.
+// Shared by all pages of the server.
 
 document.documentElement.classList.add("js");
 
 const byId = (id) => document.getElementById(id);
-const told = (id) => JSON.parse(byId(id).textContent);
+const jsonIn = (id) => JSON.parse(byId(id).textContent);
 
 const element = (tag, attributes, ...children) => {
   const one = document.createElement(tag);
@@ -12,19 +12,19 @@ const element = (tag, attributes, ...children) => {
   return one;
 };
 
-// Says something to who does not see the page change.
+// Announces a text to screen readers.
 const say = (text) => {
   byId("said").textContent = text;
 };
 
-// Changes go as JSON, which no page of another site can send here.
+// Changes are sent as JSON, which no page of another site can send here.
 const send = async (method, path, body) => {
   const answer = await fetch(path, {
     method,
     headers: { "Content-Type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(`${told.error}; ${told.help}`);
-  return told;
+  const json = await answer.json();
+  if (!answer.ok) throw new Error(`${json.error}; ${json.help}`);
+  return json;
 };

@@ -1,4 +1,4 @@
-// The choice of what is compared: labels follow the runs.
+// The form that chooses what to compare. The choice of gateways follows the chosen runs.
 
 const compare = () => {
   const form = byId("choose-runs");
@@ -7,7 +7,7 @@ const compare = () => {
     [one.value, other.value] = [other.value, one.value];
   };
   byId("swap").addEventListener("click", () => {
-    // Of one run, its gateways change places.
+    // With one run, swap its gateways.
     if (b.value) swap(a, b);
     swap(labelA, labelB);
     if (a.value) form.requestSubmit();
@@ -22,7 +22,7 @@ const compare = () => {
       const known = label.value;
       const found = run && (await fetch(`/api/v1/runs/${encodeURIComponent(run)}`));
       const contenders = found && found.ok ? (await found.json()).contenders : [];
-      // Another run was chosen meanwhile.
+      // The user has chosen another run meanwhile.
       if (mine !== last) return;
       label.replaceChildren(label.options[0], ...contenders.map((one) => element("option", {}, one.label)));
       label.value = contenders.some((one) => one.label === known) ? known : "";

@@ -1,4 +1,4 @@
-// The list: searched while one types, and two runs chosen to be compared.
+// The list of runs: search as you type, and selection of two runs to compare.
 
 const list = () => {
   const form = byId("search");
@@ -11,10 +11,10 @@ const list = () => {
     byId("chosen").hidden = !chosen.size;
     byId("compare").disabled = chosen.size !== 2;
     byId("chosen-words").textContent =
-      chosen.size === 2 ? "Two runs are chosen." : chosen.size === 1 ? "Choose one more." : "Choose two at most.";
+      chosen.size === 2 ? "Two runs are selected." : chosen.size === 1 ? "Select one more run." : "Select only two runs.";
   };
 
-  // One way to draw rows: the page's own, asked for again.
+  // Rows are always drawn by the server: request the page again and take its rows.
   const part = async (address) => {
     const text = await (await fetch(address)).text();
     return new DOMParser().parseFromString(text, "text/html");
@@ -26,7 +26,7 @@ const list = () => {
     const mine = ++last;
     const page = await part(address);
     const found = page.getElementById("found");
-    // A later search was quicker, or the server said something else.
+    // A later search has started, or the server's answer is not a list.
     if (mine !== last || !found) return;
     byId("found").replaceWith(found);
     history.replaceState(null, "", address);
@@ -48,14 +48,14 @@ const list = () => {
     const more = event.target.closest("#more");
     if (!more) return;
     event.preventDefault();
-    // Pressed twice, it is asked for once.
+    // A second click sends no second request.
     if (more.ariaBusy) return;
     more.ariaBusy = "true";
     const mine = last;
     const page = await part(more.href).finally(() => {
       more.ariaBusy = null;
     });
-    // What was searched for since has rows of its own.
+    // A search has replaced the rows meanwhile.
     if (mine !== last) return;
     const [first] = page.querySelectorAll("#runs .run a");
     const known = first && first.getAttribute("href");
@@ -77,7 +77,7 @@ const list = () => {
   });
   pick.addEventListener("submit", (event) => {
     event.preventDefault();
-    // What was measured first is before.
+    // The run that was measured first is "before".
     const [a, b] = [...chosen].sort((one, other) => one[1] - other[1]).map(([id]) => id);
     location.href = `/compare?${new URLSearchParams({ a, b })}`;
   });

@@ -1,7 +1,7 @@
-// The run under way, asked for once a second.
+// The run in progress, polled once a second.
 
 const live = () => {
-  let state = told("live-data");
+  let state = jsonIn("live-data");
   let gone = 0;
   const seconds = (time) => {
     const whole = Math.max(0, Math.round(time));
@@ -9,7 +9,7 @@ const live = () => {
     if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
     return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
   };
-  const orDash = (value, kind) => (value === null || value === undefined ? "–" : kind.told(value));
+  const orDash = (value, kind) => (value === null || value === undefined ? "–" : kind.format(value));
 
   const showProgress = () => {
     const { trials_done: done, trials_planned: planned, open_ended: open, stage } = state;
@@ -18,7 +18,7 @@ const live = () => {
     byId("progress-words").textContent =
       `${done} of ${planned}${open ? " or more" : ""} trials${state.round ? `, round ${state.round}` : ""}`;
     const left = stage === "ended" ? "" : `, ${open ? "at least " : ""}${seconds(state.left_s)} left`;
-    byId("time-left").textContent = `${seconds(state.elapsed_s)} gone${left}`;
+    byId("time-left").textContent = `${seconds(state.elapsed_s)} elapsed${left}`;
     byId("progress").value = planned ? done / planned : 0;
     byId("done").hidden = stage !== "ended";
   };
@@ -29,7 +29,7 @@ const live = () => {
     byId("trial-part").hidden = !trial;
     if (!trial) return;
     byId("trial-title").textContent = `Trial ${trial.number}: ${trial.gateway}`;
-    const due = trial.due === null ? "" : `, ${kinds.rate.told(trial.due)} requests/s due`;
+    const due = trial.due === null ? "" : `, ${kinds.rate.format(trial.due)} requests/s due`;
     const measured =
       trial.phase === "measuring" ? `, second ${Math.floor(trial.elapsed_s)} of ${number(trial.duration_s)}` : "";
     byId("trial-words").textContent = `${trial.load}${due} · ${trial.phase}${measured}`;
@@ -40,7 +40,7 @@ const live = () => {
       tile(orDash(last.p99_us, kinds.time), "p99"),
       tile(orDash(last.failed, kinds.rate), "failures per second"),
     ];
-    if (state.steal !== null) tiles.push(tile(kinds.share.told(state.steal), "taken by the hypervisor"));
+    if (state.steal !== null) tiles.push(tile(kinds.share.format(state.steal), "CPU time taken by the hypervisor"));
     byId("tiles").replaceChildren(...tiles);
   };
 
@@ -48,7 +48,7 @@ const live = () => {
   const cell = (text, kind) => element("td", kind ? { class: kind } : {}, text);
   const showTables = () => {
     byId("cpu").replaceChildren(
-      ...state.cpu.map((one) => row(one.role, cell(one.cpus.toFixed(2)), cell(kinds.bytes.told(one.memory_bytes)))),
+      ...state.cpu.map((one) => row(one.role, cell(one.cpus.toFixed(2)), cell(kinds.bytes.format(one.memory_bytes)))),
     );
     byId("cases").replaceChildren(
       ...state.cases.map((one) =>
@@ -85,7 +85,7 @@ const live = () => {
     );
     const part = (title, all) =>
       all.length ? [element("h2", {}, title), element("section", { class: "card" }, ...all)] : [];
-    byId("doubts").replaceChildren(...part("Failures", failures), ...part("Findings until now", findings));
+    byId("doubts").replaceChildren(...part("Failures", failures), ...part("Findings so far", findings));
   };
 
   const axis = (theme) => ({
@@ -101,7 +101,7 @@ const live = () => {
     type: "line",
     name,
     color: colour,
-    // One second alone is no line.
+    // A single second is drawn as a dot.
     showSymbol: Boolean(state.trial) && state.trial.seconds.length === 1,
     symbolSize: 6,
     lineStyle: { width: 2, type, color: colour },
@@ -157,7 +157,7 @@ const live = () => {
     gone += 1;
     byId("lost").hidden = gone < 3;
     byId("lost").textContent =
-      "The run's process does not answer any more: it has ended. `hoptax serve` shows its report.";
+      "The run's process no longer answers: it has ended. `hoptax serve` shows its report.";
   };
   let shown = 0;
   const ask = async () => {

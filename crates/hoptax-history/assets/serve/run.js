@@ -1,4 +1,4 @@
-// A run: tags and note are written, and the run is deleted after a question.
+// A run's page: saves tags and note, and deletes the run after confirmation.
 
 const run = () => {
   const path = `/api/v1/runs/${byId("run").dataset.address}`;
@@ -23,7 +23,7 @@ const run = () => {
 
   const sure = byId("sure");
   byId("delete").addEventListener("click", () => sure.showModal());
-  // Not "close": it comes later, and tells what was answered last, which may be the next question's answer by then.
+  // Not the event "close": it fires later, when `returnValue` may already belong to the next dialog.
   sure.querySelector("form").addEventListener("submit", async (event) => {
     if (event.submitter.value !== "yes") return;
     try {

@@ -1,11 +1,11 @@
-// A trend: a line over time with a band for the intervals, marks by verdict, and lines where something changed.
+// A trend: a line over time with a band for the intervals, marks by verdict, and dashed lines at changes.
 
 const KINDS = { us: kinds.time, "requests/s": kinds.rate, bytes: kinds.bytes, ratio: kinds.share, share: kinds.share };
 const MARKS = { believable: ["circle", "good"], warnings: ["triangle", "warn"], void: ["diamond", "bad"] };
 const day = (ms) => new Date(ms).toISOString().slice(0, 10);
 const minute = (ms) => `${new Date(ms).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
-// The band between the ends of all intervals; a point without one parts it.
+// The band between the ends of the intervals; a point without an interval interrupts it.
 const bandOf = (points, colour) => ({
   type: "custom",
   name: "95 % interval",
@@ -16,7 +16,7 @@ const bandOf = (points, colour) => ({
   data: points.map((point) => [point.at, ...(point.interval || [point.estimate, point.estimate])]),
   encode: { x: 0, y: [1, 2] },
   renderItem: ({ dataIndex }, api) => {
-    // One drawing for all of them.
+    // The first call draws the band for all points.
     if (dataIndex) return null;
     const parts = [[]];
     for (const point of points) {
@@ -68,14 +68,14 @@ const changesOf = (points, theme, width) => ({
 const trend = () => {
   const form = byId("trend-choice");
   form.addEventListener("change", () => form.requestSubmit());
-  const { metric, unit, points: all } = told("trend-data");
+  const { metric, unit, points: all } = jsonIn("trend-data");
   const points = all.map((point) => ({ ...point, at: point.started_unix * 1000 }));
-  const kind = KINDS[unit] || { unit: () => ({ by: 1, name: "" }), told: number };
+  const kind = KINDS[unit] || { unit: () => ({ by: 1, name: "" }), format: number };
   const range = (point) => (point.interval ? interval(...point.interval, kind.unit(point.estimate)) : "no interval");
   const inWords = (point) =>
     [
       minute(point.at),
-      `${kind.told(point.estimate)} (${range(point)})`,
+      `${kind.format(point.estimate)} (${range(point)})`,
       [point.version, point.verdict].filter(Boolean).join(", "),
       ...point.changed.map((change) => `changed: ${change}`),
     ].filter(Boolean);
@@ -125,12 +125,12 @@ const trend = () => {
     (event) => event.dataIndex !== undefined && points[event.dataIndex] && open(points[event.dataIndex]),
   );
 
-  // By keys: arrows lead from point to point, Enter opens the run.
+  // Keyboard: arrows move between points, Enter opens the run.
   const live = figure.querySelector("[aria-live]");
   let at = -1;
   canvas.setAttribute(
     "aria-label",
-    `${metric} over ${points.length} runs. Arrow keys lead from run to run, Enter opens one.`,
+    `${metric} over ${points.length} runs. Use the arrow keys to move between runs, and Enter to open one.`,
   );
   canvas.addEventListener("keydown", (event) => {
     const moves = { ArrowRight: 1, ArrowLeft: -1 };
@@ -166,7 +166,7 @@ const trend = () => {
       await navigator.clipboard.writeText(text);
       event.target.textContent = "Copied";
     } catch {
-      event.target.textContent = "The browser does not allow it";
+      event.target.textContent = "Not allowed by the browser";
     }
     setTimeout(() => {
       event.target.textContent = "Copy CSV";

@@ -1,5 +1,5 @@
-// Every chart as a function of what is shown: { option, table, series }, or null where there is nothing to draw.
-// `table` is the same figures for who reads rather than looks: { head, rows }.
+// Every chart as a function of the state: { option, table, series }, or null if there is nothing to draw.
+// `table` has the same values as text: { head, rows }.
 
 const PERCENTILES = ["p50", "p90", "p95", "p99", "p99.9"];
 const TAXES = {
@@ -20,7 +20,7 @@ const PRICES = {
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-// A ratio of throughputs is told as a change: −12 % is easier to read than 88 %.
+// A throughput ratio is shown as a change: −12 % is easier to read than 88 %.
 const lessOne = (one) => ({
   ...one,
   estimate: one.estimate - 1,
@@ -30,11 +30,11 @@ const lessOne = (one) => ({
 const asChange = (metric, one) => (metric === "throughput_ratio" ? lessOne(one) : one);
 
 const figureCells = (one, kind, sign) => [
-  sign ? signed(one.estimate, kind) : kind.told(one.estimate),
+  sign ? signed(one.estimate, kind) : kind.format(one.estimate),
   interval(one.low, one.high, kind.unit(one.estimate)),
 ];
 
-// As many gateways as a laptop shows at once stand without scrolling: the more there are, the closer.
+// Rows get closer the more there are, so that a laptop shows many gateways without scrolling.
 const rowHeight = (rows) => (rows > CROWDED ? 24 : rows > 10 ? 32 : 46);
 
 const taxChart = (theme, width) => {
@@ -53,13 +53,13 @@ const taxChart = (theme, width) => {
   return {
     option: whiskers({ lines, rows: lines.map((line) => line.label), floor, kind, sign, theme, width }),
     height: rowHeight(lines.length) * lines.length + 34,
-    note: `${capital(axis)} · ${loadOf(state.load).label}` + (floor ? ` · noise floor ±${kind.told(floor)}` : ""),
+    note: `${capital(axis)} · ${loadOf(state.load).label}` + (floor ? ` · noise floor ±${kind.format(floor)}` : ""),
     table: changesTable(["gateway", axis], lines, kind, sign),
     series: lines.length,
   };
 };
 
-// What a chart of changes shows, in words: a row for each of its lines.
+// The table of a chart of changes: a row for each line.
 const changesTable = (head, lines, kind, sign) => ({
   head: [...head, "95 % interval", "distinguishable"],
   rows: lines.map((line) => [
@@ -165,7 +165,7 @@ const bars = ({ theme, width, parts, kind, stack, found, note }) => {
     })),
   }));
   const lines = (place) => parts.map((part) => `${part.name}: ${of(part, found[place])}`).join("<br>");
-  const of = (part, one) => (part.of(one) === null || part.of(one) === undefined ? "–" : kind.told(part.of(one)));
+  const of = (part, one) => (part.of(one) === null || part.of(one) === undefined ? "–" : kind.format(part.of(one)));
   return {
     option: {
       grid: { left: 4, right: 24, top: 4, bottom: 4, containLabel: true },

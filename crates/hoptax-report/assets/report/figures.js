@@ -1,8 +1,8 @@
-// A figure: a chart with its controls, its keys, its figures as a table, and its files.
+// A figure: a chart with controls, keyboard navigation, its values as a table, and downloads.
 
 const figures = [];
 
-// Draws, or hides itself where there is nothing to draw.
+// Hides itself if there is nothing to draw.
 class Figure {
   constructor(host, build) {
     Object.assign(this, { host, build, chart: null, at: -1 });
@@ -47,7 +47,7 @@ class Figure {
     this.canvas.style.height = `${made.height}px`;
     this.canvas.setAttribute(
       "aria-label",
-      `${this.title}. ${this.note.textContent} Arrow keys lead from value to value; the figures stand below.`,
+      `${this.title}. ${this.note.textContent} Use the arrow keys to move between values; a table is below.`,
     );
     if (this.chart) this.chart.resize();
     else this.chart = echarts.init(this.canvas, null, { renderer: "svg" });
@@ -80,7 +80,7 @@ class Figure {
     addTableTools(table, this.title);
   }
 
-  // Every value in the order of the drawing. A tip that tells all lines at once is told once.
+  // Every value in drawing order. If one tooltip covers all lines, only the longest line's values.
   places() {
     const option = this.chart.getOption();
     const values = (series, seriesIndex) =>
@@ -105,7 +105,7 @@ class Figure {
     event.preventDefault();
     const { seriesIndex, dataIndex } = places[this.at];
     this.chart.dispatchAction({ type: "showTip", seriesIndex, dataIndex });
-    // The tip's own words: what is seen is what is said.
+    // Announce the same words that the tooltip shows.
     setTimeout(() => {
       this.live.textContent = this.tip();
     }, 60);
@@ -121,7 +121,7 @@ class Figure {
     if (this.chart) this.chart.dispatchAction({ type: "hideTip" });
   }
 
-  // The chart by itself, in light, with title and legend: it has to stand without the page.
+  // The chart for a file of its own: light colours, title and legend, because the page around it is missing.
   alone() {
     const width = 960;
     const made = this.build(LIGHT, width);
@@ -190,7 +190,7 @@ const download = (blob, name) => {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 };
 
-// Charts are drawn when they come near the screen: a page of many opens at once.
+// Charts are drawn when they come near the screen, so that a page with many charts opens fast.
 const start = (figure) => {
   figure.started = true;
   figure.draw();
@@ -209,7 +209,7 @@ const seen = new IntersectionObserver(
 const addFigure = (host, build) => {
   const figure = new Figure(host, build);
   figures.push(figure);
-  // What is on the first screen is there at once, the rest when it is scrolled to.
+  // Charts on the first screen are drawn at once, the others when the reader scrolls to them.
   if (host.getBoundingClientRect().top < innerHeight) start(figure);
   else seen.observe(host);
 };

@@ -18,7 +18,7 @@ const lineSeries = (who, data, more) => {
   };
 };
 
-// Vertical intervals at points of lines: [x, estimate, low, high]; those of different gateways stand side by side.
+// Vertical intervals at points of lines: [x, estimate, low, high]. Those of different gateways are side by side.
 const intervals = (who, data, more) => ({
   type: "custom",
   name: gateways[who].label,
@@ -43,13 +43,13 @@ const intervals = (who, data, more) => ({
   ...more,
 });
 
-const logAxis = (theme, told, more) => ({
+const logAxis = (theme, format, more) => ({
   type: "log",
   axisLine: { show: false },
   axisTick: { show: false },
   minorSplitLine: { show: false },
   splitLine: { lineStyle: { color: theme.rule } },
-  axisLabel: { ...textStyle(theme.quiet, 12), hideOverlap: true, formatter: told },
+  axisLabel: { ...textStyle(theme.quiet, 12), hideOverlap: true, formatter: format },
   ...more,
 });
 
@@ -74,7 +74,7 @@ const rows = (points, kind) =>
     .filter((point) => point.value !== null && point.value !== undefined)
     .map(
       (point) =>
-        `<span style="color:${point.colour}">●</span> ${escaped(point.name)} <b>${kind.told(point.value)}</b>${point.range ? ` <small>${point.range}</small>` : ""}`,
+        `<span style="color:${point.colour}">●</span> ${escaped(point.name)} <b>${kind.format(point.value)}</b>${point.range ? ` <small>${point.range}</small>` : ""}`,
     )
     .join("<br>");
 
@@ -88,9 +88,9 @@ const curveChart = (theme, width) => {
   const paired = state.pair[0] !== "" && state.pair.map(Number);
   const found = shownAt(state.load).filter((each) => each.curve.length && (!paired || paired.includes(each.gateway)));
   if (!found.length) return null;
-  const told = (each, name) => each.response_time[name];
+  const figureOf = (each, name) => each.response_time[name];
   const series = found.flatMap((each) => {
-    const whiskers = PERCENTILES.map((name) => [name, told(each, name)])
+    const whiskers = PERCENTILES.map((name) => [name, figureOf(each, name)])
       .filter(([, figure]) => figure && figure.low !== null)
       .map(([name, figure]) => [
         1 / (1 - Number(name.slice(1)) / 100),
@@ -151,7 +151,7 @@ const curveChart = (theme, width) => {
       head: ["gateway", ...PERCENTILES, "largest"],
       rows: found.map((each) => [
         gateways[each.gateway].label,
-        ...PERCENTILES.map((name) => (told(each, name) ? withInterval(told(each, name), kinds.time) : "–")),
+        ...PERCENTILES.map((name) => (figureOf(each, name) ? withInterval(figureOf(each, name), kinds.time) : "–")),
         each.response_time.max ? time(each.response_time.max.estimate) : "–",
       ]),
     },
@@ -159,7 +159,7 @@ const curveChart = (theme, width) => {
   };
 };
 
-// What is drawn over connections or rate, each in a chart of its own.
+// Metrics drawn over connections or rate, each in its own chart.
 const OVER_LOAD = {
   p50: { title: "p50", kind: kinds.time, log: true, of: (one) => one.response_time && one.response_time.p50 },
   p90: { title: "p90", kind: kinds.time, log: true, of: (one) => one.response_time && one.response_time.p90 },
@@ -234,7 +234,7 @@ const sweepChart = (index, metric) => (theme, width) => {
         },
       }),
       yAxis: log
-        ? logAxis(theme, (value) => kind.told(value), around(all))
+        ? logAxis(theme, (value) => kind.format(value), around(all))
         : valueAxis(theme, kind, {
             min: 0,
             splitNumber: 4,
@@ -261,7 +261,7 @@ const frontierChart = (index) => (theme, width) => {
   const search = page.searches[index];
   const found = search.trials.filter((one) => isShown(one.gateway) && one.points.length);
   if (!found.length) return null;
-  // The line leads through the middle one of trials whose rates differ by less than a tenth.
+  // The line goes through the median of trials whose rates differ by less than 10 %.
   const middles = (points) => {
     const groups = [];
     for (const point of points) {

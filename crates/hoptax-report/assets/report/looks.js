@@ -1,10 +1,10 @@
-// What charts look like, in a report and on the server's pages.
+// The look of charts, in reports and on the server's pages.
 
-// Single quotes: the name stands in attributes of saved files.
+// Single quotes, because the names end up in attributes of saved files.
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif";
 const textStyle = (colour, size = 13) => ({ color: colour, fontFamily: FONT, fontSize: size });
 
-// The page's own colours, as they are just now.
+// The page's current colours.
 const colours = () => {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
@@ -17,7 +17,7 @@ const valueAxis = (theme, kind, more) => ({
   axisLine: { show: false },
   axisTick: { show: false },
   splitLine: { lineStyle: { color: theme.rule }, showMinLine: false, showMaxLine: false },
-  axisLabel: { ...textStyle(theme.quiet, 12), hideOverlap: true, formatter: (value) => kind.told(value) },
+  axisLabel: { ...textStyle(theme.quiet, 12), hideOverlap: true, formatter: (value) => kind.format(value) },
   ...more,
 });
 
@@ -33,7 +33,7 @@ const tooltip = (theme, more) => ({
   ...more,
 });
 
-// What stands for a figure: shapes tell apart what colours alone would not, and hollow ones are not sure.
+// The mark of a value. Shapes distinguish contenders without colours; a hollow mark is not distinguishable from noise.
 const mark = (shape, x, y, colour, filled, card) => {
   const style = { fill: filled ? colour : card, stroke: colour, lineWidth: 2 };
   const r = 6;
@@ -77,5 +77,5 @@ const mark = (shape, x, y, colour, filled, card) => {
   }
 };
 
-// What ECharts takes as HTML is escaped here: labels are somebody's input.
+// Escapes labels, which users choose, before ECharts inserts them as HTML.
 const escaped = (text) => String(text).replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);

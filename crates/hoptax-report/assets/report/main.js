@@ -1,4 +1,4 @@
-// Brings the page to life: what stands in it without a script stays, charts and controls are added.
+// Adds charts and controls to a page that is complete without scripts.
 
 const chartsOf = {
   tax: taxChart,
@@ -9,7 +9,7 @@ const chartsOf = {
   path: pathChart,
 };
 
-// A row of choices of which one is taken.
+// A row of buttons; exactly one is pressed.
 const choices = (label, options, get, set) => {
   const buttons = Object.entries(options).map(([value, name]) =>
     element("button", { type: "button", onclick: () => set(value) }, name),
@@ -80,7 +80,7 @@ const addControls = (host) => {
   }
 };
 
-// The figures of a sweep or of prices are as many as the run has.
+// Adds one figure per metric of each sweep, or per group of prices.
 const multiply = (host) => {
   const clone = (title, build) => {
     const figure = element(
@@ -94,7 +94,7 @@ const multiply = (host) => {
   };
   if (host.dataset.each === "sweep") {
     page.sweeps.forEach((sweep, index) => {
-      host.append(element("h3", {}, `Against ${sweep.axis === "rate" ? "the rate" : "connections"}: ${sweep.label}`));
+      host.append(element("h3", {}, `By ${sweep.axis === "rate" ? "rate" : "number of connections"}: ${sweep.label}`));
       Object.entries(OVER_LOAD).forEach(([metric, one]) => clone(one.title, sweepChart(index, metric)));
     });
   } else {
@@ -167,7 +167,7 @@ const fillBar = () => {
   bar.append(element("div", { class: "chips", role: "group", "aria-label": "Gateways shown" }, ...chips, all));
 };
 
-// Only the load point that is chosen is shown, and of its rows those of gateways that are.
+// Shows only the chosen load point, and only rows of gateways that are switched on.
 const showTables = () => {
   document.querySelectorAll("[data-load]").forEach((part) => {
     part.hidden = Number(part.dataset.load) !== state.load;
@@ -192,11 +192,11 @@ const themeButton = () => {
     if (theme === "auto") delete root.dataset.theme;
     else root.dataset.theme = theme;
     button.replaceChildren(names[theme][0], element("span", {}, ` ${names[theme][1]}`));
-    button.setAttribute("aria-label", `Colours: ${names[theme][1]}. Press for the next`);
+    button.setAttribute("aria-label", `Colours: ${names[theme][1]}. Press to change`);
     try {
       localStorage.setItem("hoptax-theme", theme);
     } catch {
-      /* The page is not allowed to keep anything. */
+      /* The page may not use local storage. */
     }
     redraw();
   };
@@ -229,7 +229,7 @@ onChange(showTables);
 onChange(redraw);
 showTables();
 
-// Charts follow the width of the page, and not of the window alone: a scrollbar or a font may change it too.
+// Observe the page and not the window: a scrollbar or a font can change the width too.
 let width = 0;
 new ResizeObserver(([entry]) => {
   const known = width;
@@ -237,11 +237,11 @@ new ResizeObserver(([entry]) => {
   if (known && known !== width) redraw();
 }).observe(document.querySelector("main"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-// Paper has one width and no second look: everything is drawn, in light.
+// For printing: draw every chart, in light colours.
 let before = null;
 let folded = [];
 addEventListener("beforeprint", () => {
-  // What is folded is there to be read, but for whole configurations and the figures of charts.
+  // Unfold everything except whole configurations and the tables of charts.
   folded = [...document.querySelectorAll("details:not([open]):not(.figures):not(.file)")];
   folded.forEach((one) => {
     one.open = true;

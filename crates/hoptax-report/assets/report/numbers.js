@@ -1,4 +1,4 @@
-// Numbers as the rest of the report writes them: three digits that count, a true minus sign, units apart.
+// Formats numbers like the rest of the report: three significant digits, a true minus sign, a space before the unit.
 
 const grouped = (value) => {
   const text = Math.abs(value)
@@ -14,7 +14,7 @@ const number = (value) => {
   return value < 0 && text !== "0" ? "−" + text : text;
 };
 
-// A unit is { by, name }: what to divide by, and what it is called.
+// A unit is { by, name }: the divisor and the name.
 const timeUnit = (us) => {
   const size = Math.abs(us);
   if (size < 1e3) return { by: 1, name: "µs" };
@@ -33,7 +33,7 @@ const rate = (value) => inUnit(value, rateUnit(value));
 const bytes = (value) => inUnit(value, bytesUnit(value));
 const percent = (share) => inUnit(share, percentUnit());
 
-// Ends of an interval get as many decimals as its width warrants.
+// The ends of an interval get decimals to match its width.
 const ends = (low, high) => {
   const width = high - low;
   if (!(width > 0) || !isFinite(width)) return [number(low), number(high)];
@@ -51,17 +51,17 @@ const interval = (low, high, unit) => {
   return from + (low < 0 || high < 0 ? " to " : "–") + to;
 };
 
-// What a metric's values are: how they are told, and whether more of it has a sign.
+// Kinds of values: their unit, and how to format them.
 const kinds = {
-  time: { unit: timeUnit, told: time },
-  rate: { unit: rateUnit, told: rate },
-  bytes: { unit: bytesUnit, told: bytes },
-  share: { unit: percentUnit, told: percent },
+  time: { unit: timeUnit, format: time },
+  rate: { unit: rateUnit, format: rate },
+  bytes: { unit: bytesUnit, format: bytes },
+  share: { unit: percentUnit, format: percent },
 };
 
-const signed = (value, kind) => (value > 0 ? "+" : "") + kind.told(value);
+const signed = (value, kind) => (value > 0 ? "+" : "") + kind.format(value);
 // `+42 µs (38–46)`
 const withInterval = (one, kind, sign) => {
-  const told = sign ? signed(one.estimate, kind) : kind.told(one.estimate);
-  return `${told} (${interval(one.low, one.high, kind.unit(one.estimate))})`;
+  const text = sign ? signed(one.estimate, kind) : kind.format(one.estimate);
+  return `${text} (${interval(one.low, one.high, kind.unit(one.estimate))})`;
 };

@@ -1,4 +1,4 @@
-// What is shown, in one place: charts, tables and chips all listen to it.
+// The page's state, in one place. Charts, tables and chips listen to it.
 
 const page = JSON.parse(document.getElementById("hoptax-data").textContent);
 const gateways = page.contenders;
@@ -37,7 +37,7 @@ const casesAt = (index) => page.cases.filter((one) => one.load === index);
 const shownAt = (index) => casesAt(index).filter((one) => isShown(one.gateway));
 const caseOf = (gateway, index) => page.cases.find((one) => one.gateway === gateway && one.load === index);
 
-// A contender is known by colour, line and mark: any one of them is enough. Direct is grey, plain and round.
+// Colour, line style and mark each identify a contender on their own. Direct is grey, with short dashes and circles.
 const DASHES = ["solid", [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [12, 4], [1, 2]];
 const MARKS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin", "arrow"];
 const styleOf = (index) => {

@@ -1,4 +1,4 @@
-// Tables leave the page: copied as CSV or Markdown, or saved.
+// Copies tables as CSV or Markdown, and saves them.
 
 const cellText = (cell) => {
   const [range, doubt] = [cell.querySelector("small"), cell.querySelector(".unseen")];
@@ -27,12 +27,12 @@ const asMarkdown = ([head, ...rows]) => {
 };
 
 const copy = async (text, button) => {
-  // Pressed again while it says so, it still knows its name.
+  // Keep the name: the button may be pressed again while it reads "Copied".
   button.dataset.name ??= button.textContent;
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without leave for the clipboard: the old way, through a selection.
+    // Without permission for the clipboard, copy through a selection.
     const field = element("textarea", { class: "unseen" });
     field.value = text;
     document.body.append(field);

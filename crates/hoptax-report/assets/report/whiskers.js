@@ -1,6 +1,6 @@
-// Dots with whiskers, one line each: the chart of everything that has an interval and a name.
+// A chart of dots with whiskers, one named estimate per line.
 
-// Labels are wrapped where their parts meet, never cut: their ends are what tells features apart.
+// Labels are wrapped between their parts and never cut, because features differ at the end.
 const wrapped = (label, letters) => {
   const lines = [""];
   const parts = label.split(/(?<=[.\-_+ ])/).flatMap((part) => part.match(new RegExp(`.{1,${letters}}`, "gu")) || []);
@@ -12,7 +12,7 @@ const wrapped = (label, letters) => {
   return lines.map((line) => line.trimEnd()).join("\n");
 };
 
-// Cut in the middle: gateways with features begin alike and differ at their ends.
+// Cuts a label in the middle: gateways with features begin alike and differ at the end.
 const shortened = (label, letters) => {
   const all = [...label];
   if (all.length <= letters) return label;
@@ -20,7 +20,7 @@ const shortened = (label, letters) => {
   return [...all.slice(0, begin), "…", ...all.slice(all.length - (letters - 1 - begin))].join("");
 };
 
-// Steps of 1, 2 or 5 of a unit: powers of two are no round numbers to who draws axes in tens.
+// Steps of 1, 2 or 5 times a power of ten of the unit (KiB, MiB, …).
 const byteSteps = (most) => {
   const unit = bytesUnit(most).by;
   const rough = most / unit / 4;
@@ -51,13 +51,13 @@ const whisker = (line, kind, theme, sign) => ({
       children: [...ends, mark(line.mark, x, y, line.colour, line.one.distinguishable !== false, theme.card)],
     };
   },
-  tooltip: { formatter: () => `<b>${escaped(line.name || line.label)}</b><br>${escaped(told(line, kind, sign))}` },
+  tooltip: { formatter: () => `<b>${escaped(line.name || line.label)}</b><br>${escaped(lineInWords(line, kind, sign))}` },
 });
 
-const told = (line, kind, sign) =>
+const lineInWords = (line, kind, sign) =>
   withInterval(line.one, kind, sign) + (line.one.distinguishable === false ? ", not distinguishable from noise" : "");
 
-// From so many rows on each has room for one line of its name.
+// With more rows than this, each name gets one line.
 const CROWDED = 16;
 
 // The whole chart. `floor` is the half-width of the noise band; `rows` are names from top to bottom.
@@ -71,7 +71,7 @@ const whiskers = ({ lines, rows, floor, kind, sign, theme, width, axisName }) =>
     if (!of.length) return "";
     return of
       .map((line) => {
-        const value = sign ? signed(line.one.estimate, kind) : kind.told(line.one.estimate);
+        const value = sign ? signed(line.one.estimate, kind) : kind.format(line.one.estimate);
         const doubt = line.one.distinguishable === false;
         if (narrow) return `{${doubt ? "quiet" : "value"}|${doubt ? "~" : ""}${value}}`;
         const range = interval(line.one.low, line.one.high, kind.unit(line.one.estimate));
@@ -130,7 +130,7 @@ const whiskers = ({ lines, rows, floor, kind, sign, theme, width, axisName }) =>
         hideOverlap: true,
         showMinLabel: false,
         showMaxLabel: false,
-        formatter: (value) => kind.told(value),
+        formatter: (value) => kind.format(value),
       },
       name: axisName,
       nameLocation: "middle",

@@ -76,7 +76,7 @@ fn what_cannot_be_compared_is_refused_with_the_way_out() {
     }
     let forced = compare(&[&a, &b, &"--force"]);
     assert_eq!(forced.status.code(), Some(0));
-    assert!(text(&forced.stdout).contains("Compared by force"), "{}", text(&forced.stdout));
+    assert!(text(&forced.stdout).contains("Forced comparison: "), "{}", text(&forced.stdout));
 
     let missing = Path::new("/nowhere/at/all");
     let empty = Scratch::new();
@@ -121,7 +121,7 @@ fn a_run_that_was_not_to_be_believed_ends_with_4() {
     let ((_one, a), (_two, b)) = (on_disk(&nginx(200, 20)), on_disk(&broken));
     let told = compare(&[&a, &b]);
     assert_eq!(told.status.code(), Some(4), "{}", text(&told.stdout));
-    assert!(text(&told.stdout).contains("Not to be believed"), "{}", text(&told.stdout));
+    assert!(text(&told.stdout).contains("Void, do not use: "), "{}", text(&told.stdout));
     assert_eq!(compare(&[&a, &b, &"--accept-void"]).status.code(), Some(0));
 }
 

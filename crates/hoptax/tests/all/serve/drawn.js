@@ -28,7 +28,7 @@
       .map((one) => ({ x: one.x, y: one.y, round: isRound(one), fill: one.fill, stroke: one.stroke })),
     lines: thick.filter(({ d }) => line.test(d)).map(({ d }) => line.exec(d).slice(1).map(Number)),
     arrows: shapes.filter((one) => corners(one) === 3).map(({ x, y }) => ({ x, y })),
-    untold: texts.filter(({ text }) => text.endsWith("not told in percent")).map(({ y }) => y),
+    untold: texts.filter(({ text }) => text.endsWith("no percentage")).map(({ y }) => y),
     height: svg.clientHeight,
   };
 })()

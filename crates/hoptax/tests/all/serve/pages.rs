@@ -262,7 +262,7 @@ fn a_row_of_the_chart_says_what_its_row_of_the_table_says() {
     let first = page.ask(said);
     assert!(
         first.as_str().is_some_and(|said| said.contains("cpu_us_per_request, before ")
-            && said.ends_with("worse, carries the verdict")),
+            && said.ends_with("worse, part of the verdict")),
         "{first}"
     );
     page.browser.press("ArrowDown");
@@ -560,7 +560,9 @@ fn a_page_without_a_run_under_way_says_so() {
     let mut page = Page::open(&server, 1440, true);
     page.visit("/live");
     assert!(
-        page.ask("document.body.innerText").as_str().is_some_and(|text| text.contains("No run is under way"))
+        page.ask("document.body.innerText")
+            .as_str()
+            .is_some_and(|text| text.contains("No run is in progress"))
     );
     page.is_well();
 }
