@@ -1,4 +1,4 @@
-//! Columns of the index that hold JSON.
+//! Columns of the index that contain JSON.
 
 use rusqlite::Error;
 use rusqlite::types::Type;
@@ -9,7 +9,7 @@ pub(super) fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("it has only string keys")
 }
 
-/// A column that holds JSON.
+/// Parses a JSON column.
 pub(super) fn parsed<T: DeserializeOwned>(row: &rusqlite::Row<'_>, column: &str) -> Result<T, Error> {
     serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| unusable(&error.to_string()))
 }

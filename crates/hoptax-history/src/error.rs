@@ -1,64 +1,64 @@
-//! Why something cannot be done with the history.
+//! Errors of the history.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why something cannot be done with the history.
+/// Why an operation on the history failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// There is no directory to keep a history of.
-    #[error("cannot read {}: {source}; name the directory that holds your run directories with --root DIR", .path.display())]
+    /// The history's directory cannot be read.
+    #[error("cannot read {}: {source}; name the directory with your runs with --root DIR", .path.display())]
     Root {
-        /// The directory asked for.
+        /// The requested directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// No run has this id.
     #[error("there is no run `{id}`{}", near(.nearest.as_deref()))]
     NoRun {
-        /// What was asked for.
+        /// The requested id.
         id: String,
-        /// What was most likely meant.
+        /// The run that was most likely meant.
         nearest: Option<String>,
     },
-    /// A tag or a note that is none; the words say what is allowed.
+    /// A tag or a note is not valid; the message says what is allowed.
     #[error("{0}")]
     Invalid(String),
-    /// It is still going on.
-    #[error("{id} is still going on, or was a minute ago: end it first, or wait")]
+    /// The run is still in progress.
+    #[error("{id} is still being measured, or was a minute ago: stop it first, or wait")]
     Running {
         /// The run.
         id: String,
     },
-    /// What is no run is left alone.
-    #[error("{id} holds no run of hoptax ({problem}): it is left alone")]
+    /// The directory has no run, so it is not changed.
+    #[error("{id} is not a run of hoptax ({problem}), so it is left alone")]
     NotOurs {
         /// The directory.
         id: String,
-        /// Why.
+        /// Why it is not a run.
         problem: String,
     },
     /// The notes of a run cannot be read.
-    #[error("cannot read {}: {problem}; mend it or remove it", .path.display())]
+    #[error("cannot read {}: {problem}; fix the file or remove it", .path.display())]
     Notes {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         problem: String,
     },
-    /// Something could not be written or removed.
+    /// A file or directory could not be written or removed.
     #[error("cannot {what} {}: {source}", .path.display())]
     Change {
-        /// `write`, `remove`.
+        /// `write` or `remove`.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The index is held by another process for too long, or cannot be made at all.
-    #[error("cannot use the index of the history: {0}; `hoptax history rebuild` makes it anew")]
+    /// Another process holds the index for too long, or the index cannot be created.
+    #[error("cannot use the index of the history: {0}; `hoptax history rebuild` builds it again")]
     Index(#[from] rusqlite::Error),
 }
 

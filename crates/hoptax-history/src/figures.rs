@@ -1,4 +1,4 @@
-//! What the analysis of a run leaves in the index: its verdict, its answer and the figures that trends are drawn of.
+//! What the index keeps of a run's analysis: verdict, answer, and the figures for trends.
 
 use hoptax_analysis::{Side, analyse, measured};
 use hoptax_plan::Metric;
@@ -10,37 +10,37 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is kept of an analysis.
+/// What the index keeps of an analysis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Analysed {
-    /// `believable`, `warnings`, `void`; absent where nothing was measured.
+    /// `believable`, `warnings` or `void`; absent if nothing was measured.
     pub(super) verdict: Option<&'static str>,
-    /// The answer; where there is only one gateway, what is said of it.
+    /// The answer; with a single gateway, its summary.
     pub(super) answer: Option<String>,
-    /// The figures of each case that was measured.
+    /// Figures of each case that was measured.
     pub(super) cases: Vec<CaseFigures>,
-    /// Lines of the records that could not be read, in words.
+    /// Unreadable lines of the records, in words.
     pub(super) unreadable: Vec<String>,
 }
 
-/// The figures of a case.
+/// Figures of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CaseFigures {
-    /// Direct or the gateway's label.
+    /// `direct` or the gateway's label.
     pub(super) gateway: String,
     /// The load point in words.
     pub(super) load: String,
-    /// By the metrics' names.
+    /// By metric name.
     pub(super) figures: BTreeMap<String, Figure>,
 }
 
-/// A value and its interval, as they lie in the index.
+/// A value and its interval, as stored in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figure {
     /// The estimate.
     #[serde(rename = "e")]
     pub(super) estimate: f64,
-    /// Its interval.
+    /// The 95 % interval.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub(super) interval: Option<(f64, f64)>,
 }

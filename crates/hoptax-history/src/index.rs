@@ -1,7 +1,7 @@
-//! The SQLite file: how it is opened, made, and made anew when it cannot be used.
+//! The SQLite file: opening it, creating it, and replacing it when it is unusable.
 //!
-//! Nothing in it cannot be read from the run directories again. So whatever is wrong with it, it is thrown away; where it cannot be
-//! written, an index in memory takes its place.
+//! Its content can always be read from the run directories again. So an unusable index is discarded, and an
+//! index in memory takes its place if the file cannot be written.
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior};
@@ -9,14 +9,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Its name below the history's directory.
+/// Name of the file below the history's directory.
 pub(super) const FILE: &str = ".hoptax-history.sqlite";
 /// Version of the tables.
 const VERSION: i32 = 1;
-/// For how long another process may hold it.
+/// How long to wait for another process that holds the index.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// `mark` and `noted` tell whether files changed since they were read; `tries` how often an analysis may still be tried.
+/// `mark` and `noted` show whether files changed since they were read; `tries` is how many attempts to analyse
+/// remain.
 const TABLES: &str = "
 CREATE TABLE about (hoptax TEXT NOT NULL);
 CREATE TABLE runs (
@@ -65,19 +66,19 @@ CREATE TABLE figures (
 CREATE INDEX figures_by_run ON figures (run);
 ";
 
-/// What is to be done about an error of SQLite.
+/// What to do about an SQLite error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cure {
-    /// Nothing: another process is at it.
+pub(super) enum Remedy {
+    /// Another process holds the index: report the error.
     Wait,
-    /// The file cannot be written.
+    /// The file cannot be written: use an index in memory.
     Memory,
-    /// What stands in it cannot be used.
-    Anew,
+    /// The content is unusable: replace the index.
+    Recreate,
 }
 
-impl Cure {
-    /// What helps against an error.
+impl Remedy {
+    /// What to do about this error.
     pub(super) fn of(error: &Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Wait,
@@ -88,15 +89,15 @@ impl Cure {
                 | ErrorCode::SystemIoFailure
                 | ErrorCode::PermissionDenied,
             ) => Self::Memory,
-            _ => Self::Anew,
+            _ => Self::Recreate,
         }
     }
 }
 
-/// Opens the index of the directory `root`, whatever has become of it.
+/// Opens the index of the directory `root`, replacing an unusable one.
 ///
 /// # Errors
-/// If another process does not let go of it.
+/// If another process holds it for too long.
 pub(super) fn open(root: &Path) -> Result<Connection, Error> {
     let path = root.join(FILE);
     match on_disk(&path) {
@@ -105,22 +106,22 @@ pub(super) fn open(root: &Path) -> Result<Connection, Error> {
     }
 }
 
-/// An index in place of one at which `error` was seen; empty.
+/// An empty index that replaces the one that failed with `error`.
 ///
 /// # Errors
-/// The same error, where another process is at it.
+/// The same error if another process holds the index.
 pub(super) fn in_place_of(root: &Path, error: Error) -> Result<Connection, Error> {
-    match Cure::of(&error) {
-        Cure::Wait => Err(error),
+    match Remedy::of(&error) {
+        Remedy::Wait => Err(error),
         _ => cured(&root.join(FILE), &error),
     }
 }
 
 fn cured(path: &Path, error: &Error) -> Result<Connection, Error> {
-    match Cure::of(error) {
-        Cure::Wait => on_disk(path),
-        Cure::Memory => in_memory(),
-        Cure::Anew => anew(path).or_else(|_| in_memory()),
+    match Remedy::of(error) {
+        Remedy::Wait => on_disk(path),
+        Remedy::Memory => in_memory(),
+        Remedy::Recreate => recreated(path).or_else(|_| in_memory()),
     }
 }
 
@@ -134,8 +135,8 @@ fn on_disk(path: &Path) -> Result<Connection, Error> {
     if connection.is_readonly("main")? {
         return in_memory();
     }
-    // A write-ahead log would keep an index that is spoilt from being emptied while anybody has it open; writing takes so little
-    // time here that whoever reads can wait for it.
+    // Not a write-ahead log: with it, a damaged index could not be emptied while another process has it open.
+    // Writes are short enough for readers to wait.
     connection.query_row("PRAGMA journal_mode = TRUNCATE", [], |_| Ok(()))?;
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     prepare(&mut connection)?;
@@ -148,7 +149,7 @@ fn in_memory() -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Whether SQLite finds nothing wrong with an index, nor that it is gone or cannot be written.
+/// Whether SQLite finds the index undamaged, present and writable.
 pub(super) fn is_sound(index: &Connection) -> bool {
     let told = index.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
     told.is_ok_and(|told| told == "ok") && index.path().is_some_and(|path| Path::new(path).exists())
@@ -157,21 +158,21 @@ pub(super) fn is_sound(index: &Connection) -> bool {
 /// An empty index of the directory `root`.
 ///
 /// # Errors
-/// If another process does not let go of the one that is there.
+/// If another process holds the existing one for too long.
 pub(super) fn empty(root: &Path) -> Result<Connection, Error> {
-    anew(&root.join(FILE)).or_else(|error| match Cure::of(&error) {
-        Cure::Wait => Err(error),
+    recreated(&root.join(FILE)).or_else(|error| match Remedy::of(&error) {
+        Remedy::Wait => Err(error),
         _ => in_memory(),
     })
 }
 
-/// Makes an empty index of the file, whatever is in it.
-fn anew(path: &Path) -> Result<Connection, Error> {
+/// Replaces the file by an empty index.
+fn recreated(path: &Path) -> Result<Connection, Error> {
     if let Err(error) = emptied(path) {
-        if Cure::of(&error) == Cure::Wait {
+        if Remedy::of(&error) == Remedy::Wait {
             return Err(error);
         }
-        // SQLite cannot make anything of it at all.
+        // SQLite cannot read the file at all.
         for ending in ["", "-wal", "-shm", "-journal"] {
             let mut name = path.as_os_str().to_owned();
             name.push(ending);
@@ -181,7 +182,7 @@ fn anew(path: &Path) -> Result<Connection, Error> {
     on_disk(path)
 }
 
-/// Empties the file by SQLite's own means: others that have it open see an empty index, and not a file that is gone.
+/// Empties the file with SQLite, so that other processes see an empty index and not a missing file.
 fn emptied(path: &Path) -> Result<(), Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -192,13 +193,14 @@ fn emptied(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the tables, unless they are there as this hoptax makes them: another one reads and computes other things.
+/// Creates the tables unless this version of hoptax created them already: another version may read and compute
+/// differently.
 fn prepare(connection: &mut Connection) -> Result<(), Error> {
     if is_ours(connection)? {
         return Ok(());
     }
     let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have made them meanwhile.
+    // Another process may have created them meanwhile.
     if !is_ours(&change)? {
         for table in tables(&change)? {
             change.execute_batch(&format!("DROP TABLE \"{}\"", table.replace('"', "\"\"")))?;

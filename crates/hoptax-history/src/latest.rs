@@ -1,4 +1,4 @@
-//! The last whole run of each case, for who watches figures as they are now.
+//! The last complete run of each case, for monitoring.
 
 use super::columns::parsed;
 use super::figures::Figure;
@@ -7,22 +7,22 @@ use hoptax_plan::Metric;
 use rusqlite::{Connection, Error};
 use std::collections::BTreeMap;
 
-/// The figures of a case in the last run that went to its end.
+/// Figures of a case in its last complete run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Latest {
     /// The plan's name.
     pub name: String,
-    /// Direct or the gateway's label.
+    /// `direct` or the gateway's label.
     pub gateway: String,
     /// The load point in words.
     pub load: String,
-    /// The run.
+    /// Id of the run.
     pub id: String,
-    /// Its start, Unix seconds.
+    /// Start of the run, Unix seconds.
     pub started_unix: i64,
-    /// Its verdict.
+    /// Verdict of the run.
     pub verdict: String,
-    /// Version of the gateway, where it is known.
+    /// Version of the gateway; absent if unknown.
     pub version: Option<String>,
     figures: BTreeMap<String, Figure>,
 }
@@ -38,14 +38,14 @@ impl Store {
     /// The last figures of each plan, gateway and load point.
     ///
     /// # Errors
-    /// If another process does not let go of the index.
+    /// If another process holds the index for too long.
     pub fn latest(&self) -> Result<Vec<Latest>, HistoryError> {
         self.attempt(|index| Ok(latest(index)?))
     }
 }
 
 fn latest(index: &Connection) -> Result<Vec<Latest>, Error> {
-    // Of the row with the greatest start SQLite takes the other columns too.
+    // SQLite takes the other columns from the row with the greatest start.
     let sql = "SELECT series.name, gateway, load, id, max(started) AS started, verdict, contenders, figures
         FROM series JOIN figures USING (series) JOIN runs USING (run) WHERE state = 'whole'
         GROUP BY series ORDER BY series.name, gateway <> 'direct', gateway, load";

@@ -1,7 +1,7 @@
-//! The history of every run below one directory: what there is, how its figures went over time.
+//! The history of all runs below one directory: which runs there are, and how figures changed over time.
 //!
-//! The run directories stay the truth. The index beside them (SQLite) only makes it quick to list, search and draw trends; it can
-//! be thrown away at any time, and is made anew.
+//! The run directories are the only source. The index beside them (SQLite) makes listing, search and trends
+//! fast. It can be deleted at any time and is then built again.
 #![forbid(unsafe_code)]
 
 mod columns;
@@ -28,24 +28,24 @@ use hoptax_plan::Metric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether a directory holds a run that can be shown.
+/// State of a run directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "RunState")]
 pub enum State {
-    /// It went to its end.
+    /// Measured to its end.
     Whole,
-    /// It has no end yet and was written to a moment ago.
+    /// Not ended yet, and written to within the last minutes.
     Running,
-    /// It was ended by a signal, or killed: what was measured is there.
+    /// Stopped by a signal or killed; what was measured so far is kept.
     Interrupted,
-    /// Some of it cannot be read: a line cut short, a file missing.
+    /// Partly unreadable: a truncated line, or a missing file.
     Damaged,
-    /// Nothing of it can be read.
+    /// Unreadable.
     Broken,
-    /// Written by a later hoptax.
+    /// Written by a newer hoptax.
     Newer,
-    /// No run of hoptax.
+    /// Not a run of hoptax.
     Foreign,
 }
 
@@ -61,7 +61,7 @@ impl State {
         Self::Foreign,
     ];
 
-    /// As it is written in JSON.
+    /// Name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Whole => "whole",
@@ -75,38 +75,38 @@ impl State {
     }
 }
 
-/// A run as it stands in the list.
+/// A run in the list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Entry {
-    /// Name of its directory, by which it is asked for: one component below the history's directory.
+    /// Id: the name of its directory, directly below the history's directory.
     pub id: String,
-    /// Whether it can be shown.
+    /// State of the run directory.
     pub state: State,
-    /// What is wrong with it, in words; absent where nothing is.
+    /// What is wrong with the run, in words; absent if nothing is.
     pub problem: Option<String>,
-    /// The plan's name; empty where it cannot be read.
+    /// The plan's name; empty if it cannot be read.
     pub name: String,
-    /// Start, Unix seconds.
+    /// Start, Unix seconds; absent if unknown.
     pub started_unix: Option<i64>,
-    /// For how long it went on, seconds.
+    /// Duration, seconds; absent if unknown.
     pub took_s: Option<f64>,
-    /// Version of hoptax.
+    /// Version of hoptax that measured the run.
     pub hoptax: String,
-    /// Direct's upstream and the gateways, with their versions.
+    /// Direct and the gateways with their versions; direct's version is the upstream's.
     pub contenders: Vec<Contender>,
-    /// Its load points in words.
+    /// Load points in words.
     pub loads: Vec<String>,
-    /// Trials recorded.
+    /// Number of trials recorded.
     pub trials: u32,
-    /// Trials planned.
+    /// Number of trials planned.
     pub trials_planned: u32,
-    /// Whether it is to be believed: `believable`, `warnings`, `void`; absent until it was analysed.
+    /// `believable`, `warnings` or `void`; absent until the run is analysed.
     pub verdict: Option<String>,
-    /// Its answer in a sentence; absent until it was analysed, and where there is none.
+    /// The report's answer, one sentence; absent until the run is analysed, and if the report has none.
     pub answer: Option<String>,
     /// Tags, sorted.
     pub tags: Vec<String>,
-    /// A note.
+    /// The note; empty if there is none.
     pub note: String,
 }
 
@@ -117,15 +117,15 @@ pub struct Contender {
     pub label: String,
     /// Pack, hop kind or `external`; empty for direct.
     pub kind: String,
-    /// Its version, where it is known.
+    /// Version; absent if unknown.
     pub version: Option<String>,
 }
 
-/// What is asked of the list.
+/// A query for the list of runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Query {
-    /// Words that all must occur, whatever their case: in the id, the name, a gateway, a version, a tag or the note.
+    /// Words that must all occur, in any case: in the id, the name, a gateway, a version, a tag or the note.
     pub text: String,
     /// Only runs with this tag.
     pub tag: Option<String>,
@@ -133,80 +133,80 @@ pub struct Query {
     pub gateway: Option<String>,
     /// Only runs in this state.
     pub state: Option<State>,
-    /// How many at most; 0 is 100.
+    /// Most runs to return; 0 means 100.
     #[schemars(range(max = 4_294_967_295_u32))]
     pub limit: u32,
-    /// How many are passed over.
+    /// How many runs to skip.
     #[schemars(range(max = 4_294_967_295_u32))]
     pub offset: u32,
 }
 
-/// A part of the list, the newest first.
+/// One page of the list, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Listing {
-    /// How many fit the query.
+    /// Number of runs that match the query.
     pub total: u32,
-    /// How many directories there are.
+    /// Number of run directories.
     pub all: u32,
-    /// Runs that still have to be analysed before their figures stand in trends.
+    /// Number of runs that are not analysed yet. Their figures are missing in trends.
     pub pending: u32,
-    /// Those asked for.
+    /// The runs of this page.
     pub runs: Vec<Entry>,
 }
 
-/// What is asked of a trend.
+/// A query for a trend.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct TrendQuery {
     /// The plan's name.
     pub name: String,
-    /// Direct or the gateway's label.
+    /// `direct` or the gateway's label.
     pub gateway: String,
-    /// The load point in words, as runs tell it.
+    /// The load point in words, as in a run's list of load points.
     pub load: String,
     /// The metric.
     pub metric: Metric,
 }
 
-/// How a metric of a case went over time, the oldest first.
+/// A metric of a case over time, oldest run first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Trend {
-    /// Unit in which values stand: that of [`Metric`] in JSON reports.
+    /// Unit of the values, as in JSON reports.
     pub unit: String,
-    /// One point per run that measured it.
+    /// One point for each run that measured the metric.
     pub points: Vec<Point>,
 }
 
-/// One run's value.
+/// The value of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Point {
-    /// The run.
+    /// Id of the run.
     pub id: String,
-    /// Its start, Unix seconds.
+    /// Start of the run, Unix seconds.
     pub started_unix: i64,
     /// The estimate.
     pub estimate: f64,
-    /// Its interval; absent where one trial gave none.
+    /// 95 % interval; absent with a single trial.
     pub interval: Option<(f64, f64)>,
     /// The run's verdict.
     pub verdict: String,
-    /// Version of the gateway (of hoptax, for direct).
+    /// Version of the gateway, absent if unknown; for direct the version of hoptax.
     pub version: Option<String>,
-    /// What changed since the point before, in words (`nginx 1.22.1 → 1.26.0`, `hoptax 0.1.0 → 0.2.0`, `host`); empty where
-    /// nothing did.
+    /// Changes since the previous point, in words (`nginx 1.22.1 → 1.26.0`, `hoptax 0.1.0 → 0.2.0`, `host`);
+    /// empty if nothing changed.
     pub changed: Vec<String>,
 }
 
-/// Which trends there are.
+/// A case that has trends.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TrendChoice {
     /// The plan's name.
     pub name: String,
-    /// Direct or the gateway's label.
+    /// `direct` or the gateway's label.
     pub gateway: String,
     /// The load point in words.
     pub load: String,
-    /// Metrics of which at least one run has a value.
+    /// Metrics with a value in at least one run.
     pub metrics: Vec<Metric>,
-    /// How many runs measured the case.
+    /// Number of runs that measured the case.
     pub runs: u32,
 }

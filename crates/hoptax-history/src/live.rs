@@ -1,6 +1,6 @@
-//! What a run under way shows, on the terminal and in a browser: one state, written by the flow and read by whoever draws.
+//! State of the run in progress, shown on the terminal and in browsers. The run writes it, views read it.
 //!
-//! It is a view and nothing else: no figure of a report is made of it.
+//! No figure of a report comes from it.
 
 use hoptax_analysis::Severity;
 use hoptax_load::record::Phase;
@@ -11,76 +11,77 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Version of the state's JSON.
 pub const SCHEMA: u32 = 1;
 
-/// Everything that is shown of a run under way.
+/// State of the run in progress.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Live")]
 pub struct State {
-    /// [`SCHEMA`].
+    /// Version of this document.
     pub schema: u32,
-    /// The run directory's name.
+    /// Name of the run directory.
     pub run: String,
     /// The plan's name.
     pub name: String,
-    /// What it is about.
+    /// Current stage.
     pub stage: Stage,
-    /// The same in words: `starting nginx`, `nginx: same answer as direct?`; empty where the trial says it.
+    /// What the run is doing, in words: `starting nginx`, `nginx: same answer as direct?`; empty if the trial
+    /// shows it.
     pub doing: String,
-    /// Trials that have ended.
+    /// Number of trials that have ended.
     pub trials_done: u32,
-    /// Trials that are known to come, those that have ended included.
+    /// Number of trials planned so far, those that have ended included.
     pub trials_planned: u32,
-    /// Whether more may come: with `trials: auto` and in searches.
+    /// Whether more trials may follow: with `trials: auto` and in searches.
     pub open_ended: bool,
     /// Rounds in words: `2/5`, `2 of 5 to 30`.
     pub round: String,
     /// Seconds since the run began.
     pub elapsed_s: f64,
-    /// Seconds that are left; at least, where the run is open-ended.
+    /// Seconds left; a lower bound if the run is open-ended.
     pub left_s: f64,
-    /// The trial under way; absent before the first one.
+    /// The current trial; absent before the first one.
     pub trial: Option<Trial>,
-    /// What each role uses, over the last second.
+    /// CPU and memory of each role, over the last second.
     pub cpu: Vec<Role>,
-    /// Share of the host's CPU time that the hypervisor took over the last second, 0 to 1.
+    /// Share of the host's CPU time that the hypervisor took over the last second, 0 to 1; absent if unknown.
     pub steal: Option<f64>,
-    /// What the trials until now came to, by load point, direct first.
+    /// Results so far, by load point, direct first.
     pub cases: Vec<Case>,
-    /// What the trials until now give reason to doubt, the gravest first.
+    /// Findings so far, most severe first.
     pub findings: Vec<Finding>,
     /// What could not be measured, once per contender and reason.
     pub failures: Vec<Failure>,
 }
 
-/// What a run is about.
+/// Stages of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Services are being started and verified.
+    /// Services are starting, or being verified.
     Preparing,
-    /// A trial is under way.
+    /// A trial is in progress.
     Measuring,
-    /// Quiet until the next trial.
+    /// The pause before the next trial.
     Pausing,
-    /// Services are down and the report is made; what is shown stays as it is.
+    /// Services are stopped and the report is written. The state no longer changes.
     Ended,
 }
 
-/// A trial under way.
+/// The current trial.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Trial {
     /// Number, from 1.
     pub number: u32,
-    /// Direct or the gateway's label.
+    /// `direct` or the gateway's label.
     pub gateway: String,
-    /// The load point in words; of a step of a search with its rate.
+    /// The load point in words; for a step of a search with its rate.
     pub load: String,
-    /// What the generator is doing: `starting`, `connecting`, `warmup`, `measuring`, `draining`.
+    /// Phase of the generator: `starting`, `connecting`, `warmup`, `measuring`, `draining`.
     pub phase: TrialPhase,
     /// Seconds since the measured time began.
     pub elapsed_s: f64,
     /// Length of the measured time, seconds.
     pub duration_s: f64,
-    /// Requests due per second, in an open loop.
+    /// Requests due per second; absent in a closed loop.
     pub due: Option<f64>,
     /// The measured time, second by second.
     pub seconds: Vec<Second>,
@@ -90,15 +91,15 @@ pub struct Trial {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrialPhase {
-    /// The generator is being started.
+    /// The generator is starting.
     Starting,
     /// Connections are being opened.
     Connecting,
-    /// Traffic that is thrown away.
+    /// Traffic before the measured time; it is not counted.
     Warmup,
     /// The measured time.
     Measuring,
-    /// What is in flight is waited for.
+    /// The generator waits for requests in flight.
     Draining,
 }
 
@@ -118,54 +119,54 @@ impl From<Phase> for TrialPhase {
 pub struct Second {
     /// Responses per second.
     pub rate: f64,
-    /// Failures per second: timeouts, errors, and responses that were no success.
+    /// Failures per second: timeouts, errors, and unsuccessful responses.
     pub failed: f64,
-    /// Median response time, microseconds; absent where nothing was answered.
+    /// Median response time, µs; absent without responses.
     pub p50_us: Option<f64>,
-    /// Its 99th percentile, microseconds.
+    /// 99th percentile of the response time, µs; absent without responses.
     pub p99_us: Option<f64>,
 }
 
-/// A role of the trial under way.
+/// Resources of a role during the current trial.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Role {
-    /// `generator`, `gateway`, `upstream`.
+    /// `generator`, `gateway` or `upstream`.
     pub role: String,
-    /// CPUs' worth of time that it used: 0.5 is half of one.
+    /// CPUs in use: 0.5 is half of one CPU.
     pub cpus: f64,
     /// Resident memory, bytes.
     pub memory_bytes: u64,
 }
 
-/// What trials of one case came to until now: medians over its trials, no estimate. Where a load point is searched, its steps
-/// have rates of their own, and the latest one stands for all.
+/// Results of one case so far: medians over its trials, not estimates. In a search, each step has its own rate,
+/// and the latest step is shown.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Case {
-    /// Direct or the gateway's label.
+    /// `direct` or the gateway's label.
     pub gateway: String,
     /// The load point in words.
     pub load: String,
-    /// Trials that came out well.
+    /// Number of successful trials.
     pub trials: u32,
-    /// Responses per second.
+    /// Responses per second; absent before the first trial.
     pub rate: Option<f64>,
-    /// Median response time, microseconds.
+    /// Median response time, µs; absent before the first trial.
     pub p50_us: Option<f64>,
-    /// Its 99th percentile, microseconds.
+    /// 99th percentile of the response time, µs; absent before the first trial.
     pub p99_us: Option<f64>,
-    /// What the gateway added to the median of direct in the same rounds, microseconds; absent for direct.
+    /// Median response time minus direct's in the same rounds, µs; absent for direct.
     pub added_p50_us: Option<f64>,
 }
 
-/// A doubt.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// How grave it is.
+    /// Severity.
     #[schemars(with = "String")]
     pub severity: Severity,
-    /// Its code, as `hoptax findings` explains it.
+    /// Code; `hoptax findings` explains it.
     pub code: String,
-    /// The case; absent where it is about the whole run.
+    /// The case; absent if the finding is about the whole run.
     pub case: Option<String>,
     /// What was found.
     pub message: String,
@@ -182,37 +183,37 @@ impl From<&hoptax_analysis::Finding> for Finding {
     }
 }
 
-/// Something that could not be measured.
+/// A contender that could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Failure {
-    /// Whose.
+    /// Label of the contender.
     pub label: String,
-    /// Why.
+    /// Why it could not be measured.
     pub message: String,
 }
 
-/// The state as its writer and its readers share it.
+/// The state, shared between its writer and its readers.
 #[derive(Debug, Clone)]
 pub struct Board(Arc<Mutex<State>>);
 
 impl Board {
-    /// A board that shows this.
+    /// A board with this state.
     pub fn new(state: State) -> Self {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// What it shows now.
+    /// A copy of the current state.
     pub fn read(&self) -> State {
         self.lock().clone()
     }
 
-    /// Changes what it shows.
+    /// Changes the state.
     pub fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A writer that panicked left a state that can still be shown.
+        // After a panic of the writer the state can still be shown.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Tags and the note of a run: a file in its directory, so that they outlive the index.
+//! Tags and note of a run. They are stored in its directory, so that they outlive the index.
 
 use super::HistoryError;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-/// Its name.
+/// Name of the file.
 pub(super) const FILE: &str = "notes.json";
 /// Version of the file.
 const SCHEMA: u32 = 1;
@@ -16,10 +16,10 @@ const MOST_TAGS: usize = 20;
 const LONGEST_TAG: usize = 40;
 /// Most characters of a note.
 const LONGEST_NOTE: usize = 10_000;
-/// Most bytes that are read: more than the longest note takes, with every character escaped.
+/// Most bytes to read: the longest note with every character escaped is shorter.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What somebody wrote about a run.
+/// Tags and note of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Notes {
     schema: u32,
@@ -38,7 +38,7 @@ impl Default for Notes {
 }
 
 impl Notes {
-    /// Those of a run directory; none where there is no file.
+    /// Reads the notes of a run directory; empty if there is no file.
     ///
     /// # Errors
     /// What is wrong with the file, in words.
@@ -65,12 +65,12 @@ impl Notes {
         Ok(read)
     }
 
-    /// Writes them into a run directory, whole or not at all.
+    /// Writes the notes into a run directory, completely or not at all.
     ///
     /// # Errors
-    /// If the disk does not take them; earlier ones are still whole then.
+    /// If they cannot be written; earlier notes are then unchanged.
     pub(super) fn write(&self, dir: &Path) -> Result<(), HistoryError> {
-        // Two that write at once each have a partial file of their own.
+        // Two processes that write at once each have their own partial file.
         let (path, partial) = (dir.join(FILE), dir.join(format!(".{FILE}.{}.partial", std::process::id())));
         let mut text = serde_json::to_string_pretty(self).expect("notes are plain");
         text.push('\n');
@@ -91,12 +91,12 @@ impl Notes {
 /// Tags, sorted, each once.
 ///
 /// # Errors
-/// Which of them is none, and what is allowed.
+/// Which tag is not valid, and what is allowed.
 pub(super) fn checked_tags(tags: &[String]) -> Result<Vec<String>, String> {
     if let Some(wrong) = tags.iter().find(|tag| !is_tag(tag)) {
         let shown: String = wrong.chars().take(LONGEST_TAG + 1).collect();
         return Err(format!(
-            "`{}` is no tag: a tag has 1 to {LONGEST_TAG} letters, digits or characters of -_.:/",
+            "`{}` is not a valid tag: use 1 to {LONGEST_TAG} letters, digits or characters of -_.:/",
             shown.escape_debug()
         ));
     }
@@ -104,9 +104,7 @@ pub(super) fn checked_tags(tags: &[String]) -> Result<Vec<String>, String> {
     tags.sort_unstable();
     tags.dedup();
     match tags.len() {
-        count if count > MOST_TAGS => {
-            Err(format!("{count} tags are too many: a run has at most {MOST_TAGS}"))
-        }
+        count if count > MOST_TAGS => Err(format!("{count} tags are too many: use at most {MOST_TAGS}")),
         _ => Ok(tags),
     }
 }
@@ -116,12 +114,14 @@ fn is_tag(tag: &str) -> bool {
     (1..=LONGEST_TAG).contains(&tag.chars().count()) && tag.chars().all(allowed)
 }
 
+/// Checks the length of a note.
+///
 /// # Errors
-/// That it is too long.
+/// If it is too long.
 pub(super) fn checked_note(note: &str) -> Result<(), String> {
     match note.chars().count() {
         count if count > LONGEST_NOTE => {
-            Err(format!("a note of {count} characters is too long: at most {LONGEST_NOTE}"))
+            Err(format!("a note of {count} characters is too long: use at most {LONGEST_NOTE}"))
         }
         _ => Ok(()),
     }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_sorted_and_those_that_are_none_are_refused() {
+    fn tags_are_sorted_and_invalid_tags_are_refused() {
         assert_eq!(tags(&["b", "a/1.2:x_y-z", "b", "größe"]).expect("tags"), ["a/1.2:x_y-z", "b", "größe"]);
         assert!(tags(&[&"x".repeat(40)]).is_ok());
         for wrong in ["", "a b", "a,b", "a\n", &"x".repeat(41), "<b>"] {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_garbage_is_told() {
+    fn notes_are_read_back_and_garbage_is_reported() {
         let dir = tempfile::tempdir().expect("a directory");
         assert_eq!(Notes::read(dir.path()), Ok(Notes::default()));
         let notes = Notes { tags: vec!["a".into()], note: "ö".repeat(LONGEST_NOTE), ..Notes::default() };

@@ -1,4 +1,4 @@
-//! What a run directory says for the list: its record and how many trials there are, without the analysis.
+//! Reads a run directory for the list: its record and its number of trials, without an analysis.
 
 use super::notes::Notes;
 use super::scan::{Found, Mark, started_by_name};
@@ -15,55 +15,56 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
 
-/// For how long after it was last written to a run counts as going on, beyond what its longest trial takes.
+/// How long after its last write a run counts as in progress, beyond the duration of its longest trial.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A record longer than this is none of ours, bytes.
+/// Longest record that is read, bytes. Ours are shorter.
 const LONGEST_RECORD: u64 = 64 << 20;
 
-/// A run as the index keeps it.
+/// A run in the index.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// As it is listed, without verdict and answer.
+    /// The run in the list, without verdict and answer.
     pub(super) entry: Entry,
-    /// Until when it counts as going on, Unix seconds; absent where it does not.
+    /// Until when the run counts as in progress, Unix seconds; absent if it does not.
     pub(super) until: Option<i64>,
-    /// By what it is sorted, Unix seconds: its start, or what comes nearest to it.
+    /// Sort key, Unix seconds: the start, or the best guess at it.
     pub(super) sorted: i64,
-    /// Whether there is something to analyse.
+    /// Whether the run has to be analysed.
     pub(super) pending: bool,
-    /// What a change of a figure may come from.
+    /// Possible causes of changed figures.
     pub(super) basis: Basis,
-    /// What is wrong with its notes.
+    /// What is wrong with the notes.
     pub(super) notes_problem: Option<String>,
 }
 
-/// What a change of a figure from one run to the next may come from, beside versions.
+/// Possible causes of a changed figure between two runs, beside versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Basis {
     /// Host name.
     pub(super) host: String,
-    /// What else is known of the host, by name.
+    /// Other properties of the host, by name.
     pub(super) machine: BTreeMap<String, String>,
-    /// Digest of what the plan asks of every case.
+    /// Digest of what the plan requests in every case.
     pub(super) plan: String,
-    /// Digest of how each gateway was configured, by label.
+    /// Digest of each gateway's configuration, by label.
     pub(super) gateways: BTreeMap<String, String>,
 }
 
-/// Reads a directory. `now_ns` is the time, Unix nanoseconds: it tells a run that goes on from one that was killed.
+/// Reads a directory. `now_ns` is the time, Unix nanoseconds; it separates a run in progress from one that was
+/// killed.
 pub(super) fn row(found: &Found, now_ns: i64) -> Row {
     let mut row = match (found.shut, found.run) {
         (Some(why), _) => without_record(found, State::Foreign, why.into()),
         (None, Mark::Absent) => unrecorded(found, now_ns),
         (None, Mark::Hidden(error)) => {
             let error = io::Error::from_raw_os_error(error);
-            without_record(found, State::Broken, format!("{RUN} cannot be seen: {error}"))
+            without_record(found, State::Broken, format!("{RUN} cannot be accessed: {error}"))
         }
         (None, Mark::There { is_file: false, .. }) => {
             without_record(found, State::Broken, format!("{RUN} is not a file"))
         }
         (None, Mark::There { len, .. }) if len > LONGEST_RECORD => {
-            without_record(found, State::Broken, format!("{RUN} is longer than any record"))
+            without_record(found, State::Broken, format!("{RUN} is too long for a run record"))
         }
         (None, Mark::There { .. }) => match read_run(&found.path) {
             Ok(record) => recorded(found, &record, now_ns),
@@ -82,7 +83,7 @@ pub(super) fn notes(found: &Found) -> (Notes, Option<String>) {
     (notes.unwrap_or_default(), problem)
 }
 
-/// A directory whose record cannot be read.
+/// A directory without a readable record.
 fn without_record(found: &Found, state: State, problem: String) -> Row {
     let written = || found.run.written_ns().or(found.trials.written_ns()).map(seconds);
     Row {
@@ -111,15 +112,15 @@ fn without_record(found: &Found, state: State, problem: String) -> Row {
     }
 }
 
-/// There is no `run.json`: a moment ago none was written yet, later there will be none.
+/// A directory without `run.json`: the run is just starting, or lost it.
 fn unrecorded(found: &Found, now_ns: i64) -> Row {
     let until = found.trials.written_ns().and_then(|written| going_on(written, now_ns, PATIENCE));
     let (state, problem) = match found.trials {
         Mark::Absent => {
-            (State::Foreign, format!("it is named like a run, and holds neither {RUN} nor {TRIALS}"))
+            (State::Foreign, format!("it is named like a run but has neither {RUN} nor {TRIALS}"))
         }
         Mark::Hidden(error) => {
-            (State::Broken, format!("it cannot be looked into: {}", io::Error::from_raw_os_error(error)))
+            (State::Broken, format!("it cannot be opened: {}", io::Error::from_raw_os_error(error)))
         }
         Mark::There { .. } => (State::Broken, format!("{RUN} is missing")),
     };
@@ -136,7 +137,7 @@ fn unreadable(found: &Found, error: &DirError) -> Row {
     let told = error.to_string();
     let (state, problem) = match error {
         DirError::Newer { found, .. } => {
-            (State::Newer, format!("{RUN} has schema {found}: written by a newer hoptax"))
+            (State::Newer, format!("{RUN} has schema {found}, written by a newer hoptax"))
         }
         DirError::Foreign { source, .. } if source.is_data() && !claims_to_be_ours(&found.path) => {
             (State::Foreign, format!("{RUN} is not a record of hoptax"))
@@ -148,7 +149,7 @@ fn unreadable(found: &Found, error: &DirError) -> Row {
     without_record(found, state, problem)
 }
 
-/// Whether it is JSON that says which hoptax wrote it.
+/// Whether it is JSON that names the version of hoptax.
 fn claims_to_be_ours(path: &Path) -> bool {
     #[derive(Deserialize)]
     struct Claim {
@@ -198,7 +199,7 @@ fn recorded(found: &Found, record: &RunRecord, now_ns: i64) -> Row {
     }
 }
 
-/// What became of a run whose record can be read, and what is wrong with it.
+/// The state of a run with a readable record, and what is wrong with it.
 fn state(record: &RunRecord, counted: &Result<Lines, String>, goes_on: bool) -> (State, Option<String>) {
     let lines = match counted {
         Ok(_) if goes_on => return (State::Running, None),
@@ -206,7 +207,7 @@ fn state(record: &RunRecord, counted: &Result<Lines, String>, goes_on: bool) -> 
         Err(problem) => return (State::Damaged, Some(problem.clone())),
     };
     let of = format!("{} of {} trials", lines.whole, record.trials_planned);
-    let cut = lines.is_cut.then(|| format!("the last line of {TRIALS} is cut short"));
+    let cut = lines.is_cut.then(|| format!("the last line of {TRIALS} is truncated"));
     let (state, why) = match &record.ended {
         None => (State::Interrupted, Some(format!("it was killed after {of}"))),
         Some(ended) => match &ended.failed {
@@ -224,13 +225,13 @@ fn contender(one: &hoptax_record::Contender) -> Contender {
     Contender { label: one.label.clone(), kind: one.kind.clone(), version: one.version.clone() }
 }
 
-/// Seconds from its start to its end, or to what was last written.
+/// Seconds from the start to the end or to the last write.
 fn took(record: &RunRecord, written_ns: i64) -> Option<f64> {
     let end = record.ended.as_ref().map_or(u64::try_from(written_ns).ok(), |ended| Some(ended.unix_ns))?;
     Some(end.checked_sub(record.started_unix_ns)? as f64 / 1e9)
 }
 
-/// The longest time in which nothing is written while all is well.
+/// The longest time without a write in a healthy run.
 fn longest_trial(plan: &Plan) -> Duration {
     let measured = plan.load.iter().map(|point| {
         let confirm = point.search.as_ref().map(|search| search.confirm);
@@ -240,8 +241,8 @@ fn longest_trial(plan: &Plan) -> Duration {
     around.iter().fold(measured.max().unwrap_or_default(), |sum, part| sum.saturating_add(*part))
 }
 
-/// Until when something that was written at `written_ns` counts as going on, Unix seconds; absent where that is over. A time that
-/// has not come yet is a clock gone wrong, and nobody waits for it.
+/// Until when a run with its last write at `written_ns` counts as in progress, Unix seconds; absent if that is
+/// over. A write in the future means a wrong clock, and counts as over.
 fn going_on(written_ns: i64, now_ns: i64, patience: Duration) -> Option<i64> {
     let patience = i64::try_from(patience.as_nanos()).unwrap_or(i64::MAX);
     let is_recent = now_ns.saturating_sub(written_ns).saturating_abs() <= patience;
@@ -252,12 +253,12 @@ fn seconds(ns: i64) -> i64 {
     ns.div_euclid(1_000_000_000)
 }
 
-/// Lines of a file.
+/// Number of lines in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Lines {
-    /// Those that have their end.
+    /// Lines with a line end.
     whole: u32,
-    /// Whether there is one more without.
+    /// Whether the last line has no end.
     is_cut: bool,
 }
 
@@ -301,7 +302,8 @@ impl Basis {
     }
 }
 
-/// What a plan asks of every case alike. Its gateways and load points are those of single cases, and processes are others every time.
+/// The parts of a plan that all cases share. Gateways and load points belong to single cases; process ids change in
+/// every run.
 fn asked(plan: &Plan) -> String {
     let mut plan = serde_json::to_value(kept::Plan::from(plan)).unwrap_or_default();
     if let Some(members) = plan.as_object_mut() {
@@ -314,7 +316,8 @@ fn asked(plan: &Plan) -> String {
     plan.to_string()
 }
 
-/// How a gateway was configured: as the plan asks and as its files were rendered. Of something that ran already nothing is known.
+/// Digest of a gateway's configuration: its settings in the plan and its rendered files. The configuration of an
+/// external gateway is unknown.
 fn configured(record: &RunRecord, one: &hoptax_record::Contender) -> String {
     let planned = record.plan.gateways.iter().find(|gateway| gateway.label == one.label);
     let kind = planned.map(|gateway| match &gateway.kind {
@@ -329,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_a_moment_ago_goes_on() {
+    fn a_recent_write_means_in_progress() {
         let second = 1_000_000_000;
         let minute = Duration::from_secs(60);
         assert_eq!(going_on(100 * second, 130 * second, minute), Some(160));
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_and_one_without_its_end_is_seen() {
+    fn whole_and_truncated_lines_are_counted() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("lines");
         for (text, whole, is_cut) in

@@ -1,4 +1,5 @@
-//! What lies below the history's directory, without opening anything: names, and marks by which a change is seen.
+//! Lists the directories below the history's directory without opening files: names, and marks that show
+//! changes.
 
 use super::{HistoryError, notes};
 use hoptax_record::dir::{RUN, TRIALS};
@@ -8,41 +9,41 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// A directory that is listed.
+/// A directory to list.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
-    /// Its name; of one that is not UTF-8 what can be shown of it.
+    /// Its name; with replacement characters if it is not UTF-8.
     pub(super) id: String,
-    /// Where it lies.
+    /// Its path.
     pub(super) path: PathBuf,
-    /// Why it is not looked into; absent where it is.
+    /// Why the directory is not looked into; absent if it is.
     pub(super) shut: Option<&'static str>,
-    /// `run.json`.
+    /// Mark of `run.json`.
     pub(super) run: Mark,
-    /// `trials.jsonl`.
+    /// Mark of `trials.jsonl`.
     pub(super) trials: Mark,
-    /// The notes.
+    /// Mark of the notes.
     pub(super) notes: Mark,
 }
 
-/// How a file looks from outside.
+/// A file's metadata, to notice changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// It is not there.
+    /// There is no such file.
     Absent,
-    /// It cannot be told: the system's error number.
+    /// The system refused to show it, with this error number.
     Hidden(i32),
-    /// It is there.
+    /// It exists.
     There {
-        /// Whether it is a file, and not a directory, a link or a pipe.
+        /// Whether it is a regular file: not a directory, a link or a pipe.
         is_file: bool,
-        /// Bytes.
+        /// Length, bytes.
         len: u64,
-        /// When it was written, Unix nanoseconds.
+        /// Time of the last write, Unix nanoseconds.
         written_ns: i64,
-        /// When anything about it changed, its permissions included.
+        /// Time of the last change of any kind, permissions included.
         changed_ns: i64,
-        /// A file that took its place has another.
+        /// Changes if another file replaces it.
         inode: u64,
     },
 }
@@ -56,17 +57,17 @@ impl Mark {
         }
     }
 
-    /// Whether there is something, readable or not.
+    /// Whether something has this name, readable or not.
     pub(super) fn is_there(self) -> bool {
         matches!(self, Self::There { .. })
     }
 
-    /// Whether it can be read as a file.
+    /// Whether it is a regular file.
     pub(super) fn is_file(self) -> bool {
         matches!(self, Self::There { is_file: true, .. })
     }
 
-    /// When it was written, Unix nanoseconds.
+    /// Time of the last write, Unix nanoseconds.
     pub(super) fn written_ns(self) -> Option<i64> {
         match self {
             Self::There { written_ns, .. } => Some(written_ns),
@@ -101,7 +102,7 @@ impl fmt::Display for Mark {
 }
 
 impl Found {
-    /// Looks at one directory.
+    /// Reads the metadata of one directory.
     pub(super) fn look(id: String, path: PathBuf) -> Self {
         let mark = |name| Mark::of(&path.join(name));
         let (run, trials, notes) = (mark(RUN), mark(TRIALS), mark(notes::FILE));
@@ -112,24 +113,24 @@ impl Found {
         Self { id, path, shut: Some(why), run: Mark::Absent, trials: Mark::Absent, notes: Mark::Absent }
     }
 
-    /// Whether it holds what only a run directory holds.
+    /// Whether it has a file that only run directories have.
     pub(super) fn holds_a_run(&self) -> bool {
         self.run.is_there() || self.trials.is_there()
     }
 
-    /// By which a change of the run is seen.
+    /// A text that differs after any change of the run.
     pub(super) fn mark(&self) -> String {
         format!("{} {} {}", self.run, self.trials, self.shut.unwrap_or(""))
     }
 }
 
-/// Every directory below `root` that is listed, in no order: those that hold a run, and those that are named like one.
+/// Every directory below `root` that has a run or is named like one, in no order.
 ///
 /// # Errors
 /// If `root` cannot be read.
 pub(super) fn scan(root: &Path) -> Result<Vec<Found>, HistoryError> {
     let entries = fs::read_dir(root).map_err(|source| HistoryError::Root { path: root.into(), source })?;
-    // An entry that cannot be told, or that vanished meanwhile, is no reason to tell none of the others.
+    // Skip entries that cannot be read or have vanished, and list the others.
     Ok(entries.flatten().filter_map(|entry| found(&entry)).collect())
 }
 
@@ -142,9 +143,9 @@ fn found(entry: &fs::DirEntry) -> Option<Found> {
     }
     let is_named_so = started_by_name(&id).is_some();
     if kind.is_symlink() {
-        // A link may lead anywhere, and is not ours to remove what it leads to.
+        // Do not follow links: they may lead anywhere, and deleting the run must not remove their target.
         return is_named_so
-            .then(|| Found::closed(id, entry.path(), "it is a symbolic link, which is not followed"));
+            .then(|| Found::closed(id, entry.path(), "it is a symbolic link, and links are not followed"));
     }
     let found = Found::look(id, entry.path());
     if !is_named_so && !found.holds_a_run() {
@@ -156,7 +157,7 @@ fn found(entry: &fs::DirEntry) -> Option<Found> {
     })
 }
 
-/// The start that a run directory's name tells (`20260930T174501Z-name`), Unix seconds; absent for any other name.
+/// The start, Unix seconds, from a run directory's name (`20260930T174501Z-name`); absent for any other name.
 pub(super) fn started_by_name(name: &str) -> Option<i64> {
     let (stamp, _) = name.split_once('-')?;
     let is_stamp = stamp.len() == 16
@@ -182,7 +183,7 @@ pub(super) fn started_by_name(name: &str) -> Option<i64> {
     i64::try_from(at.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()).ok()
 }
 
-/// Whether `id` is the name of something directly below a directory, and nothing that leads elsewhere.
+/// Whether `id` names something directly below a directory, and so cannot lead elsewhere.
 pub(super) fn is_name(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('.') && !id.contains(['/', '\0'])
 }
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_when_a_run_began() {
+    fn the_start_is_read_from_the_name() {
         assert_eq!(started_by_name("20231114T221320Z-quickstart-2"), Some(1_700_000_000));
         for other in ["20231114T221320Z", "20231314T221320Z-x", "2023é114T22132Z-x", "notes", "", "-"] {
             assert_eq!(started_by_name(other), None, "{other}");

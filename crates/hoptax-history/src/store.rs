@@ -1,4 +1,4 @@
-//! The history of a directory: what is asked of it, and what is changed.
+//! The history of a directory: queries and changes.
 
 use super::figures::Analysed;
 use super::index;
@@ -14,23 +14,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Directories that are read before they are written to the index together.
+/// Directories that are read before they are written to the index in one transaction.
 const AT_ONCE: usize = 200;
 
 /// The history of the runs below one directory.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    /// Whoever finds that it cannot be used puts another in its place, also who only reads.
+    /// In a `RefCell` because reading may replace an unusable index too.
     index: RefCell<Connection>,
 }
 
 impl Store {
-    /// Opens the history of a directory. Its index is made where there is none that can be used, and kept in memory where the
-    /// directory cannot be written; it is empty until [`Self::refresh`].
+    /// Opens the history of a directory. An unusable index is replaced; it is in memory if the directory cannot
+    /// be written. A new index is empty until [`Self::refresh`].
     ///
     /// # Errors
-    /// If the directory is not there, or another process does not let go of the index.
+    /// If there is no such directory, or another process holds the index for too long.
     pub fn open(root: &Path) -> Result<Self, HistoryError> {
         let failed = |source| HistoryError::Root { path: root.to_path_buf(), source };
         let root = root.canonicalize().map_err(failed)?;
@@ -38,32 +38,33 @@ impl Store {
         Ok(Self { index: RefCell::new(index::open(&root)?), root })
     }
 
-    /// Looks for directories that are new, changed or gone.
+    /// Looks for new, changed and removed directories.
     ///
     /// # Errors
-    /// If the directory cannot be read, or another process does not let go of the index.
+    /// If the directory cannot be read, or another process holds the index for too long.
     pub fn refresh(&mut self) -> Result<(), HistoryError> {
         self.attempt(|index| refresh(index, &self.root, now_ns()))
     }
 
-    /// Makes the index anew; runs have to be analysed again. Others see the old one until the new one is whole.
+    /// Builds the index again; all runs have to be analysed again. Others see the old index until the new one
+    /// is complete.
     ///
     /// # Errors
     /// As [`Self::refresh`].
     pub fn rebuild(&mut self) -> Result<(), HistoryError> {
         let is_sound = index::is_sound(&self.index.borrow());
         if !is_sound {
-            // The old one lets go of the file first.
+            // Close the old index before the file is replaced.
             drop(self.index.replace(Connection::open_in_memory()?));
             self.index.replace(index::empty(&self.root)?);
         }
         self.attempt(|index| rebuild(index, &self.root, now_ns()))
     }
 
-    /// Analyses the newest run that is pending; false where there is none.
+    /// Analyses the newest pending run; false if none is pending.
     ///
     /// # Errors
-    /// If another process does not let go of the index.
+    /// If another process holds the index for too long.
     pub fn analyse_next(&mut self) -> Result<bool, HistoryError> {
         match self.attempt(|index| Ok(table::next_pending(index)?))? {
             Some(id) => self.analyse(&id).map(|()| true),
@@ -74,34 +75,36 @@ impl Store {
     /// Analyses a run, if it is pending.
     ///
     /// # Errors
-    /// If another process does not let go of the index.
+    /// If another process holds the index for too long.
     pub fn analyse(&mut self, id: &str) -> Result<(), HistoryError> {
-        // Whoever ends while it is at it, as at a record made to be too much, does not end like that for ever.
+        // Count the attempt first. A record that crashes the process, perhaps on purpose, must not do so
+        // forever.
         let Some(begun) = self.attempt(|index| Ok(table::begin_analysis(index, id)?))? else { return Ok(()) };
         let analysed = Analysed::read(&self.root.join(id)).map_err(|error| error.to_string());
         self.attempt(|index| Ok(table::end_analysis(index, &begun, &analysed)?))
     }
 
-    /// The runs that fit a query, the newest first.
+    /// The runs that match a query, newest first.
     ///
     /// # Errors
-    /// If another process does not let go of the index.
+    /// If another process holds the index for too long.
     pub fn list(&self, query: &Query) -> Result<Listing, HistoryError> {
         self.attempt(|index| Ok(table::list(index, query)?))
     }
 
-    /// One run; absent where the index knows none of this id.
+    /// One run; absent if the index does not have it.
     ///
     /// # Errors
-    /// If another process does not let go of the index.
+    /// If another process holds the index for too long.
     pub fn get(&self, id: &str) -> Result<Option<Entry>, HistoryError> {
         self.attempt(|index| Ok(table::get(index, id)?))
     }
 
-    /// The directory of a run: always one directly below the history's, and no link; absent where there is none of this id.
+    /// The directory of a run, directly below the history's directory and never a link; absent if there is
+    /// none.
     ///
     /// # Errors
-    /// None today; what is asked of the index may fail as elsewhere.
+    /// None today; reserved for errors of the index.
     pub fn path(&self, id: &str) -> Result<Option<PathBuf>, HistoryError> {
         let path = self.root.join(id);
         let is_listed =
@@ -109,34 +112,35 @@ impl Store {
         Ok((scan::is_name(id) && is_directory(&path) && is_listed()).then_some(path))
     }
 
-    /// Every tag that is in use, sorted.
+    /// Every tag in use, sorted.
     ///
     /// # Errors
-    /// If another process does not let go of the index.
+    /// If another process holds the index for too long.
     pub fn tags(&self) -> Result<Vec<String>, HistoryError> {
         self.attempt(|index| Ok(table::tags(index)?))
     }
 
-    /// Which trends there are, of the runs that were analysed.
+    /// The cases with trends.
     ///
     /// # Errors
-    /// If another process does not let go of the index.
+    /// If another process holds the index for too long.
     pub fn trend_choices(&self) -> Result<Vec<TrendChoice>, HistoryError> {
         self.attempt(|index| Ok(trend::choices(index)?))
     }
 
-    /// How a metric went over the runs that were analysed; without points where there is no such case.
+    /// A metric over the analysed runs; without points if there is no such case.
     ///
     /// # Errors
-    /// If another process does not let go of the index.
+    /// If another process holds the index for too long.
     pub fn trend(&self, query: &TrendQuery) -> Result<Trend, HistoryError> {
         self.attempt(|index| Ok(trend::trend(index, query)?))
     }
 
-    /// Puts tags, a note or both in place of those that a run has, and returns it as it is then.
+    /// Replaces a run's tags, its note or both, and returns the run.
     ///
     /// # Errors
-    /// If there is no such run, tags or note are none, the run's notes cannot be read, or its directory cannot be written.
+    /// If there is no such run, tags or note are not valid, the notes cannot be read, or the directory cannot
+    /// be written.
     pub fn annotate(
         &mut self,
         id: &str,
@@ -158,16 +162,16 @@ impl Store {
         self.get(id)?.ok_or_else(|| self.unknown(id))
     }
 
-    /// Removes a run's directory with all that is in it.
+    /// Removes a run's directory with everything in it.
     ///
     /// # Errors
-    /// If there is no such run, it still goes on, the directory holds none, or it cannot be removed.
+    /// If there is no such run, it is in progress, the directory has no run, or it cannot be removed.
     pub fn delete(&mut self, id: &str) -> Result<(), HistoryError> {
         let found = self.find(id)?;
         if read::row(&found, now_ns()).entry.state == State::Running {
             return Err(HistoryError::Running { id: id.into() });
         }
-        // Nobody is to see what is half removed as a run.
+        // Rename first, so that a partly removed directory never looks like a run.
         let hidden = self.root.join(format!(".removed-{}-{id}", std::process::id()));
         let failed = |path: &Path| {
             let path = path.to_path_buf();
@@ -179,7 +183,7 @@ impl Store {
         removed
     }
 
-    /// A directory below the history's that holds a run and may be changed.
+    /// A directory below the history's that has a run and may be changed.
     fn find(&self, id: &str) -> Result<Found, HistoryError> {
         let path = self.root.join(id);
         if !scan::is_name(id) || fs::symlink_metadata(&path).is_err() {
@@ -187,32 +191,32 @@ impl Store {
         }
         let not_ours = |problem: &str| HistoryError::NotOurs { id: id.into(), problem: problem.into() };
         if !is_directory(&path) {
-            return Err(not_ours("it is no directory"));
+            return Err(not_ours("it is not a directory"));
         }
         let found = Found::look(id.into(), path);
         match found.holds_a_run() {
             true => Ok(found),
-            false => Err(not_ours("there is neither run.json nor trials.jsonl in it")),
+            false => Err(not_ours("it has neither run.json nor trials.jsonl")),
         }
     }
 
-    /// The error about a run that is not there, with what was most likely meant.
+    /// The error for an unknown run, with the run that was most likely meant.
     pub fn unknown(&self, id: &str) -> HistoryError {
         let ids = self.attempt(|index| Ok(table::ids(index)?)).unwrap_or_default();
-        // Who leaves out the time means the last one.
+        // A name without its time means the newest run of that name.
         let named = ids.iter().find(|known| !id.is_empty() && known.contains(id)).map(String::as_str);
         let nearest = named.or_else(|| nearest(id, ids.iter().map(String::as_str))).map(str::to_owned);
         HistoryError::NoRun { id: id.into(), nearest }
     }
 
-    /// Does something with the index. One that cannot be used is replaced, filled, and tried once more.
+    /// Uses the index. An unusable index is replaced and filled, and the operation is tried once more.
     pub(super) fn attempt<T>(
         &self,
         work: impl Fn(&mut Connection) -> Result<T, HistoryError>,
     ) -> Result<T, HistoryError> {
         let first = work(&mut self.index.borrow_mut());
         let Err(HistoryError::Index(error)) = first else { return first };
-        // The old one lets go of the file first.
+        // Close the old index before the file is replaced.
         drop(self.index.replace(Connection::open_in_memory()?));
         let mut other = index::in_place_of(&self.root, error)?;
         refresh(&mut other, &self.root, now_ns())?;
@@ -222,7 +226,7 @@ impl Store {
     }
 }
 
-/// Makes the index agree with the directories.
+/// Updates the index from the directories.
 fn refresh(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), HistoryError> {
     let mut known = table::known(index)?;
     let mut changed: Vec<Found> = Vec::new();
@@ -255,7 +259,7 @@ fn refresh(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), Histo
     Ok(change.commit()?)
 }
 
-/// Reads every directory, and puts what is read in place of what was known.
+/// Reads every directory and replaces the content of the index.
 fn rebuild(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), HistoryError> {
     let all = by_id(scan::scan(root)?);
     let rows: Vec<(Found, Row)> = all
@@ -270,7 +274,7 @@ fn rebuild(index: &mut Connection, root: &Path, now_ns: i64) -> Result<(), Histo
     Ok(change.commit()?)
 }
 
-/// Names that are not UTF-8 can look alike: one of them is listed.
+/// Two names that are not UTF-8 can look the same; only one of them is listed.
 fn by_id(found: Vec<Found>) -> impl Iterator<Item = Found> {
     let by_id: HashMap<String, Found> = found.into_iter().map(|found| (found.id.clone(), found)).collect();
     by_id.into_values()

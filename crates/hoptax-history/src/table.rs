@@ -1,4 +1,4 @@
-//! The index's table of runs: rows in, entries out.
+//! The index's table of runs.
 
 use super::columns::{json, parsed, unusable};
 use super::figures::Analysed;
@@ -11,17 +11,17 @@ use rusqlite::{
 };
 use std::collections::HashMap;
 
-/// Runs listed where no number is asked for.
+/// Page size if the query gives none.
 const PAGE: u32 = 100;
-/// How often a run's analysis is begun before it is given up.
+/// How many times an analysis is attempted.
 const TRIES: i64 = 3;
-/// What is said of a run while its last try goes on, and for ever if nothing came of it.
-const GIVEN_UP: &str = "its analysis was begun three times and did not come to an end; \
+/// Problem of a run during its last attempt. It remains if the attempt does not finish.
+const GIVEN_UP: &str = "its analysis was started three times and never finished; \
     `hoptax history rebuild` tries again";
 const ENTRY: &str = "id, state, problem, name, started, took, hoptax, contenders, loads, trials, planned, verdict, \
     answer, tags, note, notes_problem";
 
-/// What is known of a directory without reading it.
+/// What the index knows about a directory.
 pub(super) struct Known {
     pub(super) run: i64,
     pub(super) mark: String,
@@ -29,7 +29,7 @@ pub(super) struct Known {
     pub(super) until: Option<i64>,
 }
 
-/// Every directory that the index knows.
+/// Every directory in the index.
 pub(super) fn known(index: &Connection) -> Result<HashMap<String, Known>, Error> {
     let mut rows = index.prepare_cached("SELECT id, run, mark, noted, until FROM runs")?;
     let of_row = |row: &rusqlite::Row<'_>| {
@@ -39,7 +39,7 @@ pub(super) fn known(index: &Connection) -> Result<HashMap<String, Known>, Error>
     rows.query_map([], of_row)?.collect()
 }
 
-/// Puts a run in, or in place of what was known of it; it has to be analysed then.
+/// Inserts or replaces a run, and marks it for analysis.
 pub(super) fn put(change: &Transaction<'_>, found: &Found, row: &Row) -> Result<(), Error> {
     let entry = &row.entry;
     let old = "DELETE FROM figures WHERE run = (SELECT run FROM runs WHERE id = ?1)";
@@ -83,7 +83,7 @@ pub(super) fn put(change: &Transaction<'_>, found: &Found, row: &Row) -> Result<
     Ok(())
 }
 
-/// Puts a run's tags and note in place of those that were known.
+/// Replaces a run's tags and note.
 pub(super) fn put_notes(change: &Transaction<'_>, found: &Found) -> Result<(), Error> {
     let (notes, problem) = read::notes(found);
     let words = format!("{}\n{}", notes.tags.join("\n"), notes.note).to_lowercase();
@@ -95,19 +95,19 @@ pub(super) fn put_notes(change: &Transaction<'_>, found: &Found) -> Result<(), E
     Ok(())
 }
 
-/// Takes everything out.
+/// Removes everything.
 pub(super) fn clear(change: &Transaction<'_>) -> Result<(), Error> {
     change.execute_batch("DELETE FROM figures; DELETE FROM series; DELETE FROM runs")
 }
 
-/// Takes a run out, and its figures.
+/// Removes a run and its figures.
 pub(super) fn remove(change: &Transaction<'_>, run: i64) -> Result<(), Error> {
     change.prepare_cached("DELETE FROM figures WHERE run = ?1")?.execute([run])?;
     change.prepare_cached("DELETE FROM runs WHERE run = ?1")?.execute([run])?;
     Ok(())
 }
 
-/// Every id, the newest first.
+/// Every id, newest first.
 pub(super) fn ids(index: &Connection) -> Result<Vec<String>, Error> {
     let mut rows = index.prepare_cached("SELECT id FROM runs ORDER BY sorted DESC, id DESC")?;
     rows.query_map([], |row| row.get(0))?.collect()
@@ -119,9 +119,9 @@ pub(super) fn get(index: &Connection, id: &str) -> Result<Option<Entry>, Error> 
     index.prepare_cached(&sql)?.query_row([id], entry).optional()
 }
 
-/// The runs that fit a query.
+/// The runs that match a query.
 pub(super) fn list(index: &mut Connection, query: &Query) -> Result<Listing, Error> {
-    // All of it is of one moment.
+    // One transaction, so that the counts and the rows agree.
     let index = index.transaction()?;
     let (condition, mut values) = condition(query);
     let count = |sql: &str, values: &[Value]| -> Result<u32, Error> {
@@ -139,7 +139,7 @@ pub(super) fn list(index: &mut Connection, query: &Query) -> Result<Listing, Err
     Ok(Listing { total, all, pending, runs })
 }
 
-/// What a query asks of a row, and the values that stand in it.
+/// The SQL condition of a query, and its parameters.
 fn condition(query: &Query) -> (String, Vec<Value>) {
     let mut parts = vec!["1".to_owned()];
     let mut values = Vec::new();
@@ -169,7 +169,7 @@ pub(super) fn tags(index: &Connection) -> Result<Vec<String>, Error> {
     index.prepare_cached(sql)?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// An analysis under way, of a run as it was when it was begun.
+/// An analysis in progress, with the mark of the run when it started.
 pub(super) struct Begun {
     run: i64,
     name: String,
@@ -183,7 +183,7 @@ pub(super) fn next_pending(index: &Connection) -> Result<Option<String>, Error> 
     index.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()
 }
 
-/// Takes note that a run's analysis is begun; absent where it has not to be analysed.
+/// Records an attempt to analyse a run; absent if the run is not pending.
 pub(super) fn begin_analysis(index: &Connection, id: &str) -> Result<Option<Begun>, Error> {
     let sql = "SELECT run, name, mark, problem, tries FROM runs WHERE id = ?1 AND tries > 0";
     let of_row = |row: &rusqlite::Row<'_>| {
@@ -199,7 +199,7 @@ pub(super) fn begin_analysis(index: &Connection, id: &str) -> Result<Option<Begu
     Ok(Some(begun))
 }
 
-/// Keeps what an analysis came to, unless the run changed meanwhile.
+/// Stores the result of an analysis, unless the run has changed meanwhile.
 pub(super) fn end_analysis(
     index: &mut Connection,
     begun: &Begun,
@@ -251,7 +251,8 @@ fn entry(row: &rusqlite::Row<'_>) -> Result<Entry, Error> {
     })
 }
 
-/// What a search looks into, in lower case; words have no line breaks, so that none is found across two parts.
+/// The text to search, in lower case. Line breaks separate the parts, so that no word matches across two of
+/// them.
 fn words(entry: &Entry) -> String {
     let contenders = entry.contenders.iter().flat_map(|one| {
         [Some(&one.label), Some(&one.kind), one.version.as_ref()].into_iter().flatten().map(String::as_str)

@@ -1,4 +1,4 @@
-//! The history of made-up directories.
+//! Tests on made-up directories.
 
 mod index;
 mod states;
@@ -23,7 +23,7 @@ impl Root {
         self.0.path()
     }
 
-    /// Puts a run here, last written to so long ago that it does not go on.
+    /// Adds a run whose last write is long ago, so that it does not count as in progress.
     fn put(&self, id: &str, run: &Run) -> PathBuf {
         let dir = self.path().join(id);
         fs::create_dir_all(&dir).expect("made");
@@ -38,7 +38,7 @@ impl Root {
         dir
     }
 
-    /// A run that nothing is wrong with.
+    /// Adds a run without problems.
     fn put_steady(&self, id: &str, nginx_us: u64) -> PathBuf {
         self.put(id, &steady(nginx_us))
     }
@@ -49,7 +49,7 @@ impl Root {
         store
     }
 
-    /// What is listed, as id and state, the newest first.
+    /// The list as id and state, newest first.
     fn listed(&self) -> Vec<(String, State)> {
         told(&self.store())
     }
@@ -61,7 +61,7 @@ fn steady(nginx_us: u64) -> Run {
     run
 }
 
-/// Makes files look as if they had been written an hour ago.
+/// Makes files look an hour old.
 fn age(dir: &Path) {
     for name in ["run.json", "trials.jsonl"] {
         if let Ok(file) = File::options().append(true).open(dir.join(name)) {
@@ -95,7 +95,7 @@ fn analyse_all(store: &mut Store) -> usize {
 }
 
 #[test]
-fn a_run_is_listed_with_what_its_record_says_and_analysed_later() {
+fn a_run_is_listed_from_its_record_and_analysed_later() {
     let root = Root::new();
     root.put_steady("20260101T000000Z-made-up", 150);
     let mut store = root.store();
@@ -116,7 +116,7 @@ fn a_run_is_listed_with_what_its_record_says_and_analysed_later() {
 }
 
 #[test]
-fn what_is_new_changed_or_gone_is_seen() {
+fn new_changed_and_removed_runs_are_noticed() {
     let root = Root::new();
     let first = root.put_steady("20260101T000000Z-a", 150);
     let mut store = root.store();
@@ -172,7 +172,7 @@ fn a_list_is_searched_by_words_tags_gateways_and_states() {
 }
 
 #[test]
-fn tags_and_notes_lie_in_the_run_directory() {
+fn tags_and_notes_are_stored_in_the_run_directory() {
     let root = Root::new();
     let dir = root.put_steady("20260101T000000Z-a", 150);
     let mut store = root.store();
@@ -202,7 +202,7 @@ fn tags_and_notes_lie_in_the_run_directory() {
 }
 
 #[test]
-fn only_a_run_is_removed_and_no_more_than_it() {
+fn delete_removes_a_run_and_nothing_else() {
     let root = Root::new();
     let elsewhere = Root::new();
     let kept = elsewhere.put_steady("20260101T000000Z-kept", 150);
@@ -244,7 +244,7 @@ fn only_a_run_is_removed_and_no_more_than_it() {
 }
 
 #[test]
-fn an_id_that_is_none_is_answered_with_the_one_that_was_meant() {
+fn an_unknown_id_gets_a_suggestion() {
     let root = Root::new();
     root.put_steady("20260101T000000Z-quickstart", 150);
     root.put_steady("20260102T000000Z-quickstart", 150);

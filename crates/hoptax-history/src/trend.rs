@@ -1,4 +1,4 @@
-//! Figures over time: how they lie in the index, and what changed from one run to the next.
+//! Trends: how figures are stored in the index, and what changed between runs.
 
 use super::columns::{json, parsed};
 use super::figures::{CaseFigures, Figure};
@@ -9,7 +9,7 @@ use hoptax_record::DIRECT;
 use rusqlite::{Connection, Error, OptionalExtension as _, Transaction, params};
 use std::collections::BTreeMap;
 
-/// Keeps the figures of a run.
+/// Stores the figures of a run.
 pub(super) fn put(
     change: &Transaction<'_>,
     run: i64,
@@ -28,7 +28,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Which trends there are, by name, gateway and load point.
+/// The cases with trends, by name, gateway and load point.
 pub(super) fn choices(index: &Connection) -> Result<Vec<TrendChoice>, Error> {
     let sql = "SELECT name, gateway, load, metrics, count(*) FROM figures JOIN series USING (series)
         GROUP BY series, metrics ORDER BY name, gateway <> 'direct', gateway, load, series";
@@ -61,7 +61,7 @@ fn same_case(a: &TrendChoice, b: &TrendChoice) -> bool {
     (&a.name, &a.gateway, &a.load) == (&b.name, &b.gateway, &b.load)
 }
 
-/// How a metric of a case went over time.
+/// A metric of a case over time.
 pub(super) fn trend(index: &Connection, query: &TrendQuery) -> Result<Trend, Error> {
     let mut trend = Trend { unit: query.metric.unit().into(), points: Vec::new() };
     let sql = "SELECT series FROM series WHERE name = ?1 AND gateway = ?2 AND load = ?3";
@@ -93,7 +93,7 @@ pub(super) fn trend(index: &Connection, query: &TrendQuery) -> Result<Trend, Err
     Ok(trend)
 }
 
-/// What a run's figure of one gateway may hang on.
+/// Everything that may explain a change in one gateway's figure.
 struct Setting {
     gateway: String,
     hoptax: String,
@@ -109,26 +109,26 @@ impl Setting {
         Ok(Self { gateway: gateway.to_owned(), hoptax, version, basis })
     }
 
-    /// What is not as it was, in words.
+    /// What differs from the run before, in words.
     fn changed_from(&self, before: &Self) -> Vec<String> {
         let mut changed = Vec::new();
-        let mut told = |what: &str, before: &str, now: &str| {
+        let mut compare = |what: &str, before: &str, now: &str| {
             if before != now {
                 changed.push(format!("{what} {} → {}", known(before), known(now)));
             }
         };
-        // Direct's version is its upstream's; that of our own is hoptax's.
+        // Direct's version is the upstream's. The built-in upstream has hoptax's version, which is compared below.
         let gateway = if self.gateway == DIRECT { "upstream" } else { &*self.gateway };
         let version = |one: &Self| {
             one.version.clone().filter(|version| gateway != "upstream" || *version != one.hoptax)
         };
-        told(gateway, &version(before).unwrap_or_default(), &version(self).unwrap_or_default());
-        told("hoptax", &before.hoptax, &self.hoptax);
-        told("host", &before.basis.host, &self.basis.host);
-        // Another host is another machine: nobody needs to be told in how many ways.
+        compare(gateway, &version(before).unwrap_or_default(), &version(self).unwrap_or_default());
+        compare("hoptax", &before.hoptax, &self.hoptax);
+        compare("host", &before.basis.host, &self.basis.host);
+        // Between different hosts, differences of the machine are expected.
         if before.basis.host == self.basis.host {
             for (name, now) in &self.basis.machine {
-                told(name, before.basis.machine.get(name).map_or("", String::as_str), now);
+                compare(name, before.basis.machine.get(name).map_or("", String::as_str), now);
             }
         }
         let of = |basis: &Basis| basis.gateways.get(&self.gateway).cloned();

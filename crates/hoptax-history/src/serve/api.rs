@@ -1,4 +1,4 @@
-//! The JSON interface: what each operation answers.
+//! The JSON interface: handlers of each operation.
 
 use super::app::App;
 use super::extract::{BodyOf, QueryOf, RunId};
@@ -17,19 +17,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Runs that one answer lists at most.
+/// Most runs in one response.
 pub(super) const MOST_LISTED: u32 = 1000;
 type Answer<T> = Result<Json<T>, Problem>;
 type Asking = State<Arc<App>>;
 
-/// What is written to a run; what is absent stays.
+/// Changes to a run's tags and note. Absent members stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Annotation {
-    /// All its tags: at most 20 of 1 to 40 letters, digits or characters of `-_.:/` each.
+    /// All tags of the run: at most 20, each of 1 to 40 letters, digits or characters of `-_.:/`.
     #[schemars(length(max = 20), inner(length(min = 1, max = 40), regex(pattern = r"^[\p{L}\p{N}_.:/-]+$")))]
     pub(super) tags: Option<Vec<String>>,
-    /// Its note: at most 10,000 characters.
+    /// The note: at most 10,000 characters.
     #[schemars(length(max = 10_000))]
     pub(super) note: Option<String>,
 }
@@ -41,17 +41,17 @@ pub(super) struct Tags {
     pub(super) tags: Vec<String>,
 }
 
-/// The trends that there are.
+/// The available trends.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Trends {
     /// One for each plan, gateway and load point.
     pub(super) trends: Vec<TrendChoice>,
 }
 
-/// What was deleted.
+/// The run that was deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Deleted {
-    /// The run.
+    /// Id of the run.
     pub(super) deleted: String,
 }
 
@@ -108,8 +108,8 @@ pub(super) async fn live(State(app): Asking) -> Answer<live::State> {
     app.live().map(Json).ok_or_else(|| {
         Problem::new(
             StatusCode::NOT_FOUND,
-            "no run is under way in this process",
-            "`hoptax run --serve` shows a run while it goes on",
+            "no run is in progress in this process",
+            "`hoptax run --serve` shows a run while it is measured",
         )
     })
 }

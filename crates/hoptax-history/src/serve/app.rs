@@ -1,4 +1,4 @@
-//! What every request is answered from: the history, the run under way, and who may ask.
+//! State that all requests share: the history, the run in progress, and the guard.
 
 use super::guard::Guard;
 use super::latest::Cache;
@@ -12,17 +12,17 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long what is known of the directories is good enough.
+/// How long the index counts as up to date before directories are scanned again.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What requests share.
+/// State that requests share.
 #[derive(Debug)]
 pub(super) struct App {
     root: PathBuf,
     live: Option<Board>,
     pub(super) guard: Guard,
     history: Mutex<History>,
-    /// Says that there may be something to analyse.
+    /// Wakes the thread that analyses runs.
     work: SyncSender<()>,
     to_do: Mutex<Option<Receiver<()>>>,
     pub(super) figures: Cache,
@@ -53,12 +53,12 @@ impl App {
         &self.root
     }
 
-    /// What the run under way in this process shows.
+    /// State of the run in progress in this process.
     pub(super) fn live(&self) -> Option<State> {
         self.live.as_ref().map(Board::read)
     }
 
-    /// Asks the history, which is brought up to date first, on a thread that may wait.
+    /// Queries the history, after bringing it up to date, on a thread that may block.
     pub(super) async fn history<T: Send + 'static>(
         self: &Arc<Self>,
         ask: impl FnOnce(&mut Store) -> Result<T, Problem> + Send + 'static,
@@ -67,7 +67,7 @@ impl App {
         aside(move || app.history_now(ask)).await
     }
 
-    /// The same on this thread.
+    /// As [`Self::history`], on this thread.
     pub(super) fn history_now<T>(
         &self,
         ask: impl FnOnce(&mut Store) -> Result<T, Problem>,
@@ -76,40 +76,41 @@ impl App {
         if history.refreshed.is_none_or(|at| at.elapsed() >= FRESH) {
             history.store.refresh()?;
             history.refreshed = Some(Instant::now());
-            // One who was told already is told enough.
+            // If the channel is full, the thread has a wake-up pending already.
             let _ = self.work.try_send(());
         }
         ask(&mut history.store)
     }
 
-    /// After a change: the next one who asks sees it.
+    /// Makes the next request scan the directories again, after a change.
     pub(super) fn forget(&self) {
         self.locked().refreshed = None;
     }
 
     fn locked(&self) -> MutexGuard<'_, History> {
-        // Whoever panicked left an index that the next look brings up to date.
+        // After a panic the index may be out of date; the next refresh fixes that.
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Analyses what is pending, one run after the other, on a thread of its own that ends with this value. While a run is
-    /// measured in this process it waits.
+    /// Analyses pending runs one by one, on a thread that ends with this value. It waits while this process
+    /// measures a run.
     pub(super) fn analyse_in_the_background(self: &Arc<Self>) {
         let Some(to_do) = self.to_do.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let (root, app) = (self.root.clone(), Arc::downgrade(self));
         let body = move || {
-            // An index of its own, so that nobody who asks waits for an analysis.
+            // An index of its own, so that requests need not wait for an analysis.
             let Ok(mut own) = Store::open(&root) else { return };
             while to_do.recv().is_ok() {
                 let next = |analyse: &mut dyn FnMut(&App) -> bool| {
                     app.upgrade().is_some_and(|app| !app.is_measuring() && analyse(&app))
                 };
                 while next(&mut |_| own.analyse_next().unwrap_or(false)) {}
-                // Where the directory cannot be written each index is in memory: then pages' own needs what was found.
+                // If the directory cannot be written, each index is in memory, so the pages' own index needs
+                // the analyses too.
                 while next(&mut |app| app.locked().store.analyse_next().unwrap_or(false)) {}
             }
         };
-        // Without it everything but trends is there.
+        // Without this thread everything but trends works.
         let _ = std::thread::Builder::new().name("serve-analyse".into()).spawn(body);
     }
 
@@ -118,12 +119,12 @@ impl App {
     }
 }
 
-/// Does what takes long, or reads the disk, beside the thread that answers.
+/// Runs something slow, or something that reads the disk, on another thread.
 pub(super) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(_) => Err(Problem::fault("this could not be worked out: a fault of hoptax")),
+        Err(_) => Err(Problem::fault("the request failed because of a bug in hoptax")),
     }
 }

@@ -1,5 +1,5 @@
-//! What pages are made of beside their text: style, scripts, the chart library. Their addresses hold a digest, so that browsers
-//! keep them for as long as they are right.
+//! Style, scripts and chart library of the pages. Their addresses contain a digest of the content, so that
+//! browsers can cache them for good.
 
 use hoptax_report::assets as report;
 use ring::digest::{SHA256, digest};
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 static STYLE: LazyLock<String> =
     LazyLock::new(|| [report::STYLE, include_str!("../../assets/serve/serve.css")].concat());
-/// Numbers are written, and charts look, as in the report; the rest is ours.
+/// Number formatting and chart looks come from the report, so that both look alike.
 static SCRIPT: LazyLock<String> = LazyLock::new(|| {
     let own = concat!(
         include_str!("../../assets/serve/common.js"),
@@ -23,7 +23,7 @@ static SCRIPT: LazyLock<String> = LazyLock::new(|| {
 });
 const ICON: &str = include_str!("../../assets/serve/icon.svg");
 
-/// Addresses of everything, as templates use them.
+/// Addresses of the assets, for templates.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct Addresses {
     style: String,

@@ -1,4 +1,4 @@
-//! What every request and every answer passes through.
+//! Checks that every request and every response passes through.
 
 use super::app::App;
 use super::guard::admit;
@@ -12,14 +12,14 @@ use axum::response::Response;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer may take: a report of the largest runs, on a busy machine.
+/// Time limit of a response: enough for the largest report on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What pages may do: ask this server, and nothing else. Charts set the style of single elements by attribute.
+/// Content policy of pages: they may load from this server only. Charts set the style of elements by attribute.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' \
     data:; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Looks at every request before anything else does, and at every answer after.
+/// Checks each request before it is handled, and completes the headers of each response.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let answer = match admit(&app.guard, &request) {
@@ -29,8 +29,8 @@ pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: N
                 &path,
                 Problem::new(
                     StatusCode::REQUEST_TIMEOUT,
-                    "this took longer than a minute",
-                    "send the whole request at once; of a very large run make the report with `hoptax report`",
+                    "the answer took longer than a minute",
+                    "send the whole request at once; for a very large run use `hoptax report`",
                 ),
             ),
         },

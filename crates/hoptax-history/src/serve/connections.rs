@@ -1,4 +1,4 @@
-//! Accepting connections: so many at once, none for ever, and an end in bounded time.
+//! Accepts connections, and limits their number, their duration and the time to shut down.
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -14,31 +14,32 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 
-/// Connections at once: some twenty browsers. Those beyond wait in the kernel's queue.
+/// Most connections at once, enough for about 20 browsers. Others wait in the kernel's queue.
 const MOST: usize = 128;
-/// How long a request's head may take, and how long a connection may idle.
-const HEAD: Duration = Duration::from_secs(10);
-/// How large a request's head may be, bytes.
+/// Time limit for a request's head, and for an idle connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest head of a request, bytes.
 const HEAD_BYTES: usize = 32 << 10;
-/// How long a connection lives: long for a page that asks each second, and an end for one that reads nothing.
-const LIFE: Duration = Duration::from_secs(600);
-/// How long requests under way are waited for at the end.
-const PARTING: Duration = Duration::from_secs(1);
-/// Pause where no connection can be accepted, as with too many open files.
-const BREATH: Duration = Duration::from_millis(50);
+/// Lifetime of a connection: long enough for a page that polls each second, and an end for a client that reads
+/// nothing.
+const LIFETIME: Duration = Duration::from_secs(600);
+/// How long shutdown waits for requests in progress.
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
+/// Pause when no connection can be accepted, for example with too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `stopped` changes or its sender goes.
+/// Serves until `stopped` changes or its sender is dropped.
 pub(super) async fn serve(listener: TcpListener, router: Router, mut stopped: watch::Receiver<()>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let (slots, ending) = (Arc::new(Semaphore::new(MOST)), GracefulShutdown::new());
     let accepted = async || {
-        // The slot first: who has none waits before it costs a descriptor.
+        // The slot first: a connection without a slot must not cost a descriptor.
         let slot = Arc::clone(&slots).acquire_owned().await;
         (listener.accept().await, slot)
     };
-    while let Some((accepted, slot)) = unless(&mut stopped, accepted()).await {
+    while let Some((accepted, slot)) = or_stop(&mut stopped, accepted()).await {
         let Ok((stream, _)) = accepted else {
-            if unless(&mut stopped, tokio::time::sleep(BREATH)).await.is_none() {
+            if or_stop(&mut stopped, tokio::time::sleep(ACCEPT_PAUSE)).await.is_none() {
                 break;
             }
             continue;
@@ -46,12 +47,12 @@ pub(super) async fn serve(listener: TcpListener, router: Router, mut stopped: wa
         let connection = ending.watch(connection(stream, router.clone()));
         tokio::spawn(async move {
             let _slot = slot;
-            // What goes wrong on a connection is its client's affair.
-            let _ = tokio::time::timeout(LIFE, connection).await;
+            // Errors on a connection concern its client only.
+            let _ = tokio::time::timeout(LIFETIME, connection).await;
         });
     }
     drop(listener);
-    let _ = tokio::time::timeout(PARTING, ending.shutdown()).await;
+    let _ = tokio::time::timeout(SHUTDOWN_WAIT, ending.shutdown()).await;
 }
 
 fn connection(
@@ -61,13 +62,13 @@ fn connection(
     let _ = stream.set_nodelay(true);
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
 }
 
-/// What comes of `work`, unless the end comes first.
-async fn unless<T>(stopped: &mut watch::Receiver<()>, work: impl Future<Output = T>) -> Option<T> {
+/// The result of `work`, or `None` if the server stops first.
+async fn or_stop<T>(stopped: &mut watch::Receiver<()>, work: impl Future<Output = T>) -> Option<T> {
     let (mut work, mut end) = (pin!(work), pin!(stopped.changed()));
     std::future::poll_fn(|context| match end.as_mut().poll(context) {
         Poll::Ready(_) => Poll::Ready(None),

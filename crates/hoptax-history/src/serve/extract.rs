@@ -1,4 +1,4 @@
-//! What is asked, read so that what is wrong with it is told in words.
+//! Reads paths, queries and bodies, and reports in words what is wrong with them.
 
 use super::problem::Problem;
 use axum::Json;
@@ -17,7 +17,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RunId {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
-        // By name: a path may have more than this one.
+        // By name, because a path may have more than one parameter.
         let found = Path::<Named>::from_request_parts(parts, state).await;
         let found = found.map_err(|rejection| Problem::asked(rejection.body_text()));
         found
@@ -33,7 +33,7 @@ struct Named {
     id: String,
 }
 
-/// Whether a run could be called so. The history looks again; nothing else is asked with such a name.
+/// Whether a run can have this name. The history checks again.
 fn is_name(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('.') && !id.contains(['/', '\\']) && !id.chars().any(char::is_control)
 }
@@ -58,7 +58,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for BodyOf<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        // A list would do for the members of an object, too.
+        // Serde would also accept a list in place of an object.
         let Json(told) =
             Json::<Map<String, Value>>::from_request(request, state).await.map_err(|rejection| Problem {
                 status: rejection.status(),
@@ -66,7 +66,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for BodyOf<T> {
             })?;
         serde_json::from_value(Value::Object(told)).map(Self).map_err(|error| Problem {
             status: StatusCode::UNPROCESSABLE_ENTITY,
-            ..Problem::asked(format!("the body is not as it should be: {error}"))
+            ..Problem::asked(format!("the body is not valid: {error}"))
         })
     }
 }

@@ -1,5 +1,5 @@
-//! Who may ask for what. A page of another site may be open in the same browser: it can send requests here, but must neither
-//! read an answer nor change anything.
+//! Decides who may request what. A page of another site, open in the same browser, can send requests to this
+//! server. It must neither read an answer nor change anything.
 
 use super::pages::template;
 use super::problem::Problem;
@@ -10,19 +10,19 @@ use axum::response::{IntoResponse, Response};
 use ring::digest::{SHA256, digest};
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of a body at most: a long note.
+/// Largest request body, bytes. The longest note fits.
 pub(super) const MOST_BODY: usize = 128 << 10;
 
-/// What a change from a program that is no browser carries.
+/// Header that a program other than a browser sends with a change.
 const OWN: HeaderName = HeaderName::from_static("x-hoptax");
 
-/// Under which names this server is asked, and what must be shown.
+/// The names that this server answers to, and the token that requests must show.
 #[derive(Debug)]
 pub(super) struct Guard {
     address: SocketAddr,
-    /// Name of this machine, where others may ask.
+    /// Name of this machine; empty on loopback.
     host: String,
-    /// Digests of the token and of the cookie that stands for it.
+    /// Digests of the token and of the cookie that replaces it.
     token: Option<Secret>,
 }
 
@@ -35,7 +35,7 @@ struct Secret {
 impl Guard {
     pub(super) fn new(address: SocketAddr, token: Option<&str>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
-        // A cookie is sent to every port of a host: it is not the token itself.
+        // The cookie is a digest and not the token: browsers send it to every port of the host.
         let token = token.map(|token| Secret {
             token: digested(token),
             cookie: hex(&digested(&format!("hoptax page {token}"))),
@@ -43,7 +43,8 @@ impl Guard {
         Self { address, host, token }
     }
 
-    /// Whether a request may be for this name: a name that somebody else can point at us may not.
+    /// Whether the server answers to this name. It refuses names that somebody else could point at it (DNS
+    /// rebinding).
     fn answers_to(&self, authority: &str) -> bool {
         let name = without_port(authority).trim_end_matches('.').to_ascii_lowercase();
         match name.parse::<IpAddr>() {
@@ -77,7 +78,8 @@ impl Guard {
             || cookies.any(|(key, value)| key == name && alike(&digested(value), &digested(&secret.cookie)))
     }
 
-    /// The answer to who shows the token in an address: a cookie instead, and the address without it.
+    /// Response to a request with the right token in its address: sets the cookie, and leads to the address
+    /// without the token.
     fn let_in(&self, secret: &Secret, uri: &Uri) -> Option<Response> {
         let query = uri.query()?;
         let (shown, others): (Vec<&str>, Vec<&str>) =
@@ -92,20 +94,20 @@ impl Guard {
         };
         let cookie =
             format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.name_of_cookie(), secret.cookie);
-        // A page that goes on by itself, and no redirection: after one that another site's link led to, a strict cookie
-        // would not be sent.
+        // A page that refreshes itself instead of a redirect: after a redirect that began at another site,
+        // browsers would not send a strict cookie.
         Some(([(header::SET_COOKIE, cookie)], template::onwards(&place)).into_response())
     }
 }
 
-/// Nothing where the request may go on, or an answer that says all there is to say.
+/// `None` if the request may proceed, or a response to send instead.
 pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>, Problem> {
     let authority = authority(request)?;
     if !guard.answers_to(authority) {
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
-            format!("{authority} is no name of this server"),
-            format!("ask for it at http://{}", guard.address),
+            format!("{authority} is not a name of this server"),
+            format!("open http://{} instead", guard.address),
         ));
     }
     if let Some(secret) = &guard.token
@@ -128,30 +130,36 @@ pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>
     Ok(None)
 }
 
-/// The host and port that were asked for.
+/// The host and port of the request.
 fn authority(request: &Request) -> Result<&str, Problem> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let asked = |error: &str| Problem::new(StatusCode::BAD_REQUEST, error, "send one Host header");
     match (request.uri().authority(), hosts.next(), hosts.next()) {
         (_, _, Some(_)) => Err(asked("there is more than one Host header")),
         (Some(authority), ..) => Ok(authority.as_str()),
-        (None, Some(host), None) => host.to_str().map_err(|_| asked("the Host header is no text")),
+        (None, Some(host), None) => host.to_str().map_err(|_| asked("the Host header is not text")),
         (None, None, None) => Err(asked("there is no Host header")),
     }
 }
 
-/// Refuses what a page of another site asks for and nobody would see: an answer that it cannot read still costs time.
+/// Refuses requests of another site's page other than navigation. The page could not read the answer, but
+/// preparing it costs time.
 fn not_for_others(headers: &HeaderMap) -> Result<(), Problem> {
     let is = |name: &'static str, value: &str| headers.get(name).is_some_and(|told| told == value);
     let other = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
     if other && !is("sec-fetch-mode", "navigate") {
-        let help = "open the page itself, or ask from a program";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "a page of another site asked for this", help));
+        let help = "open the page directly, or send the request from a program";
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "the request comes from a page of another site",
+            help,
+        ));
     }
     Ok(())
 }
 
-/// Whether a change was asked for by our own page, or by a program: what another site's page or form can send is refused.
+/// Refuses a change unless our own page or a program requests it: a page or form of another site could send it
+/// too.
 fn own_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
     let content = text(headers, &header::CONTENT_TYPE).unwrap_or_default();
     let kind = content.split(';').next().unwrap_or_default().trim();
@@ -166,34 +174,34 @@ fn own_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
         Problem::new(
             StatusCode::FORBIDDEN,
             error,
-            "make changes on the pages of this server, or by its JSON API",
+            "make changes on this server's pages or with its JSON interface",
         )
     };
     if let Some(site) = headers.get("sec-fetch-site")
         && site != "same-origin"
     {
-        return Err(foreign("this change was asked for by another site".into()));
+        return Err(foreign("another site requested this change".into()));
     }
     let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or("null"));
     match origin {
         Some(origin) if is_origin_of(origin, authority) => Ok(()),
-        Some(origin) => Err(foreign(format!("this change was asked for by {origin}"))),
+        Some(origin) => Err(foreign(format!("{origin} requested this change"))),
         None if headers.contains_key(OWN) || headers.contains_key("sec-fetch-site") => Ok(()),
         None => Err(Problem::new(
             StatusCode::FORBIDDEN,
-            "nothing says who asks for this change",
+            "the request does not say where it comes from",
             "send the header `X-Hoptax: 1`",
         )),
     }
 }
 
-/// Whether a body is announced that is no longer than there is any use for: a longer one is not waited for.
+/// Refuses a body that announces more bytes than any use needs, without reading it.
 fn short_enough(headers: &HeaderMap) -> Result<(), Problem> {
     let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     match announced {
         Some(length) if length > MOST_BODY as u64 => Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("{length} bytes are too many"),
+            format!("a body of {length} bytes is too long"),
             format!("send at most {MOST_BODY} bytes"),
         )),
         _ => Ok(()),
@@ -223,7 +231,7 @@ fn digested(text: &str) -> [u8; 32] {
     bytes
 }
 
-/// Takes as long whatever differs.
+/// Compares in constant time.
 fn alike(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
@@ -232,7 +240,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A value in a query, `%41` and `+` undone; what is no text becomes something that is no token.
+/// Decodes `%41` and `+` in a query value. Bytes that are not UTF-8 become U+FFFD, which no token contains.
 fn unescaped(value: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = value.as_bytes();
@@ -261,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_that_nobody_else_can_point_here_are_ours() {
+    fn names_that_others_could_point_here_are_refused() {
         let loopback = guard("127.0.0.1:7300");
         for own in [
             "127.0.0.1:7300",
@@ -303,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_come_from_our_pages_or_from_programs() {
+    fn changes_are_accepted_from_our_pages_and_from_programs() {
         let check = |headers: &[(&str, &str)]| {
             let mut map = HeaderMap::new();
             for (name, value) in headers {

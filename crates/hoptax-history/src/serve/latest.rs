@@ -1,10 +1,10 @@
-//! What the index said last, for scrapes.
+//! Caches the latest figures for scrapes.
 
 use crate::Latest;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// What the index told last, and when.
+/// The latest figures, and when they were read.
 #[derive(Debug, Default)]
 pub(super) struct Cache(pub(super) Mutex<Option<(Instant, Arc<History>)>>);
 

@@ -1,5 +1,5 @@
-//! `/metrics`: OpenMetrics of the run under way, and of the last whole run of each case. Figures are the index's own: nothing is
-//! analysed for a scrape.
+//! `/metrics`: OpenMetrics of the run in progress, and of the last complete run of each case. Figures come from
+//! the index; a scrape analyses nothing.
 
 use super::app::App;
 use super::latest::History;
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long what is known of the last runs is good enough: no run is so short.
+/// How long the figures of the last runs are cached. Every run takes longer.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Microseconds of a second.
+/// Seconds in a microsecond.
 const MICRO: f64 = 1e-6;
 
 type Labels = Vec<(&'static str, String)>;
@@ -36,7 +36,7 @@ pub(super) async fn scrape(State(app): State<Arc<App>>) -> Result<Response, Prob
     let live = app.live().filter(|state| state.stage != Stage::Ended);
     of_run(&mut registry, live.as_ref());
     let mut text = String::new();
-    encode(&mut text, &registry).map_err(|_| Problem::fault("the metrics could not be written down"))?;
+    encode(&mut text, &registry).map_err(|_| Problem::fault("the metrics could not be encoded"))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }
 
@@ -56,7 +56,7 @@ async fn history(app: &Arc<App>) -> Result<Arc<History>, Problem> {
     Ok(found)
 }
 
-/// A gauge for each set of labels, registered as soon as it has a value.
+/// Gauges with labels, each registered with its first value.
 struct Gauges<'r> {
     registry: &'r mut Registry,
 }
@@ -89,8 +89,7 @@ impl Gauges<'_> {
     }
 }
 
-/// A figure of the last runs: the metric's name with a place for the end of the interval, its help, its unit, and what to
-/// multiply by.
+/// A metric of the last runs. `name` has a place for the suffix of the interval's end.
 struct Shown {
     name: &'static str,
     help: &'static str,
@@ -103,35 +102,35 @@ fn shown() -> [Shown; 5] {
     [
         Shown {
             name: "added_latency",
-            help: "Response time that the gateway added to direct's, last whole run",
+            help: "Response time that the gateway adds to direct's, last complete run",
             unit: Unit::Seconds,
             by: MICRO,
             metrics: &[(Metric::AddedP50, Some("0.5")), (Metric::AddedP99, Some("0.99"))],
         },
         Shown {
             name: "latency",
-            help: "Response time, last whole run",
+            help: "Response time, last complete run",
             unit: Unit::Seconds,
             by: MICRO,
             metrics: &[(Metric::P50, Some("0.5")), (Metric::P99, Some("0.99"))],
         },
         Shown {
             name: "throughput",
-            help: "Responses per second, last whole run",
+            help: "Responses per second, last complete run",
             unit: Unit::Other("requests_per_second".into()),
             by: 1.0,
             metrics: &[(Metric::Throughput, None)],
         },
         Shown {
             name: "cpu_per_request",
-            help: "CPU time of the gateway per request, last whole run",
+            help: "CPU time of the gateway per request, last complete run",
             unit: Unit::Seconds,
             by: MICRO,
             metrics: &[(Metric::CpuUsPerRequest, None)],
         },
         Shown {
             name: "memory",
-            help: "Largest resident set of the gateway, last whole run",
+            help: "Largest resident set of the gateway, last complete run",
             unit: Unit::Bytes,
             by: 1.0,
             metrics: &[(Metric::MemoryRssBytes, None)],
@@ -141,8 +140,8 @@ fn shown() -> [Shown; 5] {
 
 fn of_history(registry: &mut Registry, history: &History) {
     let mut gauges = Gauges { registry };
-    gauges.one("runs", "Directories in the history", f64::from(history.runs));
-    gauges.one("runs_pending", "Runs that still have to be analysed", f64::from(history.pending));
+    gauges.one("runs", "Run directories in the history", f64::from(history.runs));
+    gauges.one("runs_pending", "Runs that are not analysed yet", f64::from(history.pending));
     let case = |one: &Latest| -> Labels {
         vec![("plan", one.name.clone()), ("gateway", one.gateway.clone()), ("load", one.load.clone())]
     };
@@ -167,7 +166,7 @@ fn of_history(registry: &mut Registry, history: &History) {
         }
     }
     let begun = history.latest.iter().map(|one| (case(one), one.started_unix as f64));
-    gauges.put("result_start_time", "Start of the last whole run, Unix time", Some(Unit::Seconds), begun);
+    gauges.put("result_start_time", "Start of the last complete run, Unix time", Some(Unit::Seconds), begun);
     let info = history.latest.iter().map(|one| {
         let mut labels = case(one);
         labels.push(("run", one.id.clone()));
@@ -175,10 +174,10 @@ fn of_history(registry: &mut Registry, history: &History) {
         labels.push(("verdict", one.verdict.clone()));
         (labels, 1.0)
     });
-    gauges.put("result_info", "The last whole run, its version and verdict", None, info);
+    gauges.put("result_info", "The last complete run, its version and verdict", None, info);
 }
 
-/// Units are no values that can be copied.
+/// `Unit` is not `Clone`.
 fn unit_of(unit: &Unit) -> Unit {
     match unit {
         Unit::Seconds => Unit::Seconds,
@@ -189,25 +188,26 @@ fn unit_of(unit: &Unit) -> Unit {
 
 fn of_run(registry: &mut Registry, state: Option<&live::State>) {
     let mut gauges = Gauges { registry };
-    gauges.one(
-        "run_under_way",
-        "1 while a run is measured in this process",
-        f64::from(u8::from(state.is_some())),
-    );
+    gauges.one("run_under_way", "1 while this process measures a run", f64::from(u8::from(state.is_some())));
     let Some(state) = state else { return };
     let run = || vec![("run", state.run.clone()), ("plan", state.name.clone())];
     let mut put = |name: &str, help: &str, unit: Option<Unit>, value: f64| {
         gauges.put(name, help, unit, [(run(), value)]);
     };
-    put("run_trials_done", "Trials of the run under way that have ended", None, f64::from(state.trials_done));
+    put(
+        "run_trials_done",
+        "Trials of the run in progress that have ended",
+        None,
+        f64::from(state.trials_done),
+    );
     put(
         "run_trials_planned",
-        "Trials of the run under way that are known to come",
+        "Trials of the run in progress that are planned so far",
         None,
         f64::from(state.trials_planned),
     );
-    put("run_elapsed", "Time since the run under way began", Some(Unit::Seconds), state.elapsed_s);
-    put("run_left", "Time that the run under way still takes, at least", Some(Unit::Seconds), state.left_s);
+    put("run_elapsed", "Time since the run in progress began", Some(Unit::Seconds), state.elapsed_s);
+    put("run_left", "Least time that the run in progress still takes", Some(Unit::Seconds), state.left_s);
     if let Some(steal) = state.steal {
         put("run_steal", "Share of the host's CPU time that the hypervisor took", Some(Unit::Ratios), steal);
     }
@@ -215,7 +215,7 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
         let count = state.findings.iter().filter(|one| one.severity.name() == severity).count();
         ([run(), vec![("severity", severity.to_owned())]].concat(), count as f64)
     });
-    gauges.put("run_findings", "What gives reason to doubt the run under way, until now", None, severities);
+    gauges.put("run_findings", "Findings of the run in progress so far", None, severities);
     let roles = |value: fn(&live::Role) -> f64| {
         let of = move |one: &live::Role| (vec![("role", one.role.clone())], value(one));
         state.cpu.iter().map(of).collect::<Vec<_>>()
@@ -237,20 +237,20 @@ fn of_run(registry: &mut Registry, state: Option<&live::State>) {
     }
 }
 
-/// The last second of the trial under way.
+/// The last second of the current trial.
 fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial) {
     let case = || vec![("gateway", trial.gateway.clone()), ("load", trial.load.clone())];
     let Some(last) = trial.seconds.last() else { return };
     let per_second = || Some(Unit::Other("per_second".into()));
     gauges.put(
         "trial_responses",
-        "Responses of the trial under way, last second",
+        "Responses of the current trial, last second",
         per_second(),
         [(case(), last.rate)],
     );
     gauges.put(
         "trial_failures",
-        "Failures of the trial under way, last second",
+        "Failures of the current trial, last second",
         per_second(),
         [(case(), last.failed)],
     );
@@ -260,7 +260,7 @@ fn of_trial(gauges: &mut Gauges<'_>, trial: &live::Trial) {
     });
     gauges.put(
         "trial_latency",
-        "Response time of the trial under way, last second",
+        "Response time of the current trial, last second",
         Some(Unit::Seconds),
         quantiles,
     );

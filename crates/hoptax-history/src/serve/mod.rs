@@ -1,6 +1,7 @@
-//! The web page over the history of all runs, and over the one under way.
+//! The web server for the history of all runs, and for the run in progress.
 //!
-//! Listens on loopback unless told, then with a token. Every change is a request that another site's page cannot make.
+//! It listens on loopback by default; any other address needs a token. Pages of other sites cannot send the
+//! requests that change something.
 
 mod api;
 mod app;

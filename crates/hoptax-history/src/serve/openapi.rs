@@ -1,4 +1,4 @@
-//! The description of the JSON interface, made of the table that makes its routes.
+//! The OpenAPI description of the JSON interface, generated from the table of operations.
 
 use super::operation::{Operation, Shape};
 use super::problem::Problem;
@@ -6,15 +6,15 @@ use schemars::generate::{Contract, SchemaSettings};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// Where schemas stand that several refer to.
+/// Where shared schemas go.
 const SHARED: &str = "/components/schemas";
 
-/// What the interface is good for, and what a change has to carry.
-const ABOUT: &str = "Runs below one directory, their reports, comparisons and trends, and the run under way. A change (PATCH, \
-    DELETE) needs `Content-Type: application/json`, and `X-Hoptax: 1` where no browser sends it. Where the server listens \
+/// Summary of the interface, and the headers that it needs.
+const ABOUT: &str = "Runs below one directory, their reports, comparisons and trends, and the run in progress. A change (PATCH, \
+    DELETE) needs `Content-Type: application/json`, and `X-Hoptax: 1` unless a browser sends it. If the server listens \
     beyond loopback, every request needs `Authorization: Bearer TOKEN`. See docs/reference/serve.md.";
 
-/// The description, OpenAPI 3.1.
+/// The OpenAPI 3.1 document.
 pub(super) fn document(operations: &[Operation]) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
@@ -31,7 +31,7 @@ pub(super) fn document(operations: &[Operation]) -> Value {
         "info": {
             "title": "hoptax",
             "version": "1",
-            "summary": "The history of measurements, as `hoptax serve` serves it.",
+            "summary": "The history of measurements that `hoptax serve` shows.",
             "description": ABOUT,
             "license": { "name": "Apache-2.0 OR MIT" },
         },
@@ -45,7 +45,8 @@ pub(super) fn document(operations: &[Operation]) -> Value {
     })
 }
 
-/// What is sent and what is asked have schemas of two kinds: what may be left out, and what is always there.
+/// Two sets of schemas: members may be absent in what clients send, and are always present in what the server
+/// sends.
 struct Schemas {
     told: SchemaGenerator,
     asked: SchemaGenerator,
@@ -78,7 +79,7 @@ fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
     for (status, meaning) in operation.refusals {
         answers.insert(status.to_string(), answer(meaning, problem.clone()));
     }
-    answers.insert("default".into(), answer("It could not be answered.", problem));
+    answers.insert("default".into(), answer("The request failed.", problem));
     let mut described = json!({
         "operationId": operation.name,
         "summary": operation.summary,
@@ -102,7 +103,7 @@ fn answer(meaning: &str, schema: Schema) -> Value {
     json!({ "description": meaning, "content": { "application/json": { "schema": schema } } })
 }
 
-/// Each member of a query is a parameter.
+/// Each member of a query as a parameter.
 fn parameters(query: Shape, asked: &mut SchemaGenerator) -> Value {
     let schema = query(asked).to_value();
     let required = |name: &str| {
@@ -119,12 +120,12 @@ fn parameters(query: Shape, asked: &mut SchemaGenerator) -> Value {
 }
 
 fn id() -> Value {
-    json!({ "name": "id", "in": "path", "required": true, "description": "A run: the name of its directory.",
+    json!({ "name": "id", "in": "path", "required": true, "description": "Id of a run: the name of its directory.",
         "schema": { "type": "string", "pattern": "^[^./\\\\][^/\\\\]*$" } })
 }
 
 fn own_header() -> Value {
     json!({ "name": "X-Hoptax", "in": "header", "required": false,
-        "description": "Says that no page of another site asks for this; browsers say it by `Origin`.",
+        "description": "Shows that no page of another site sends the request. Browsers show it with `Origin`.",
         "schema": { "type": "string", "enum": ["1"] } })
 }

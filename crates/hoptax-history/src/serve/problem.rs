@@ -1,4 +1,4 @@
-//! What is answered where something cannot be.
+//! Error responses of the server.
 
 use crate::HistoryError;
 use axum::Json;
@@ -7,16 +7,16 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Why a request was not answered, as the interface tells it.
+/// Why a request failed, as the JSON interface reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Problem {
     #[serde(skip)]
     pub(super) status: StatusCode,
-    /// What is wrong, in a sentence.
+    /// What is wrong, in one sentence.
     pub(super) error: String,
     /// What to do about it.
     pub(super) help: String,
-    /// What forbids a comparison; absent where it is about something else.
+    /// Differences that prevent a comparison; absent for any other problem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub(super) obstacles: Vec<hoptax_record::report::Obstacle>,
@@ -27,30 +27,26 @@ impl Problem {
         Self { status, error: error.into(), help: help.into(), obstacles: Vec::new() }
     }
 
-    /// What was asked for cannot be understood.
+    /// The request is malformed.
     pub(super) fn asked(error: impl Into<String>) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             error,
-            "the interface is described at /api/v1/openapi.json, and in docs/reference/serve.md",
+            "see /api/v1/openapi.json or docs/reference/serve.md for what the interface accepts",
         )
     }
 
     /// There is no such run.
     pub(super) fn no_run(id: &str) -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            format!("there is no run {id}"),
-            "/api/v1/runs lists those that there are",
-        )
+        Self::new(StatusCode::NOT_FOUND, format!("there is no run {id}"), "/api/v1/runs lists all runs")
     }
 
-    /// A fault of ours, or of the disk.
+    /// A bug of hoptax, or a problem with the disk.
     pub(super) fn fault(error: impl Into<String>) -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             error,
-            "look at the run directory by hand, or rebuild the index with `hoptax history rebuild`",
+            "check the run directory, or rebuild the index with `hoptax history rebuild`",
         )
     }
 }
@@ -66,7 +62,7 @@ impl From<HistoryError> for Problem {
         let told = error.to_string();
         match error {
             HistoryError::NoRun { .. } => {
-                Self::new(StatusCode::NOT_FOUND, told, "/api/v1/runs lists those that there are")
+                Self::new(StatusCode::NOT_FOUND, told, "/api/v1/runs lists all runs")
             }
             HistoryError::Invalid(_) => Self::asked(told),
             HistoryError::Running { .. } | HistoryError::NotOurs { .. } => {

@@ -1,15 +1,15 @@
-//! How a problem is answered: as JSON for programs, as a page for people.
+//! Answers a request with a problem: as JSON for programs, as a page for people.
 
 use super::pages;
 use super::problem::Problem;
 use axum::response::{IntoResponse as _, Response};
 
-/// The answer to a request for `path`.
+/// The error response to a request for `path`.
 pub(super) fn refusal(path: &str, problem: Problem) -> Response {
     if is_for_program(path) { problem.into_response() } else { pages::template::failed(problem) }
 }
 
-/// Whether what is answered there is read by programs.
+/// Whether programs, not people, read the answer.
 pub(super) fn is_for_program(path: &str) -> bool {
     path.starts_with("/api/") || path == "/metrics"
 }

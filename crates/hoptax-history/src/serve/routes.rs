@@ -1,4 +1,4 @@
-//! What can be asked, and where: the one table from which the JSON interface and its description are made, and the pages.
+//! All routes. One table defines the JSON interface and its description; pages and files follow it.
 
 use super::app::App;
 use super::guard::MOST_BODY;
@@ -22,16 +22,17 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Members themselves, and no reference to them.
+/// The schema with its members inline, not as a reference.
 fn members<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     T::json_schema(generator)
 }
 
 const NO_RUN: (u16, &str) = (404, "There is no such run.");
-const UNREADABLE: (u16, &str) = (422, "The directory holds no run that this version can read.");
-const MALFORMED: (u16, &str) = (400, "What was asked cannot be understood.");
-const FOREIGN: (u16, &str) = (403, "Another site's page asked for it, or nothing says who did.");
-const NO_JSON: (u16, &str) = (415, "The body is not declared to be JSON.");
+const UNREADABLE: (u16, &str) = (422, "The directory has no run that this version of hoptax can read.");
+const MALFORMED: (u16, &str) = (400, "The request is malformed.");
+const FOREIGN: (u16, &str) =
+    (403, "The request comes from another site's page, or does not say where it comes from.");
+const NO_JSON: (u16, &str) = (415, "The body's content type is not JSON.");
 
 /// Every operation.
 pub(super) fn operations() -> Vec<Operation> {
@@ -54,21 +55,16 @@ pub(super) fn operations() -> Vec<Operation> {
                 "get",
                 "/api/v1/runs",
                 "listRuns",
-                "The runs that fit a query, the newest first",
+                "Runs that match a query, newest first",
                 of::<Listing>,
                 || get(api::list),
             )
         },
         Operation {
             refusals: &[NO_RUN],
-            ..plain(
-                "get",
-                "/api/v1/runs/{id}",
-                "getRun",
-                "A run as it stands in the list",
-                of::<Entry>,
-                || get(api::run),
-            )
+            ..plain("get", "/api/v1/runs/{id}", "getRun", "A run, as in the list", of::<Entry>, || {
+                get(api::run)
+            })
         },
         Operation {
             body: Some(of::<api::Annotation>),
@@ -76,27 +72,32 @@ pub(super) fn operations() -> Vec<Operation> {
                 MALFORMED,
                 FOREIGN,
                 NO_RUN,
-                (409, "The directory holds no run."),
-                (413, "It is too long."),
+                (409, "The directory has no run."),
+                (413, "The body is too long."),
                 NO_JSON,
-                (422, "The body has other members."),
+                (422, "The body has unknown members."),
             ],
             ..plain(
                 "patch",
                 "/api/v1/runs/{id}",
                 "annotateRun",
-                "Writes tags and a note to a run",
+                "Sets tags and note of a run",
                 of::<Entry>,
                 || patch(api::annotate),
             )
         },
         Operation {
-            refusals: &[FOREIGN, NO_RUN, (409, "It is still going on, or is no run."), NO_JSON],
+            refusals: &[
+                FOREIGN,
+                NO_RUN,
+                (409, "The run is still in progress, or the directory has no run."),
+                NO_JSON,
+            ],
             ..plain(
                 "delete",
                 "/api/v1/runs/{id}",
                 "deleteRun",
-                "Deletes a run: its directory with everything in it",
+                "Deletes a run: its directory and everything in it",
                 of::<api::Deleted>,
                 || delete(api::delete),
             )
@@ -117,26 +118,21 @@ pub(super) fn operations() -> Vec<Operation> {
             refusals: &[
                 MALFORMED,
                 NO_RUN,
-                (409, "They cannot be compared, or answer different questions."),
+                (409, "The runs cannot be compared, or they answer different questions."),
                 UNREADABLE,
             ],
             ..plain(
                 "get",
                 "/api/v1/compare",
                 "compareRuns",
-                "Two runs, or two gateways of one, set against each other",
+                "Comparison of two runs, or of two gateways of one run",
                 of::<Comparison>,
                 || get(api::compare),
             )
         },
-        plain(
-            "get",
-            "/api/v1/trends",
-            "listTrends",
-            "The cases of which there are trends",
-            of::<api::Trends>,
-            || get(api::trends),
-        ),
+        plain("get", "/api/v1/trends", "listTrends", "The cases that have trends", of::<api::Trends>, || {
+            get(api::trends)
+        }),
         Operation {
             query: Some(members::<TrendQuery>),
             refusals: &[MALFORMED],
@@ -144,15 +140,15 @@ pub(super) fn operations() -> Vec<Operation> {
                 "get",
                 "/api/v1/trend",
                 "getTrend",
-                "How a metric of a case went over time, the oldest run first",
+                "A metric of a case over time, oldest run first",
                 of::<Trend>,
                 || get(api::trend),
             )
         },
         plain("get", "/api/v1/tags", "listTags", "Every tag of any run", of::<api::Tags>, || get(api::tags)),
         Operation {
-            refusals: &[(404, "No run is under way in this process.")],
-            ..plain("get", "/api/v1/live", "getLive", "The run under way", of::<live::State>, || {
+            refusals: &[(404, "No run is in progress in this process.")],
+            ..plain("get", "/api/v1/live", "getLive", "The run in progress", of::<live::State>, || {
                 get(api::live)
             })
         },
@@ -173,11 +169,11 @@ fn object(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({ "type": "object" })
 }
 
-/// The JSON report, which a page of its own describes.
+/// Schema of the JSON report. docs/reference/json.md describes it in full.
 fn report(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
         "type": "object",
-        "description": "The JSON report, as `hoptax report --format json` writes it and docs/reference/json.md describes it.",
+        "description": "The JSON report, as printed by `hoptax report --format json`; see docs/reference/json.md.",
         "required": ["schema", "name", "interrupted", "hoptax", "started", "contenders", "cases", "findings", "environment"],
         "properties": {
             "schema": { "type": "integer", "description": "Version of the report." },
@@ -188,7 +184,7 @@ fn report(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Everything that is answered.
+/// The router with every route.
 pub(super) fn router(app: &Arc<App>) -> Router {
     let mut router = Router::new();
     for operation in operations() {
@@ -212,15 +208,19 @@ pub(super) fn router(app: &Arc<App>) -> Router {
 
 async fn nothing_there(request: Request) -> Response {
     let path = request.uri().path();
-    let problem = Problem::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"), "begin at /");
+    let problem = Problem::new(StatusCode::NOT_FOUND, format!("there is no page at {path}"), "start at /");
     refusal(path, problem)
 }
 
 async fn not_so(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
-    let error = format!("{path} does not answer to {method}");
+    let error = format!("{path} does not accept {method}");
     refusal(
         path,
-        Problem::new(StatusCode::METHOD_NOT_ALLOWED, error, "the header Allow names what it answers to"),
+        Problem::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            error,
+            "the header Allow lists the methods that it accepts",
+        ),
     )
 }

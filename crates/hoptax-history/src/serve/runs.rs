@@ -1,4 +1,4 @@
-//! Run directories, read for an answer.
+//! Reads and compares run directories for responses.
 
 use super::app::{App, aside};
 use super::problem::Problem;
@@ -11,20 +11,21 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is asked of a comparison.
+/// Parameters of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CompareQuery {
-    /// The run that was before, or the only one.
+    /// Id of the run before, or of the only one.
     pub(super) a: String,
-    /// The run that is now; without it two gateways of the first are compared.
+    /// Id of the run after. If absent, two gateways of the first run are compared.
     #[serde(default)]
     pub(super) b: Option<String>,
-    /// The gateway of the first and that of the second, with a comma between them; without it each that both have.
+    /// Labels of the two gateways, the first run's first, separated by a comma. If absent, every gateway that
+    /// both runs have.
     #[serde(default)]
     #[schemars(regex(pattern = r"^[^,]*[^,\s][^,]*,[^,]*[^,\s][^,]*$"))]
     pub(super) labels: Option<String>,
-    /// Compare what answers different questions all the same.
+    /// Compare even if the runs answer different questions.
     #[serde(default)]
     pub(super) force: bool,
 }
@@ -38,14 +39,14 @@ fn place(app: &App, id: &str) -> Result<PathBuf, Problem> {
 pub(super) fn read(app: &App, id: &str) -> Result<Measured, Problem> {
     Measured::read(&place(app, id)?).map_err(|error| {
         let help = match &error {
-            DirError::Newer { .. } => "look at it with the version of hoptax that wrote it, or a later one",
+            DirError::Newer { .. } => "use the version of hoptax that wrote it, or a later one",
             _ => "measure it again, or delete it",
         };
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string(), help)
     })
 }
 
-/// What `draw` makes of a run, on a thread that may take its time.
+/// Draws a run, on a thread that may block.
 pub(super) async fn drawn<T: Send + 'static>(
     app: &Arc<App>,
     id: String,
@@ -55,7 +56,7 @@ pub(super) async fn drawn<T: Send + 'static>(
     aside(move || draw(&read(&app, &id)?)).await
 }
 
-/// A comparison.
+/// Compares two runs, or two gateways of one.
 pub(super) async fn comparison(app: &Arc<App>, asked: CompareQuery) -> Result<Comparison, Problem> {
     let app = Arc::clone(app);
     aside(move || compare(&app, &asked)).await
@@ -75,7 +76,7 @@ fn compare(app: &App, asked: &CompareQuery) -> Result<Comparison, Problem> {
 fn two(typed: &str) -> Result<(&str, &str), Problem> {
     match typed.split_once(',').map(|(one, two)| (one.trim(), two.trim())) {
         Some((one, two)) if !one.is_empty() && !two.is_empty() && !two.contains(',') => Ok((one, two)),
-        _ => Err(Problem::asked("labels are two, with a comma between them, as in main,pr")),
+        _ => Err(Problem::asked("`labels` needs two labels separated by a comma, as in main,pr")),
     }
 }
 
@@ -85,16 +86,15 @@ fn refused(refusal: NotCompared) -> Problem {
     match refusal {
         NotCompared::Alone { labels, .. } => problem(
             StatusCode::BAD_REQUEST,
-            format!("the labels of two of them go into `labels`; it has {}", labels.join(", ")),
+            format!("name two of its labels in `labels`: {}", labels.join(", ")),
         ),
         NotCompared::Itself(_) => problem(StatusCode::BAD_REQUEST, "choose two different gateways".into()),
         NotCompared::NoLabel { help, .. } => problem(StatusCode::BAD_REQUEST, help),
-        NotCompared::Obstacles(obstacles) => Problem {
-            obstacles,
-            ..problem(StatusCode::CONFLICT, "`force=true` compares them all the same".into())
-        },
+        NotCompared::Obstacles(obstacles) => {
+            Problem { obstacles, ..problem(StatusCode::CONFLICT, "`force=true` compares them anyway".into()) }
+        }
         NotCompared::NothingInCommon(_) => {
-            problem(StatusCode::CONFLICT, "choose two runs that measured the same".into())
+            problem(StatusCode::CONFLICT, "choose two runs that measured the same cases".into())
         }
     }
 }

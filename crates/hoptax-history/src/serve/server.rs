@@ -1,4 +1,4 @@
-//! The server itself: threads of its own, until it is dropped.
+//! The server: runs on its own threads until it is dropped.
 
 use super::app::App;
 use super::options::{Options, ServeError};
@@ -10,13 +10,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Threads that read run directories and draw reports, at most.
+/// Most threads that read run directories and draw reports.
 const DRAWING: usize = 4;
 
-/// How long what is drawn when the server ends is waited for.
-const PARTING: Duration = Duration::from_secs(1);
+/// How long shutdown waits for them.
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
-/// A server; it ends when it is dropped.
+/// A running server; dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to listen, and serves on threads of its own.
+    /// Starts to listen, and serves on its own threads.
     ///
     /// # Errors
     /// If it cannot listen there, or cannot read the history.
@@ -48,18 +48,18 @@ impl Server {
             .map_err(ServeError::Start)?;
         let keep_off = options.keep_off;
         let body = move || {
-            // Those that it will start, too.
+            // Threads that are started later inherit this.
             cpus::keep_off(&keep_off);
             app.analyse_in_the_background();
             runtime.block_on(connections::serve(listener, routes::router(&app), stopped));
-            runtime.shutdown_timeout(PARTING);
+            runtime.shutdown_timeout(SHUTDOWN_WAIT);
         };
         let thread =
             std::thread::Builder::new().name("serve".into()).spawn(body).map_err(ServeError::Start)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,4 +1,4 @@
-//! The index: several at once, unusable ones, none at all.
+//! Tests of the index: several processes, unusable files, no file.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use std::sync::Barrier;
 const FILE: &str = ".hoptax-history.sqlite";
 
 #[test]
-fn an_index_that_cannot_be_used_is_made_anew() {
+fn an_unusable_index_is_replaced() {
     let root = Root::new();
     root.put_steady("20260101T000000Z-a", 150);
     let whole = [("20260101T000000Z-a".to_owned(), State::Whole)];
@@ -39,7 +39,7 @@ fn an_index_that_cannot_be_used_is_made_anew() {
 }
 
 #[test]
-fn one_that_is_spoilt_while_it_is_used_is_made_anew() {
+fn an_index_damaged_while_in_use_is_replaced() {
     let root = Root::new();
     for day in 1..=9 {
         root.put_steady(&format!("2026010{day}T000000Z-a"), 150);
@@ -60,7 +60,7 @@ fn one_that_is_spoilt_while_it_is_used_is_made_anew() {
 }
 
 #[test]
-fn one_cut_short_or_overwritten_anywhere_is_made_anew() {
+fn a_truncated_or_overwritten_index_is_replaced() {
     let root = Root::new();
     for day in 1..=9 {
         root.put_steady(&format!("2026010{day}T000000Z-a"), 150);
@@ -86,10 +86,10 @@ fn one_cut_short_or_overwritten_anywhere_is_made_anew() {
 }
 
 #[test]
-fn where_nothing_can_be_written_it_is_kept_in_memory() {
+fn without_write_access_the_index_is_in_memory() {
     let root = Root::new();
     root.put_steady("20260101T000000Z-a", 150);
-    // A directory in its place keeps root from writing as well.
+    // A directory with the file's name keeps even root from writing the file.
     fs::create_dir(root.path().join(FILE)).expect("made");
     let mut store = root.store();
     assert_eq!(told(&store).len(), 1);
@@ -107,13 +107,13 @@ fn where_nothing_can_be_written_it_is_kept_in_memory() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_named() {
+fn the_error_names_a_missing_directory() {
     let error = Store::open(Path::new("/nowhere/at/all")).expect_err("there is none");
     assert!(error.to_string().contains("/nowhere/at/all") && error.to_string().contains("--root"), "{error}");
 }
 
 #[test]
-fn several_at_once_come_to_the_same() {
+fn several_processes_get_the_same_result() {
     let root = Root::new();
     for number in 0..40 {
         root.put_steady(&format!("20260101T0000{number:02}Z-a"), 150);
@@ -125,7 +125,7 @@ fn several_at_once_come_to_the_same() {
                 start.wait();
                 let mut store = root.store();
                 analyse_all(&mut store);
-                // Whoever sees a run sees all of it.
+                // A run is visible completely or not at all.
                 for run in all(&store) {
                     assert_eq!((run.contenders.len(), run.trials), (2, 9));
                 }
@@ -139,7 +139,7 @@ fn several_at_once_come_to_the_same() {
 }
 
 #[test]
-fn an_analysis_that_ends_hoptax_is_not_tried_for_ever() {
+fn an_analysis_that_crashes_is_not_tried_forever() {
     let root = Root::new();
     root.put_steady("20260101T000000Z-a", 150);
     let store = root.store();

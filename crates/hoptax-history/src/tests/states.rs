@@ -1,4 +1,4 @@
-//! Directories in every state, and what is none.
+//! Tests of directories in every state, and of directories that are no runs.
 
 use super::*;
 use std::ffi::OsStr;
@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-/// What is said of the one directory of a root, the id aside.
+/// State and problem of a root's only directory, without its id.
 fn state_of(make: impl FnOnce(&Root, &Path)) -> (State, String) {
     let root = Root::new();
     let dir = root.put_steady("20260101T000000Z-a", 150);
@@ -29,7 +29,7 @@ fn append(path: &Path, text: &[u8]) {
 }
 
 #[test]
-fn a_run_without_an_end_goes_on_for_a_minute_and_then_was_killed() {
+fn a_run_without_an_end_is_running_for_a_minute_then_killed() {
     let (state, problem) = state_of(|_, dir| record(dir, |record| record.ended = None));
     assert_eq!((state, &*problem), (State::Interrupted, "it was killed after 9 of 20 trials"));
     let root = Root::new();
@@ -46,13 +46,13 @@ fn a_run_without_an_end_goes_on_for_a_minute_and_then_was_killed() {
     store.refresh().expect("refreshed");
     let run = one(&store, "20260101T000000Z-a");
     assert_eq!(run.state, State::Interrupted);
-    assert!(run.problem.expect("told").contains("cut short"));
+    assert!(run.problem.expect("told").contains("truncated"));
     assert_eq!(analyse_all(&mut store), 1);
     assert!(one(&store, "20260101T000000Z-a").verdict.is_some(), "what was measured is there");
 }
 
 #[test]
-fn one_that_prepares_has_no_record_yet() {
+fn a_run_that_is_starting_has_no_record_yet() {
     let root = Root::new();
     let dir = root.path().join("20260101T000000Z-a");
     fs::create_dir(&dir).expect("made");
@@ -76,13 +76,13 @@ fn ends_are_told_apart() {
 }
 
 #[test]
-fn damage_is_told_and_what_is_left_is_analysed() {
+fn damage_is_reported_and_the_rest_is_analysed() {
     let (state, problem) = state_of(|_, dir| {
         let trials = fs::read(dir.join("trials.jsonl")).expect("there");
         fs::write(dir.join("trials.jsonl"), &trials[..trials.len() - 30]).expect("written");
     });
     assert_eq!(state, State::Damaged);
-    assert!(problem.contains("cut short"), "{problem}");
+    assert!(problem.contains("truncated"), "{problem}");
     let (state, problem) = state_of(|_, dir| append(&dir.join("trials.jsonl"), b"\xff\xfe garbage \0\n"));
     assert_eq!(state, State::Damaged);
     assert!(problem.contains("trials.jsonl line 10"), "{problem}");
@@ -96,7 +96,7 @@ fn damage_is_told_and_what_is_left_is_analysed() {
 }
 
 #[test]
-fn what_cannot_be_read_is_broken_newer_or_foreign() {
+fn unreadable_runs_are_broken_newer_or_foreign() {
     let replaced = |text: &str| state_of(|_, dir| fs::write(dir.join("run.json"), text).expect("written"));
     let (state, problem) = state_of(|_, dir| {
         let text = fs::read(dir.join("run.json")).expect("there");
@@ -132,7 +132,7 @@ fn what_cannot_be_read_is_broken_newer_or_foreign() {
 }
 
 #[test]
-fn figures_that_make_no_sense_are_no_reason_to_stop() {
+fn absurd_figures_do_not_stop_the_scan() {
     let (state, _) = state_of(|_, dir| {
         record(dir, |record| {
             record.started_unix_ns = u64::MAX;
@@ -153,7 +153,7 @@ fn figures_that_make_no_sense_are_no_reason_to_stop() {
 }
 
 #[test]
-fn only_what_looks_like_a_run_is_listed() {
+fn only_directories_that_look_like_runs_are_listed() {
     let root = Root::new();
     for plain in ["plain", "2026", ".20260101T000000Z-hidden", "20260101T000000Z"] {
         fs::create_dir(root.path().join(plain)).expect("made");
@@ -200,7 +200,7 @@ fn a_name_that_is_not_utf8_is_shown_and_left_alone() {
 }
 
 #[test]
-fn what_may_not_be_read_is_said_until_it_may() {
+fn missing_permissions_are_reported_until_fixed() {
     let root = Root::new();
     let dir = root.put_steady("20260101T000000Z-a", 150);
     let shut = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");

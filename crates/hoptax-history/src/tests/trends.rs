@@ -1,4 +1,4 @@
-//! Figures over time.
+//! Tests of figures over time.
 
 use super::*;
 use crate::TrendQuery;
@@ -10,7 +10,7 @@ fn query(gateway: &str, metric: Metric) -> TrendQuery {
     TrendQuery { name: "made-up".into(), gateway: gateway.into(), load: LOAD.into(), metric }
 }
 
-/// Three runs of one plan, and one of another.
+/// Three runs of one plan, and one run of another.
 fn root() -> Root {
     let root = Root::new();
     for (day, us) in [(1u64, 150), (2, 160), (3, 190)] {
@@ -96,7 +96,7 @@ fn choices_name_what_was_measured() {
 }
 
 #[test]
-fn every_change_that_may_matter_is_told() {
+fn every_relevant_change_is_reported() {
     let root = Root::new();
     type Change = (&'static str, fn(&mut Run));
     let changes: [Change; 5] = [

@@ -1,4 +1,4 @@
-//! `/compare`: two runs, or two gateways of one, side by side.
+//! `/compare`: two runs, or two gateways of one run, side by side.
 
 use super::super::app::App;
 use super::super::extract::QueryOf;
@@ -15,10 +15,10 @@ use minijinja::{Value, context};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Runs to choose from; older ones are reached from their own page.
+/// Runs offered for choice; older runs have a link on their own page.
 const CHOICES: u32 = 200;
 
-/// What stands in the page's address.
+/// Parameters of the page's address.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(in crate::serve) struct Typed {
@@ -33,7 +33,7 @@ impl Typed {
     fn query(&self) -> CompareQuery {
         let labels = match (self.label_a.as_str(), self.label_b.as_str()) {
             ("", "") => None,
-            // One named is the same in both.
+            // If one label is given, both runs use it.
             (one, "") | ("", one) => Some(format!("{one},{one}")),
             (one, other) => Some(format!("{one},{other}")),
         };
@@ -69,7 +69,7 @@ pub(in crate::serve) async fn page(State(app): State<Arc<App>>, QueryOf(typed): 
         None => (None, None),
         Some(Ok(comparison)) => {
             let text = words(&comparison);
-            // Where nothing has a change in percent there is nothing to draw.
+            // Without any change in percent there is nothing to draw.
             let drawn = text.rows.iter().any(|row| row.relative.is_some());
             let Comparison { verdict, paired, .. } = comparison;
             (Some(context! { verdict, paired, words => text, drawn }), None)
@@ -84,11 +84,11 @@ fn can_be_compared(entry: &Entry) -> bool {
     entry.trials > 0 && !matches!(entry.state, RunState::Broken | RunState::Newer | RunState::Foreign)
 }
 
-/// What forbids it; what differs can be overlooked on request.
+/// Why there is no comparison. The page offers a link to force it if only settings differ.
 fn told(problem: &Problem) -> Value {
     let Problem { error, help, obstacles, status } = problem;
     let by_force = !obstacles.is_empty();
-    // What an interface is told is not what a reader can do.
+    // The help of a bad request is for programs, not for readers of the page.
     let help = (!by_force && *status != StatusCode::BAD_REQUEST).then_some(help);
     context! { error, help, obstacles, by_force }
 }

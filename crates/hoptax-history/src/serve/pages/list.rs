@@ -1,4 +1,4 @@
-//! `/`: every run.
+//! `/`: the list of runs.
 
 use super::super::api::MOST_LISTED;
 use super::super::app::App;
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Runs of one page.
+/// Runs per page.
 const AT_ONCE: u32 = 50;
 
-/// What stands in the page's address: whatever a form sends, empty fields too.
+/// Parameters of the page's address; a form sends empty fields too.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(in crate::serve) struct Typed {

@@ -1,4 +1,4 @@
-//! `/live`: the run under way.
+//! `/live`: the run in progress.
 
 use super::super::app::App;
 use super::filled;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(in crate::serve) async fn page(State(app): State<Arc<App>>) -> Page {
     let state = app.live();
-    // Runs of other processes can be named, and no more.
+    // Of runs in other processes only the name and the number of trials are known.
     let elsewhere = match &state {
         Some(_) => Vec::new(),
         None => {

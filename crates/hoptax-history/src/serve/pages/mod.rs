@@ -1,5 +1,5 @@
-//! Pages: templates filled with what the history tells. They say everything without a script; scripts add charts, searching
-//! while one types, and changes.
+//! Pages: templates filled from the history. They are complete without scripts; scripts add charts, search as
+//! you type, and changes.
 
 pub(super) mod compare;
 pub(super) mod list;
@@ -16,18 +16,18 @@ use axum::response::{Html, IntoResponse as _};
 use minijinja::{Value, context};
 use template::{Page, draw};
 
-/// Letters of a note that a list shows.
+/// Letters of a note shown in a list.
 const OF_A_NOTE: usize = 200;
 
-/// Fills a template; `here` is the page's entry in the navigation.
+/// Fills a template; `here` is the page's name in the navigation.
 fn filled(app: &App, template: &str, here: &str, with: Value) -> Page {
-    // What `serve` watches only where a run goes on in this process.
+    // A run that has ended is no longer marked as in progress.
     let under_way = app.live().filter(|state| state.stage != Stage::Ended);
     let common = context! { here, under_way, assets => &*ADDRESSES, version => env!("CARGO_PKG_VERSION") };
     Ok(Html(draw(template, context! { ..with, ..common })?).into_response())
 }
 
-/// A run as lists and headings show it.
+/// A run, for lists and headings.
 fn shown(entry: &history::Entry) -> Value {
     let state = match entry.state {
         history::State::Whole => None,
@@ -35,8 +35,8 @@ fn shown(entry: &history::Entry) -> Value {
         history::State::Interrupted => Some("interrupted"),
         history::State::Damaged => Some("damaged"),
         history::State::Broken => Some("broken"),
-        history::State::Newer => Some("of a later version"),
-        history::State::Foreign => Some("not of hoptax"),
+        history::State::Newer => Some("from a newer version"),
+        history::State::Foreign => Some("not from hoptax"),
     };
     let verdict = entry.verdict.as_deref().map(|verdict| match verdict {
         "warnings" => "with warnings",

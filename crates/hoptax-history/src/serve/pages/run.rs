@@ -1,4 +1,4 @@
-//! `/runs/{id}`: a run with its report, and files to take along.
+//! `/runs/{id}`: a run with its report and downloads.
 
 use super::super::app::App;
 use super::super::extract::RunId;
@@ -14,14 +14,14 @@ use hoptax_report::{self as report, Measured};
 use minijinja::context;
 use std::sync::Arc;
 
-/// Runs among which the one before and the one after are looked for.
+/// How many runs are searched for the ones before and after.
 const NEIGHBOURS: u32 = 1000;
 
-/// A report is a page of its own: it may run its own script, whose digest it names itself, and save what it draws. Nothing
-/// that it holds can reach this server.
+/// Policy for reports. A report may run its own script, whose digest it declares, and save files. It cannot
+/// reach this server.
 const OF_A_REPORT: &str = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'";
 
-/// Makes a report of a run.
+/// Draws a report of a run.
 type Draw = fn(&Measured) -> Result<String, Problem>;
 
 pub(in crate::serve) async fn page(State(app): State<Arc<App>>, RunId(id): RunId) -> Page {
@@ -40,7 +40,7 @@ pub(in crate::serve) async fn page(State(app): State<Arc<App>>, RunId(id): RunId
     filled(&app, "run.html", "runs", with)
 }
 
-/// The runs of the same plan just before and after, in a list that begins with the newest.
+/// The runs of the same plan just before and after; the list begins with the newest.
 fn neighbours<'r>(entry: &Entry, all: &'r [Entry]) -> (Option<&'r Entry>, Option<&'r Entry>) {
     let same: Vec<&Entry> = all.iter().filter(|one| one.name == entry.name).collect();
     match same.iter().position(|one| one.id == entry.id) {
@@ -61,10 +61,8 @@ pub(in crate::serve) async fn file(
         "report.csv" => ("text/csv; charset=utf-8", |run| Ok(report::csv(&run.model()))),
         "report.md" => ("text/markdown; charset=utf-8", |run| Ok(report::markdown(&run.model()))),
         _ => {
-            let help = "there are report.html, report.json, report.csv and report.md";
-            return Err(
-                Problem::new(StatusCode::NOT_FOUND, format!("there is no {file} of a run"), help).into()
-            );
+            let help = "choose report.html, report.json, report.csv or report.md";
+            return Err(Problem::new(StatusCode::NOT_FOUND, format!("a run has no file {file}"), help).into());
         }
     };
     let text = runs::drawn(&app, id.clone(), draw).await?;
@@ -82,7 +80,7 @@ fn apart(mut answer: Response) -> Response {
     answer
 }
 
-/// As a file with the run's name.
+/// As a download with the run's name.
 fn saved(mut answer: Response, id: &str, file: &str) -> Response {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let id: String = id.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();

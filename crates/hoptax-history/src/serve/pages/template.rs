@@ -1,4 +1,4 @@
-//! The pages' templates, and the pages that need nothing else: a problem, and a way onwards.
+//! Templates of the pages, and the pages for errors and for redirects.
 
 use crate::serve::assets::ADDRESSES;
 use crate::serve::problem::Problem;
@@ -32,10 +32,10 @@ static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
-/// A page, or the one that says why there is none.
+/// A page, or an error page.
 pub(in crate::serve) type Page = Result<Response, NoPage>;
 
-/// A problem that is told as a page.
+/// A problem that is shown as a page.
 pub(in crate::serve) struct NoPage(Problem);
 
 impl From<Problem> for NoPage {
@@ -53,10 +53,12 @@ impl IntoResponse for NoPage {
 /// Fills a template.
 pub(super) fn draw(template: &str, with: Value) -> Result<String, Problem> {
     let drawn = TEMPLATES.get_template(template).and_then(|template| template.render(with));
-    drawn.map_err(|error| Problem::fault(format!("the page's template is at fault: {error}")))
+    drawn.map_err(|error| {
+        Problem::fault(format!("cannot fill the page's template, which is a bug of hoptax: {error}"))
+    })
 }
 
-/// The page that says what is wrong.
+/// The error page.
 pub(in crate::serve) fn failed(problem: Problem) -> Response {
     let Problem { status, error, help, .. } = &problem;
     let with =
@@ -67,7 +69,7 @@ pub(in crate::serve) fn failed(problem: Problem) -> Response {
     }
 }
 
-/// A page that leads to another one by itself.
+/// A page that leads to another page by itself.
 pub(in crate::serve) fn onwards(place: &str) -> Response {
     match draw("onwards.html", context! { place }) {
         Ok(page) => Html(page).into_response(),
@@ -75,11 +77,11 @@ pub(in crate::serve) fn onwards(place: &str) -> Response {
     }
 }
 
-/// Unix seconds as people read them.
+/// Unix seconds as `2026-11-22 17:45 UTC`.
 fn when(unix: i64) -> String {
     let since =
         u64::try_from(unix).ok().and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
-    // Years of five digits are nothing that a clock tells.
+    // Years with more than four digits can only be a clock gone wrong.
     match since.filter(|_| unix < 253_402_300_800) {
         Some(time) => {
             let told = humantime::format_rfc3339_seconds(time).to_string();
@@ -89,7 +91,7 @@ fn when(unix: i64) -> String {
     }
 }
 
-/// Seconds as people read them: `47 s`, `3 min 20 s`, `2 h 5 min`.
+/// Seconds as `47 s`, `3 min 20 s` or `2 h 5 min`.
 fn took(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
@@ -99,7 +101,7 @@ fn took(seconds: f64) -> String {
     }
 }
 
-/// A text as a part of an address.
+/// Percent-encodes a text for a part of an address.
 fn escape_address(text: &str) -> String {
     text.bytes().fold(String::new(), |mut address, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_as_people_read_them() {
+    fn times_are_written_for_people() {
         assert_eq!(when(1_700_000_000), "2023-11-14 22:13 UTC");
         for unknown in [-1, i64::MAX, i64::MIN] {
             assert_eq!(when(unknown), "at an unknown time");
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_name_leads_astray() {
+    fn names_are_escaped_in_addresses() {
         assert_eq!(escape_address("20261122T1-a b/../?&#ü"), "20261122T1-a%20b%2F..%2F%3F%26%23%C3%BC");
     }
 }

@@ -13,7 +13,7 @@ use minijinja::{Value, context};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What stands in the page's address; what does not fit the rest gives way.
+/// Parameters of the page's address. Values that do not fit the others are ignored.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(in crate::serve) struct Typed {
@@ -23,7 +23,7 @@ pub(in crate::serve) struct Typed {
     metric: String,
 }
 
-/// What is shown, and what else could be.
+/// The chosen trend, and the alternatives.
 #[derive(Debug, Default, Serialize)]
 struct Choice {
     names: Vec<String>,
@@ -60,7 +60,7 @@ fn of(store: &mut Store, typed: &Typed) -> Result<(Choice, Option<(Metric, Trend
     Ok((choice, Some((metric, trend))))
 }
 
-/// Narrows what there is by what was typed, from the plan to the metric.
+/// Narrows the choice, from the plan to the metric.
 fn chosen(all: &[TrendChoice], typed: &Typed) -> (Choice, Option<Metric>) {
     let names = distinct(all.iter().map(|one| &one.name));
     let most = |one: &&TrendChoice| one.runs;
@@ -100,7 +100,7 @@ fn pick(there: &[String], typed: &String, else_this: Option<&String>) -> String 
     }
 }
 
-/// The newest first, as in every list.
+/// Newest first, like every list.
 fn rows(metric: Metric, trend: &Trend) -> Vec<Value> {
     let row = |point: &crate::Point| {
         context! { point, figure => figure_of(metric, point.estimate, point.interval) }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_gives_way() {
+    fn values_that_do_not_fit_are_ignored() {
         let of = |name: &str, gateway: &str, load: &str, metric: &str| {
             let typed = Typed {
                 name: name.into(),
