@@ -1,7 +1,7 @@
-//! Reads files that users name, and never more of them than a bound.
+//! Reads files that users name, up to a size limit.
 //!
-//! A plan may be `/dev/urandom` by mistake, a body a pipe that nobody writes to, a run directory somebody else's. Each is refused at
-//! once and in words, before memory or patience runs out.
+//! A plan may be `/dev/urandom` by mistake, a body may be a pipe without a writer, a run directory may be
+//! someone else's. Each is refused at once with an error, before it uses up memory or blocks.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
@@ -14,35 +14,35 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Most that a plan may hold, or a list of targets or budgets. Longer texts belong into files that it names.
+/// Limit of a plan, and of a list of targets or budgets. Longer texts belong in files that the plan names.
 pub const PLAN: u64 = 16 * MIB;
-/// Most that a body may hold: both ends keep it in memory.
+/// Limit of a body: generator and upstream keep it in memory.
 pub const BODY: u64 = GIB;
-/// Most that a file may hold that templates take lines from: the generator keeps it in memory.
+/// Limit of a file that templates take lines from: the generator keeps it in memory.
 pub const LINES: u64 = GIB;
-/// Most that a file of certificates or a key may hold. All authorities that a system trusts are a quarter of one MiB.
+/// Limit of a file of certificates or a key. All authorities that a system trusts take about 256 KiB.
 pub const PEM: u64 = 4 * MIB;
-/// Most that a file of a token may hold.
+/// Limit of a token file.
 pub const TOKEN: u64 = 64 * KIB;
-/// Most that a text of a pack may hold.
+/// Limit of a text file of a pack.
 pub const PACK_FILE: u64 = MIB;
-/// Most that a load spec may hold: its bodies are in it, a third longer than they are.
+/// Limit of a load spec: it contains bodies, encoded to 4/3 of their size.
 pub const SPEC: u64 = 8 * GIB;
-/// Most that `run.json` may hold.
+/// Limit of `run.json`.
 pub const RUN: u64 = 64 * MIB;
-/// Most that `trials.jsonl` may hold: some 500,000 trials.
+/// Limit of `trials.jsonl`: about 500,000 trials.
 pub const TRIALS: u64 = 4 * GIB;
 
-/// The content of the file at `path`, of at most `most` bytes. A pipe without a name is a file too, as `<(…)` and `/dev/stdin` are, and so
-/// is `/dev/null`; other devices, sockets and named pipes are not.
+/// Reads the file at `path`, of at most `most` bytes. Anonymous pipes (`<(…)`, `/dev/stdin`) and `/dev/null`
+/// count as files. Other devices, sockets and named pipes do not.
 ///
 /// # Errors
-/// If it is no such file, holds more, or cannot be read. The message says what to do where that is not obvious.
+/// If it is not such a file, is larger, or cannot be read. The message says what to do unless that is obvious.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let found = fs::metadata(path)?;
     let kind = found.file_type();
     if is_endless(&found) {
-        return Err(refused("it is a device, and may never end; name a file"));
+        return Err(refused("it is a device, which may never end; name a file"));
     }
     if kind.is_socket() {
         return Err(refused("it is a socket; name a file"));
@@ -53,7 +53,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     bounded(File::open(path)?, found.len(), most)
 }
 
-/// As [`read`], of text.
+/// Like [`read`], for text.
 ///
 /// # Errors
 /// As [`read`], and if it is not UTF-8.
@@ -61,20 +61,20 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     text(read(path, most)?)
 }
 
-/// What comes on standard input, at most `most` bytes.
+/// Reads at most `most` bytes from standard input.
 ///
 /// # Errors
-/// If it is a device other than a terminal, more comes, or it cannot be read.
+/// If it is a device other than a terminal, is longer, or cannot be read.
 pub fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
     let stdin = io::stdin();
     let file = File::from(stdin.as_fd().try_clone_to_owned()?);
     if is_endless(&file.metadata()?) && !rustix::termios::isatty(&stdin) {
-        return Err(refused("it is a device, and may never end; pass a file or a pipe"));
+        return Err(refused("it is a device, which may never end; pass a file or a pipe"));
     }
     bounded(stdin.lock(), 0, most)
 }
 
-/// As [`read_stdin`], of text.
+/// Like [`read_stdin`], for text.
 ///
 /// # Errors
 /// As [`read_stdin`], and if it is not UTF-8.
@@ -99,18 +99,18 @@ pub fn read_beginning(path: &Path, most: u64) -> io::Result<(Vec<u8>, u64)> {
 fn bounded(from: impl Read, length: u64, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if length <= most {
-        // One byte more than may be tells a file that holds more from one that holds just as much.
+        // One byte more than the limit, to notice a file that is longer.
         bytes.reserve_exact(usize::try_from(length).unwrap_or(0) + 1);
         from.take(most + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 <= most {
             return Ok(bytes);
         }
     }
-    let message = format!("it holds more than {}; is it the right file?", shown(most));
+    let message = format!("it is larger than {}; is it the right file?", shown(most));
     Err(io::Error::new(ErrorKind::FileTooLarge, message))
 }
 
-/// Opens a pipe that has no name. One with a name may wait for a writer for ever.
+/// Opens an anonymous pipe. A named pipe could block forever without a writer.
 fn unnamed_pipe(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let pipe: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
@@ -123,7 +123,8 @@ fn unnamed_pipe(path: &Path) -> io::Result<File> {
     Ok(File::from(pipe))
 }
 
-/// Whether it is a device other than `/dev/null`, which ends at once (Linux: Documentation/admin-guide/devices.txt).
+/// Whether it is a device other than `/dev/null`, which ends at once (Linux:
+/// Documentation/admin-guide/devices.txt).
 fn is_endless(found: &fs::Metadata) -> bool {
     let kind = found.file_type();
     let is_null = kind.is_char_device() && found.rdev() == rustix::fs::makedev(1, 3);
@@ -131,7 +132,7 @@ fn is_endless(found: &fs::Metadata) -> bool {
 }
 
 fn text(bytes: Vec<u8>) -> io::Result<String> {
-    // The words of `std::fs::read_to_string`.
+    // The message of `std::fs::read_to_string`.
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }
@@ -140,7 +141,7 @@ fn refused(message: &'static str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// A bound in words.
+/// A limit in words.
 pub fn shown(most: u64) -> String {
     match most {
         most if most >= GIB => format!("{} GiB", most / GIB),
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_refused_at_once() {
+    fn endless_files_are_refused_at_once() {
         let folder = tempfile::tempdir().expect("a directory");
         let fifo = folder.path().join("fifo");
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR | Mode::WUSR).expect("made");
@@ -184,29 +185,29 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_of_the_device_that_holds_nothing() {
+    fn dev_null_is_read_as_empty() {
         assert_eq!(read(Path::new("/dev/null"), PLAN).expect("read"), b"");
     }
 
     #[test]
-    fn a_file_is_read_up_to_its_bound_and_no_further() {
+    fn a_file_above_the_limit_is_refused() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("file");
         fs::write(&path, vec![b'a'; KIB as usize]).expect("written");
         assert_eq!(read(&path, KIB).expect("as much as may be").len(), KIB as usize);
         assert_eq!(read_beginning(&path, 10).expect("read"), (vec![b'a'; 10], KIB));
         fs::write(&path, vec![b'a'; KIB as usize + 1]).expect("written");
-        assert_eq!(why(&path, KIB), "it holds more than 1 KiB; is it the right file?");
+        assert_eq!(why(&path, KIB), "it is larger than 1 KiB; is it the right file?");
         let large = File::create(&path).expect("made");
         large.set_len(10 * GIB).expect("a hole");
-        assert_eq!(why(&path, PLAN), "it holds more than 16 MiB; is it the right file?");
+        assert_eq!(why(&path, PLAN), "it is larger than 16 MiB; is it the right file?");
     }
 
     #[test]
-    fn a_pipe_without_a_name_is_read_like_a_file() {
+    fn an_anonymous_pipe_is_read_like_a_file() {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         let writing = std::thread::spawn(move || {
-            // Not there yet when it is opened, as what `<(…)` prints.
+            // Written after the pipe is opened, like the output of `<(…)`.
             std::thread::sleep(Duration::from_millis(50));
             writer.write_all(b"later").expect("read");
         });
@@ -216,17 +217,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_never_ends_is_read_up_to_its_bound() {
+    fn an_endless_pipe_is_refused_at_the_limit() {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         let writing = std::thread::spawn(move || while writer.write_all(&[b'a'; 4096]).is_ok() {});
         let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
-        assert!(why(Path::new(&path), MIB).contains("more than 1 MiB"));
+        assert!(why(Path::new(&path), MIB).contains("larger than 1 MiB"));
         drop(reader);
         writing.join().expect("it ended");
     }
 
     #[test]
-    fn what_is_not_text_is_refused_as_text() {
+    fn text_must_be_utf8() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("file");
         fs::write(&path, [0xff]).expect("written");

@@ -1,6 +1,7 @@
-//! Digests that tell texts apart: rendered configurations, plans, bodies. They keep nobody from forging one.
+//! Non-cryptographic digests, to notice that texts differ: configurations, plans, bodies. They do not prevent
+//! forgery.
 
-/// FNV-1a of 64 bits (offset basis and prime of draft-eastlake-fnv).
+/// FNV-1a with 64 bits (offset basis and prime of draft-eastlake-fnv).
 #[derive(Debug, Clone, Copy)]
 pub struct Digest(u64);
 
@@ -11,14 +12,14 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// Takes more of the text.
+    /// Adds bytes of the text.
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    /// The digest of everything added so far: 16 hexadecimal digits.
+    /// The digest of everything added: 16 hexadecimal digits.
     pub fn text(self) -> String {
         format!("{:016x}", self.0)
     }

@@ -1,4 +1,4 @@
-//! The run directory: where records are written, one trial at a time, and read back.
+//! The run directory: written during a run, one trial at a time, and read back.
 
 use super::plan::{LoadPoint, Plan};
 use super::{RunRecord, SCHEMA, TrialRecord, bounded};
@@ -8,9 +8,9 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-/// The record of the run itself.
+/// File with the record of the run.
 pub const RUN: &str = "run.json";
-/// The records of its trials, one a line.
+/// File with the records of trials, one per line.
 pub const TRIALS: &str = "trials.jsonl";
 
 /// A run directory that is being written.
@@ -20,76 +20,76 @@ pub struct RunDir {
     trials: File,
 }
 
-/// A run directory as it was read.
+/// A run directory that was read.
 #[derive(Debug)]
 pub struct Run<P = Plan, L = LoadPoint> {
-    /// Where it lies.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// `run.json`.
+    /// Content of `run.json`.
     pub record: RunRecord<P, L>,
-    /// `trials.jsonl`, in the order of measuring.
+    /// Content of `trials.jsonl`, in the order of measuring.
     pub trials: Vec<TrialRecord>,
-    /// Lines that could not be read, in words: the last one of a killed run may be cut short.
+    /// Unreadable lines, in words. The last line of a killed run may be truncated.
     pub unreadable: Vec<String>,
 }
 
-/// A run directory that cannot be written or read.
+/// Why a run directory cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum DirError {
-    /// Nothing can be made below the directory for results.
+    /// The results directory cannot be written.
     #[error("cannot write results below {}: {source}; choose another place with --out DIR", .path.display())]
     Create {
-        /// The directory asked for.
+        /// The requested directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file of the run could not be written.
+    /// A file of the run cannot be written.
     #[error("cannot write {}: {source}", .path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file of the run could not be read.
+    /// A file of the run cannot be read.
     #[error("cannot read {}: {source}; is it a run directory (with run.json in it)?", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// `run.json` is not a record of ours.
+    /// `run.json` is not a run record.
     #[error("{} is not a run record: {source}", .path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What the parser said.
+        /// The parser's error.
         source: serde_json::Error,
     },
-    /// Written by a later hoptax.
-    #[error("{} has schema {found}, this hoptax reads up to {SCHEMA}: use a newer hoptax", .path.display())]
+    /// A newer hoptax wrote the run.
+    #[error("{} has schema {found}, but this hoptax reads up to {SCHEMA}: use a newer hoptax", .path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// Schema of the file.
         found: u64,
     },
 }
 
 impl DirError {
-    /// `run.json` holds what nobody here knows.
+    /// An error about a record with unknown content.
     pub fn foreign(path: &Path, why: &impl std::fmt::Display) -> Self {
         Self::Foreign { path: path.to_path_buf(), source: serde::de::Error::custom(why) }
     }
 }
 
 impl RunDir {
-    /// Makes `<UTC stamp>-<name>` below `out`, with what it needs to hold.
+    /// Creates `<UTC stamp>-<name>` with its files below `out`.
     ///
     /// # Errors
-    /// If `out` cannot be made or written to.
+    /// If `out` cannot be created or written to.
     pub fn create(out: &Path, name: &str) -> Result<Self, DirError> {
         let failed = |source| DirError::Create { path: out.to_path_buf(), source };
         fs::create_dir_all(out).map_err(failed)?;
@@ -99,39 +99,39 @@ impl RunDir {
             .write(true)
             .open(path.join(TRIALS))
             .map_err(|source| DirError::Write { path: path.join(TRIALS), source })?;
-        // Services get their working directories from here and may change to others: say where it is absolutely.
+        // Services start in directories below this one and may change theirs, so the path must be absolute.
         let path = path.canonicalize().map_err(failed)?;
         Ok(Self { path, trials })
     }
 
-    /// Removes a run that was not begun. What holds anything stays.
+    /// Removes the directory of a run that never started. A directory with content remains.
     pub fn abandon(&self) {
         let trials = self.path.join(TRIALS);
         if fs::metadata(&trials).is_ok_and(|file| file.len() == 0) {
-            // What cannot be removed is an empty directory, and harms nobody.
+            // An empty directory that remains does no harm.
             let _ = fs::remove_file(&trials).and_then(|()| fs::remove_dir(&self.path));
         }
     }
 
-    /// Where it lies, absolute.
+    /// Absolute path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes `run.json`, whole or not at all.
+    /// Writes `run.json`, completely or not at all.
     ///
     /// # Errors
-    /// If the disk does not take it; an earlier `run.json` is still whole then.
+    /// If it cannot be written; an earlier `run.json` is then unchanged.
     pub fn write_run(&self, record: &RunRecord) -> Result<(), DirError> {
         let mut text = serde_json::to_string_pretty(record).expect("a record has only string keys");
         text.push('\n');
         self.write_file(RUN, text.as_bytes())
     }
 
-    /// Writes a file of the run, whole or not at all.
+    /// Writes a file of the run, completely or not at all.
     ///
     /// # Errors
-    /// If the disk does not take it.
+    /// If it cannot be written.
     pub fn write_file(&self, name: &str, content: &[u8]) -> Result<(), DirError> {
         let (path, partial) = (self.path.join(name), self.path.join(format!(".{name}.partial")));
         let write = || {
@@ -146,10 +146,10 @@ impl RunDir {
         })
     }
 
-    /// Appends a trial and sees it to the disk: from here on a crash does not lose it.
+    /// Appends a trial and syncs it to the disk, so that a crash cannot lose it.
     ///
     /// # Errors
-    /// If the disk does not take it. The trials before are still whole then: a line begun is taken back.
+    /// If it cannot be written. A partial line is then removed, so that earlier trials remain readable.
     pub fn append(&mut self, trial: &TrialRecord) -> Result<(), DirError> {
         let mut line = serde_json::to_string(trial).expect("a record has only string keys");
         line.push('\n');
@@ -167,10 +167,10 @@ impl RunDir {
 }
 
 impl Run {
-    /// Reads a run directory, also one of a run that was killed.
+    /// Reads a run directory, also of a run that was killed.
     ///
     /// # Errors
-    /// If there is no `run.json`, or it is not ours, or of a later version.
+    /// If `run.json` is missing, is not a run record, or was written by a newer hoptax.
     pub fn read(path: &Path) -> Result<Self, DirError> {
         let record = read_record(&path.join(RUN))?;
         let (trials, unreadable) = match read_file(&path.join(TRIALS), bounded::TRIALS) {
@@ -182,32 +182,32 @@ impl Run {
     }
 }
 
-/// Reads a run directory's `run.json` alone.
+/// Reads only `run.json` of a run directory.
 ///
 /// # Errors
-/// If there is none, or it is not ours, or of a later version.
+/// If it is missing, is not a run record, or was written by a newer hoptax.
 pub fn read_run(path: &Path) -> Result<RunRecord, DirError> {
     read_record(&path.join(RUN))
 }
 
-/// Most of a rendered file that is read back, bytes: a thousand routes say no more than the first hundred.
+/// Bytes that are read back of a rendered file. The first routes of a thousand show what the others are like.
 const MOST_RENDERED: usize = 16 << 10;
 
-/// A file with which a gateway ran, as it was rendered.
+/// A rendered configuration file that a gateway ran with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {
     /// Label of the gateway.
     pub gateway: String,
     /// Name below the gateway's directory.
     pub name: String,
-    /// What is in it; of a long one the beginning.
+    /// Content; of a long file the beginning.
     pub text: String,
-    /// Bytes that are left out at the end.
+    /// Number of bytes left out at the end.
     pub left_out: usize,
 }
 
 impl<P, L> Run<P, L> {
-    /// The rendered files that the record names, as far as they still lie in the run directory.
+    /// The rendered files that the record names and the run directory still has.
     pub fn rendered(&self) -> Vec<RenderedFile> {
         let named = self.record.contenders.iter();
         let named =
@@ -216,7 +216,7 @@ impl<P, L> Run<P, L> {
     }
 
     fn rendered_file(&self, gateway: &str, name: &str) -> Option<RenderedFile> {
-        // A record may come from anywhere: nothing outside of the run directory is read for it.
+        // A record can come from anyone, so only files inside the run directory are read.
         let inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
         let below = Path::new(gateway).join(name);
         let path = self.path.join("rendered").join(&below);
@@ -241,7 +241,7 @@ fn read_record(path: &Path) -> Result<RunRecord, DirError> {
     }
 }
 
-/// Reads a file, and nothing that would never end: a pipe is no record.
+/// Reads a regular file. A pipe might never end.
 fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
@@ -268,7 +268,7 @@ fn read_trials(bytes: &[u8]) -> (Vec<TrialRecord>, Vec<String>) {
     (trials, unreadable)
 }
 
-/// Makes a directory of this name, or with the first number behind it that is not taken.
+/// Creates a directory of this name, or with the first free number appended.
 fn fresh(below: &Path, name: &str) -> io::Result<PathBuf> {
     for number in 1u32.. {
         let path = below.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn rendered_files_are_read_back_and_nothing_else_is() {
+    fn only_rendered_files_are_read_back() {
         let out = tempfile::tempdir().expect("a directory");
         let dir = RunDir::create(out.path(), "rendered").expect("made");
         let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/schema-1");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_of_one_second_lie_side_by_side() {
+    fn two_runs_in_one_second_get_separate_directories() {
         let out = tempfile::tempdir().expect("a directory");
         let first = RunDir::create(out.path(), "twice").expect("made");
         let second = RunDir::create(out.path(), "twice").expect("made");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_come_back_in_order_and_a_cut_line_is_told() {
+    fn trials_are_read_in_order_and_a_truncated_line_is_reported() {
         let out = tempfile::tempdir().expect("a directory");
         let mut dir = RunDir::create(out.path(), "cut").expect("made");
         for sequence in 0..3 {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_named() {
+    fn an_unwritable_directory_is_named() {
         let error = RunDir::create(Path::new("/proc/nowhere"), "x").expect_err("not writable");
         assert!(error.to_string().contains("/proc/nowhere"), "{error}");
         assert!(error.to_string().contains("--out"), "{error}");

@@ -1,7 +1,7 @@
-//! What a run leaves on disk: the types of `run.json` and `trials.jsonl`.
+//! The files of a run: types of `run.json` and `trials.jsonl`.
 //!
-//! `analysis` and `report` work from these alone, so that a report can be made again without measuring again. A change
-//! that an older reader would misread raises [`SCHEMA`].
+//! Analysis and reports work from these files alone, so that a report can be repeated without measuring again.
+//! A change that an older reader would misread increases [`SCHEMA`].
 #![forbid(unsafe_code)]
 
 pub mod bounded;
@@ -21,58 +21,59 @@ use plan::{Event, LoadPoint, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the run directory. 2: plans have targets and three timeouts. 3: the number of trials may be found while
-/// measuring, and trials may be steps of a search. Versions 1 and 2 still read.
+/// Version of the run directory. 2: plans have targets and three timeouts. 3: the number of trials may be
+/// decided while measuring, and trials may be steps of a search. Versions 1 and 2 can still be read.
 pub const SCHEMA: u32 = 3;
 
-/// The label of the baseline, which no gateway may take.
+/// Label of the baseline; no gateway may have it.
 pub const DIRECT: &str = "direct";
 
-/// `run.json`: written before the first trial, and again with `ended` when the run is over.
+/// `run.json`: written before the first trial, and again with `ended` at the end of the run.
 ///
-/// On disk the plan has the types of [`plan`]; who reads it puts what it means in their place, by [`RunRecord::with_plan`].
+/// On disk the plan has the types of [`plan`]. Readers replace it by the plan's meaning with
+/// [`RunRecord::with_plan`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord<P = Plan, L = LoadPoint> {
-    /// [`SCHEMA`].
+    /// Version of the format: [`SCHEMA`].
     pub schema: u32,
     /// Version of hoptax.
     pub hoptax: String,
-    /// The plan as it was understood.
+    /// The plan, with defaults filled in.
     pub plan: P,
-    /// The plan as it was typed.
+    /// The plan as typed.
     pub plan_text: String,
     /// The command line.
     pub command: Vec<String>,
     /// Seed of the order and the arrivals.
     pub seed: u64,
-    /// Every contender in the plan's order, direct first.
+    /// Direct, then the gateways in the plan's order.
     pub contenders: Vec<Contender>,
-    /// The load points that trials index.
+    /// The load points that trials refer to by index.
     pub load: Vec<L>,
-    /// Trials planned, direct ones included.
+    /// Number of trials planned, including direct.
     pub trials_planned: u32,
-    /// Why there was no further round, where their number was found while measuring.
+    /// Why `trials: auto` started no further round; absent for a fixed number of rounds.
     #[serde(default)]
     pub stopped: Option<Stopped>,
     /// The machine.
     pub environment: Environment,
-    /// How fit the host was before the first trial; absent in older runs.
+    /// Fitness of the host before the first trial; absent in older runs.
     #[serde(default)]
     pub host_at_start: Option<HostLook>,
-    /// The same look after the last trial; absent while it runs, and in older runs.
+    /// Fitness of the host after the last trial; absent while the run is in progress, and in older runs.
     #[serde(default)]
     pub host_at_end: Option<HostLook>,
-    /// What the loopback carries, where bodies are large enough for that to matter; absent in older runs.
+    /// Throughput of the loopback device; measured only if bodies are large, and absent in older runs.
     #[serde(default)]
     pub link: Option<Link>,
     /// Start, Unix nanoseconds.
     pub started_unix_ns: u64,
-    /// How the run ended; absent while it runs, and for ever if it was killed.
+    /// How the run ended; absent while it is in progress, and if it was killed.
     pub ended: Option<Ended>,
 }
 
 impl<P, L> RunRecord<P, L> {
-    /// The same record with its plan in another form.
+    /// The record with its plan in another form.
     pub fn with_plan<Q, M>(self, plan: Q, load: Vec<M>) -> RunRecord<Q, M> {
         RunRecord {
             plan,
@@ -95,79 +96,80 @@ impl<P, L> RunRecord<P, L> {
     }
 }
 
-/// Why `trials: auto` began no further round.
+/// Why `trials: auto` started no further round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stopped {
-    /// Every headline tax was known within what was asked for.
+    /// Every headline tax was known within the requested precision.
     Narrow,
-    /// Another round would not have ended in time.
+    /// Another round would not have fit into the time limit.
     Budget,
-    /// There were as many as there may be.
+    /// The maximum number of rounds was reached.
     Rounds,
 }
 
-/// Direct or a gateway, as it was found when the run began.
+/// Direct or a gateway, as found at the start of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contender {
     /// [`DIRECT`] or the gateway's label.
     pub label: String,
     /// Pack, hop kind or `external`; empty for direct.
     pub kind: String,
-    /// Version as the gateway told it; absent where it could not be read.
+    /// Version that the gateway reports; absent if it could not be read.
     pub version: Option<String>,
-    /// Worker threads or processes asked for.
+    /// Worker threads or processes requested; absent if none were.
     pub workers: Option<u32>,
-    /// Settings that differ from what the gateway ships, with the reason: taken from the pack.
+    /// Settings that differ from the gateway's shipped defaults, with reasons; taken from the pack.
     pub settings: Vec<Setting>,
-    /// The gateway's own counters that are read around each trial; empty in older runs.
+    /// The gateway's own counters that are read before and after each trial; empty in older runs.
     #[serde(default)]
     pub counters: Vec<Counter>,
-    /// Digest of each rendered file, by its name: equal digests are equal configurations.
+    /// Digest of each rendered file, by name. Equal digests mean equal configurations.
     pub rendered: BTreeMap<String, String>,
-    /// Why it takes no part: not installed, did not start, answered wrong. Its cases are then reported as failed.
+    /// Why the contender is not measured: not installed, did not start, wrong answer. Its cases are reported as
+    /// failed.
     pub failed: Option<Failure>,
 }
 
-/// A counter that a pack names.
+/// A gateway's own counter, named in its pack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
     /// Name, as in [`TrialRecord::gateway_counters`].
     pub name: String,
     /// What it counts.
     pub meaning: String,
-    /// Whether it grows when a limit was hit.
+    /// Whether it grows when a limit is hit.
     pub overflow: bool,
-    /// The setting that lifts the limit, or what else to do; absent where the pack does not say.
+    /// The setting that raises the limit, or other advice; absent if the pack gives none.
     pub advice: Option<String>,
 }
 
-/// What the loopback carries between two processes of this machine.
+/// Throughput of the loopback device between two processes of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Bytes of a message.
+    /// Length of a message, bytes.
     pub message_bytes: u64,
-    /// Bytes per second in one direction, one connection.
+    /// Bytes per second in one direction of one connection.
     pub bytes_per_second: f64,
 }
 
-/// A setting that differs from what the gateway ships.
+/// A setting that differs from the gateway's shipped default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The setting, as it is written in the gateway's configuration.
+    /// The setting, as written in the gateway's configuration.
     pub setting: String,
-    /// Why.
+    /// Why it differs.
     pub reason: String,
 }
 
-/// Why something could not be measured, in words and with what was seen.
+/// Why something could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// At which step.
+    /// The step that failed.
     pub stage: Stage,
     /// What happened and what to do, one or a few sentences.
     pub message: String,
-    /// Last log lines, or both answers of a failed verification.
+    /// The last log lines, or both answers of a failed verification; may be empty.
     pub detail: String,
 }
 
@@ -177,91 +179,91 @@ pub struct Failure {
 pub enum Stage {
     /// Not installed.
     Missing,
-    /// Did not start or never became ready.
+    /// Did not start, or never became ready.
     Start,
-    /// Answered otherwise than direct.
+    /// Its answer differs from direct's.
     Verify,
-    /// Died, or became unreachable, during a trial.
+    /// Died or became unreachable during a trial.
     Trial,
 }
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Unix nanoseconds.
+    /// Time of the end, Unix nanoseconds.
     pub unix_ns: u64,
-    /// A signal ended it before its last trial.
+    /// Whether a signal ended it before its last trial.
     pub interrupted: bool,
-    /// Why it could not go on, if something other than a signal ended it before its last trial.
+    /// Why it ended before its last trial, if not by a signal; absent otherwise.
     #[serde(default)]
     pub failed: Option<Failure>,
 }
 
-/// The machine a run was made on.
+/// The machine of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Host name.
     pub host: String,
     /// Kernel name and release.
     pub kernel: String,
-    /// Processor's model name.
+    /// Model name of the processor.
     pub cpu: String,
-    /// CPUs this process may use.
+    /// Number of CPUs that hoptax may use.
     pub cpus: u32,
     /// Memory, bytes.
     pub memory_bytes: u64,
-    /// Descriptors a process may hold.
+    /// Most file descriptors of a process.
     pub descriptors: u64,
-    /// Clock source of the kernel.
+    /// Clock source of the kernel; absent if unknown.
     pub clock_source: Option<String>,
-    /// CPU frequency governor, where there is one.
+    /// CPU frequency governor; absent if there is none.
     pub governor: Option<String>,
-    /// Virtualisation, where it could be told.
+    /// Kind of virtualisation; absent if none was detected.
     pub hypervisor: Option<String>,
 }
 
-/// How fit a host is to be measured on, at one moment: what `hoptax doctor` shows.
+/// Fitness of a host for measuring, at one moment: the content of `hoptax doctor`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostLook {
-    /// When, Unix nanoseconds.
+    /// Time of the checks, Unix nanoseconds.
     pub at_unix_ns: u64,
-    /// What was looked at, in the order in which it is shown.
+    /// The checks, in the order of display.
     pub items: Vec<Fitness>,
 }
 
-/// One thing that was looked at on a host.
+/// One check of a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fitness {
-    /// Names it: `cpus`, `governor`, `steal`, …
+    /// Name of the check: `cpus`, `governor`, `steal`, …
     pub name: String,
-    /// How it stands.
+    /// Result of the check.
     pub status: FitnessStatus,
-    /// What was seen, in a few words: `2`, `performance`, `3.1 %`.
+    /// What was found, in a few words: `2`, `performance`, `3.1 %`.
     pub seen: String,
-    /// Why it matters where it is not in order; empty where it is.
+    /// Why it matters; empty if the result is good.
     pub message: String,
-    /// What to do; absent where nothing is to be done.
+    /// What to do; absent if nothing is to be done.
     pub advice: Option<String>,
 }
 
-/// How something about a host stands; the worst first.
+/// Result of a check, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FitnessStatus {
     /// Figures from this host will be wrong, or a run will fail.
     Bad,
-    /// Figures will be noisier than they need be, or a limit is near.
+    /// Figures will be noisier than necessary, or a limit is near.
     Warning,
-    /// It cannot be told here.
+    /// Cannot be checked on this host.
     Unknown,
-    /// In order.
+    /// Good.
     Good,
 }
 
 /// One line of `trials.jsonl`: one case in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
-    /// [`SCHEMA`].
+    /// Version of the format: [`SCHEMA`].
     pub schema: u32,
     /// Round, from 0.
     pub round: u32,
@@ -271,97 +273,97 @@ pub struct TrialRecord {
     pub contender: String,
     /// Index into [`RunRecord::load`].
     pub load: u32,
-    /// Which of the round's two direct trials of this load point this is; absent for gateways.
+    /// Which of the round's two direct trials this is; absent for gateways.
     pub direct: Option<DirectTrial>,
-    /// The step of a capacity search that this trial is; absent for trials of rounds.
+    /// The step of a capacity search; absent for trials of rounds.
     #[serde(default)]
     pub step: Option<SearchStep>,
-    /// Why the trial failed; what was measured until then stands beside it.
+    /// Why the trial failed; absent if it did not. What was measured before the failure is kept.
     pub failed: Option<Failure>,
-    /// What the generator saw; absent if it could not say anything.
+    /// What the generator recorded; absent if it could not report.
     pub load_record: Option<LoadRecord>,
     /// CPU and memory of the generator; absent in older runs.
     #[serde(default)]
     pub generator: Option<RoleUsage>,
-    /// CPU and memory of the gateway's processes; absent for direct and for an external one without a pid.
+    /// CPU and memory of the gateway's processes; absent for direct, and for an external gateway without a pid.
     pub gateway: Option<RoleUsage>,
-    /// CPU and memory of the upstream; absent where it is not ours.
+    /// CPU and memory of the upstream; absent if hoptax did not start it and has no pid.
     pub upstream: Option<RoleUsage>,
-    /// The host over the measured time.
+    /// The host during the measured time.
     pub host: HostUsage,
-    /// The upstream's count over the generator's whole life; absent where the upstream is not ours.
+    /// Growth of the upstream's ledger over the generator's whole life; absent if the upstream has no ledger.
     pub ledger: Option<LedgerDelta>,
-    /// The clock that the upstream's stamps are on; absent where the upstream is not ours or does not tell, and in older
-    /// runs.
+    /// The clock of the upstream's stamps; absent if the upstream is external or does not report it, and in
+    /// older runs.
     #[serde(default)]
     pub upstream_clock: Option<ClockId>,
     /// The kernel's network counters over the generator's whole life; absent in older runs.
     #[serde(default)]
     pub network: Option<NetworkUsage>,
-    /// Bytes that the gateway wrote to its logs over the generator's whole life; absent for direct, for external ones, and
-    /// in older runs.
+    /// Bytes that the gateway wrote to its logs over the generator's whole life; absent for direct, for
+    /// external gateways, and in older runs.
     #[serde(default)]
     pub gateway_log_bytes: Option<u64>,
-    /// The gateway's own counters, by the names that its pack gives them: what they grew by over the generator's whole
-    /// life. Empty where the pack names none.
+    /// Growth of the gateway's own counters over the generator's whole life, by the names in its pack. Empty if
+    /// the pack names none.
     #[serde(default)]
     pub gateway_counters: BTreeMap<String, f64>,
-    /// What the plan made happen while it was measured, in the order of the plan. Empty in older runs.
+    /// Events of the plan during this trial, in the plan's order. Empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventRecord>,
 }
 
-/// One event of a trial. Times are from the beginning of the measured time, as those of windows are.
+/// One event of a trial. Times are nanoseconds since the start of the measured time, like those of windows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventRecord {
-    /// What was asked for, and when.
+    /// The planned event.
     pub event: Event,
-    /// When it was begun; absent where the trial ended before.
+    /// Start of the event, ns; absent if the trial ended before.
     pub at_ns: Option<u64>,
-    /// When it was done: a signal sent, a command ended, an instance listening again, a gateway ready again; absent where it
-    /// could not be done.
+    /// End of the event, ns: a signal was sent, a command ended, an instance listens again, a gateway is ready
+    /// again. Absent if it could not be done.
     pub done_ns: Option<u64>,
-    /// Why it did not happen, or did not come to its end.
+    /// Why it did not happen or did not finish; absent if it did.
     pub failed: Option<String>,
-    /// Of `change-route`: when the new route answered.
+    /// For `change-route`: the first answer of the new route; absent for other events, and if there was none.
     #[serde(default)]
     pub new_route: Option<NewRoute>,
 }
 
-/// The first answer of a route that a gateway was given while it went on.
+/// The first answer of a route that was added while the gateway was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewRoute {
-    /// From the beginning of the event to the answer.
+    /// Time from the start of the event to the answer, ns.
     pub after_ns: u64,
-    /// Questions until then, the answered one among them.
+    /// Number of requests until then, including the answered one.
     pub questions: u64,
 }
 
 /// A step of a capacity search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SearchStep {
-    /// Which step of this contender's search this is, from 0.
+    /// Number of the step in this contender's search, from 0.
     pub number: u32,
     /// The rate tried, requests/s.
     pub rate: f64,
-    /// What the trial is for.
+    /// Purpose of the trial.
     pub purpose: StepPurpose,
 }
 
-/// What a step of a search is for.
+/// Purpose of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepPurpose {
-    /// To find where the objective ends to be held.
+    /// To find the highest rate that holds the objective.
     Search,
-    /// To confirm, by a longer trial, that it is held there.
+    /// To confirm that rate with a longer trial.
     Confirm,
 }
 
-/// What the kernel counted in the network namespace that the traffic ran in.
+/// Kernel counters of the network namespace of the traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkUsage {
-    /// Connections dropped as a listen queue was full (`ListenOverflows`).
+    /// Connections dropped because a listen queue was full (`ListenOverflows`).
     pub listen_overflows: u64,
     /// Connections dropped by listeners for any reason (`ListenDrops`).
     pub listen_drops: u64,
@@ -371,9 +373,9 @@ pub struct NetworkUsage {
     pub retransmits: u64,
     /// Segments sent (`OutSegs`).
     pub segments_sent: u64,
-    /// Most sockets in TIME_WAIT seen at once.
+    /// Largest number of sockets in TIME_WAIT at once.
     pub time_wait_max: u64,
-    /// Ports that the kernel may choose from (`ip_local_port_range`).
+    /// Number of local ports that the kernel may choose from (`ip_local_port_range`).
     pub local_ports: u64,
 }
 
@@ -383,81 +385,82 @@ pub struct NetworkUsage {
 pub enum DirectTrial {
     /// Before the gateways.
     First,
-    /// After them.
+    /// After the gateways.
     Last,
 }
 
-/// CPU time and memory of one role's whole process tree over exactly the measured time.
+/// CPU time and memory of a role's whole process tree, over exactly the measured time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleUsage {
-    /// CPU time, nanoseconds.
+    /// CPU time, ns.
     pub cpu_ns: u64,
-    /// Processes at the end.
+    /// Number of processes at the end.
     pub processes: u32,
-    /// Threads at the end.
+    /// Number of threads at the end.
     pub threads: u32,
-    /// Largest sum of resident sets, bytes (shared pages count once per process).
+    /// Largest sum of resident sets (RSS), bytes. A shared page counts once per process.
     pub rss_bytes_max: u64,
-    /// Largest sum of proportional sets, bytes (shared pages are divided); absent where the kernel does not tell.
+    /// Largest sum of proportional sets (PSS), bytes. Shared pages are divided. Absent if the kernel does not
+    /// report it.
     pub pss_bytes_max: Option<u64>,
-    /// CPU time per window, nanoseconds; as long as the generator's windows.
+    /// CPU time in each window, ns; one entry per window of the generator.
     pub cpu_ns_by_window: Vec<u64>,
     /// Sum of resident sets at the end of each window, bytes; empty in older runs.
     #[serde(default)]
     pub rss_bytes_by_window: Vec<u64>,
-    /// Time for which the cgroup's CPU limit held it back, nanoseconds; absent where there is no limit or it cannot be told.
+    /// Time for which the cgroup's CPU limit throttled the role, ns; absent without a limit, and if unknown.
     #[serde(default)]
     pub throttled_ns: Option<u64>,
-    /// CPUs that its threads may run on, those left out that hardly work; empty where it cannot be told.
+    /// CPUs that the role's threads may run on, without threads that hardly run; empty if unknown.
     #[serde(default)]
     pub cpus_allowed: Vec<u32>,
-    /// Threads that worked, over all its processes: those that were on a CPU for 2 % of the time and for a quarter of what
-    /// the busiest was; absent where it cannot be told, and in older runs.
+    /// Number of busy threads in all processes: on a CPU for at least 2 % of the time and for at least a
+    /// quarter of the busiest thread's time. Absent if unknown, and in older runs.
     #[serde(default)]
     pub busy_threads: Option<u32>,
-    /// Time for which its threads were ready to run and waited for a CPU, all together, nanoseconds; absent where it cannot be
-    /// told, and in older runs.
+    /// Time for which threads were ready to run and waited for a CPU, summed over threads, ns; absent if
+    /// unknown, and in older runs.
     #[serde(default)]
     pub waiting_ns: Option<u64>,
 }
 
-/// The host over the measured time. Shares are of all CPUs together, 0 to 1.
+/// The host during the measured time. Shares are of all CPUs together, 0 to 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostUsage {
     /// Share taken by the hypervisor.
     pub steal: f64,
-    /// Share used by processes that are none of ours.
+    /// Share used by processes that do not belong to the run.
     pub foreign: f64,
-    /// Share spent idle.
+    /// Share that was idle.
     pub idle: f64,
-    /// Steal per window.
+    /// Share taken by the hypervisor, per window.
     pub steal_by_window: Vec<f64>,
-    /// Foreign use per window.
+    /// Share used by foreign processes, per window.
     pub foreign_by_window: Vec<f64>,
-    /// What the hypervisor took from each CPU, window by window; absent in older runs.
+    /// Time that the hypervisor took from each CPU, per window; absent in older runs.
     #[serde(default)]
     pub stolen: Option<Stolen>,
-    /// The one-minute load average when the measured time ended; absent in older runs.
+    /// One-minute load average at the end of the measured time; absent in older runs.
     #[serde(default)]
     pub load_average: Option<f64>,
 }
 
-/// What the hypervisor took from each CPU, window by window.
+/// Time that the hypervisor took from each CPU, per window.
 ///
-/// The kernel counts it in ticks of 10 ms and learns of it only when a CPU runs again: what was taken in one window may
-/// stand in a later one. So the lists go beyond the measured time, in both directions.
+/// The kernel counts it in ticks of 10 ms and notices it only when a CPU runs again, so a later window may show
+/// it. The lists therefore begin before the measured time and end after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stolen {
-    /// Windows in front of the measured time that each list begins with.
+    /// Number of windows before the measured time at the start of each list.
     pub before: u32,
-    /// Windows behind the measured time that each list ends with.
+    /// Number of windows after the measured time at the end of each list.
     pub after: u32,
-    /// CPU time taken in each window, nanoseconds, by CPU (as `/proc/stat` lists those that are online, from 0). CPUs that
-    /// nothing was taken from are left out.
+    /// CPU time taken in each window, ns, by CPU (position among the online CPUs in `/proc/stat`, from 0). CPUs
+    /// that lost none are left out.
     pub ns_by_cpu: BTreeMap<u32, Vec<u64>>,
 }
 
-/// What the upstream counted between two looks at its ledger.
+/// Growth of the upstream's ledger between two readings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerDelta {
     /// Requests answered, over all instances.
@@ -472,7 +475,7 @@ pub struct LedgerDelta {
     pub http_version: BTreeMap<String, u64>,
     /// Requests by instance.
     pub by_instance: Vec<u64>,
-    /// Whether requests are all that was counted: connections, bytes and versions are then unknown, not zero.
+    /// Whether only requests were counted; connections, bytes and versions are then unknown, not zero.
     #[serde(default)]
     pub requests_only: bool,
 }

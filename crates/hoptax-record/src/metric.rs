@@ -1,9 +1,8 @@
-//! What is limited, compared, taxed and priced: every metric with its properties.
+//! Metrics that budgets limit, comparisons compare, and taxes and prices consist of, with their properties.
 
 use serde::{Deserialize, Serialize};
 
-/// What a budget can limit and a comparison compares. Times are in microseconds, ratios are 1 for no loss, shares are
-/// 0 to 1.
+/// A metric of budgets and comparisons. Times are in µs; a ratio is 1 for no loss; shares are 0 to 1.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -17,17 +16,17 @@ pub enum Metric {
     AddedP95,
     /// Added response time at the 99th percentile, µs.
     AddedP99,
-    /// Throughput via the gateway over direct throughput.
+    /// Throughput via the gateway ÷ direct throughput.
     ThroughputRatio,
     /// Gateway CPU per request, µs.
     CpuUsPerRequest,
     /// Upstream requests per client request, minus 1.
     ExtraUpstreamRequests,
-    /// Errors and timeouts over scheduled requests.
+    /// Errors and timeouts ÷ scheduled requests.
     ErrorShare,
-    /// Largest resident set of the gateway's processes, bytes; of several trials their mean.
+    /// Largest resident set (RSS) of the gateway's processes, bytes; the mean over trials.
     MemoryRssBytes,
-    /// Largest proportional set of the gateway's processes, bytes; of several trials their mean.
+    /// Largest proportional set (PSS) of the gateway's processes, bytes; the mean over trials.
     MemoryPssBytes,
     /// Response time at the median, µs.
     P50,
@@ -44,7 +43,7 @@ pub enum Metric {
     Throughput,
 }
 
-/// The kind of quantity that a metric measures: it decides the unit.
+/// The kind of quantity, which decides the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// µs.
@@ -53,7 +52,7 @@ pub enum Quantity {
     Rate,
     /// Bytes.
     Bytes,
-    /// A throughput over another: 1 for no loss.
+    /// A throughput ÷ another one: 1 for no loss.
     Ratio,
     /// A part of a whole, 0 to 1.
     Share,
@@ -61,14 +60,14 @@ pub enum Quantity {
     PerRequest,
 }
 
-/// One line of the table of metrics.
+/// Properties of a metric.
 #[derive(Debug, Clone, Copy)]
 struct Properties {
     name: &'static str,
     quantity: Quantity,
-    /// The percentile of response time that it is computed from, 0 to 1.
+    /// The percentile of response times, 0 to 1.
     quantile: Option<f64>,
-    /// The figure of one contender that it sets against direct's.
+    /// The metric of one contender that this one compares with direct's.
     plain: Option<Metric>,
 }
 
@@ -87,7 +86,7 @@ impl Properties {
 }
 
 impl Metric {
-    /// Every metric, as reports order them.
+    /// Every metric, in the order of reports.
     pub const ALL: [Self; 16] = [
         Self::AddedP50,
         Self::AddedP90,
@@ -107,7 +106,7 @@ impl Metric {
         Self::Throughput,
     ];
 
-    /// What a hop can cost: the members of a tax, in the order in which they are shown.
+    /// The members of a tax, in the order of reports.
     pub const TAXES: [Self; 7] = [
         Self::AddedP50,
         Self::AddedP90,
@@ -118,11 +117,11 @@ impl Metric {
         Self::ExtraUpstreamRequests,
     ];
 
-    /// What a feature can cost its gateway: the members of a price, in the order in which they are shown.
+    /// The members of a price, in the order of reports.
     pub const PRICES: [Self; 5] =
         [Self::AddedP50, Self::AddedP99, Self::CpuUsPerRequest, Self::ThroughputRatio, Self::MemoryRssBytes];
 
-    /// The table: one line per metric.
+    /// The table of properties.
     const fn properties(self) -> Properties {
         use Properties as Of;
         match self {
@@ -147,22 +146,22 @@ impl Metric {
         }
     }
 
-    /// As it is written in plans and JSON.
+    /// Name in plans and JSON.
     pub fn name(self) -> &'static str {
         self.properties().name
     }
 
-    /// The kind of quantity that it measures.
+    /// The kind of quantity.
     pub fn quantity(self) -> Quantity {
         self.properties().quantity
     }
 
-    /// The percentile of response time that it is computed from, 0 to 1; absent for any other figure.
+    /// The percentile of response times, 0 to 1; absent for other metrics.
     pub fn quantile(self) -> Option<f64> {
         self.properties().quantile
     }
 
-    /// The figure of one contender that it sets against direct's; absent for one that needs no direct.
+    /// The metric of one contender that this one compares with direct's; absent if it does not need direct.
     pub fn plain(self) -> Option<Self> {
         self.properties().plain
     }
@@ -172,22 +171,22 @@ impl Metric {
         Self::TAXES.contains(&self)
     }
 
-    /// The value at which a tax or a price costs nothing.
+    /// The value that means no tax or no price.
     pub fn neutral(self) -> f64 {
         if self.quantity() == Quantity::Ratio { 1.0 } else { 0.0 }
     }
 
-    /// Whether it is worse when it is larger.
+    /// Whether a larger value is worse.
     pub fn grows_worse(self) -> bool {
         !matches!(self.quantity(), Quantity::Ratio | Quantity::Rate)
     }
 
-    /// Whether it is a time, µs.
+    /// Whether it is a time in µs.
     pub fn is_time(self) -> bool {
         self.quantity() == Quantity::Time
     }
 
-    /// The unit of its values in JSON; `1` for a ratio, a share and a count per request.
+    /// The unit in JSON; `1` for a ratio, a share and a count per request.
     pub fn unit(self) -> &'static str {
         match self.quantity() {
             Quantity::Time => "us",
@@ -197,7 +196,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is zero for most gateways, so that nothing can be told as a share of it.
+    /// Whether it is zero for most gateways, so that a relative change would be meaningless.
     pub fn is_mostly_zero(self) -> bool {
         matches!(self.quantity(), Quantity::Share | Quantity::PerRequest)
     }
@@ -208,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_plans() {
+    fn metrics_have_the_names_that_plans_use() {
         for name in ["added_p50", "p99.9", "throughput", "memory_pss_bytes", "cpu_us_per_request"] {
             let metric: Metric = serde_json::from_value(name.into()).expect("a metric");
             assert_eq!(metric.name(), name);
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_against_direct_is_a_tax() {
+    fn metrics_compared_with_direct_are_taxes() {
         for metric in Metric::ALL {
             assert!(metric.plain().is_none() || metric.is_tax(), "{metric:?}");
             assert!(metric.plain().is_none_or(|plain| plain.quantile() == metric.quantile()), "{metric:?}");

@@ -7,13 +7,13 @@ use std::time::Duration;
 /// One system under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gateway {
-    /// Distinct name in this plan.
+    /// Unique name in this plan.
     pub label: String,
-    /// How it comes to run.
+    /// How it is run.
     pub kind: GatewayKind,
 }
 
-/// How a gateway comes to run.
+/// How a gateway is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatewayKind {
@@ -26,42 +26,42 @@ pub enum GatewayKind {
         /// Features switched on.
         #[serde(default)]
         features: Vec<Feature>,
-        /// Instances of the upstream that it passes requests on to; all when absent.
+        /// Number of upstream instances that it forwards to; all if absent.
         #[serde(default)]
         instances: Option<u32>,
-        /// What it runs in.
+        /// Driver that runs it.
         #[serde(default)]
         driver: PackDriver,
     },
     /// A built-in reference proxy.
     Hop(HopKind),
-    /// `hop-l7` with delays that are known.
+    /// `hop-l7` with known delays.
     DelayingHop(HopDelay),
-    /// Something that already runs.
+    /// Already running.
     External {
         /// `http://host:port` or `https://host:port`, without a path.
         url: String,
-        /// A process whose CPU and memory are watched.
+        /// Process whose CPU and memory are watched; absent if none.
         pid: Option<u32>,
-        /// How one is let in.
+        /// TLS and credentials to connect to it.
         #[serde(default)]
         access: Access,
     },
 }
 
-/// A feature with its settings as one word: `key-auth`, `routes=1000:last`.
+/// A feature with its settings: `key-auth`, `routes=1000:last`.
 pub type Feature = String;
 
-/// What a gateway of a pack runs in.
+/// Driver of a gateway from a pack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PackDriver {
-    /// Processes of this machine.
+    /// Processes on this machine.
     #[default]
     Process,
     /// A container on this machine's network.
     Docker {
-        /// Another image than the pack's.
+        /// Image that replaces the pack's; absent to use the pack's.
         image: Option<String>,
     },
 }
@@ -77,26 +77,26 @@ pub enum HopKind {
     L7,
 }
 
-/// What `hop-l7` adds on purpose to the requests that it delays.
+/// Delays that `hop-l7` adds to some requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HopDelay {
-    /// How long a request is held back before it goes upstream.
+    /// Delay of a request before it is sent upstream.
     pub inbound: Duration,
-    /// How long an answer is held back before it goes to the client.
+    /// Delay of a response before it is sent to the client.
     pub outbound: Duration,
-    /// Share of the requests to which both happen, above 0 and at most 1.
+    /// Share of the requests that get both delays, above 0 and at most 1.
     pub share: f64,
-    /// How the time is spent.
+    /// How the hop waits.
     pub how: HopDelayHow,
 }
 
-/// How a planted delay is spent.
+/// How a hop waits for a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HopDelayHow {
-    /// On a timer.
+    /// Sleep on a timer.
     Sleep,
-    /// By a busy CPU.
+    /// Keep a CPU busy.
     Spin,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_from_before_there_was_tls_can_be_read() {
+    fn records_from_before_tls_can_be_read() {
         let read: Upstream =
             serde_json::from_str(r#"{"running":{"url":"http://127.0.0.1:1"}}"#).expect("read");
         let expected = Running { url: "http://127.0.0.1:1".into(), ..Running::default() };

@@ -1,73 +1,73 @@
-//! How things are requested, what happens meanwhile, and what is limited.
+//! Load points, events and budgets.
 
 use crate::Metric;
 use hoptax_load::spec::{HttpVersion, Shape};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One way of loading: one case per contender.
+/// One way of loading; it gives one case per contender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
     /// When requests are due.
     pub shape: Shape,
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// Measured time of one trial; with stages, the sum of theirs.
+    /// Measured time of one trial; with stages, their sum.
     pub duration: Duration,
-    /// Stop after this many requests, if that comes before the duration.
+    /// A trial ends early after this many requests; absent if only time ends it.
     pub requests: Option<u64>,
-    /// Requests that a connection carries before it is replaced; absent is no limit.
+    /// Requests on a connection before it is replaced; absent without a limit.
     #[serde(default)]
     pub requests_per_connection: Option<u32>,
-    /// Version of HTTP spoken.
+    /// HTTP version.
     #[serde(default)]
     pub http: HttpVersion,
-    /// The search that the shape's rate begins, where there is one.
+    /// The capacity search that starts at the shape's rate; absent if there is none.
     #[serde(default)]
     pub search: Option<Search>,
 }
 
-/// A search for the highest rates that a contender holds under one or several objectives.
+/// A search for the highest rates that a contender holds under one or more objectives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// What must hold.
+    /// The objectives.
     pub objectives: Vec<Objective>,
     /// Lowest rate tried, requests/s.
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// Half-width of the interval, as a part of the rate, at which the search ends.
+    /// The search ends at this half-width of the interval, as a share of the rate.
     pub precision: f64,
-    /// Measured time of a trial that confirms.
+    /// Measured time of a confirming trial.
     pub confirm: Duration,
 }
 
-/// What must hold of a trial, all of it.
+/// Conditions that a trial must meet, all of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
-    /// As it is shown.
+    /// As displayed.
     pub text: String,
-    /// What must hold; at least one.
+    /// The conditions; at least one.
     pub terms: Vec<Term>,
 }
 
-/// One thing that must hold.
+/// One condition.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Term {
-    /// A figure of the response times lies below a bound.
+    /// A figure of the response times must be below a bound.
     Time {
-        /// Which.
+        /// The figure.
         of: Figure,
         /// The bound.
         below: Duration,
     },
-    /// The share of requests that were not answered with success lies below a bound.
+    /// The share of requests without a successful response must be below a bound.
     Errors {
         /// The bound, 0 to 1.
         below: f64,
     },
-    /// At least this share of the requests due was answered with success.
+    /// At least this share of the requests due must get a successful response.
     Throughput {
         /// The share, 0 to 1.
         least: f64,
@@ -78,49 +78,49 @@ pub enum Term {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// The time below which this share of all requests due were answered, 0 to 1.
+    /// The percentile of all requests due, 0 to 1.
     Percentile(f64),
     /// The mean.
     Mean,
-    /// The longest.
+    /// The maximum.
     Max,
 }
 
-/// Something that happens in each trial of the gateways it is meant for.
+/// An event in each trial of the gateways that it applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, from the beginning of the measured time.
+    /// Time since the start of the measured time.
     pub at: Duration,
-    /// What.
+    /// The action.
     pub action: Action,
-    /// Label of the only gateway that it is meant for; every one when absent.
+    /// Label of the gateway that it applies to; every gateway if absent.
     #[serde(default)]
     pub gateway: Option<String>,
 }
 
-/// What happens.
+/// An action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// The gateway reads its configuration again.
+    /// The gateway reloads its configuration.
     Reload,
-    /// The gateway is given one route more.
+    /// The gateway gets one more route.
     ChangeRoute {
-        /// Where among the others.
+        /// Position of the route among the others.
         route: Route,
     },
     /// An instance of the upstream closes its listener and its connections, and listens again later.
     RestartUpstream {
-        /// Which, from 0.
+        /// Index of the instance, from 0.
         instance: u32,
-        /// For how long it is away.
+        /// How long it is down.
         down: Duration,
     },
     /// The gateway is stopped and started again.
     RestartGateway,
 }
 
-/// A place among routes.
+/// A position among routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
@@ -135,35 +135,35 @@ pub enum Route {
 /// A limit on one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// A label; every gateway when absent.
+    /// Label of the gateway that it applies to; every gateway if absent.
     pub gateway: Option<String>,
-    /// What is limited.
+    /// The metric.
     pub metric: Metric,
-    /// At which load points.
+    /// The load points that it applies to.
     #[serde(default)]
     pub load: LoadSelector,
-    /// The contender that changes are relative to.
+    /// The contender that changes are relative to; absent if the budget limits no change.
     #[serde(default)]
     pub against: Option<String>,
-    /// A breach is above this, in the metric's own unit.
+    /// Upper limit, in the metric's own unit; absent if there is none.
     pub max: Option<f64>,
-    /// A breach is below this.
+    /// Lower limit, in the metric's own unit; absent if there is none.
     pub min: Option<f64>,
-    /// A breach has grown by more than this share of the reference.
+    /// Largest allowed change, as a share of the reference; absent if there is none.
     #[serde(default)]
     pub max_change: Option<f64>,
-    /// A breach has grown by less than this share of the reference.
+    /// Smallest allowed change, as a share of the reference; absent if there is none.
     #[serde(default)]
     pub min_change: Option<f64>,
 }
 
-/// Selects load points: what is given must be so.
+/// Selects load points: those that match every given member.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadSelector {
-    /// Open loops (`true`) or closed ones.
+    /// Open loops (`true`) or closed loops (`false`).
     pub open: Option<bool>,
-    /// This many connections.
+    /// This number of connections.
     pub connections: Option<u32>,
-    /// This rate, requests/s; of stages their mean.
+    /// This rate, requests/s; for stages their mean.
     pub rate: Option<f64>,
 }

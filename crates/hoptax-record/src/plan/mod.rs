@@ -1,7 +1,8 @@
-//! The plan of a run as `run.json` holds it.
+//! The plan of a run as stored in `run.json`.
 //!
-//! These types are the format: every kept run depends on their shape, and only [`super::SCHEMA`] changes it. What a plan means has types
-//! of its own, which are free to change; they are converted both ways where they are defined.
+//! These types are the format: every kept run depends on them, and only a new [`super::SCHEMA`] may change
+//! them. The types of a plan's meaning are elsewhere and free to change; conversions both ways are defined
+//! there.
 
 mod gateway;
 mod load;
@@ -22,84 +23,86 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A whole plan, with every default filled in and every sweep expanded.
+/// A plan, with every default filled in and every sweep expanded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Names the run directory.
+    /// Name, also part of the run directory's name.
     pub name: String,
     /// The service behind the gateways.
     pub upstream: Upstream,
-    /// The systems under test; direct is not among them.
+    /// The gateways, without direct.
     pub gateways: Vec<Gateway>,
-    /// What is requested; a single target in runs of version 1.
+    /// The targets; a single target in runs of version 1.
     #[serde(alias = "target", deserialize_with = "target::one_or_more")]
     pub targets: Vec<Target>,
-    /// Files that templates take lines from, by the name that templates use.
+    /// Files that templates take lines from, by the name used in templates.
     #[serde(default)]
     pub files: BTreeMap<String, PathBuf>,
     /// Every load point.
     pub load: Vec<LoadPoint>,
-    /// Rounds.
+    /// Number of rounds.
     pub trials: Trials,
     /// Traffic before the measured time of each trial.
     pub warmup: Duration,
-    /// Quiet between trials.
+    /// Pause between trials.
     pub pause: Duration,
-    /// When to give up.
+    /// Timeouts.
     pub timeout: Timeouts,
-    /// Local addresses that the generator connects from; empty: the kernel chooses.
+    /// Local addresses that the generator connects from; empty lets the kernel choose.
     #[serde(default)]
     pub sources: Vec<IpAddr>,
-    /// Which settings gateways get.
+    /// Settings that gateways get.
     pub profile: Profile,
     /// Whether gateways write access logs.
     pub access_log: AccessLog,
-    /// Whether the upstream stamps its answers.
+    /// Whether the upstream stamps its responses.
     #[serde(default)]
     pub path_split: PathSplit,
-    /// Which CPUs each role gets.
+    /// CPUs of each role.
     pub cpus: CpuPlan,
-    /// Whether each gateway is restarted for each of its trials.
+    /// Whether each gateway is restarted before each of its trials.
     pub isolate: bool,
-    /// Seed of the order and the arrivals, where the plan gives one.
+    /// Seed of the order and the arrivals; absent if the plan gives none.
     pub seed: Option<u64>,
-    /// What happens while trials are measured.
+    /// Events during trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// Limits.
+    /// Limits on metrics.
     pub budget: Vec<Budget>,
 }
 
-/// How many rounds a run has: a number, or when to stop.
+/// Number of rounds: fixed, or decided while measuring.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Trials {
-    /// This many.
+    /// This many rounds.
     Fixed(u32),
-    /// As many as it takes.
+    /// As many rounds as needed.
     Auto(AutoTrials),
 }
 
-/// Rounds go on until the interval of every headline tax is narrow enough, or time or number run out.
+/// Rounds continue until the interval of every headline tax is narrow enough, or until the limit of time or
+/// number is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AutoTrials {
-    /// Narrow enough: the half-width of the interval over the estimate.
+    /// Required precision: half-width of the interval ÷ estimate.
     pub within: f64,
-    /// Longest time for all rounds.
+    /// Time limit of all rounds.
     pub at_most: Duration,
-    /// Fewest rounds.
+    /// Least number of rounds.
     pub least: u32,
-    /// Most rounds.
+    /// Largest number of rounds.
     pub most: u32,
 }
 
-/// Which settings gateways get.
+/// Settings that gateways get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// What the gateway ships, plus only what the route needs.
+    /// The shipped settings, plus only what the route needs.
     Stock,
-    /// The same worker count, pooled keep-alive HTTP/1.1 to the upstream, limits out of the way, logs alike.
+    /// The same number of workers, pooled keep-alive HTTP/1.1 connections to the upstream, limits raised, equal
+    /// logging.
     Equalised,
 }
 
@@ -109,38 +112,39 @@ pub enum Profile {
 pub enum AccessLog {
     /// None.
     Off,
-    /// To a file in the run directory, in the gateway's stock format.
+    /// To a file in the run directory, in the gateway's default format.
     File,
 }
 
-/// Whether the upstream stamps its answers, so that response times can be split into the way there and the way back.
+/// Whether the upstream stamps its responses, so that response times can be split into the way there and the
+/// way back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PathSplit {
-    /// It does not.
+    /// No stamps.
     #[default]
     Off,
-    /// It does, and the generator reads the stamps.
+    /// The upstream stamps its responses, and the generator reads the stamps.
     On,
 }
 
-/// Which CPUs each role gets.
+/// CPUs of each role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CpuPlan {
-    /// Split the CPUs between the roles where there are at least four; pin nothing otherwise.
+    /// With at least four CPUs, split them between the roles; otherwise pin nothing.
     Auto,
-    /// As said.
+    /// The given CPUs.
     Pinned(CpuSets),
 }
 
-/// CPUs by role; an empty set is not pinned.
+/// CPUs by role; a role with an empty set is not pinned.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSets {
-    /// The generator's.
+    /// CPUs of the generator.
     pub generator: Vec<u32>,
-    /// The gateways'; all share one set, as only one is under load at a time.
+    /// CPUs of the gateways; all share one set, because only one is under load at a time.
     pub gateway: Vec<u32>,
-    /// The upstream's.
+    /// CPUs of the upstream.
     pub upstream: Vec<u32>,
 }

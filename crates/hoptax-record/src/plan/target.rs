@@ -1,34 +1,34 @@
-//! What is requested, what an answer must be like, and when to give up.
+//! Targets, checks of responses, and timeouts.
 
 use super::Body;
 use hoptax_load::spec::Check;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 
-/// One of the things that are requested.
+/// A target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Distinct among the targets.
+    /// Unique name among the targets.
     #[serde(default)]
     pub name: String,
-    /// Share of the requests: weight over the sum of weights; at least 1.
+    /// Weight, at least 1. The target's share of requests is its weight ÷ the sum of weights.
     #[serde(default = "one")]
     pub weight: u32,
     /// Method.
     pub method: String,
     /// Path and query; a template.
     pub path: String,
-    /// Headers in order, their values templates.
+    /// Headers in order; their values are templates.
     pub headers: Vec<(String, String)>,
-    /// Request body; none for most.
+    /// Request body; absent if there is none.
     pub body: Option<Body>,
     /// Whether templates in the body are expanded.
     #[serde(default)]
     pub body_is_template: bool,
-    /// What an answer must be like.
+    /// Checks of the response.
     #[serde(default)]
     pub checks: Vec<Check>,
-    /// Whether bodies differ from one answer to the next.
+    /// Whether the response body differs from one response to the next.
     #[serde(default)]
     pub varies: bool,
 }
@@ -37,7 +37,7 @@ fn one() -> u32 {
     1
 }
 
-/// Reads the list of targets, or the single one of runs of version 1.
+/// Reads the list of targets, or the single target of runs of version 1.
 pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Target>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -55,26 +55,26 @@ pub(super) fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     Ok(targets)
 }
 
-/// When to give up.
+/// Timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
-    /// Given to each connect, and after it to each TLS handshake.
+    /// Limit of each connect, and then of each TLS handshake.
     pub connect: Duration,
-    /// From the moment a request was sent to the first byte of its answer.
+    /// Limit from sending a request to the first byte of the response.
     pub first_byte: Duration,
-    /// From the moment a request was sent to the end of its answer.
+    /// Limit from sending a request to the end of the response.
     pub total: Duration,
 }
 
 impl Timeouts {
-    /// The same for all three.
+    /// The same limit for all three.
     pub fn all(timeout: Duration) -> Self {
         Self { connect: timeout, first_byte: timeout, total: timeout }
     }
 }
 
 impl<'de> Deserialize<'de> for Timeouts {
-    /// Reads the three, or the single one of runs of version 1.
+    /// Reads three timeouts, or the single timeout of runs of version 1.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn a_written_plan_reads_back() {
         let checked = Target { checks: vec![Check::BodyContains("x".into())], weight: 7, ..target("a") };
         let held = Held {
             targets: vec![checked, target("b")],

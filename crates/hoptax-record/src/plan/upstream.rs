@@ -1,39 +1,39 @@
-//! The service behind the gateways, and how to reach what already runs.
+//! The upstream, and access to services that already run.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The service behind the gateways.
+/// The upstream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Upstream {
     /// `hoptax upstream`, started and stopped by the run.
     BuiltIn(BuiltInUpstream),
-    /// One that already runs.
+    /// An upstream that already runs.
     Running(Running),
 }
 
 /// Settings of the built-in upstream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BuiltInUpstream {
-    /// Listeners.
+    /// Number of listeners.
     pub instances: u32,
-    /// Status answered.
+    /// Status of responses.
     pub status: u16,
-    /// Headers added to every answer.
+    /// Headers added to every response.
     pub headers: Vec<(String, String)>,
-    /// Body answered.
+    /// Body of responses.
     pub body: Body,
-    /// How long each answer is held back.
+    /// Delay of each response.
     pub delay: Delay,
-    /// Share of requests, 0 to 1, answered with 500 instead.
+    /// Share of requests that get status 500 instead, 0 to 1.
     pub failures: f64,
-    /// First instance's port; absent where the kernel chose.
+    /// Port of the first instance; absent if the kernel chose it.
     pub port: Option<u16>,
 }
 
-/// Bytes of a request or an answer.
+/// A request or response body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Body {
@@ -45,7 +45,7 @@ pub enum Body {
     File(PathBuf),
 }
 
-/// How long an answer is held back.
+/// Delay of a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delay {
@@ -53,9 +53,9 @@ pub enum Delay {
     Fixed(Duration),
     /// Uniform between two bounds.
     Uniform {
-        /// Least.
+        /// Smallest delay.
         from: Duration,
-        /// Most.
+        /// Largest delay.
         to: Duration,
     },
     /// Exponential.
@@ -63,7 +63,7 @@ pub enum Delay {
         /// Mean.
         mean: Duration,
     },
-    /// One of several, each with its share; shares add up to 1.
+    /// One of several delays, each with its share; shares add up to 1.
     Choice(Vec<(f64, Duration)>),
 }
 
@@ -72,73 +72,74 @@ pub enum Delay {
 pub struct Running {
     /// `http://host:port` or `https://host:port`, without a path.
     pub url: String,
-    /// How one is let in.
+    /// TLS and credentials to connect to it.
     #[serde(default)]
     pub access: Access,
-    /// A process whose CPU and memory (with its descendants') are watched.
+    /// Process whose CPU and memory, with its descendants', are watched; absent if none.
     #[serde(default)]
     pub pid: Option<u32>,
-    /// Where it tells how many requests it has answered; without it there is no ledger.
+    /// Where the upstream publishes its count of requests; absent if there is no ledger.
     #[serde(default)]
     pub ledger: Option<ToldLedger>,
 }
 
-/// What it takes to be let in by something that already runs.
+/// TLS and credentials for a service that already runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     /// TLS; absent for plain connections.
     pub tls: Option<TlsAccess>,
-    /// File whose one line is a bearer token.
+    /// File with a bearer token on its only line; absent if none is needed.
     pub token_file: Option<PathBuf>,
 }
 
-/// TLS towards something that already runs.
+/// TLS to a service that already runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsAccess {
-    /// Name (or address) that its certificate must be for.
+    /// Name or address that its certificate must be valid for.
     pub server_name: String,
-    /// Certificates of the authorities that may have signed it, PEM; absent for those that the system trusts.
+    /// PEM file of authorities that may have signed its certificate; absent to use those that the system
+    /// trusts.
     pub authority: Option<PathBuf>,
-    /// Shown to it.
+    /// Client certificate to present; absent if none.
     pub client_certificate: Option<CertificateFiles>,
 }
 
-/// A certificate chain and its private key, PEM files.
+/// PEM files of a certificate chain and its private key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateFiles {
-    /// The chain, the client's own first.
+    /// The chain, the client's own certificate first.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key.
     pub key: PathBuf,
 }
 
-/// A count of requests that an upstream tells over HTTP.
+/// A count of requests that an upstream publishes over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldLedger {
-    /// Where, as `http://host:port`, when it is not the upstream's own address.
+    /// `http://host:port` to read it from; absent to use the upstream's own address.
     pub url: Option<String>,
     /// Path, beginning with `/`.
     pub path: String,
-    /// What the answer is.
+    /// Format of the response.
     pub kind: SelectorKind,
-    /// What of it is a count of requests; the ledger is their sum.
+    /// Values of the response that count requests; the ledger is their sum.
     pub select: Vec<String>,
 }
 
 impl ToldLedger {
-    /// Path that is asked unless said otherwise: where Prometheus looks.
+    /// Default path: where Prometheus scrapes.
     pub const USUAL_PATH: &str = "/metrics";
 }
 
-/// What a number is read in.
+/// Format that a number is read from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(rename = "selector-kind")]
 #[serde(rename_all = "lowercase")]
 pub enum SelectorKind {
-    /// Text for Prometheus.
+    /// Prometheus text format.
     #[default]
     Prometheus,
-    /// A table with a line of names.
+    /// A table with a line of column names.
     Csv,
     /// A JSON document.
     Json,

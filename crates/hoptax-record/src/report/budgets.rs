@@ -1,10 +1,10 @@
-//! Budgets set against what was measured.
+//! Budgets and what was measured against them.
 
 use super::super::Metric;
 use super::Estimate;
 use serde::Serialize;
 
-/// What `hoptax gate --format json` prints.
+/// Output of `hoptax gate --format json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gate {
     /// Version of this document.
@@ -13,61 +13,62 @@ pub struct Gate {
     pub name: String,
     /// Whether every budget was kept.
     pub kept: bool,
-    /// Whether a `void` finding says not to believe the run.
+    /// Whether the run has a `void` finding.
     pub void: bool,
-    /// Every budget against every case that it limits.
+    /// Every budget, for each case that it limits.
     pub budget: Vec<Budget>,
 }
 
-/// How a budget fared at one case.
+/// Outcome of a budget for one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Inside the limit, or not beyond it with confidence.
+    /// Within the limit, or not beyond it with confidence.
     Kept,
-    /// Beyond the limit: the whole interval if there is one, the value if there is none.
+    /// Beyond the limit: the whole interval if there is one, otherwise the value.
     Breached,
-    /// There was nothing to set against the limit.
+    /// Not measured.
     Unmeasured,
 }
 
-/// One budget against one case.
+/// One budget for one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Budget {
     /// The case.
     pub case: String,
-    /// Its gateway.
+    /// The case's gateway.
     pub gateway: String,
-    /// The metric that is limited, as plans name it.
+    /// The limited metric, by its name in plans.
     pub metric: Metric,
-    /// A breach is above this.
+    /// Upper limit, in the metric's unit; absent if there is none.
     pub max: Option<f64>,
-    /// A breach is below this.
+    /// Lower limit, in the metric's unit; absent if there is none.
     pub min: Option<f64>,
-    /// What was measured.
+    /// The measured figure; absent if it was not measured.
     pub measured: Option<Estimate>,
-    /// Limits of a change, and what they are relative to; absent for a budget in the metric's own unit.
+    /// Limits of a relative change; absent for a budget in the metric's own unit.
     pub change: Option<Change>,
-    /// How it fared.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why there was nothing to set against the limit; absent if there was.
+    /// Why the budget could not be judged; absent if it could.
     pub reason: Option<String>,
 }
 
-/// A change set against its limits. All are shares of the reference: 0.1 is a tenth more.
+/// A relative change and its limits. All values are shares of the reference: 0.1 is 10 % more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// What it is relative to, in words.
+    /// What the change is relative to, in words.
     pub against: String,
-    /// A breach is above this.
+    /// Upper limit; absent if there is none.
     pub max: Option<f64>,
-    /// A breach is below this.
+    /// Lower limit; absent if there is none.
     pub min: Option<f64>,
-    /// What the reference was measured at.
+    /// The measured figure of the reference; absent if it was not measured.
     pub reference: Option<Estimate>,
-    /// The change; without an interval if the reference's own holds zero.
+    /// The measured change; without an interval if the reference's interval includes zero. Absent if it was not
+    /// measured.
     pub measured: Option<Estimate>,
-    /// How much direct changed from the baseline run to this one, by which the limits are widened: the machine's change,
-    /// not the gateway's. Zero within one run.
+    /// How much direct changed from the baseline run to this run, as a share: a change of the machine. The
+    /// limits are widened by it. Zero within one run.
     pub drift: f64,
 }

@@ -6,107 +6,108 @@ use hoptax_load::record::{Cause, Counts, TlsTally};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One case, measured from its good trials. Members are absent if they could not be measured.
+/// One case, from its good trials. Members are absent if they could not be measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
-    /// Names the case in findings.
+    /// Name of the case, as used in findings.
     pub case: String,
     /// `direct` or the gateway's label.
     pub gateway: String,
     /// The load point.
     pub load: Load,
-    /// Good trials behind the figures.
+    /// Number of good trials behind the figures.
     pub trials: u32,
-    /// Why there is no good trial; absent if there is one, and if none was reached.
+    /// Why there is no good trial; absent if there is one, and if no trial was reached.
     pub failed: Option<Failure>,
     /// Trials that failed.
     pub failed_trials: Vec<FailedTrial>,
     /// Throughput.
     pub throughput: Option<Throughput>,
-    /// Completed − scheduled.
+    /// Response time: completed − scheduled.
     pub response_time: Option<Latency>,
-    /// Completed − sent.
+    /// Service time: completed − sent.
     pub service_time: Option<Latency>,
-    /// Sent − scheduled.
+    /// Send lag: sent − scheduled.
     pub send_lag: Option<Latency>,
-    /// First byte of the answer − sent.
+    /// Time to the first byte of the response: first byte − sent.
     pub first_byte: Option<Latency>,
-    /// Of each connect, over the generator's whole life.
+    /// Time to connect, over the generator's whole life.
     pub connect: Option<Latency>,
     /// TLS handshakes, over the generator's whole life; absent without TLS.
     pub tls: Option<Tls>,
-    /// The targets of a mix, in the plan's order; empty if there is a single one.
+    /// The targets of a mix, in the plan's order; empty for a single target.
     pub targets: Vec<Target>,
-    /// Outcomes, summed.
+    /// Outcomes of requests, summed over trials.
     pub counts: Option<Counts>,
     /// Connections.
     pub connections: Option<Connections>,
-    /// Bytes.
+    /// Bytes on the wire.
     pub bytes: Option<Bytes>,
     /// CPU time.
     pub cpu: Option<Cpu>,
     /// Memory.
     pub memory: Option<Memory>,
-    /// The upstream's count; absent if it keeps none.
+    /// The upstream's ledger; absent if it has none.
     pub ledger: Option<Ledger>,
-    /// What the hop costs; absent for direct.
+    /// The tax; absent for direct.
     pub tax: Option<Tax>,
-    /// The same figures from quiet windows alone; absent if it is not known what the hypervisor took.
+    /// Figures from quiet windows alone; absent if steal was not recorded.
     pub quiet: Option<Quiet>,
-    /// The way there and the way back; absent if the upstream does not stamp its answers, or its stamps cannot be used.
+    /// Time on the way there and on the way back; absent if the upstream does not stamp its responses, or its
+    /// stamps cannot be used.
     pub path: Option<Path>,
-    /// What clients saw around each event of the plan; left out if there was none.
+    /// What clients saw around each event of the plan; left out without events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
 }
 
-/// A trial of a case that could not be measured.
+/// A trial of a case that failed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FailedTrial {
     /// Round, from 0.
     pub round: u32,
-    /// Why.
+    /// Why it failed.
     #[serde(flatten)]
     pub failure: Failure,
 }
 
-/// What became of the connections, over all trials.
+/// Connections, over all trials.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Connections {
-    /// Requested in each trial.
+    /// Connections requested in each trial.
     pub asked: u64,
-    /// Fewest that were open when the traffic of a trial began.
+    /// Smallest number of connections open when the traffic of a trial began.
     pub established: u64,
-    /// Opened inside the measured times.
+    /// Connections opened during measured times.
     pub opened: u64,
-    /// Requests sent on a connection that had already carried one.
+    /// Requests sent on a connection that had carried one before.
     pub reused: u64,
-    /// Closed by the other side inside the measured times.
+    /// Connections closed by the other side during measured times.
     pub closed_by_peer: u64,
-    /// Opened per request sent.
+    /// Connections opened per request sent; absent without requests.
     pub per_request: Option<f64>,
 }
 
 /// Bytes on the wire, over all trials.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Bytes {
-    /// Of requests.
+    /// Bytes of requests.
     pub sent: u64,
-    /// Of responses.
+    /// Bytes of responses.
     pub received: u64,
-    /// Of a response, head included.
+    /// Bytes per response, including its head; absent without responses.
     pub per_response: Option<f64>,
 }
 
 /// TLS handshakes, over the generator's whole life and all trials.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tls {
-    /// How often which kind.
+    /// Number of handshakes by kind.
     #[serde(flatten)]
     pub tally: TlsTally,
-    /// Connection established − handshake done.
+    /// Duration of a handshake: handshake done − connection established.
     pub handshake: Latency,
 }
 
@@ -119,25 +120,25 @@ pub struct Cpu {
     pub generator_us_per_request: Option<f64>,
     /// CPU time of the upstream per completed request, µs.
     pub upstream_us_per_request: Option<f64>,
-    /// Largest share of a trial for which the generator's busiest worker was on a CPU.
+    /// Largest share of a trial that the generator's busiest worker was on a CPU.
     pub generator_utilisation: Option<f64>,
 }
 
 /// Largest memory of the gateway's processes in any trial, bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Memory {
-    /// Sum of resident sets.
+    /// Sum of resident sets (RSS).
     pub gateway_rss_bytes_max: Option<u64>,
-    /// Sum of proportional sets.
+    /// Sum of proportional sets (PSS).
     pub gateway_pss_bytes_max: Option<u64>,
 }
 
-/// The upstream's count, set against what the generator sent in its whole life.
+/// The upstream's ledger, relative to the requests that the generator sent in its whole life.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ledger {
     /// Upstream requests per request sent.
     pub requests_per_request: Option<f64>,
-    /// Upstream connections per request sent; absent if the ledger counts none.
+    /// Upstream connections per request sent; absent if the ledger does not count connections.
     pub connections_per_request: Option<f64>,
     /// Upstream requests by HTTP version.
     pub http_version: BTreeMap<String, u64>,
@@ -149,68 +150,68 @@ pub struct Ledger {
     pub sent: u64,
 }
 
-/// What one target of several saw, over all good trials of a case.
+/// One target of a mix, over all good trials of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Target {
-    /// Its name.
+    /// Name of the target.
     pub name: String,
     /// Share of the requests that the plan gives it, 0 to 1.
     pub share: f64,
     /// Requests that were due and given to a connection.
     pub scheduled: u64,
-    /// Whole answers.
+    /// Complete responses.
     pub completed: u64,
-    /// Of those, successes.
+    /// Successful responses, among the complete ones.
     pub ok: u64,
     /// Failures of every kind.
     pub failed: u64,
-    /// Completed − scheduled.
+    /// Response time: completed − scheduled.
     pub response_time: Latency,
-    /// Completed − sent.
+    /// Service time: completed − sent.
     pub service_time: Latency,
-    /// Response time added to direct's of the same target at the median, µs; absent for direct.
+    /// Median response time minus direct's for the same target, µs; absent for direct.
     pub added_p50: Option<Difference>,
-    /// At the 99th percentile, µs.
+    /// 99th percentile of the response time minus direct's for the same target, µs; absent for direct.
     pub added_p99: Option<Difference>,
 }
 
-/// The way there and the way back, µs. The upstream's own time belongs to neither.
+/// Time on the way there and on the way back, µs. The upstream's own time is in neither.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Path {
     /// Received by the upstream − sent, at the median.
     pub request_us_p50: Option<Estimate>,
     /// Completed − replied by the upstream, at the median.
     pub response_us_p50: Option<Estimate>,
-    /// What the gateway adds on the way there, at the median; absent for direct.
+    /// Time that the gateway adds on the way there, at the median; absent for direct.
     pub added_request_us_p50: Option<Difference>,
-    /// What the gateway adds on the way back, at the median; absent for direct.
+    /// Time that the gateway adds on the way back, at the median; absent for direct.
     pub added_response_us_p50: Option<Difference>,
-    /// Responses behind it.
+    /// Number of responses behind the figures.
     pub responses: u64,
 }
 
-/// A case as its quiet windows tell it. The figures are those of all windows if none of the load point was left out, and
-/// absent if no trial has enough quiet windows.
+/// A case from its quiet windows. If no window of the load point was left out, the figures are those of all
+/// windows. Absent figures: no trial has enough quiet windows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Quiet {
     /// Windows of the trials that recorded steal.
     pub windows: u64,
-    /// Of these, left out.
+    /// Number of these windows that were left out.
     pub left_out: u64,
-    /// The share of the two.
+    /// Share of windows left out, 0 to 1.
     pub share_left_out: f64,
-    /// Trials behind the figures: those with enough quiet windows.
+    /// Number of trials behind the figures: those with enough quiet windows.
     pub trials: u32,
-    /// Trials with too few quiet windows, which are in no quiet figure.
+    /// Number of trials with too few quiet windows; they are in no quiet figure.
     pub trials_left_out: u32,
-    /// Completed requests over quiet time.
+    /// Completed requests ÷ quiet time.
     pub throughput: Option<Throughput>,
-    /// Response times of what completed in quiet windows.
+    /// Response times of requests that completed in quiet windows.
     pub response_time: Option<Latency>,
-    /// CPU time of the gateway per request completed, over the quiet windows of all trials, µs.
+    /// CPU time of the gateway per completed request, over the quiet windows of all trials, µs.
     pub cpu_us_per_request: Option<f64>,
-    /// The tax, against direct's quiet windows; absent for direct. Extra upstream requests are not known by window: they are
-    /// those of the whole trials.
+    /// The tax, relative to direct's quiet windows; absent for direct. Extra upstream requests are not recorded
+    /// by window: they are those of whole trials.
     pub tax: Option<Tax>,
 }
 
@@ -219,39 +220,39 @@ pub struct Quiet {
 pub struct Event {
     /// The action, with its settings.
     pub event: String,
-    /// When, s from the beginning of the measured time, as planned.
+    /// Planned time, seconds since the start of the measured time.
     pub at_s: f64,
-    /// Trials in which it was done.
+    /// Number of trials in which the event was done.
     pub trials: u32,
-    /// Why it was not done in the others, each reason once.
+    /// Why the event was not done in other trials, each reason once.
     pub failed: Vec<String>,
-    /// How long it took to be done, µs.
+    /// Duration of the event, µs; absent if it was never done.
     pub took_us: Option<Estimate>,
-    /// Of `change-route`: time until the new route answered, µs.
+    /// For `change-route`: time until the new route answered, µs; absent for other events.
     pub new_route_after_us: Option<Estimate>,
-    /// The windows around it.
+    /// What clients saw in the windows around the event.
     pub around: Stretch,
-    /// The windows of the same trials that belong to no event.
+    /// What clients saw in the windows of the same trials that belong to no event.
     pub quiet: Stretch,
 }
 
 /// What clients saw in some windows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stretch {
-    /// Time, s, of all trials together.
+    /// Length of the windows, seconds, over all trials.
     pub seconds: f64,
-    /// Requests answered.
+    /// Requests with a complete response.
     pub completed: u64,
-    /// Of those, answers that were no success: what a gateway answers for an upstream that is not there, for example.
+    /// Unsuccessful responses among them, for example a gateway's error page for a missing upstream.
     pub not_ok: u64,
-    /// Requests that got no whole answer.
+    /// Requests without a complete response.
     pub failed: u64,
-    /// Why.
+    /// Causes of these failures, with counts.
     pub causes: BTreeMap<Cause, u64>,
-    /// Connections established in the place of others: the number dropped, if connections are kept alive.
+    /// Connections opened to replace others. With keep-alive this is the number of connections dropped.
     pub connections_opened: u64,
-    /// 99th percentile of the response times, µs, to two digits.
+    /// 99th percentile of the response time, µs, to two digits; absent without responses.
     pub p99_us: Option<Estimate>,
-    /// Longest response time, µs; it has no interval.
+    /// Longest response time, µs, without an interval; absent without responses.
     pub slowest_us: Option<Estimate>,
 }

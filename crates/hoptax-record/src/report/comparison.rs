@@ -1,81 +1,82 @@
-//! Comparisons of two runs, or of two contenders of one.
+//! Comparisons of two runs, or of two contenders of one run.
 
 use super::super::Metric;
 use super::{Contrast, Estimate, Load};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Everything that a comparison says; serialised, the JSON of `hoptax compare`.
+/// A comparison: the output of `hoptax compare --format json`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Version of this document.
     pub schema: u32,
-    /// The first run.
+    /// Name of the first run.
     pub a: String,
-    /// The second run; the same for two contenders of one run.
+    /// Name of the second run; the first run's name if two contenders of one run are compared.
     pub b: String,
     /// Whether figures were paired round by round, as within one run.
     pub paired: bool,
-    /// Of all headline rows together.
+    /// Overall verdict of all headline rows.
     pub verdict: Verdict,
-    /// What would have forbidden the comparison; empty unless it was forced.
+    /// Differences that would have prevented the comparison; empty unless it was forced.
     pub forced: Vec<Obstacle>,
-    /// What may be the reason for a difference, or weakens the comparison.
+    /// Possible reasons for a difference, and doubts about the comparison.
     pub warnings: Vec<String>,
-    /// Cases that a `void` finding says not to believe.
+    /// Cases with a `void` finding, in words.
     pub void: Vec<String>,
     /// Every case and metric.
     pub rows: Vec<Row>,
-    /// Rows that would be called by chance alone if nothing differed: one in twenty of those with an interval.
+    /// Number of rows that would show a difference by chance if nothing differed: 5 % of the rows with an
+    /// interval.
     pub expected_by_chance: f64,
 }
 
 /// One metric of one case, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
-    /// The load point, as the first run has it.
+    /// The load point, as in the first run.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub load: Load,
-    /// The first's label.
+    /// Label in the first run.
     pub label_a: String,
-    /// The second's label.
+    /// Label in the second run.
     pub label_b: String,
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
-    /// Its unit: `us`, `requests/s`, `bytes`, `ratio`, `share`.
+    /// Unit of the metric: `us`, `requests/s`, `bytes`, `ratio`, `share`.
     pub unit: &'static str,
-    /// Whether it counts into the overall verdict.
+    /// Whether the overall verdict uses this row.
     pub headline: bool,
-    /// The first's figure, as its report tells it.
+    /// Figure of the first run, as in its report; absent if not measured.
     pub a: Option<Estimate>,
-    /// The second's.
+    /// Figure of the second run, as in its report; absent if not measured.
     pub b: Option<Estimate>,
-    /// Second less first.
+    /// Second − first.
     pub difference: Contrast,
-    /// Second over first less 1; absent where the first is not above zero.
+    /// Second ÷ first − 1; absent if the first is not above zero.
     pub change: Option<Estimate>,
-    /// A difference up to this is too small to call.
+    /// Differences up to this size are not called, in the metric's unit.
     pub floor: f64,
     /// p-value adjusted for all headline rows (Holm); absent for other rows, and with a single round.
     pub adjusted_p_value: Option<f64>,
-    /// What became of it, by its own interval and floor.
+    /// Verdict of this row, from its own interval and floor.
     pub verdict: Verdict,
 }
 
-/// A difference that makes figures answers to two different questions.
+/// A difference between two runs because of which they answer different questions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obstacle {
     /// What differs.
     pub what: String,
-    /// How it is in the first.
+    /// Its value in the first run.
     pub a: String,
-    /// How it is in the second.
+    /// Its value in the second run.
     pub b: String,
     /// What to do about it.
     pub advice: String,
 }
 
-/// What became of a figure from the first to the second.
+/// Verdict of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Verdict {
     /// The second is better.
@@ -84,16 +85,16 @@ pub enum Verdict {
     /// The second is worse.
     #[serde(rename = "worse")]
     Worse,
-    /// Of several figures, some are better and others worse.
+    /// Some figures are better and others are worse.
     #[serde(rename = "mixed")]
     Mixed,
-    /// It cannot be told from these rounds.
+    /// No difference is distinguishable from noise.
     #[serde(rename = "not distinguishable")]
     NotDistinguishable,
 }
 
 impl Verdict {
-    /// In words.
+    /// The verdict in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Better => "better",

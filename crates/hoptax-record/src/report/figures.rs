@@ -12,32 +12,32 @@ pub struct Estimate {
     pub low: Option<f64>,
     /// Upper end; absent with one round, and for a maximum.
     pub high: Option<f64>,
-    /// Trials (for a tax: rounds) behind it.
+    /// Number of trials behind the value; for a tax, of rounds.
     pub trials: u32,
 }
 
-/// Second less first, with its 95 % interval, and how probable one as large is where there is none.
+/// Difference of two means (second − first), its 95 % interval and p-value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Contrast {
-    /// Mean of the second less mean of the first.
+    /// Mean of the second − mean of the first.
     pub estimate: f64,
     /// Lower end; absent with a single round on a side.
     pub low: Option<f64>,
     /// Upper end; absent with a single round on a side.
     pub high: Option<f64>,
-    /// Two-sided p-value of "no difference"; absent with a single round on a side.
+    /// Two-sided p-value under the null hypothesis of no difference; absent with a single round on a side.
     pub p_value: Option<f64>,
-    /// Rounds behind it: pairs, or those of the side that has fewer.
+    /// Number of rounds: of pairs, or of the side with fewer.
     pub rounds: u32,
 }
 
-/// A tax or a price, and whether it stands out of the noise.
+/// A tax or a price, and whether it is distinguishable from noise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
     /// The value with its interval over rounds.
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// Whether the interval excludes "no tax" and the estimate is larger than the noise floor.
+    /// Whether the interval excludes "no tax" and the estimate exceeds the noise floor.
     pub distinguishable: bool,
 }
 
@@ -59,18 +59,18 @@ pub struct Latency {
     pub max: Option<Estimate>,
     /// Mean.
     pub mean: Option<Estimate>,
-    /// Samples behind the percentiles.
+    /// Number of samples behind the percentiles.
     pub samples: u64,
-    /// `us`.
+    /// Unit: `us`.
     pub unit: &'static str,
 }
 
 /// Throughput with its unit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Throughput {
-    /// Completed requests over measured time, all trials together.
+    /// Completed requests ÷ measured time, over all trials.
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// `requests/s`.
+    /// Unit: `requests/s`.
     pub unit: &'static str,
 }

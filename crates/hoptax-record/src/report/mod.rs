@@ -1,8 +1,8 @@
-//! Documents for programs: the JSON report, the JSON of comparisons and of gates.
+//! Documents for programs: the JSON of reports, comparisons and gates.
 //!
-//! These types are stable interfaces (`docs/reference/json.md`), and nothing computes with them: `report` fills them in from
-//! an analysis, so that a refactor of the analysis changes no document. Members are serialised in the order in which they are
-//! declared. Absent members are `null`.
+//! These types are stable interfaces (`docs/reference/json.md`). The crate hoptax-report fills them from an
+//! analysis, so that a change of the analysis changes no document. Members are serialised in the order of
+//! declaration; absent members are `null`.
 
 mod budgets;
 mod capacity;
@@ -31,16 +31,16 @@ pub use taxes::{NoiseFloor, NoiseFloors, Tax};
 use super::{Contender, Environment, HostLook, Stopped};
 use serde::Serialize;
 
-/// The JSON report: what `hoptax report --format json` prints.
+/// The JSON report: the output of `hoptax report --format json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Version of this document.
     pub schema: u32,
     /// The plan's name.
     pub name: String,
-    /// Whether the run ended before its last trial: by a signal, or because it was killed.
+    /// Whether the run was interrupted or killed before its last trial.
     pub interrupted: bool,
-    /// Version of hoptax that measured.
+    /// Version of hoptax that measured the run.
     pub hoptax: String,
     /// Start, RFC 3339, UTC.
     pub started: String,
@@ -50,51 +50,51 @@ pub struct Report {
     pub seed: u64,
     /// The command line.
     pub command: Vec<String>,
-    /// The plan as it was typed.
+    /// The plan as typed.
     pub plan_text: String,
-    /// Rounds requested; with `trials: auto` the rounds begun; 0 if every load point is searched.
+    /// Rounds requested; with `trials: auto`, rounds started; 0 if every load point is a search.
     pub rounds: u32,
-    /// Why there was no further round; absent if their number was fixed.
+    /// Why `trials: auto` started no further round; absent for a fixed number of rounds.
     pub stopped: Option<Stopped>,
-    /// Method and path requested; of several targets each with its share.
+    /// Method and path requested; with several targets, each with its share.
     pub target: String,
     /// Settings of gateways: `equalised` or `stock`.
     pub profile: &'static str,
-    /// Trials planned, direct ones included.
+    /// Number of trials planned, including direct.
     pub trials_planned: u32,
-    /// Trials recorded.
+    /// Number of trials recorded.
     pub trials_recorded: usize,
     /// The machine.
     pub environment: Environment,
-    /// How fit the machine was.
+    /// Fitness of the machine.
     pub host: HostLooks,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
-    /// Which gateway adds least, or that there is no clear winner; absent if there is no choice.
+    /// The gateway that adds least, or that there is no clear winner; absent if there is no choice.
     pub answer: Option<String>,
-    /// One sentence or two per gateway, the least tax first.
+    /// One or two sentences per gateway, smallest tax first.
     pub summary: Vec<Summary>,
-    /// What features cost; without rows if no gateway with features has a sibling without.
+    /// Prices of features; without rows unless a gateway is measured with and without features.
     pub prices: PriceList,
-    /// How far direct differs from itself.
+    /// Difference between the two direct trials of a round.
     pub noise_floor: NoiseFloors,
     /// Every contender at every load point.
     pub cases: Vec<Case>,
-    /// The highest rates that were searched for: by load point, then contender, then objective.
+    /// Results of searches: by load point, then contender, then objective.
     pub capacity: Vec<Capacity>,
-    /// Doubts, the gravest first.
+    /// Findings, most severe first.
     pub findings: Vec<Finding>,
     /// Budgets.
     pub budget: Vec<Budget>,
-    /// Notes on the records themselves: lines that could not be read, an upstream without a ledger.
+    /// Notes on the records: unreadable lines, an upstream without a ledger.
     pub notes: Vec<String>,
 }
 
-/// How fit the host was: what a run saw before its first trial and after its last.
+/// Fitness of the host before the first trial and after the last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct HostLooks {
     /// Before the first trial; absent in older runs.
     pub at_start: Option<HostLook>,
-    /// After the last; absent in older runs, and if the run did not get there.
+    /// After the last trial; absent in older runs, and if the run did not get there.
     pub at_end: Option<HostLook>,
 }

@@ -3,38 +3,39 @@
 use super::{Difference, Load, Summary};
 use serde::Serialize;
 
-/// Every price, and the words around them.
+/// Every price, with sentences.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PriceList {
-    /// How prices are computed.
+    /// Definition of a price, in words.
     pub definition: &'static str,
-    /// How many of them would stand out by chance alone if no feature cost anything.
+    /// Number of prices that would look distinguishable by chance if no feature cost anything.
     pub expected_by_chance: f64,
-    /// A sentence or two for each gateway with features.
+    /// One or two sentences for each gateway with features.
     pub sentences: Vec<Summary>,
-    /// By load point, then in the plan's order.
+    /// Prices by load point, then in the plan's order.
     pub rows: Vec<Price>,
 }
 
-/// What the features of one gateway cost at one load point.
+/// The price of one gateway's features at one load point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Price {
     /// Label of the gateway with features.
     pub gateway: String,
-    /// Label of the same gateway without.
+    /// Label of the same gateway without features.
     pub bare: String,
-    /// The features, as a plan writes them: `key-auth`, `rate-limit=100/s`.
+    /// The features, as in a plan: `key-auth`, `rate-limit=100/s`.
     pub features: Vec<String>,
     /// The load point.
     pub load: Load,
-    /// With them less without them; of throughput with over without.
+    /// With features − without; for throughput with ÷ without.
     #[serde(flatten)]
     pub prices: Prices,
-    /// Of several features whose parts were measured as well: what they cost together beyond that.
+    /// Cost beyond the sum of the parts; absent unless the gateway has several features that were also measured
+    /// separately.
     pub beyond: Option<Beyond>,
 }
 
-/// A figure of each kind; absent if it was not measured.
+/// One figure per metric; absent if it was not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prices {
     /// Response time at the median, µs.
@@ -43,18 +44,18 @@ pub struct Prices {
     pub added_p99: Option<Difference>,
     /// CPU time of the gateway per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// A ratio of throughputs: 1 costs nothing.
+    /// Throughput with ÷ without: 1 means no cost.
     pub throughput_ratio: Option<Difference>,
     /// Resident set, bytes.
     pub memory_rss_bytes: Option<Difference>,
 }
 
-/// What features cost together, less what the parts cost alone.
+/// Cost of features together beyond the sum of their separate costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beyond {
-    /// Labels of the gateways with one part each.
+    /// Labels of the gateways with one part of the features each.
     pub alone: [String; 2],
-    /// Together less the sum of both alone; of throughput together over the product of both.
+    /// Together − the sum of both; for throughput together ÷ the product of both.
     #[serde(flatten)]
     pub prices: Prices,
 }

@@ -1,20 +1,20 @@
-//! What is said of one gateway.
+//! Sentences about a gateway.
 
 use serde::Serialize;
 
 /// Sentences about one gateway.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// Label.
+    /// Label of the gateway.
     pub gateway: String,
-    /// What it adds, in words.
+    /// What the gateway adds.
     pub sentence: String,
-    /// Everything else there is to say, each a sentence.
+    /// Further sentences.
     pub details: Vec<String>,
 }
 
 impl Summary {
-    /// The sentence and the details behind it.
+    /// The sentence followed by the details.
     pub fn in_full(&self) -> String {
         let parts: Vec<&str> =
             std::iter::once(&self.sentence).chain(&self.details).map(String::as_str).collect();

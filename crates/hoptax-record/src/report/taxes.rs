@@ -1,4 +1,4 @@
-//! The tax of a hop, and the noise floor below which it cannot be distinguished.
+//! The tax of a hop, and the noise floor that it must exceed.
 
 use super::{Difference, Load};
 use serde::Serialize;
@@ -14,42 +14,43 @@ pub struct Tax {
     pub added_p95: Option<Difference>,
     /// Added response time at the 99th percentile, µs.
     pub added_p99: Option<Difference>,
-    /// Throughput via the gateway over direct throughput.
+    /// Throughput via the gateway ÷ direct throughput.
     pub throughput_ratio: Option<Difference>,
     /// CPU time of the gateway per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// Upstream requests per client request, less 1.
+    /// Upstream requests per client request, minus 1.
     pub extra_upstream_requests: Option<Difference>,
 }
 
 /// The noise floor of each load point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NoiseFloors {
-    /// How it is computed.
+    /// Definition of the noise floor, in words.
     pub definition: &'static str,
     /// One per load point.
     pub by_load: Vec<NoiseFloor>,
 }
 
-/// The noise floor of one load point, for each metric of the tax. Absent if no round has both direct trials.
+/// The noise floor of one load point, for each metric of the tax. Members are absent if no round has both
+/// direct trials.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NoiseFloor {
     /// The load point.
     pub load: Load,
-    /// Rounds with both direct trials.
+    /// Number of rounds with both direct trials.
     pub rounds: u32,
-    /// µs.
+    /// Added response time at the median, µs.
     pub added_p50: Option<f64>,
-    /// µs.
+    /// Added response time at the 90th percentile, µs.
     pub added_p90: Option<f64>,
-    /// µs.
+    /// Added response time at the 95th percentile, µs.
     pub added_p95: Option<f64>,
-    /// µs.
+    /// Added response time at the 99th percentile, µs.
     pub added_p99: Option<f64>,
-    /// Distance from 1.
+    /// Distance of the throughput ratio from 1.
     pub throughput_ratio: Option<f64>,
-    /// µs; zero, as direct has no gateway.
+    /// Gateway CPU time per request, µs; zero, because direct has no gateway.
     pub cpu_us_per_request: f64,
-    /// Requests per request.
+    /// Extra upstream requests per request.
     pub extra_upstream_requests: Option<f64>,
 }

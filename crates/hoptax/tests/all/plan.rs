@@ -114,7 +114,7 @@ fn no_file_is_read_without_end() {
         ("/dev/urandom", "it is a device"),
         ("/dev/zero", "it is a device"),
         ("fifo", "it is a named pipe"),
-        ("large", "it holds more than"),
+        ("large", "it is larger than"),
         (".", "irectory"),
     ] {
         for named in [
