@@ -1,4 +1,4 @@
-//! Everything that the records of a run say.
+//! The analysis of a run: cases, noise floors, capacities, prices, findings and budgets.
 
 use super::budget::{BudgetResult, judge};
 use super::capacity::{self, Capacity};
@@ -16,31 +16,33 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_record::report::FailedTrial;
 use hoptax_record::{DIRECT, TrialRecord};
 
-/// Everything that a run's records say.
+/// The analysis of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
-    /// Every contender at every load point that is not searched: by load point, contenders in the plan's order, direct first.
+    /// Every contender at every load point that is not a search: by load point, contenders in the plan's order, direct
+    /// first.
     pub cases: Vec<Case>,
     /// One per load point.
     pub noise_floor: Vec<NoiseFloor>,
-    /// The searches: by load point, then contender, then objective.
+    /// Results of searches: by load point, then contender, then objective.
     pub capacity: Vec<Capacity>,
-    /// What features cost: by load point, then in the plan's order; empty where no gateway with features has a bare sibling.
+    /// Prices of features: by load point, then in the plan's order; empty if no gateway with features has a bare
+    /// sibling.
     pub prices: Vec<Price>,
-    /// Doubts, the gravest first.
+    /// Findings, the most severe first.
     pub findings: Vec<Finding>,
-    /// Each budget of the plan against each case that it limits.
+    /// Each budget of the plan for each case that it limits.
     pub budget: Vec<BudgetResult>,
 }
 
 impl Analysis {
-    /// One case.
+    /// The case of a gateway at a load point.
     pub fn case(&self, gateway: &str, load: usize) -> Option<&Case> {
         self.cases.iter().find(|case| case.gateway == gateway && case.load.index == load)
     }
 }
 
-/// Computes everything that the records of a run say.
+/// Analyses the records of a run.
 pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
     let loads = Load::all(&run.load);
     let mut examined = Vec::new();
@@ -49,7 +51,8 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
         let direct = good_trials(records, DIRECT, load.index);
         let floor = NoiseFloor::new(load.clone(), &direct);
         let first = examined.len();
-        // What is searched has no cases: its trials are at many rates. Its (empty) noise floor keeps the load point's place.
+        // A search has no cases, as its trials run at many rates. Its empty noise floor keeps the indices of load
+        // points.
         let contenders = if load.search.is_some() { &[][..] } else { &run.contenders };
         for contender in contenders {
             let trials = good_trials(records, &contender.label, load.index);
@@ -66,7 +69,7 @@ pub fn analyse(run: &RunRecord, records: &[TrialRecord]) -> Analysis {
             }
             examined.push((case, trials));
         }
-        quiet_cases::look(load, &mut examined[first..]);
+        quiet_cases::fill_in(load, &mut examined[first..]);
         noise_floor.push(floor);
     }
     let findings = checks::examine(&checks::Subject { run, cases: &examined, noise_floor: &noise_floor });
@@ -98,7 +101,7 @@ mod tests {
     use hoptax_record::Stage;
 
     #[test]
-    fn a_failed_trial_is_a_row_and_the_rest_is_measured() {
+    fn a_failed_trial_is_listed_and_does_not_count() {
         let mut run = Run::steady(3, 100, &[("nginx", 150)]);
         run.push(via("nginx", 3).all_at_us(9000).failed("nginx died: exit status 1"));
         let analysis = run.analyse();
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_contender_is_a_row_at_every_load_point() {
+    fn a_failed_contender_has_a_case_at_every_load_point() {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.contender("envoy", Some(failure(Stage::Missing, "envoy is not installed")));
         let analysis = run.analyse();
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_reached_nothing_has_rows_without_figures() {
+    fn a_run_without_trials_has_cases_without_figures() {
         let mut run = Run::closed(4);
         run.contender("nginx", None);
         let analysis = run.analyse();

@@ -1,6 +1,7 @@
-//! Budgets: limits set against what was measured.
+//! Budgets: limits compared with measured figures.
 //!
-//! A breach needs the *whole* interval beyond the limit. Where there is none (one trial), the value decides.
+//! A budget is breached only if the *whole* interval is beyond the limit. Without an interval (one trial), the value
+//! decides.
 
 use super::case::Case;
 use super::merged;
@@ -11,51 +12,51 @@ use hoptax_record::DIRECT;
 use hoptax_record::report::Outcome;
 use hoptax_stats::{Contrast, Estimate, change, change_of_figures};
 
-/// One budget against one case.
+/// The result of one budget for one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BudgetResult {
     /// The case.
     pub case: String,
-    /// Its gateway.
+    /// The case's gateway.
     pub gateway: String,
-    /// What is limited.
+    /// The limited metric.
     pub metric: Metric,
-    /// A breach is above this.
+    /// Upper limit.
     pub max: Option<f64>,
-    /// A breach is below this.
+    /// Lower limit.
     pub min: Option<f64>,
-    /// What was measured.
+    /// The measured figure.
     pub measured: Option<Estimate>,
-    /// Limits of a change, and what they are relative to; absent for a budget in the metric's own unit.
+    /// The change and its limits; absent for a budget in the metric's own unit.
     pub change: Option<ChangeResult>,
-    /// How it fared.
+    /// Kept, breached or not measured.
     pub outcome: Outcome,
-    /// Why there was nothing to set against the limit; absent where there was.
+    /// Why the metric was not measured; absent if it was.
     pub reason: Option<String>,
 }
 
-/// A change set against its limits. All are shares of the reference: 0.1 is a tenth more.
+/// A change and its limits, all as shares of the reference: 0.1 is a tenth more.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangeResult {
-    /// What it is relative to, in words.
+    /// Name of the reference.
     pub against: String,
-    /// A breach is above this.
+    /// Upper limit.
     pub max: Option<f64>,
-    /// A breach is below this.
+    /// Lower limit.
     pub min: Option<f64>,
-    /// What the reference was measured at.
+    /// The figure of the reference.
     pub reference: Option<Estimate>,
-    /// The change; without an interval where the reference's own holds zero.
+    /// The change; without an interval if the reference's interval contains zero.
     pub measured: Option<Estimate>,
-    /// How much direct changed from the baseline run to this one, by which the limits are widened: the machine's change,
-    /// not the gateway's. Zero within one run.
+    /// How much direct changed from the baseline run to this one. The limits are widened by it, because the machine
+    /// changed and not the gateway. Zero within one run.
     pub drift: f64,
 }
 
-/// A run that changes are relative to.
+/// The run that changes are relative to.
 #[derive(Debug, Clone, Copy)]
 pub struct Baseline<'a> {
-    /// Names it in words.
+    /// Its name in messages.
     pub name: &'a str,
     /// Its trials.
     pub side: &'a Side<'a>,
@@ -63,7 +64,7 @@ pub struct Baseline<'a> {
     pub cases: &'a [Case],
 }
 
-/// Sets every budget against every case that it limits.
+/// Checks every budget against every case that it limits.
 pub fn judge(
     budgets: &[Budget],
     cases: &[Case],
@@ -89,7 +90,7 @@ impl Judge<'_> {
     fn limits(&self, budget: &Budget, case: &Case) -> bool {
         let gateway = match &budget.gateway {
             Some(gateway) => *gateway == case.gateway,
-            // Every gateway but the one that they are set against.
+            // All gateways except the reference.
             None => !case.is_direct() && budget.against.as_ref() != Some(&case.gateway),
         };
         let point = self.side.run.load.get(case.load.index);
@@ -174,7 +175,7 @@ impl Judge<'_> {
 }
 
 impl Judge<'_> {
-    /// What changed from another gateway of the run to this case.
+    /// The change from another gateway of the run to this case.
     fn change_against(&self, label: &str, case: &Case, metric: Metric) -> Option<Contrast> {
         let load = case.load.index;
         let trials = |label| self.side.trials(label, load);
@@ -190,7 +191,7 @@ impl Judge<'_> {
 
 impl ChangeResult {
     fn breached(&self, value: &Estimate) -> bool {
-        // Without an interval in spite of several trials a share of the reference means nothing.
+        // Several trials without an interval: the reference may be zero, so a share of it means nothing.
         if value.trials > 1 && value.interval().is_none() {
             return false;
         }
@@ -198,7 +199,7 @@ impl ChangeResult {
     }
 }
 
-/// The values of two contenders in the rounds that tell both.
+/// The values of two contenders in the rounds that both have.
 pub(super) fn pairs(
     first: (&Side<'_>, &str, usize),
     second: (&Side<'_>, &str, usize),
@@ -250,7 +251,7 @@ mod tests {
             run.direct(round as u32, 100, 100);
             run.push(via("nginx", round as u32).all_at_us(via_us));
         }
-        // Added 50 µs. Of 27 draws 7 have the median 140, 7 have 160: s*² = 100 · 14/27, and t(2)·√1.5·s* = 37.9.
+        // Added: 50 µs. Of 27 draws 7 have the median 140 and 7 have 160: s*² = 100 · 14/27, and t(2)·√1.5·s* = 37.9.
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(10.0), None), Outcome::Breached);
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(15.0), None), Outcome::Kept);
         assert_eq!(outcome(&mut run, Metric::AddedP50, None, Some(90.0)), Outcome::Breached);
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_not_kept() {
+    fn an_unmeasured_metric_is_not_kept() {
         let mut run = Run::steady(2, 100, &[]);
         run.contender("nginx", Some(failure(Stage::Start, "did not start")));
         assert_eq!(outcome(&mut run, Metric::AddedP50, Some(45.0), None), Outcome::Unmeasured);
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_without_a_gateway_limits_all_of_them_but_not_direct() {
+    fn a_budget_without_a_gateway_limits_all_gateways_but_not_direct() {
         let mut run = Run::steady(2, 100, &[("nginx", 150), ("envoy", 170)]);
         run.record.plan.budget = vec![Budget { max: Some(60.0), ..Budget::of(Metric::AddedP50) }];
         let results = run.analyse().budget;
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn changes_within_a_run_are_paired() {
-        // The machine is three times as slow in the last round; the gateway always takes 20 % more than main.
+        // The machine is three times as slow in the last round; pr always takes 20 % more than main.
         let mut run = Run::closed(1);
         for (round, speed) in [1, 2, 3].into_iter().enumerate() {
             let round = round as u32;
@@ -339,7 +340,7 @@ mod tests {
         let worse = Run::steady(5, 100, &[("nginx", 180)]);
         let result = against_baseline(&base, &worse, Metric::P50);
         assert_eq!((result.outcome, &*result.change.expect("relative").against), (Outcome::Breached, "base"));
-        // All of it takes 20 % longer, direct as well: that is the machine.
+        // Everything takes 20 % longer, including direct: the machine is slower.
         let slower = Run::steady(5, 120, &[("nginx", 180)]);
         let result = against_baseline(&base, &slower, Metric::P50);
         assert_eq!(result.outcome, Outcome::Kept, "{result:?}");
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_one_trial_of_many_is_not_sure_to_come_again() {
+    fn errors_in_one_trial_of_many_are_no_breach() {
         let mut run = Run::closed(1);
         for round in 0..5 {
             run.direct(round, 100, 100);

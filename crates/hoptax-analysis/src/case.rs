@@ -1,4 +1,4 @@
-//! One case: a contender at a load point, all its good trials together.
+//! One case: all valid trials of a contender at a load point.
 
 use super::counts::{failures, sum_counts};
 use super::events::{self, EventFigures};
@@ -17,12 +17,12 @@ use hoptax_record::{DIRECT, Failure};
 use hoptax_stats::share;
 use std::collections::BTreeMap;
 
-/// TLS handshakes, over the generator's whole life and all trials.
+/// TLS handshakes of all trials, including warm-up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tls {
-    /// How often which kind.
+    /// Counts by kind.
     pub tally: TlsTally,
-    /// Connection established − handshake done.
+    /// Handshake done − connection established.
     pub handshake: Latency,
 }
 
@@ -46,18 +46,18 @@ impl Tls {
     }
 }
 
-/// One case, measured from its good trials. Members are absent where they could not be measured.
+/// One case, computed from its valid trials. Unmeasured members are absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// Names the case in findings.
+    /// Name of the case in findings.
     pub case: String,
     /// [`DIRECT`] or the gateway's label.
     pub gateway: String,
     /// The load point.
     pub load: Load,
-    /// Good trials behind the figures.
+    /// Number of valid trials.
     pub trials: u32,
-    /// Why there is no good trial; absent where there is one, and where none was reached.
+    /// Why there is no valid trial; absent if there is one, or if none was started.
     pub failed: Option<Failure>,
     /// Trials that failed.
     pub failed_trials: Vec<FailedTrial>,
@@ -71,11 +71,11 @@ pub struct Case {
     pub send_lag: Option<Latency>,
     /// First byte of the answer − sent.
     pub first_byte: Option<Latency>,
-    /// Of each connect, over the generator's whole life.
+    /// Duration of each connect, including warm-up.
     pub connect: Option<Latency>,
-    /// TLS handshakes, over the generator's whole life; absent without TLS.
+    /// TLS handshakes, including warm-up; absent without TLS.
     pub tls: Option<Tls>,
-    /// The targets of a mix, in the plan's order; empty where there is a single one.
+    /// The targets of a mix, in the plan's order; empty if there is only one.
     pub targets: Vec<TargetFigures>,
     /// Outcomes, summed.
     pub counts: Option<Counts>,
@@ -87,26 +87,26 @@ pub struct Case {
     pub cpu: Option<Cpu>,
     /// Memory.
     pub memory: Option<Memory>,
-    /// The upstream's count; absent where it keeps none.
+    /// The upstream's ledger, if it keeps one.
     pub ledger: Option<Ledger>,
-    /// What the hop costs; absent for direct.
+    /// The tax; absent for direct.
     pub tax: Option<Tax>,
-    /// The same figures from quiet windows alone; absent where it is not known what the hypervisor took.
+    /// Figures of quiet windows only; absent if steal was not recorded.
     pub quiet: Option<QuietFigures>,
-    /// The way there and the way back; absent where the upstream does not stamp its answers, or its stamps cannot be used.
+    /// The path split; absent without usable timestamps of the upstream.
     pub path: Option<Path>,
-    /// What clients saw around each event of the plan; empty where there was none.
+    /// What clients saw around each event of the plan.
     pub events: Vec<EventFigures>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
     /// Each trial in time, for charts.
     pub series: Vec<Series>,
-    /// Response time by rarity, for charts: 1 ÷ the share of samples beyond, and µs.
+    /// Distribution for charts: (1 ÷ share of samples beyond, response time in µs).
     pub curve: Vec<(f64, f64)>,
 }
 
 impl Case {
-    /// A case without a good trial.
+    /// A case without a valid trial.
     pub(super) fn unmeasured(gateway: &str, load: &Load) -> Self {
         Self {
             case: format!("{gateway}, {}", load.label),
@@ -139,7 +139,7 @@ impl Case {
         }
     }
 
-    /// A case from its good trials; without a tax and findings, which need other cases.
+    /// A case from its valid trials; tax and findings need other cases and are added later.
     pub(super) fn new(gateway: &str, load: &Load, trials: &[Trial<'_>]) -> Self {
         if trials.is_empty() {
             return Self::unmeasured(gateway, load);
@@ -167,12 +167,12 @@ impl Case {
         }
     }
 
-    /// Whether this is the baseline.
+    /// True for direct.
     pub fn is_direct(&self) -> bool {
         self.gateway == DIRECT
     }
 
-    /// Errors and timeouts over scheduled requests; absent where nothing was scheduled.
+    /// Errors and timeouts ÷ scheduled requests; absent if nothing was scheduled.
     pub fn error_share(&self) -> Option<f64> {
         let counts = self.counts.as_ref()?;
         share(failures(counts) as f64, counts.scheduled as f64)
@@ -263,7 +263,7 @@ mod tests {
     fn percentiles_come_from_merged_histograms() {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);
-        // 1,000 samples at 100 µs and 1,000 at 300 µs: the merged p90 is 300, the mean of the two p90 would be 200.
+        // 1,000 samples at 100 µs and 1,000 at 300 µs: the merged p90 is 300 µs, the mean of the two p90 would be 200.
         run.push(via("nginx", 0).all_at_us(100)).push(via("nginx", 1).all_at_us(300));
         let analysis = run.analyse();
         let response = analysis.case("nginx", 0).expect("measured").response_time.clone().expect("measured");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_are_told_where_there_are_any() {
+    fn handshakes_are_counted_if_there_are_any() {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);
         run.push(via("nginx", 0).tls(30, 10, 900)).push(via("nginx", 1).tls(10, 0, 900));

@@ -1,29 +1,29 @@
-//! Why requests failed, in the words of a plan.
+//! Why requests failed, in words.
 
 use hoptax_load::record::Cause;
 
-/// A cause, as it is told of requests: `3 were refused a connection`.
+/// A cause as the predicate of "requests": `3 were refused a connection`.
 pub fn words(cause: Cause) -> &'static str {
     match cause {
         Cause::ConnectRefused => "were refused a connection",
         Cause::ConnectTimeout => "got no connection in time",
-        Cause::ConnectReset => "had their connect answered by a reset",
-        Cause::Unreachable => "found no way to the address",
+        Cause::ConnectReset => "had their connection attempt reset",
+        Cause::Unreachable => "could not reach the address",
         Cause::PortsExhausted => "found every local port in use (`sources` gives more)",
-        Cause::DescriptorsExhausted => "found no descriptor or memory for a socket",
+        Cause::DescriptorsExhausted => "had no file descriptor or memory for a socket",
         Cause::ConnectFailed => "could not connect for another reason",
         Cause::TlsTimeout => "got no TLS handshake in time",
-        Cause::TlsCertificate => "met a certificate that is not acceptable",
-        Cause::TlsRefused => "were refused by an alert in the TLS handshake",
-        Cause::TlsClosed => "were cut off in the TLS handshake",
-        Cause::TlsMalformed => "got what is not TLS",
-        Cause::FirstByteTimeout => "got no byte of an answer in time",
+        Cause::TlsCertificate => "were stopped by an unacceptable certificate",
+        Cause::TlsRefused => "were refused by a TLS alert in the handshake",
+        Cause::TlsClosed => "were closed during the TLS handshake",
+        Cause::TlsMalformed => "received bytes that are not TLS",
+        Cause::FirstByteTimeout => "got no first byte of an answer in time",
         Cause::ResponseTimeout => "got no answer in time",
-        Cause::ReadTimeout => "got an answer that was not whole in time",
+        Cause::ReadTimeout => "got only part of an answer in time",
         Cause::ResetBeforeResponse => "were reset before the answer",
-        Cause::ResetInResponse => "were reset within the answer",
+        Cause::ResetInResponse => "were reset during the answer",
         Cause::ClosedBeforeResponse => "were closed before the answer",
-        Cause::ClosedInResponse => "were closed within the answer",
+        Cause::ClosedInResponse => "were closed during the answer",
         Cause::MalformedResponse => "got no valid answer",
     }
 }

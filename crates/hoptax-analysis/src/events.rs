@@ -1,7 +1,7 @@
-//! What clients saw around the events of a plan, set against the rest of the same trials.
+//! What clients saw around the plan's events, compared with the rest of the same trials.
 //!
-//! A window belongs to the event that was begun last, until [`AFTER_NS`] after that was done; windows that belong to none are
-//! the trial's quiet stretch. All trials of a case are taken together; intervals are over rounds, as everywhere.
+//! A window belongs to the latest event that has begun, until [`AFTER_NS`] after that event is done. Windows of no
+//! event are the quiet stretch of the trial. All trials of a case count together, and intervals are over rounds.
 
 use super::counts::failures as failures_of;
 use super::trial::Trial;
@@ -13,49 +13,49 @@ use hoptax_record::EventRecord;
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, merge, of_mean, of_merged};
 use std::collections::BTreeMap;
 
-/// How long after it was done an event is still looked at: old workers end, pools fill, routes settle.
+/// How long after its end an event still owns windows: old workers exit, pools fill, routes settle.
 const AFTER_NS: u64 = SECOND;
 
-/// Share of the answers beside all events up to which answers without success are taken for the events' doing.
+/// Largest share of unsuccessful answers outside of all events at which the others count as effects of the events.
 const FEW: f64 = 0.001;
 
 /// One event of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventFigures {
-    /// What was asked for, with its settings.
+    /// The action, with its settings.
     pub event: String,
-    /// When, s from the beginning of the measured time, as planned.
+    /// Planned time, s from the beginning of the measured time.
     pub at_s: f64,
-    /// Trials in which it was done.
+    /// Trials in which it succeeded.
     pub trials: u32,
-    /// Why it was not done in the others, each reason once.
+    /// Why it failed in the others; each reason once.
     pub failed: Vec<String>,
-    /// How long it took to be done, µs.
+    /// How long it took, µs.
     pub took_us: Option<Estimate>,
     /// Of `change-route`: time until the new route answered, µs.
     pub new_route_after_us: Option<Estimate>,
-    /// The windows around it.
+    /// Figures of its windows.
     pub around: Stretch,
-    /// The windows of the same trials that belong to no event.
+    /// Figures of the same trials' windows that belong to no event.
     pub quiet: Stretch,
 }
 
-/// What clients saw in some windows.
+/// What clients saw in a set of windows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stretch {
-    /// Time, s, of all trials together.
+    /// Total time of all trials, s.
     pub seconds: f64,
     /// Requests answered.
     pub completed: u64,
-    /// Of those, answers that were no success: what a gateway answers for an upstream that is not there, for example.
+    /// Unsuccessful answers among them, for example for an upstream that is down.
     pub not_ok: u64,
-    /// Requests that got no whole answer.
+    /// Requests without a complete answer.
     pub failed: u64,
-    /// Why.
+    /// Causes of the failures.
     pub causes: BTreeMap<Cause, u64>,
-    /// Connections established in the place of others: so many were dropped, where connections are kept alive.
+    /// Connections opened to replace others. With keep-alive this is the number of dropped connections.
     pub connections_opened: u64,
-    /// 99th percentile of the response times, µs, to two digits.
+    /// 99th percentile of the response times, µs, with two significant digits.
     pub p99_us: Option<Estimate>,
     /// Longest response time, µs; it has no interval.
     pub slowest_us: Option<Estimate>,
@@ -126,14 +126,14 @@ fn failures(window: &Window) -> u64 {
     window.timeouts + window.errors
 }
 
-/// For each window of a trial the event it belongs to, if each is looked at for `after_ns` after it was done.
+/// The event that each window of a trial belongs to. Events own windows until `after_ns` after they are done.
 fn owners(trial: &Trial<'_>, after_ns: u64) -> Vec<Option<usize>> {
     let mut owners = vec![None; trial.load.windows.len()];
     for (index, event) in trial.record.events.iter().enumerate() {
         let Some(at) = event.at_ns else { continue };
         let answered = event.new_route.map_or(at, |new| at + new.after_ns);
         let end = event.done_ns.unwrap_or(at).max(answered).saturating_add(after_ns);
-        // A later event takes over the windows from its beginning on.
+        // A later event takes over from its beginning on.
         let first = (at / WINDOW_NS) as usize;
         for (number, owner) in owners.iter_mut().enumerate().skip(first) {
             let earlier = if number as u64 * WINDOW_NS < end { Some(index) } else { None };
@@ -144,17 +144,17 @@ fn owners(trial: &Trial<'_>, after_ns: u64) -> Vec<Option<usize>> {
 }
 
 impl Trial<'_> {
-    /// Whether anything was done to gateway or upstream in this trial because the plan asked for it.
+    /// True if an event of the plan happened in this trial.
     pub(super) fn has_events(&self) -> bool {
         self.record.events.iter().any(|event| event.at_ns.is_some())
     }
 
-    /// For each window, whether the plan's events account for what it shows.
+    /// For each window, true if it belongs to an event.
     pub(super) fn eventful_windows(&self) -> Vec<bool> {
         owners(self, AFTER_NS).iter().map(Option::is_some).collect()
     }
 
-    /// Whether answers that are no success are the doing of the plan's events: hardly any comes in windows that belong to none.
+    /// True if the unsuccessful answers are effects of the plan's events: outside of them there are hardly any.
     pub(super) fn rejects_by_events_only(&self, timeout_ns: u64) -> bool {
         let owners = owners(self, AFTER_NS.saturating_add(timeout_ns));
         let beside = self.load.windows.iter().zip(&owners).filter(|(_, owner)| owner.is_none());
@@ -164,13 +164,13 @@ impl Trial<'_> {
         self.has_events() && rejected as f64 <= all as f64 * FEW
     }
 
-    /// Failed requests that the plan's events account for.
+    /// Failed requests caused by the plan's events.
     pub(super) fn failures_of_events(&self, timeout_ns: u64) -> u64 {
         failures_of(&self.load.counts).saturating_sub(self.failures_beside_events(timeout_ns))
     }
 
-    /// Failed requests that no event of the plan accounts for: those of windows that belong to none. What an event held up
-    /// fails only when its time is up, so events are looked at for `timeout_ns` longer.
+    /// Failed requests outside of all events. A request that an event delays fails only after `timeout_ns`, so events
+    /// own windows that much longer.
     pub(super) fn failures_beside_events(&self, timeout_ns: u64) -> u64 {
         let all = failures_of(&self.load.counts);
         if !self.has_events() {
@@ -185,7 +185,7 @@ impl Trial<'_> {
             .map(|(window, _)| failures(window))
             .sum();
         let seen: u64 = windows.iter().map(failures).sum();
-        // Those that failed after the last window were sent before it ended.
+        // Requests that failed after the last window were sent before it ended.
         let after = if owners.last().is_some_and(Option::is_none) { all.saturating_sub(seen) } else { 0 };
         beside + after
     }
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Five seconds of 1 ms; a restart at 2 s, after which two windows take 80 ms, one has thirty failures,
+    /// Five seconds of 1 ms responses with a restart at 2 s. After it two windows take 80 ms, one has thirty failures,
     /// and six are empty.
     fn run() -> Run {
         let mut run = Run::with_load(vec![closed_point(4, 5)]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_saw_around_an_event_stands_against_the_rest_of_the_trial() {
+    fn an_event_is_compared_with_the_rest_of_the_trial() {
         let analysis = run().analyse();
         assert_eq!(analysis.case("direct", 0).expect("a case").events, []);
         let events = &analysis.case("nginx", 0).expect("a case").events;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_event_takes_over_and_one_that_did_not_happen_owns_nothing() {
+    fn a_later_event_takes_over_and_a_failed_one_owns_no_window() {
         let mut made = via("nginx", 0).windows_us(&vec![vec![1000; 10]; 50]);
         let mut route = event(2500, 10, Action::ChangeRoute { route: hoptax_plan::Ask::Last });
         route.new_route = Some(NewRoute { after_ns: SECOND, questions: 9 });
@@ -272,7 +272,7 @@ mod tests {
         let trial = Trial::read(&made.0).expect("good");
         let owners = owners(&trial, AFTER_NS);
         let of = |event| owners.iter().filter(|owner| **owner == event).count();
-        // The route answered at 3.5 s, so it is looked at until 4.5 s.
+        // The route answered at 3.5 s, so the event owns windows until 4.5 s.
         assert_eq!((of(Some(0)), of(Some(1)), of(Some(2)), of(None)), (5, 20, 0, 25));
         let figures = figures(std::slice::from_ref(&trial));
         assert_eq!(figures[1].new_route_after_us.map(|after| after.estimate), Some(1e6));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_asked_for_restart_is_no_fault_and_another_failure_is() {
+    fn failures_of_a_planned_restart_raise_no_finding_and_others_do() {
         let codes = |run: &Run| run.analyse().case("nginx", 0).expect("a case").findings.clone();
         assert!(!codes(&run()).contains(&"errors"), "{:?}", codes(&run()));
         assert!(!codes(&run()).contains(&"unsteady"), "{:?}", codes(&run()));
@@ -297,6 +297,6 @@ mod tests {
             load.windows[5].errors += 40;
             (load.counts.resets, load.counts.scheduled) = (40, load.counts.scheduled + 40);
         }
-        assert!(codes(&faulty).contains(&"errors"), "before the restart nothing accounts for them");
+        assert!(codes(&faulty).contains(&"errors"), "failures before the restart are not its effect");
     }
 }

@@ -1,5 +1,4 @@
-//! Runs made up for tests: records with known histograms. Each trial holds 1,000 requests in one second unless said
-//! otherwise.
+//! Generated runs for tests, with known histograms. A trial has 1,000 requests in one second unless stated otherwise.
 #![allow(missing_docs, clippy::must_use_candidate, reason = "for tests alone")]
 
 pub mod features;
@@ -26,7 +25,7 @@ use hoptax_record::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Requests of one trial.
+/// Requests per trial.
 pub const REQUESTS: u64 = 1000;
 
 /// A run and its trials.
@@ -44,7 +43,7 @@ pub fn open_point(rate: f64, connections: u32, seconds: u64) -> LoadPoint {
     LoadPoint { shape, ..closed_point(connections, seconds) }
 }
 
-/// Stages as they are typed.
+/// A load point with stages, written as in a plan.
 pub fn staged_point(stages: &str, connections: u32) -> LoadPoint {
     let rate = hoptax_plan::stages::pace(stages).expect("stages");
     let Rate::Stages(stages) = &rate else { panic!("they change") };
@@ -55,7 +54,7 @@ pub fn staged_point(stages: &str, connections: u32) -> LoadPoint {
     }
 }
 
-/// A load point that is searched from 500/s to 20,000/s for what holds below 10 ms.
+/// A search from 500/s to 20,000/s with the objective p99 < 10 ms.
 pub fn searched_point() -> LoadPoint {
     let search = hoptax_plan::Search {
         objectives: vec![hoptax_plan::Objective::at_bound(Duration::from_millis(10))],
@@ -72,19 +71,19 @@ pub fn failure(stage: Stage, message: &str) -> Failure {
 }
 
 impl Run {
-    /// One closed-loop load point; direct is the only contender so far.
+    /// A run with one closed-loop load point; direct is the only contender.
     pub fn closed(connections: u32) -> Self {
         Self::with_load(vec![closed_point(connections, 1)])
     }
 
-    /// These load points.
+    /// A run with these load points.
     pub fn with_load(load: Vec<LoadPoint>) -> Self {
         let mut run = Self { record: record(load), trials: Vec::new() };
         run.contender(DIRECT, None);
         run
     }
 
-    /// One closed-loop load point of several targets, by name and weight.
+    /// A run with one closed-loop load point and several targets, given by name and weight.
     pub fn mix(targets: &[(&str, u32)]) -> Self {
         let mut run = Self::closed(8);
         let target = |(name, weight): &(&str, u32)| Target {
@@ -96,14 +95,14 @@ impl Run {
         run
     }
 
-    /// Rounds that are all alike: direct at one response time, each gateway at its own.
+    /// Rounds that are all alike: direct has one response time, and each gateway has its own.
     pub fn steady(rounds: u32, direct_us: u64, gateways: &[(&str, u64)]) -> Self {
         let mut run = Self::closed(32);
         for (label, _) in gateways {
             run.contender(label, None);
         }
         for round in 0..rounds {
-            // A tenth of a per cent apart: like a quiet machine, but not like a stopped one.
+            // Rounds differ slightly, as on a quiet machine.
             let jitter = u64::from(round % 2);
             run.direct(round, direct_us, direct_us + jitter);
             for (label, response_us) in gateways {
@@ -149,7 +148,7 @@ impl Run {
     }
 }
 
-/// A trial in the making.
+/// A trial under construction.
 pub struct MadeTrial(pub TrialRecord);
 
 /// A trial of a contender in a round, at load point 0.
@@ -206,12 +205,12 @@ impl MadeTrial {
         self
     }
 
-    /// Every request took this long.
+    /// All requests have this response time.
     pub fn all_at_us(self, response_us: u64) -> Self {
         self.response_times_us(std::iter::repeat_n(response_us, REQUESTS as usize))
     }
 
-    /// Response times, which are service times too.
+    /// Sets response times and service times.
     pub fn response_times_us(mut self, times: impl Iterator<Item = u64>) -> Self {
         let encoded = encode(times);
         self.load().histograms.service_time = encoded.clone();
@@ -219,7 +218,7 @@ impl MadeTrial {
         self
     }
 
-    /// One more target of a mix: this many requests, all of which took this long.
+    /// Adds a target of a mix with this many requests of this response time.
     pub fn target(mut self, name: &str, requests: u64, response_us: u64) -> Self {
         let times = encode(std::iter::repeat_n(response_us, requests as usize));
         self.load().targets.push(TargetRecord {
@@ -234,7 +233,7 @@ impl MadeTrial {
         self
     }
 
-    /// This many of the answers failed this check.
+    /// Makes this many answers fail a check.
     pub fn failed_check(mut self, check: &str, count: u64) -> Self {
         let counts = &mut self.load().counts;
         counts.ok -= count;
@@ -242,7 +241,7 @@ impl MadeTrial {
         self
     }
 
-    /// TLS handshakes, so many of them resumed, each of which took this long.
+    /// Adds TLS handshakes of this duration; `resumed` of them are resumed.
     pub fn tls(mut self, handshakes: u64, resumed: u64, handshake_us: u64) -> Self {
         let load = self.load();
         load.histograms.tls_handshake = Some(encode(std::iter::repeat_n(handshake_us, handshakes as usize)));
@@ -255,7 +254,7 @@ impl MadeTrial {
         self
     }
 
-    /// Every response is stamped, and every request took this long on its ways.
+    /// All responses carry timestamps, with these times before and after the upstream.
     pub fn paths_us(mut self, request_us: u64, response_us: u64) -> Self {
         let all = |time_us| Some(encode(std::iter::repeat_n(time_us, REQUESTS as usize)));
         let histograms = &mut self.load().histograms;
@@ -263,13 +262,13 @@ impl MadeTrial {
         self.stamps(REQUESTS, 0, 0)
     }
 
-    /// What became of the stamps.
+    /// Counts of used, missing and impossible timestamps.
     pub fn stamps(mut self, used: u64, missing: u64, impossible: u64) -> Self {
         self.load().stamps = Some(StampTally { used, missing, impossible, clock: None });
         self
     }
 
-    /// The clocks of generator and upstream, where responses are stamped.
+    /// The clocks of generator and upstream, for responses with timestamps.
     pub fn clocks(mut self, generator: ClockId, upstream: ClockId) -> Self {
         self.load().stamps.as_mut().expect("stamped").clock = Some(generator);
         self.0.upstream_clock = Some(upstream);
@@ -281,14 +280,14 @@ impl MadeTrial {
         self
     }
 
-    /// A step of a search, at this rate.
+    /// Makes the trial a step of a search at this rate.
     pub fn step(mut self, rate: f64) -> Self {
         let purpose = hoptax_record::StepPurpose::Search;
         self.0.step = Some(hoptax_record::SearchStep { number: self.0.round, rate, purpose });
         self
     }
 
-    /// This many completed in the one second.
+    /// Requests completed in the one second.
     pub fn throughput(mut self, completed: u64) -> Self {
         let load = self.load();
         load.completed_in_time = completed;
@@ -296,7 +295,7 @@ impl MadeTrial {
         self
     }
 
-    /// This many were due; those that did not complete were left unsent.
+    /// Requests that were due; those not completed count as unsent.
     pub fn scheduled(mut self, scheduled: u64) -> Self {
         let load = self.load();
         load.counts.scheduled = scheduled;
@@ -309,7 +308,7 @@ impl MadeTrial {
         self
     }
 
-    /// Busiest worker's share of the measured time, in per cent.
+    /// The busiest worker's share of the measured time, per cent.
     pub fn generator_busy(mut self, percent: u64) -> Self {
         self.load().cpu.busiest_worker_ns = SECOND / 100 * percent;
         self
@@ -320,7 +319,7 @@ impl MadeTrial {
         self
     }
 
-    /// No process to watch, no ledger.
+    /// Removes CPU and memory figures and the ledger.
     pub fn unwatched(mut self) -> Self {
         self.0.gateway = None;
         self.0.upstream = None;
@@ -328,7 +327,7 @@ impl MadeTrial {
         self
     }
 
-    /// This many more requests, which ended in a reset.
+    /// Adds requests that ended in a reset.
     pub fn errors(mut self, resets: u64) -> Self {
         let counts = &mut self.load().counts;
         counts.scheduled += resets;
@@ -339,7 +338,7 @@ impl MadeTrial {
         self
     }
 
-    /// This many of the responses had another status than 200.
+    /// Gives this many responses another status than 200.
     pub fn status(mut self, status: u16, count: u64) -> Self {
         let counts = &mut self.load().counts;
         *counts.status.get_mut(&200).expect("made with 200") -= count;
@@ -361,7 +360,7 @@ impl MadeTrial {
         self
     }
 
-    /// What the hypervisor took of one CPU in each window, ms.
+    /// CPU time that the hypervisor took from one CPU in each window, ms.
     pub fn stolen_ms(mut self, by_window: &[u64]) -> Self {
         let taken: Vec<u64> = by_window.iter().map(|ms| ms * MILLISECOND).collect();
         let ns_by_cpu =
@@ -370,7 +369,7 @@ impl MadeTrial {
         self
     }
 
-    /// Windows with these response times, ns. They are the trial's, and all of its windows.
+    /// Sets the windows and the whole trial from the response times in each window, ns.
     pub fn windows_ns(mut self, windows: &[Vec<u64>]) -> Self {
         let histogram = |digits: u8, times: &mut dyn Iterator<Item = u64>| {
             let mut histogram = empty(digits);
@@ -379,8 +378,8 @@ impl MadeTrial {
         };
         let window = |times: &Vec<u64>| {
             let completed = times.len() as u64;
-            let told = || histogram(WINDOW_DIGITS, &mut times.iter().copied());
-            let response_time = (completed > 0).then(told);
+            let encoded = || histogram(WINDOW_DIGITS, &mut times.iter().copied());
+            let response_time = (completed > 0).then(encoded);
             Window { sent: completed, completed, ok: completed, response_time, ..Window::default() }
         };
         let load = self.load();
@@ -393,7 +392,7 @@ impl MadeTrial {
         self
     }
 
-    /// Windows with these response times, µs.
+    /// As [`Self::windows_ns`], in µs.
     pub fn windows_us(self, windows: &[Vec<u64>]) -> Self {
         let ns: Vec<Vec<u64>> =
             windows.iter().map(|times| times.iter().map(|time| time * 1000).collect()).collect();
@@ -405,7 +404,7 @@ impl MadeTrial {
         self
     }
 
-    /// Every request timed out before it was answered, and none was recorded.
+    /// No request was answered.
     pub fn nothing_completed(mut self) -> Self {
         let load = self.load();
         load.counts = Counts { scheduled: 50, sent: 50, resets: 50, ..Counts::default() };
@@ -417,7 +416,7 @@ impl MadeTrial {
     }
 }
 
-/// The clock of a boot, moved by so many nanoseconds.
+/// The clock of a boot, with an offset.
 pub fn clock_id(boot_id: &str, offset_ns: i64) -> ClockId {
     ClockId { boot_id: boot_id.into(), offset_ns }
 }
@@ -561,7 +560,7 @@ fn record(load: Vec<LoadPoint>) -> RunRecord {
     }
 }
 
-/// A run as it may look: two load points, gateways with scatter, one gateway that did not start, one finding.
+/// A typical run: three load points, gateways with scatter, one gateway that did not start, one finding.
 pub fn sample() -> Run {
     use hoptax_record::Setting;
     let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5), open_point(1000.0, 8, 5)]);

@@ -1,9 +1,10 @@
-//! The headline tax of a gateway: which metric, at which load point, is told first. Sentences, comparisons and `trials: auto`
-//! all go by this.
+//! The headline tax of a gateway: which metric, at which load point, a report states first. Sentences, comparisons and
+//! `trials: auto` use this choice.
 //!
-//! Latency is told where it says most: at a steady rate; without one, in a closed loop at the fewest connections, as under
-//! saturation response time only mirrors throughput; else over stages, whose percentiles are of all their rates together.
-//! Throughput is told in a closed loop with the most connections: in an open loop the rate decides it, and not the gateway.
+//! Latency comes from the load point where it says most. That is a steady rate if there is one. Otherwise it is the
+//! closed loop with the fewest connections, because in a saturated loop response times only mirror throughput.
+//! Otherwise it is a rate in stages, whose percentiles mix all its rates. Throughput comes from the closed loop with
+//! the most connections, because in an open loop the rate decides throughput.
 
 use super::analyse::Analysis;
 use super::case::Case;
@@ -19,16 +20,17 @@ use hoptax_stats::Precision;
 /// One headline of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Headline<'a> {
-    /// Where it is told.
+    /// The case that it belongs to.
     pub case: &'a Case,
-    /// What is told.
+    /// The metric.
     pub metric: Metric,
-    /// How large it is.
+    /// Its value.
     pub tax: &'a Difference,
 }
 
 impl Analysis {
-    /// The headlines of a gateway: added latency at the median, and what is left of throughput where that says something.
+    /// The headlines of a gateway: added latency at the median and, if a closed loop was measured, the throughput
+    /// ratio.
     pub fn headlines(&self, gateway: &str) -> Vec<Headline<'_>> {
         let measured = || self.cases.iter().filter(move |case| case.gateway == gateway && case.trials > 0);
         let at = |load: Option<&Load>, metric: Metric| {
@@ -42,7 +44,7 @@ impl Analysis {
     }
 }
 
-/// Where added latency says most.
+/// The load point for the latency headline.
 pub fn for_latency<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load> {
     let loads: Vec<&Load> = loads.collect();
     let steady = loads.iter().find(|load| load.is_steady());
@@ -50,16 +52,16 @@ pub fn for_latency<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a 
     steady.or_else(|| closed.min_by_key(|load| load.connections)).or(loads.first()).copied()
 }
 
-/// Where lost throughput says most.
+/// The load point for the throughput headline.
 pub fn for_throughput<'a>(loads: &mut dyn Iterator<Item = &'a Load>) -> Option<&'a Load> {
     loads.filter(|load| !load.is_open()).max_by_key(|load| load.connections)
 }
 
-/// The headlines of every gateway among `records` that has any, by the load points that are measured in rounds.
+/// The precision of each gateway's headlines, for every gateway with trials among `records`. Searches are left out.
 pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<Precision> {
     let loads: Vec<Load> =
         Load::all(points).into_iter().filter(|load| points[load.index].search.is_none()).collect();
-    let told = [
+    let headlines = [
         (for_latency(&mut loads.iter()), Metric::AddedP50),
         (for_throughput(&mut loads.iter()), Metric::ThroughputRatio),
     ];
@@ -67,7 +69,7 @@ pub fn precisions(points: &[LoadPoint], records: &[TrialRecord]) -> Vec<Precisio
     gateways.sort_unstable();
     gateways.dedup();
     let mut precisions = Vec::new();
-    for (load, metric) in told.into_iter().filter_map(|(load, metric)| Some((load?, metric))) {
+    for (load, metric) in headlines.into_iter().filter_map(|(load, metric)| Some((load?, metric))) {
         let direct = good_trials(records, DIRECT, load.index);
         let floor = NoiseFloor::new(load.clone(), &direct);
         let case = Case::new(DIRECT, load, &direct);
@@ -99,8 +101,8 @@ mod tests {
             run.push(via("direct", 0).first().at_load(load)).push(via("nginx", 0).at_load(load));
         }
         let analysis = run.analyse();
-        let told = analysis.headlines("nginx");
-        told.iter().map(|headline| (headline.case.load.index, headline.metric)).collect()
+        let headlines = analysis.headlines("nginx");
+        headlines.iter().map(|headline| (headline.case.load.index, headline.metric)).collect()
     }
 
     #[test]
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_at_every_gateway_that_has_figures() {
+    fn covers_every_gateway_with_figures() {
         let mut run = Run::steady(3, 100, &[("nginx", 150), ("envoy", 190)]);
         run.push(via("late", 9).failed("died"));
         let known = precisions(&run.record.load, &run.trials);

@@ -4,7 +4,7 @@ use super::trial::Trial;
 use hdrhistogram::Histogram;
 use hoptax_stats::{Estimate, Rounds, Statistic, Units, of_merged};
 
-/// A distribution of times, µs. Members are absent where nothing was recorded.
+/// A distribution of times, µs. Members are absent without samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Latency {
     /// Median.
@@ -21,13 +21,13 @@ pub struct Latency {
     pub max: Option<Estimate>,
     /// Mean.
     pub mean: Option<Estimate>,
-    /// Samples behind the percentiles.
+    /// Number of samples.
     pub samples: u64,
 }
 
 impl Latency {
-    /// The figures of merged histograms, each with its round, and their intervals over rounds. The maximum has none: see
-    /// [`Rounds::reader`].
+    /// The figures of merged histograms, given with their rounds, and intervals over rounds. The maximum has no
+    /// interval: see [`Rounds::reader`].
     pub(super) fn of(trials: &[(u32, &Histogram<u64>)]) -> Self {
         let held: Vec<(u32, &Histogram<u64>)> =
             trials.iter().copied().filter(|(_, histogram)| !histogram.is_empty()).collect();
@@ -52,7 +52,7 @@ impl Latency {
         }
     }
 
-    /// One of its figures.
+    /// The figure of a statistic.
     pub fn get(&self, statistic: Statistic) -> Option<&Estimate> {
         match statistic {
             Statistic::P50 => self.p50.as_ref(),
@@ -66,7 +66,7 @@ impl Latency {
     }
 }
 
-/// The figures of one of the trials' histograms, where they have it.
+/// The figures of the histogram that `of` selects from each trial.
 pub(super) fn latency<'a>(
     trials: &[Trial<'a>],
     of: for<'t> fn(&'t Trial<'a>) -> Option<&'t Histogram<u64>>,

@@ -1,4 +1,4 @@
-//! From records to estimates, findings and budgets. Pure: no files, no clock.
+//! Computes estimates, taxes, findings and budgets from the records of a run. Pure: no files, no clock.
 #![forbid(unsafe_code)]
 
 mod analyse;

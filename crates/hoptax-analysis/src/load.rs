@@ -1,4 +1,4 @@
-//! A load point, as reports tell it.
+//! A load point, as shown in reports.
 
 use hoptax_load::clock::SECOND;
 use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape, Stage};
@@ -6,7 +6,7 @@ use hoptax_plan::LoadPoint;
 use hoptax_plan::stages::show_pace;
 use hoptax_record::report::{LoadSearch, LoadStage};
 
-/// A load point, as reports tell it.
+/// A load point, as shown in reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
     /// Index in the plan's expanded list.
@@ -17,26 +17,26 @@ pub struct Load {
     pub kind: &'static str,
     /// Connections.
     pub connections: u32,
-    /// Requests per second asked for, of stages their mean; absent in a closed loop.
+    /// Requested rate, requests/s, or the mean rate of stages; absent in a closed loop.
     pub rate: Option<f64>,
-    /// The stages of a rate that changes; absent for a steady one.
+    /// The stages of a changing rate; absent for a steady one.
     pub stages: Option<Vec<LoadStage>>,
     /// `constant`, `jitter` or `poisson`; absent in a closed loop.
     pub arrivals: Option<&'static str>,
-    /// Measured time of one trial asked for, s.
+    /// Requested measured time of a trial, s.
     pub duration_s: f64,
-    /// Requests after which a trial ends early; absent where only time ends it.
+    /// Requests after which a trial ends early, if limited.
     pub requests: Option<u64>,
-    /// Requests that a connection carries, 1 without keep-alive; absent where there is no limit.
+    /// Requests per connection, 1 without keep-alive; absent if unlimited.
     pub requests_per_connection: Option<u32>,
-    /// Version of HTTP spoken.
+    /// HTTP version.
     pub http: HttpVersion,
-    /// The search for capacity that the load point is; absent for one at which cases are measured.
+    /// The search, if the load point is one.
     pub search: Option<LoadSearch>,
 }
 
 impl Load {
-    /// Every load point of a run. Labels hold what tells the points apart, and no more.
+    /// Every load point of a run. Labels contain only as much as is needed to be distinct.
     pub fn all(points: &[LoadPoint]) -> Vec<Self> {
         let mut loads: Vec<Self> =
             points.iter().enumerate().map(|(index, point)| Self::new(index, point)).collect();
@@ -105,18 +105,18 @@ impl Load {
         }
     }
 
-    /// Whether requests are due whatever the responses do.
+    /// True for an open loop.
     pub fn is_open(&self) -> bool {
         self.rate.is_some()
     }
 
-    /// Whether they are due at one rate all the time.
+    /// True for an open loop at a constant rate.
     pub fn is_steady(&self) -> bool {
         self.is_open() && self.stages.is_none()
     }
 }
 
-/// A rate, or its stages, with thousands apart.
+/// A rate with thousands separators, or its stages.
 fn pace(rate: &Rate) -> String {
     match rate {
         Rate::Fixed(rate) => format!("{}/s", grouped(*rate)),
@@ -126,15 +126,15 @@ fn pace(rate: &Rate) -> String {
 
 fn stages(rate: &Rate) -> Option<Vec<LoadStage>> {
     let Rate::Stages(stages) = rate else { return None };
-    let told = |stage: &Stage| LoadStage {
+    let converted = |stage: &Stage| LoadStage {
         from: stage.from,
         to: stage.to,
         duration_s: stage.for_ns as f64 / SECOND as f64,
     };
-    Some(stages.iter().map(told).collect())
+    Some(stages.iter().map(converted).collect())
 }
 
-/// A rate with its thousands apart; with its fraction where it has one.
+/// A number with thousands separators, and with its fraction if it has one.
 pub(super) fn grouped(rate: f64) -> String {
     let text = rate.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_have_their_mean_and_themselves() {
+    fn stages_have_their_mean_rate_and_are_listed() {
         let load = &Load::all(&[staged_point("100/s for 1s, ramp to 300/s over 3s", 8)])[0];
         assert_eq!((load.rate, load.duration_s, load.is_steady()), (Some(175.0), 4.0, false));
         let stages = load.stages.as_deref().expect("it changes");

@@ -1,34 +1,34 @@
-//! Percentiles of two cases set against each other: always those of merged histograms. The mean of the rounds' own p99 is the p99
-//! of nothing, and where few rounds are bad it lies elsewhere.
+//! Differences and ratios of two cases' percentiles, always from merged histograms: the mean of the rounds' own p99 is
+//! not a p99 of anything.
 
 use super::metric::percentile;
 use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::{Contrast, Estimate, Rounds, Statistic, Units, merge, resampled};
 
-/// The percentile of all these trials together, µs.
+/// The percentile of all these trials merged, µs.
 pub(super) fn of_all(trials: &[Trial<'_>], statistic: Statistic) -> Option<f64> {
     statistic.of(&merge(trials.iter().map(|trial| &trial.response_time)))
 }
 
-/// Two contenders of one run, in the rounds that tell both; an added time is set against direct of the same rounds.
+/// Two contenders of one run, in the rounds that both have. An added time is relative to direct in the same rounds.
 pub(super) struct Pair<'t, 'a> {
-    /// The first's trials.
+    /// Trials of the first.
     pub(super) first: &'t [Trial<'a>],
-    /// The second's.
+    /// Trials of the second.
     pub(super) second: &'t [Trial<'a>],
-    /// Direct's of the same load point.
+    /// Direct trials of the same load point.
     pub(super) direct: &'t [Trial<'a>],
 }
 
 impl Pair<'_, '_> {
-    /// Second less first, µs. Of added times direct's percentile falls out of the difference; its rounds remain.
+    /// Second − first, µs. For added times direct's percentile cancels; only rounds with direct count.
     pub(super) fn difference(&self, metric: Metric) -> Option<Contrast> {
-        self.drawn(metric, |first, second, _| Some(second - first)).map(|told| Contrast::of(&told))
+        self.drawn(metric, |first, second, _| Some(second - first)).map(|estimate| Contrast::of(&estimate))
     }
 
-    /// Second over first less 1; absent where either is not above zero, and without an interval where that is so of a draw. What
-    /// is drawn are logarithms: twice as much and half as much are equally far from no change.
+    /// Second ÷ first − 1. Absent unless both are above zero, and without an interval if a draw is not. Logarithms are
+    /// drawn, so that twice as much and half as much are equally far from no change.
     pub(super) fn change(&self, metric: Metric) -> Option<Contrast> {
         let logarithm = self.drawn(metric, |first, second, direct| {
             let (first, second) = (first - direct, second - direct);
@@ -37,7 +37,8 @@ impl Pair<'_, '_> {
         Some(Contrast::of(&logarithm).as_change())
     }
 
-    /// A figure of the merged percentiles of first, second and, for an added time, direct (else zero), over draws of rounds.
+    /// A figure computed from the merged percentiles of first, second and direct (zero unless the metric is an added
+    /// time), over draws of rounds.
     fn drawn(&self, metric: Metric, figure: impl Fn(f64, f64, f64) -> Option<f64>) -> Option<Estimate> {
         let statistic = percentile(metric)?;
         let direct: Option<&[Trial<'_>]> = metric.is_tax().then_some(self.direct);
@@ -56,7 +57,7 @@ impl Pair<'_, '_> {
     }
 }
 
-/// The rounds in which all of these have samples.
+/// The rounds in which all sides have samples.
 fn common(sides: &[&[Trial<'_>]]) -> Units {
     let has = |trials: &[Trial<'_>], round| {
         trials.iter().any(|trial| trial.round() == round && !trial.response_time.is_empty())
@@ -66,8 +67,8 @@ fn common(sides: &[&[Trial<'_>]]) -> Units {
 }
 
 fn rounds(units: &Units, trials: &[Trial<'_>]) -> Rounds {
-    let told = trials.iter().filter_map(|trial| Some((units.of(trial.round())?, &trial.response_time)));
-    Rounds::new(units.count(), told)
+    let times = trials.iter().filter_map(|trial| Some((units.of(trial.round())?, &trial.response_time)));
+    Rounds::new(units.count(), times)
 }
 
 #[cfg(test)]
@@ -76,7 +77,7 @@ mod tests {
     use crate::Side;
     use crate::fixture::{Run, via};
 
-    /// Five rounds; `b` is 10 µs slower than `a`, but in its last round a hundredth of a second slower.
+    /// Five rounds. `b` is 10 µs slower than `a`, and about 10 ms slower in the last round.
     fn run() -> Run {
         let mut run = Run::closed(1);
         for round in 0..5 {
@@ -87,8 +88,8 @@ mod tests {
         run
     }
 
-    /// The difference and the change of a metric from `a` to `b`.
-    fn told(run: &Run, metric: Metric) -> (Option<Contrast>, Option<Contrast>) {
+    /// Difference and change of a metric from `a` to `b`.
+    fn compared(run: &Run, metric: Metric) -> (Option<Contrast>, Option<Contrast>) {
         let side = Side::read(&run.record, &run.trials);
         let trials = |label| side.trials(label, 0);
         let pair = Pair { first: trials("a"), second: trials("b"), direct: trials("direct") };
@@ -98,33 +99,33 @@ mod tests {
     #[test]
     fn a_bad_round_is_in_the_merged_p99_and_not_in_the_median() {
         let run = run();
-        let p50 = told(&run, Metric::P50).0.expect("measured");
+        let p50 = compared(&run, Metric::P50).0.expect("measured");
         assert!((p50.estimate - 10.0).abs() < 0.2, "the mean of the rounds' medians would be 1,978: {p50:?}");
-        let p99 = told(&run, Metric::P99).0.expect("measured");
+        let p99 = compared(&run, Metric::P99).0.expect("measured");
         assert!((p99.estimate - 9850.0).abs() < 10.0, "{p99:?}");
-        assert_eq!((p50.rounds, told(&run, Metric::AddedP50).0), (5, Some(p50)));
+        assert_eq!((p50.rounds, compared(&run, Metric::AddedP50).0), (5, Some(p50)));
         assert!(p99.p_value.expect("five rounds") > 0.05, "one round of five proves nothing: {p99:?}");
     }
 
     #[test]
-    fn changes_are_relative_to_the_first_and_of_added_times_to_what_it_adds() {
+    fn changes_of_added_times_are_relative_to_the_added_time() {
         let run = run();
-        let change = |metric| told(&run, metric).1.expect("measured").estimate;
+        let change = |metric| compared(&run, metric).1.expect("measured").estimate;
         assert!((change(Metric::P50) - 10.0 / 150.0).abs() < 0.002);
         assert!((change(Metric::AddedP50) - 10.0 / 50.0).abs() < 0.01);
-        let mut quicker = run;
+        let mut faster = run;
         for round in 0..5 {
-            quicker.push(via("direct", round).all_at_us(900)).push(via("direct", round).all_at_us(900));
-            quicker.push(via("direct", round).all_at_us(900));
+            faster.push(via("direct", round).all_at_us(900)).push(via("direct", round).all_at_us(900));
+            faster.push(via("direct", round).all_at_us(900));
         }
-        assert_eq!(told(&quicker, Metric::AddedP50).1, None, "nothing was added");
+        assert_eq!(compared(&faster, Metric::AddedP50).1, None, "nothing was added");
     }
 
     #[test]
-    fn rounds_that_one_side_lacks_are_left_out() {
+    fn rounds_missing_on_one_side_are_left_out() {
         let mut run = run();
         run.push(via("a", 5).all_at_us(900));
-        assert_eq!(told(&run, Metric::P50).0.expect("measured").rounds, 5);
-        assert_eq!(told(&run, Metric::CpuUsPerRequest).0, None);
+        assert_eq!(compared(&run, Metric::P50).0.expect("measured").rounds, 5);
+        assert_eq!(compared(&run, Metric::CpuUsPerRequest).0, None);
     }
 }

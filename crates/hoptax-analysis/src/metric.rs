@@ -11,7 +11,7 @@ pub(super) fn percentile(metric: Metric) -> Option<Statistic> {
     Statistic::ALL.into_iter().find(|statistic| statistic.quantile() == Some(quantile))
 }
 
-/// The value of a metric in one trial; of a metric that is relative to direct the figure that is set against direct's.
+/// The value of a metric in one trial. For a metric relative to direct, the figure to compare with direct's.
 pub(super) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
     match metric {
         Metric::Throughput | Metric::ThroughputRatio => Some(trial.throughput()),

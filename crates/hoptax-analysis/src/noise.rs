@@ -1,4 +1,4 @@
-//! The noise floor: how far direct lies from itself within a round.
+//! The noise floor: how far the two direct trials of a round differ.
 
 use super::load::Load;
 use super::metric::of_trial;
@@ -7,8 +7,8 @@ use super::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::root_mean_square;
 
-/// The noise floor of one load point: for each metric of the tax, the root mean square over rounds of
-/// (direct last − direct first). Absent where no round has both.
+/// The noise floor of one load point: for each metric of the tax, the root mean square over rounds of (direct last −
+/// direct first). Absent if no round has both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoiseFloor {
     /// The load point.
@@ -25,14 +25,14 @@ pub struct NoiseFloor {
     pub added_p99: Option<f64>,
     /// Distance from 1.
     pub throughput_ratio: Option<f64>,
-    /// µs; zero, as direct has no gateway.
+    /// µs; zero, because direct has no gateway.
     pub cpu_us_per_request: f64,
     /// Requests per request.
     pub extra_upstream_requests: Option<f64>,
 }
 
 impl NoiseFloor {
-    /// The floor that `direct`, all direct trials of `load`, show.
+    /// Computed from `direct`, all direct trials of `load`.
     pub fn new(load: Load, direct: &[Trial<'_>]) -> Self {
         let pairs = both_ends(direct);
         let of = |metric: Metric| {
@@ -53,7 +53,7 @@ impl NoiseFloor {
         }
     }
 
-    /// The floor of one metric; absent for a metric that is no tax.
+    /// The floor of one metric; absent for a metric that is not a tax.
     pub fn get(&self, metric: Metric) -> Option<f64> {
         match metric {
             Metric::AddedP50 => self.added_p50,
@@ -68,7 +68,8 @@ impl NoiseFloor {
     }
 }
 
-/// How far the direct trials `first` and `last` of one round differ in a metric of the tax; absent if either has no value.
+/// Difference between the direct trials `first` and `last` of a round in a metric of the tax; absent if either has no
+/// value.
 fn drift(metric: Metric, first: &Trial<'_>, last: &Trial<'_>) -> Option<f64> {
     let (first, last) = (of_trial(metric, first)?, of_trial(metric, last)?);
     match metric {
@@ -82,7 +83,7 @@ mod tests {
     use crate::fixture::{Run, via};
 
     #[test]
-    fn is_the_root_mean_square_of_direct_against_itself() {
+    fn is_the_root_mean_square_of_differences_of_direct() {
         // 30 and −40 µs apart: √((900 + 1600) / 2) = 35.36.
         let mut run = Run::closed(1);
         run.direct(0, 100, 130).direct(1, 140, 100);
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn is_absent_without_a_round_that_has_both() {
+    fn is_absent_without_a_complete_round() {
         let mut run = Run::closed(1);
         run.push(via("direct", 0).first().all_at_us(100));
         let floor = &run.analyse().noise_floor[0];

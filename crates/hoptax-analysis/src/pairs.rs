@@ -1,4 +1,5 @@
-//! Trials of a gateway paired with the direct trials of the same rounds, and direct's first trial of a round with its last.
+//! Pairs a gateway's trials with the direct trials of the same rounds, and the first direct trial of a round with the
+//! last.
 
 use super::trial::Trial;
 use hdrhistogram::Histogram;
@@ -6,12 +7,12 @@ use hoptax_plan::Metric;
 use hoptax_record::DirectTrial;
 use hoptax_stats::{Estimate, Rounds, Statistic, Sums, Units, resampled, share};
 
-/// The trials of a gateway and those of direct, in the rounds that have both.
+/// Trials of a gateway and of direct, in the rounds that have both.
 #[derive(Debug)]
 pub(super) struct Pairs<'t, 'a> {
     via: Vec<&'t Trial<'a>>,
     direct: Vec<&'t Trial<'a>>,
-    /// The rounds.
+    /// The rounds that have both.
     units: Units,
 }
 
@@ -30,13 +31,13 @@ impl<'t, 'a> Pairs<'t, 'a> {
         Self { via, direct, units }
     }
 
-    /// Those of its trials of which something holds, and again only the rounds that have both.
+    /// Keeps the trials that `has` accepts, and again only rounds that have both kinds.
     fn where_both(&self, has: impl Fn(&Trial<'_>) -> bool) -> Self {
         let of = |trials: &[&'t Trial<'a>]| trials.iter().copied().filter(|trial| has(trial)).collect();
         Self::of(of(&self.via), of(&self.direct))
     }
 
-    /// A tax that is no added time.
+    /// A tax that is a ratio of sums; absent for added times.
     pub(super) fn of_sums(&self, metric: Metric) -> Option<Estimate> {
         match metric {
             Metric::ThroughputRatio => self.throughput_ratio(),
@@ -51,8 +52,9 @@ impl<'t, 'a> Pairs<'t, 'a> {
         }
     }
 
-    /// Throughput via over direct throughput: each the requests of all rounds over the time of all rounds. A mean of the
-    /// rounds' ratios would be too large by the scatter of direct, and would count a slow round as much as a quick one.
+    /// Throughput via the gateway ÷ direct throughput, each as the requests of all rounds ÷ the time of all rounds. A
+    /// mean of the rounds' ratios would be too large by the scatter of direct, and would count a slow round as much as
+    /// a fast one.
     fn throughput_ratio(&self) -> Option<Estimate> {
         let rate = |trials: &[&Trial<'_>]| {
             let of = |trial: &&Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());
@@ -62,20 +64,20 @@ impl<'t, 'a> Pairs<'t, 'a> {
         resampled(&self.units, |drawn| share(via.share(drawn)?, direct.share(drawn)?))
     }
 
-    /// One sum over another, of the gateway's trials alone: direct has none of it.
+    /// A ratio of sums over the gateway's trials only, as direct has no such figure.
     fn own(&self, of: impl Fn(&Trial<'_>) -> Option<(f64, f64)>) -> Option<Estimate> {
-        let told: Vec<(u32, f64, f64)> = self
+        let parts: Vec<(u32, f64, f64)> = self
             .via
             .iter()
             .filter_map(|trial| of(trial).map(|(part, whole)| (trial.round(), part, whole)))
             .collect();
-        let units = Units::new(told.iter().map(|(round, ..)| *round));
-        let sums = Sums::new(&units, told);
+        let units = Units::new(parts.iter().map(|(round, ..)| *round));
+        let sums = Sums::new(&units, parts);
         resampled(&units, |drawn| sums.share(drawn))
     }
 }
 
-/// Response times via a gateway and direct, round by round.
+/// Response times via a gateway and direct, by round.
 #[derive(Debug)]
 pub(super) struct Added {
     via: Rounds,
@@ -84,7 +86,7 @@ pub(super) struct Added {
 }
 
 impl Added {
-    /// Of the histograms that `of` finds in the trials; rounds in which either kind has no sample are left out.
+    /// From the histograms that `of` selects; rounds without samples of both kinds are left out.
     pub(super) fn new<'t>(
         pairs: &Pairs<'t, '_>,
         of: impl for<'x> Fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>,
@@ -104,7 +106,7 @@ impl Added {
     }
 }
 
-/// The direct trials of each round that has both, first and last.
+/// The first and last direct trial of each round that has both.
 pub(super) fn both_ends<'t, 'a>(direct: &'t [Trial<'a>]) -> Vec<(&'t Trial<'a>, &'t Trial<'a>)> {
     let end =
         |round, which| direct.iter().find(|trial| trial.round() == round && trial.direct() == Some(which));

@@ -1,5 +1,5 @@
-//! The path split: with the upstream's stamps, how long requests take to reach the upstream, how long its answers take to come
-//! back, and what a gateway adds to each.
+//! The path split. From the upstream's timestamps: how long requests take to reach the upstream, how long its answers
+//! take to return, and how much a gateway adds to each.
 
 use super::difference::Difference;
 use super::latency::Latency;
@@ -9,39 +9,41 @@ use hdrhistogram::Histogram;
 use hoptax_load::stamp::ClockId;
 use hoptax_stats::{Estimate, Statistic, root_mean_square, share};
 
-/// Stamps that contradict the generator's clock, over all stamps, above which the two clocks are not one. On one clock there
-/// are none at all, as nothing arrives before it is sent; the allowance is for CPUs whose counters are not quite in step.
+/// Share of timestamps that contradict the generator's clock above which the clocks are different. One clock gives
+/// none, as nothing arrives before it is sent; the allowance is for CPUs whose counters differ slightly.
 pub(super) const IMPOSSIBLE: f64 = 0.001;
-/// Responses without stamps, over all, above which the paths speak of other requests than the response times beside them.
+/// Share of responses without timestamps above which the path split would describe other requests than the response
+/// times.
 pub(super) const MISSING: f64 = 0.01;
 
-/// The way there and the way back, µs. The upstream's own time belongs to neither.
+/// Time before and after the upstream, µs. The upstream's own time is in neither.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     /// Received by the upstream − sent, at the median.
     pub request_us_p50: Option<Estimate>,
     /// Completed − replied by the upstream, at the median.
     pub response_us_p50: Option<Estimate>,
-    /// What the gateway adds on the way there, at the median; absent for direct.
+    /// What the gateway adds before the upstream, at the median; absent for direct.
     pub added_request_us_p50: Option<Difference>,
-    /// What the gateway adds on the way back, at the median; absent for direct.
+    /// What the gateway adds after the upstream, at the median; absent for direct.
     pub added_response_us_p50: Option<Difference>,
-    /// Responses behind it.
+    /// Number of responses with timestamps.
     pub responses: u64,
 }
 
-/// Why there is no split although stamps were asked for.
+/// Why there is no split although the plan asks for one.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Refusal {
     /// Generator and upstream have different clocks.
     OtherClock { generator: ClockId, upstream: ClockId },
-    /// This share of the stamps contradicts the generator's clock.
+    /// This share of the timestamps contradicts the generator's clock.
     Impossible { share: f64 },
-    /// This share of the responses carries no stamps.
+    /// This share of the responses has no timestamps.
     Missing { share: f64 },
 }
 
-/// Whether a case's trials can be split. `None`: nobody asked, or nothing was answered.
+/// Why a case's trials cannot be split; `None` if they can, if the plan does not ask for it, or if nothing was
+/// answered.
 pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
     let (mut used, mut missing, mut impossible) = (0, 0, 0);
     for trial in trials {
@@ -63,16 +65,16 @@ pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
     }
 }
 
-/// Finds the times of one of the two ways in a trial.
+/// Selects the histogram of one direction.
 type Way = for<'x> fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>;
 
-/// Times without samples tell nothing.
+/// Empty histograms are left out.
 const THERE: Way = |trial| trial.request_path.as_ref().filter(|times| !times.is_empty());
 const BACK: Way = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
 
 impl Path {
-    /// Of the trials of a case, against the `direct` trials of the same load point; `None` where nobody asked for stamps, or
-    /// they cannot be used.
+    /// The split of a case, compared with the `direct` trials of the same load point; `None` if the plan does not ask
+    /// for it or the timestamps cannot be used.
     pub(super) fn new(trials: &[Trial<'_>], direct: &[Trial<'_>], is_direct: bool) -> Option<Self> {
         if refusal(trials).is_some() {
             return None;
@@ -97,7 +99,7 @@ fn own(trials: &[Trial<'_>], way: Way) -> Option<Estimate> {
     Latency::of(&times.collect::<Vec<_>>()).p50
 }
 
-/// Made as the tax's added times are, with a floor of its own.
+/// As the added times of the tax, with a noise floor of its own.
 fn added(pairs: &Pairs<'_, '_>, direct: &[Trial<'_>], way: Way) -> Option<Difference> {
     let estimate = Added::new(pairs, way).at(Statistic::P50)?;
     let median = |trial| Statistic::P50.of(way(trial)?);
@@ -115,7 +117,7 @@ mod tests {
         run.analyse().case(gateway, 0).expect("measured").path.clone()
     }
 
-    /// Three rounds; direct takes 20 µs there and 30 µs back, the gateway adds 45 and 10.
+    /// Three rounds. Direct takes 20 µs before and 30 µs after the upstream; the gateway adds 45 and 10.
     fn run() -> Run {
         let mut run = Run::closed(1);
         for round in 0..3 {
@@ -128,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_paired_within_rounds() {
+    fn added_time_is_paired_within_rounds() {
         let path = path(&run(), "nginx").expect("stamped");
         let near =
             |value: f64, expected: f64| assert!((value - expected).abs() < 0.1, "{value} for {expected}");
         let there = path.added_request_us_p50.expect("three rounds");
         near(there.estimate.estimate, 45.0);
-        // Direct drifts by 1 µs from round to round, and so does the gateway: draws keep the pairs.
+        // Direct and the gateway drift by 1 µs per round: draws keep the pairs.
         let (low, high) = there.estimate.interval().expect("three rounds");
         assert!(high - low < 10.0, "{there:?}");
         assert!(there.distinguishable);
@@ -145,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn direct_has_ways_to_which_nothing_is_added() {
+    fn direct_has_times_but_no_added_times() {
         let path = path(&run(), "direct").expect("stamped");
         assert!(path.request_us_p50.is_some() && path.response_us_p50.is_some());
         assert_eq!((path.added_request_us_p50, path.added_response_us_p50), (None, None));
     }
 
     #[test]
-    fn what_lies_within_the_noise_is_not_distinguishable() {
+    fn added_time_within_the_noise_is_not_distinguishable() {
         let mut run = Run::closed(1);
         for round in 0..3 {
             run.push(via("direct", round).first().paths_us(20, 30));
@@ -160,13 +162,13 @@ mod tests {
             run.push(via("nginx", round).paths_us(50, 40 + u64::from(round)));
         }
         let path = path(&run, "nginx").expect("stamped");
-        // 30 µs are added on the way there; direct differs from itself by 40. On the way back it does not.
+        // 30 µs are added before the upstream, where the two direct trials differ by 40; after it they do not differ.
         assert!(!path.added_request_us_p50.expect("three rounds").distinguishable);
         assert!(path.added_response_us_p50.expect("three rounds").distinguishable);
     }
 
     #[test]
-    fn without_stamps_there_is_none() {
+    fn without_timestamps_there_is_no_split() {
         assert_eq!(path(&Run::steady(3, 100, &[("nginx", 150)]), "nginx"), None);
     }
 
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn is_refused_where_clocks_are_not_one() {
+    fn different_clocks_are_refused() {
         let refused = |trial| {
             let mut run = Run::closed(1);
             run.push(trial);

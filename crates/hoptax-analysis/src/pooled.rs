@@ -1,4 +1,4 @@
-//! A case's good trials taken together, for formats that hold a whole distribution and not its percentiles alone.
+//! A case's valid trials merged, for export formats that hold a whole distribution.
 
 use super::counts::sum_counts;
 use super::load::Load;
@@ -9,30 +9,30 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_record::TrialRecord;
 use hoptax_stats::{Statistic, merge};
 
-/// All good trials of one case; there is at least one.
+/// All valid trials of one case; there is at least one.
 #[derive(Debug, Clone)]
 pub struct Pooled {
-    /// Names the case, as in findings.
+    /// Name of the case, as in findings.
     pub case: String,
     /// `direct` or the gateway's label.
     pub gateway: String,
     /// The load point.
     pub load: Load,
-    /// The trials one by one, in the order in which they were made.
+    /// The trials, in the order of the run.
     pub trials: Vec<TrialFigures>,
-    /// When the measured time of the first one began, Unix nanoseconds.
+    /// Start of the first trial's measured time, Unix nanoseconds.
     pub started_unix_ns: u64,
-    /// Their measured times together, ns; never zero.
+    /// Total measured time, ns; never zero.
     pub measured_ns: u64,
-    /// Requests that completed in that time.
+    /// Requests completed in that time.
     pub completed: u64,
     /// Outcomes, summed.
     pub counts: Counts,
-    /// Connections opened over the generators' whole lives.
+    /// Connections opened, including warm-up.
     pub opened: u64,
     /// Completed − scheduled, ns.
     pub response_time: Histogram<u64>,
-    /// Of each connect, ns.
+    /// Duration of each connect, ns.
     pub connect: Histogram<u64>,
 }
 
@@ -41,14 +41,14 @@ pub struct Pooled {
 pub struct TrialFigures {
     /// Requests per second.
     pub throughput: f64,
-    /// 90th percentile of the response times, µs; absent where nothing was recorded.
+    /// 90th percentile of the response times, µs; absent without samples.
     pub p90_us: Option<f64>,
-    /// 99th percentile of the response times, µs; absent where nothing was recorded.
+    /// 99th percentile of the response times, µs; absent without samples.
     pub p99_us: Option<f64>,
 }
 
 impl Pooled {
-    /// Every case that has a good trial, in the order of [`super::Analysis::cases`]. What is searched for a capacity has none.
+    /// Every case with a valid trial, in the order of [`super::Analysis::cases`], without searches.
     pub fn all(run: &RunRecord, records: &[TrialRecord]) -> Vec<Self> {
         let mut pooled = Vec::new();
         for load in Load::all(&run.load) {
@@ -84,7 +84,7 @@ impl Pooled {
         })
     }
 
-    /// Completed requests per second of the measured times.
+    /// Completed requests per second of measured time.
     pub fn throughput(&self) -> f64 {
         self.completed as f64 * 1e9 / self.measured_ns as f64
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_good_trial_and_what_is_searched_is_left_out() {
+    fn cases_without_valid_trials_and_searches_are_left_out() {
         let mut run = Run::closed(4);
         run.push(via("nginx", 0).all_at_us(100).failed("nginx died"));
         assert!(Pooled::all(&run.record, &run.trials).is_empty());

@@ -1,4 +1,4 @@
-//! Figures of quiet windows, by the code that makes those of all windows.
+//! Computes the figures of quiet windows, with the same code as those of all windows.
 
 use crate::case::Case;
 use crate::difference::Difference;
@@ -12,17 +12,17 @@ use crate::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::share;
 
-/// The quiet windows of one contender's trials.
-struct Look<'a> {
+/// The quiet windows of one contender's trials at a load point.
+struct QuietTrials<'a> {
     windows: u64,
     left_out: u64,
     trials_left_out: u32,
-    /// The trials with enough quiet windows, restricted to them; absent where it can be told of none.
+    /// The trials with enough quiet windows, restricted to these; empty until read.
     quiet: Vec<Trial<'a>>,
 }
 
-impl<'a> Look<'a> {
-    /// Absent where it can be told of no trial.
+impl<'a> QuietTrials<'a> {
+    /// `None` if no trial recorded steal.
     fn new(trials: &[Trial<'a>]) -> Option<Self> {
         let known: Vec<(&Trial<'a>, Quiet)> =
             trials.iter().filter_map(|trial| Some((trial, Quiet::of(trial.record)?))).collect();
@@ -38,7 +38,7 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// Reads the windows. Only where some are left out is it worth the work.
+    /// Reads the windows. Done only if some are left out, as it takes long.
     fn read(&mut self, trials: &[Trial<'a>]) {
         let enough = |trial: &Trial<'a>| {
             let quiet = Quiet::of(trial.record).filter(Quiet::is_enough)?;
@@ -48,45 +48,52 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Gives each of a load point's cases its quiet figures.
-pub(crate) fn look(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
-    let mut looks: Vec<Option<Look<'_>>> = cases.iter().map(|(_, trials)| Look::new(trials)).collect();
-    if looks.iter().flatten().all(|look| look.left_out == 0) {
-        for ((case, _), look) in cases.iter_mut().zip(&looks) {
-            case.quiet = look.as_ref().map(|look| undisturbed(case, look));
+/// Fills in the quiet figures of a load point's cases.
+pub(crate) fn fill_in(load: &Load, cases: &mut [(Case, Vec<Trial<'_>>)]) {
+    let mut of_cases: Vec<Option<QuietTrials<'_>>> =
+        cases.iter().map(|(_, trials)| QuietTrials::new(trials)).collect();
+    if of_cases.iter().flatten().all(|quiet| quiet.left_out == 0) {
+        for ((case, _), quiet) in cases.iter_mut().zip(&of_cases) {
+            case.quiet = quiet.as_ref().map(|quiet| undisturbed(case, quiet));
         }
         return;
     }
-    // Were only one side of a tax made from windows, the two would not be of the same making.
-    for ((_, trials), look) in cases.iter().zip(&mut looks) {
-        if let Some(look) = look {
-            look.read(trials);
+    // Both sides of a tax must come from windows, even if only one of them was disturbed.
+    for ((_, trials), quiet) in cases.iter().zip(&mut of_cases) {
+        if let Some(quiet) = quiet {
+            quiet.read(trials);
         }
     }
-    let direct = cases.iter().position(|(case, _)| case.is_direct()).and_then(|index| looks[index].as_ref());
-    let direct: &[Trial<'_>] = direct.map_or(&[], |look| &look.quiet);
+    let direct = cases.iter().position(|(case, _)| case.is_direct());
+    let direct = direct.and_then(|index| of_cases[index].as_ref());
+    let direct: &[Trial<'_>] = direct.map_or(&[], |direct| &direct.quiet);
     let floor = NoiseFloor::new(load.clone(), direct);
-    for ((case, _), look) in cases.iter_mut().zip(&looks) {
-        case.quiet = look.as_ref().map(|look| restricted(case, look, direct, &floor));
+    for ((case, _), quiet) in cases.iter_mut().zip(&of_cases) {
+        case.quiet = quiet.as_ref().map(|quiet| restricted(case, quiet, direct, &floor));
     }
 }
 
-/// No window was left out: the figures are those of all windows.
-fn undisturbed(case: &Case, look: &Look<'_>) -> QuietFigures {
+/// Without a window left out, the figures are those of all windows.
+fn undisturbed(case: &Case, quiet: &QuietTrials<'_>) -> QuietFigures {
     QuietFigures {
         throughput: case.throughput.clone(),
         response_time: case.response_time.clone(),
         cpu_us_per_request: case.cpu.as_ref().and_then(|cpu| cpu.gateway_us_per_request),
         tax: case.tax.clone(),
         trials: case.trials,
-        ..shares(look)
+        ..shares(quiet)
     }
 }
 
-fn restricted(case: &Case, look: &Look<'_>, direct: &[Trial<'_>], floor: &NoiseFloor) -> QuietFigures {
-    let trials = &look.quiet;
+fn restricted(
+    case: &Case,
+    quiet: &QuietTrials<'_>,
+    direct: &[Trial<'_>],
+    floor: &NoiseFloor,
+) -> QuietFigures {
+    let trials = &quiet.quiet;
     if trials.is_empty() {
-        return shares(look);
+        return shares(quiet);
     }
     let used: Option<u64> = trials.iter().map(|trial| trial.gateway_cpu_ns).sum();
     let completed: u64 = trials.iter().map(|trial| trial.completed).sum();
@@ -96,18 +103,18 @@ fn restricted(case: &Case, look: &Look<'_>, direct: &[Trial<'_>], floor: &NoiseF
         response_time: Some(latency(trials, |trial| Some(&trial.response_time))),
         cpu_us_per_request: used.and_then(|used| share(used as f64 / 1e3, completed as f64)),
         tax: (!case.is_direct()).then(|| Tax::new(trials, direct, floor)),
-        ..shares(look)
+        ..shares(quiet)
     }
 }
 
-/// What was left out, without figures.
-fn shares(look: &Look<'_>) -> QuietFigures {
+/// The counts of windows, without figures.
+fn shares(quiet: &QuietTrials<'_>) -> QuietFigures {
     QuietFigures {
-        windows: look.windows,
-        left_out: look.left_out,
-        share_left_out: look.left_out as f64 / look.windows as f64,
+        windows: quiet.windows,
+        left_out: quiet.left_out,
+        share_left_out: quiet.left_out as f64 / quiet.windows as f64,
         trials: 0,
-        trials_left_out: look.trials_left_out,
+        trials_left_out: quiet.trials_left_out,
         throughput: None,
         response_time: None,
         cpu_us_per_request: None,
@@ -115,20 +122,19 @@ fn shares(look: &Look<'_>) -> QuietFigures {
     }
 }
 
-/// A metric of which all windows and quiet windows say different things.
+/// A metric whose figures from all windows and from quiet ones disagree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Disagreement<'a> {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
-    /// What all windows say: the headline.
+    /// The figure of all windows: the headline.
     pub all: &'a Difference,
-    /// What quiet windows say.
+    /// The figure of quiet windows.
     pub quiet: &'a Difference,
 }
 
-/// The metrics in which a conclusion is sought (in an open loop the rate decides the throughput) whose tax stands out of the
-/// noise in all windows but not in quiet ones, or the other way round, or on the other side of "no tax". Both must have an
-/// interval.
+/// The metrics whose tax is distinguishable in all windows but not in quiet ones or the reverse, or lies on the other
+/// side of "no tax". Both need an interval. Throughput is left out in an open loop, where the rate decides it.
 pub(crate) fn disagreements(case: &Case) -> Vec<Disagreement<'_>> {
     let Some((tax, quiet)) = case.tax.as_ref().zip(case.quiet.as_ref().and_then(|quiet| quiet.tax.as_ref()))
     else {

@@ -1,4 +1,4 @@
-//! What charts draw and tables do not hold: a trial in time, and a case's whole distribution.
+//! Data for charts: a trial over time, and a case's whole distribution.
 
 use super::trial::Trial;
 use hdrhistogram::Histogram;
@@ -8,30 +8,30 @@ use hoptax_load::record::{WINDOW_NS, Window};
 use hoptax_record::DirectTrial;
 use hoptax_stats::{Statistic, merge};
 
-/// Most points of one trial: more cannot be told apart, and neighbouring windows are taken together.
+/// Most points per trial, as more cannot be seen in a chart. Neighbouring windows are combined.
 const MOST_POINTS: usize = 120;
-/// Points of a distribution per power of ten of rarity.
+/// Points of a distribution per factor of ten of rarity.
 const PER_DECADE: i32 = 10;
 
-/// One trial in time. Its points lie `step_s` apart, the first one begins with the measured time.
+/// One trial over time: points every `step_s`, starting with the measured time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Round, from 0.
     pub round: u32,
     /// Which of the round's two direct trials this is; absent for gateways.
     pub direct: Option<DirectTrial>,
-    /// Time that a point stands for, s.
+    /// Duration of a point, s.
     pub step_s: f64,
     /// Requests/s.
     pub throughput: Vec<f64>,
-    /// Median response time of what completed or timed out meanwhile, µs; absent where nothing did.
+    /// Median response time of requests completed or timed out at each point, µs; absent if there were none.
     pub p50_us: Vec<Option<f64>>,
-    /// The same at the 99th percentile.
+    /// 99th percentile, likewise.
     pub p99_us: Vec<Option<f64>>,
 }
 
 impl Series {
-    /// A trial in time. A last window that the measured time does not fill is left out.
+    /// A trial over time, without an incomplete last window.
     pub(super) fn new(trial: &Trial<'_>) -> Self {
         let whole = (trial.load.measured_ns / WINDOW_NS) as usize;
         let windows = &trial.load.windows[..whole.min(trial.load.windows.len())];
@@ -53,18 +53,18 @@ impl Series {
     }
 }
 
-/// What completed or timed out in these windows; one whose histogram cannot be read adds nothing.
+/// Response times in these windows; unreadable histograms are left out.
 fn response_times(windows: &[Window]) -> Histogram<u64> {
     let mut sum = empty(WINDOW_DIGITS);
     for times in windows.iter().filter_map(|window| window.response_time.as_ref()?.decode().ok()) {
-        // Histograms of one range always fit; one of another range is not ours, and is left out as well.
+        // Fails only for a histogram of another range, which is not ours.
         let _ = sum.add(times);
     }
     sum
 }
 
-/// A distribution as a curve: (rarity, response time in µs), where a rarity of 100 is the 99th percentile, one of 2 the median.
-/// It begins with the least and ends with the largest sample, whose rarity is their number; empty without samples.
+/// A distribution as a curve of (rarity, response time in µs). Rarity 2 is the median and 100 the 99th percentile. The
+/// curve ends with the largest sample, whose rarity is the number of samples; it is empty without samples.
 pub(super) fn curve(trials: &[Trial<'_>]) -> Vec<(f64, f64)> {
     let all = merge(trials.iter().map(|trial| &trial.response_time));
     let samples = all.len() as f64;
@@ -86,7 +86,7 @@ mod tests {
     use hoptax_stats::Statistic;
 
     #[test]
-    fn neighbouring_windows_are_taken_together() {
+    fn neighbouring_windows_are_combined() {
         let mut run = Run::with_load(vec![crate::fixture::closed_point(4, 30)]);
         let windows: Vec<Vec<u64>> = (0..300).map(|index| vec![100 + index; 10]).collect();
         run.push(via("nginx", 1).windows_us(&windows));
@@ -95,13 +95,13 @@ mod tests {
         assert_eq!((series.round, series.direct, series.throughput.len()), (1, None, 100));
         assert!((series.step_s - 0.3).abs() < 1e-9);
         assert!(series.throughput.iter().all(|rate| (rate - 100.0).abs() < 1e-9), "{:?}", series.throughput);
-        // Windows of 100, 101 and 102 µs: the middle one, in steps of two digits.
+        // Windows of 100, 101 and 102 µs: the median, with two digits.
         let first = series.p50_us[0].expect("completed");
         assert!((first - 101.0).abs() < 1.0, "{first}");
     }
 
     #[test]
-    fn the_curve_goes_through_every_percentile_that_is_told() {
+    fn the_curve_passes_through_every_reported_percentile() {
         let mut run = Run::closed(1);
         for round in 0..3 {
             let times: Vec<u64> = (0..1000).map(|index| 100 + index * index / 50).collect();
@@ -109,16 +109,16 @@ mod tests {
         }
         let analysis = run.analyse();
         let case = analysis.case("nginx", 0).expect("measured");
-        let told = case.response_time.as_ref().expect("measured");
+        let reported = case.response_time.as_ref().expect("measured");
         for statistic in [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99, Statistic::P999] {
             let rarity = 1.0 / (1.0 - statistic.quantile().expect("a percentile"));
             let point =
                 case.curve.iter().find(|point| (point.0 - rarity).abs() < 1e-3).expect("on the curve");
-            let expected = told.get(statistic).expect("samples").estimate;
+            let expected = reported.get(statistic).expect("samples").estimate;
             assert!((point.1 - expected).abs() < 1e-9, "{statistic:?}: {} and {expected}", point.1);
         }
         let (rarity, largest) = *case.curve.last().expect("samples");
-        assert_eq!((rarity, largest), (3000.0, told.max.expect("samples").estimate));
+        assert_eq!((rarity, largest), (3000.0, reported.max.expect("samples").estimate));
         assert!(case.curve.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
     }
 }

@@ -1,4 +1,4 @@
-//! A run as one side of a comparison: the value that each metric has in each round.
+//! A run as one side of a comparison: the value of each metric in each round.
 
 use super::case::Case;
 use super::counts::failures;
@@ -13,12 +13,12 @@ use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::{Estimate, mean, of_mean, of_share, share};
 use std::collections::BTreeMap;
 
-/// The good trials of a run by contender and load point.
+/// The valid trials of a run by contender and load point.
 #[derive(Debug)]
 pub struct Side<'a> {
     /// The run.
     pub run: &'a RunRecord,
-    /// By load point, then by contender as the run lists them.
+    /// By load point, then by contender in the run's order.
     trials: Vec<Vec<Vec<Trial<'a>>>>,
     floors: Vec<NoiseFloor>,
 }
@@ -42,14 +42,14 @@ impl<'a> Side<'a> {
         side
     }
 
-    /// The good trials of a case; empty where there is none.
+    /// The valid trials of a case.
     pub fn trials(&self, label: &str, load: usize) -> &[Trial<'a>] {
         let contender = self.run.contenders.iter().position(|one| one.label == label);
         contender.and_then(|at| Some(self.trials.get(load)?.get(at)?.as_slice())).unwrap_or_default()
     }
 
-    /// The value of a metric in each round of a case that tells it. Direct's two trials of a round count as one, their
-    /// mean; a tax is taken against them.
+    /// The value of a metric in each round that has one. Direct's two trials of a round count as one value, their mean,
+    /// and taxes are relative to it.
     pub fn by_round(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
         if label == DIRECT && metric.is_tax() {
             return BTreeMap::new();
@@ -68,7 +68,7 @@ impl<'a> Side<'a> {
             .collect()
     }
 
-    /// The mean over each round's trials of a figure that a trial tells by itself.
+    /// For each round, the mean of a single-trial metric over its trials.
     fn means(&self, metric: Metric, label: &str, load: usize) -> BTreeMap<u32, f64> {
         let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for trial in self.trials(label, load) {
@@ -82,8 +82,7 @@ impl<'a> Side<'a> {
         self.by_round(metric, label, load).into_values().collect()
     }
 
-    /// What direct shows as a difference from itself within a round, in the metric's own unit. Zero where direct cannot
-    /// show it.
+    /// The noise floor of a metric, in its own unit; zero if direct has none.
     pub fn floor(&self, metric: Metric, label: &str, load: usize) -> f64 {
         let Some(floors) = self.floors.get(load) else { return 0.0 };
         let of = |tax| floors.get(tax).unwrap_or(0.0);
@@ -96,8 +95,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// CPU time of generator and upstream per completed request of direct, µs, by round: what the same work costs on
-    /// this machine at that time. Empty where the upstream was not watched.
+    /// CPU time of generator and upstream per completed direct request, µs, by round: the cost of the same work on this
+    /// machine at that time. Empty if the upstream was not watched.
     fn yardstick(&self, load: usize) -> Vec<f64> {
         let used = |trial: &Trial<'_>| {
             let upstream = trial.record.upstream.as_ref()?.cpu_ns;
@@ -107,7 +106,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a report tells of a metric of a case, with its interval.
+/// The figure of a metric for a case, as in the report, with its interval.
 pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate> {
     if metric.is_tax() {
         return Some(case.tax.as_ref()?.get(metric)?.estimate);
@@ -127,7 +126,7 @@ pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate
     }
 }
 
-/// The load point of `of` that sends the same traffic as `point`, whatever its place in the list.
+/// The index of the load point in `of` that sends the same traffic as `point`, at any position and with any duration.
 pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     let same = |other: &LoadPoint| {
         LoadPoint { duration: point.duration, ..other.clone() } == *point
@@ -138,8 +137,9 @@ pub(super) fn counterpart(point: &LoadPoint, of: &RunRecord) -> Option<usize> {
     exact.or_else(|| of.load.iter().position(same))
 }
 
-/// How much direct changed from one run to another in the figure that `metric` is made from, as a share: what the
-/// machine changed by, not the gateway. Zero for what does not hang on the machine's speed, and where it cannot be told.
+/// How much direct changed from one run to another in the figure that `metric` is computed from, as a share. No gateway
+/// affects direct, so this is the machine's change. Zero for metrics that do not depend on the machine's speed, and if
+/// it is unknown.
 pub(super) fn drift(metric: Metric, first: (&Side<'_>, usize), second: (&Side<'_>, usize)) -> f64 {
     let of = |(side, load): (&Side<'_>, usize)| match (percentile(metric), metric) {
         (Some(statistic), _) => merged::of_all(side.trials(DIRECT, load), statistic),

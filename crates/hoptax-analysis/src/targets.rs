@@ -1,4 +1,4 @@
-//! The targets of a mix, one by one.
+//! Figures of each target of a mix.
 
 use super::difference::Difference;
 use super::latency::Latency;
@@ -8,18 +8,18 @@ use hdrhistogram::Histogram;
 use hoptax_plan::Target;
 use hoptax_stats::{Statistic, root_mean_square};
 
-/// What one target of several saw, over all good trials of a case.
+/// Figures of one target, over all valid trials of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TargetFigures {
     /// Its name.
     pub name: String,
-    /// Share of the requests that the plan gives it, 0 to 1.
+    /// The target's share of the requests in the plan, 0 to 1.
     pub share: f64,
-    /// Requests that were due and given to a connection.
+    /// Requests that were due and assigned to a connection.
     pub scheduled: u64,
-    /// Whole answers.
+    /// Complete answers.
     pub completed: u64,
-    /// Of those, successes.
+    /// Successful answers.
     pub ok: u64,
     /// Failures of every kind.
     pub failed: u64,
@@ -27,13 +27,13 @@ pub struct TargetFigures {
     pub response_time: Latency,
     /// Completed − sent.
     pub service_time: Latency,
-    /// Response time added to direct's of the same target at the median, µs; absent for direct.
+    /// Added response time at the median, relative to direct's for the same target, µs; absent for direct.
     pub added_p50: Option<Difference>,
-    /// At the 99th percentile, µs.
+    /// Added response time at the 99th percentile, µs.
     pub added_p99: Option<Difference>,
 }
 
-/// The targets of a case, in the plan's order; none where the plan has a single one, or no record tells of them.
+/// The targets of a case, in the plan's order; empty if the plan has only one, or no record lists them.
 pub(super) fn figures(
     targets: &[Target],
     trials: &[Trial<'_>],
@@ -77,7 +77,7 @@ fn one(
     }
 }
 
-/// As the tax of the whole case: paired with direct by round, and told from noise by how far direct lies from itself.
+/// As the tax of the whole case: paired with direct by round, with a noise floor of its own.
 fn added(times: &Added, statistic: Statistic, name: &str, direct: &[Trial<'_>]) -> Option<Difference> {
     let of = |trial: &Trial<'_>| statistic.of(&trial.target(name)?.response_time);
     let drifts: Vec<f64> =
@@ -90,7 +90,7 @@ mod tests {
     use crate::fixture::{Run, via};
 
     #[test]
-    fn each_target_is_set_against_direct_by_itself() {
+    fn each_target_is_compared_with_the_same_target_of_direct() {
         let mut run = Run::mix(&[("read", 3), ("write", 1)]);
         for round in 0..3 {
             let jitter = u64::from(round % 2);

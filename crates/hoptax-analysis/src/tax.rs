@@ -1,8 +1,8 @@
-//! The tax: a gateway's trials set against the direct trials of the same rounds and load point.
+//! The tax: a gateway's trials compared with the direct trials of the same rounds and load point.
 //!
-//! A tax is a figure of all rounds together: the percentile of the merged trials via the gateway less that of the merged direct
-//! trials, or a ratio of sums. What is drawn for its interval are rounds, each with its trials of both kinds: that keeps the
-//! pairs, and what a round has in common cancels in each draw.
+//! A tax is one figure over all rounds: the percentile of the gateway's merged trials minus that of the merged direct
+//! trials, or a ratio of sums. For its interval, rounds are drawn with all their trials. This keeps the pairs, so a
+//! disturbance that a round's trials share cancels in each draw.
 
 use super::difference::Difference;
 use super::metric::percentile;
@@ -11,7 +11,7 @@ use super::pairs::{Added, Pairs};
 use super::trial::Trial;
 use hoptax_plan::Metric;
 
-/// The tax of one gateway at one load point. Members are absent where they were not measured.
+/// The tax of one gateway at one load point. Unmeasured figures are absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tax {
     /// Added response time at the median, µs.
@@ -22,16 +22,16 @@ pub struct Tax {
     pub added_p95: Option<Difference>,
     /// Added response time at the 99th percentile, µs.
     pub added_p99: Option<Difference>,
-    /// Throughput via the gateway over direct throughput.
+    /// Throughput via the gateway ÷ direct throughput.
     pub throughput_ratio: Option<Difference>,
     /// CPU time of the gateway per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// Upstream requests per client request, less 1.
+    /// Upstream requests per client request − 1.
     pub extra_upstream_requests: Option<Difference>,
 }
 
 impl Tax {
-    /// The tax of the trials `via` a gateway, against the `direct` trials of the same load point.
+    /// The tax of the trials `via` a gateway, relative to the `direct` trials of the same load point.
     pub fn new(via: &[Trial<'_>], direct: &[Trial<'_>], floor: &NoiseFloor) -> Self {
         let pairs = Pairs::new(via, direct);
         let times = Added::new(&pairs, |trial| Some(&trial.response_time));
@@ -53,7 +53,7 @@ impl Tax {
         }
     }
 
-    /// One of its members; absent for a metric that is no tax.
+    /// The figure of a metric; absent for a metric that is not a tax.
     pub fn get(&self, metric: Metric) -> Option<&Difference> {
         match metric {
             Metric::AddedP50 => self.added_p50.as_ref(),
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Two rounds; direct 100 and 110 µs, then 100 and 130; via 150, then 175. Merged: direct's median is 100, the gateway's
-        // 150, so 50 are added. Draws: the first round twice gives 50, the second twice 75, both 50, of which the last is twice
-        // as likely: mean 56.25, s*² = 0.75 · 6.25² + 0.25 · 18.75².
+        // Two rounds: direct 100 and 110 µs, then 100 and 130; via 150, then 175. Merged medians are 100 and 150, so 50
+        // are added. Drawing the first round twice gives 50, the second twice 75, and both 50 (twice as likely). Mean
+        // 56.25, s*² = 0.75 · 6.25² + 0.25 · 18.75².
         let mut run = Run::closed(1);
         run.direct(0, 100, 110).direct(1, 100, 130);
         run.push(via("nginx", 0).all_at_us(150)).push(via("nginx", 1).all_at_us(175));
@@ -94,9 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_merged_trials_and_no_average_of_percentiles() {
-        // One round in ten is slow: its times are a tenth of all, and the p95 lies within them. The mean of the rounds' own
-        // p95 would say that a tenth of 900 µs are added.
+    fn percentiles_are_merged_and_not_averaged() {
+        // One round in ten is slow: a tenth of all times, and the p95 is among them. Averaging the rounds' own p95
+        // would give a tenth of 900 µs.
         let mut run = Run::closed(1);
         for round in 0..10 {
             run.direct(round, 100, 100);
@@ -110,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_round_has_in_common_cancels() {
-        // Rounds differ tenfold, and the gateway halves the throughput in each of them.
+    fn shared_disturbances_of_a_round_cancel() {
+        // Rounds differ ninefold, and the gateway always halves the throughput.
         let mut run = Run::closed(1);
         for round in 0..5 {
             let direct = 1000 * (1 + 2 * u64::from(round));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn throughput_is_a_ratio_of_the_same_round() {
+    fn the_throughput_ratio_is_a_ratio_of_sums() {
         let mut run = Run::closed(1);
         run.push(via("direct", 0).first().throughput(1000)).push(via("direct", 0).last().throughput(3000));
         run.push(via("direct", 1).first().throughput(8000)).push(via("direct", 1).last().throughput(8000));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_without_direct_is_no_pair() {
+    fn rounds_without_direct_are_left_out() {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);
         run.push(via("nginx", 0).all_at_us(150)).push(via("nginx", 1).all_at_us(900));
@@ -149,18 +149,18 @@ mod tests {
     }
 
     #[test]
-    fn stands_out_only_with_an_interval_and_above_the_floor() {
+    fn distinguishable_only_with_an_interval_and_above_the_floor() {
         let clear = Run::steady(5, 100, &[("nginx", 150)]);
         assert!(tax(&clear, "nginx").added_p50.expect("measured").distinguishable);
 
-        // The same tax, but direct differs from itself by more.
+        // The same tax, but the two direct trials of a round differ by more.
         let mut noisy = Run::closed(1);
         for round in 0..5 {
             noisy.direct(round, 100, 180);
             noisy.push(via("nginx", round).all_at_us(170));
         }
         let tax_in_noise = tax(&noisy, "nginx").added_p50.expect("measured");
-        assert!(tax_in_noise.estimate.excludes(0.0), "the interval alone would say it stands out");
+        assert!(tax_in_noise.estimate.excludes(0.0), "the interval alone would make it distinguishable");
         assert!(!tax_in_noise.distinguishable, "{tax_in_noise:?}");
 
         let one_trial = Run::steady(1, 100, &[("nginx", 5000)]);
@@ -168,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn cpu_and_extra_requests_are_the_gateways_own() {
+    fn cpu_and_extra_requests_come_from_the_gateway_only() {
         let mut run = Run::closed(1);
         for round in 0..3 {
             run.direct(round, 100, 100);
-            // 1,000 requests; 18 ms of CPU; the upstream saw twice as many.
+            // 1,000 requests, 18 ms of CPU, and twice as many upstream requests.
             run.push(via("nginx", round).all_at_us(150).gateway_cpu_us(18_000).ledger_requests(2000));
         }
         let tax = tax(&run, "nginx");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_watched_is_absent() {
+    fn unmeasured_figures_are_absent() {
         let mut run = Run::closed(1);
         run.direct(0, 100, 100);
         run.push(via("mine", 0).all_at_us(150).unwatched());

@@ -6,12 +6,12 @@ use hoptax_stats::{Estimate, Sums, Units, resampled};
 /// Throughput, requests/s.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throughput {
-    /// Completed requests over measured time, all trials together.
+    /// Completed requests ÷ measured time, all trials together.
     pub estimate: Estimate,
 }
 
 impl Throughput {
-    /// Requests completed over measured time, all trials together, with its interval over rounds.
+    /// Completed requests ÷ measured time of all trials, with an interval over rounds.
     pub(super) fn of(trials: &[Trial<'_>]) -> Option<Self> {
         let units = Units::new(trials.iter().map(Trial::round));
         let of = |trial: &Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());

@@ -1,7 +1,7 @@
-//! A trial that can be counted on: what its record holds, with the histograms decoded.
+//! A valid trial: its record with the histograms decoded.
 //!
-//! What a tax is made from (requests completed, the time in which they did, their response times, the gateway's CPU time)
-//! stands in the trial's own fields, so that the same arithmetic serves a whole trial and its quiet windows alone.
+//! The inputs of a tax (requests completed, measured time, response times, gateway CPU time) are fields of their own,
+//! so that the same arithmetic serves whole trials and quiet windows.
 
 use hdrhistogram::Histogram;
 use hoptax_load::clock::SECOND;
@@ -10,18 +10,18 @@ use hoptax_load::record::{LoadRecord, TargetRecord, WINDOW_NS};
 use hoptax_record::{DirectTrial, Failure, Stage, TrialRecord};
 use hoptax_stats::{Statistic, share};
 
-/// A trial that did not fail, ready for arithmetic.
+/// A trial that did not fail.
 #[derive(Debug)]
 pub struct Trial<'a> {
     /// The record it was read from.
     pub record: &'a TrialRecord,
-    /// What the generator saw.
+    /// The generator's record.
     pub load: &'a LoadRecord,
-    /// Requests that completed inside the time looked at.
+    /// Requests completed in the covered time.
     pub completed: u64,
-    /// The time looked at, ns, never zero: the whole measured time, or its quiet windows.
+    /// The covered time, ns, never zero: the whole measured time, or its quiet windows.
     pub measured_ns: u64,
-    /// CPU time of the gateway inside the time looked at, ns; absent when its processes were not watched.
+    /// CPU time of the gateway in the covered time, ns; absent if its processes were not watched.
     pub gateway_cpu_ns: Option<u64>,
     /// Completed − scheduled, ns.
     pub response_time: Histogram<u64>,
@@ -31,13 +31,13 @@ pub struct Trial<'a> {
     pub send_lag: Histogram<u64>,
     /// First byte of the answer − sent, ns.
     pub first_byte: Histogram<u64>,
-    /// Of each connect, ns.
+    /// Duration of each connect, ns.
     pub connect: Histogram<u64>,
-    /// Of each TLS handshake, ns; absent without TLS.
+    /// Duration of each TLS handshake, ns; absent without TLS.
     pub tls_handshake: Option<Histogram<u64>>,
-    /// Received by the upstream − sent, ns; absent without stamps, or where it cannot be read.
+    /// Received by the upstream − sent, ns; absent without timestamps, or if unreadable.
     pub request_path: Option<Histogram<u64>>,
-    /// Completed − replied by the upstream, ns; absent as the way there is.
+    /// Completed − replied by the upstream, ns; absent without timestamps, or if unreadable.
     pub response_path: Option<Histogram<u64>>,
     /// The targets of a mix.
     pub targets: Vec<TargetTrial<'a>>,
@@ -58,7 +58,7 @@ impl<'a> Trial<'a> {
     /// Reads a record.
     ///
     /// # Errors
-    /// The reason why nothing can be computed from it: the trial's own failure, or what is missing from its record.
+    /// The trial's own failure, or what is missing from its record.
     pub fn read(record: &'a TrialRecord) -> Result<Self, Failure> {
         if let Some(failure) = &record.failed {
             return Err(failure.clone());
@@ -115,12 +115,12 @@ impl<'a> Trial<'a> {
         self.record.direct
     }
 
-    /// The time looked at, s; never zero.
+    /// The covered time, s; never zero.
     pub fn seconds(&self) -> f64 {
         self.measured_ns as f64 / SECOND as f64
     }
 
-    /// Completed requests per second of the time looked at.
+    /// Completed requests per second of the covered time.
     pub fn throughput(&self) -> f64 {
         self.completed as f64 / self.seconds()
     }
@@ -130,24 +130,24 @@ impl<'a> Trial<'a> {
         statistic.of(&self.response_time)
     }
 
-    /// CPU time of the gateway per completed request, µs; absent when its processes were not watched.
+    /// CPU time of the gateway per completed request, µs; absent if its processes were not watched.
     pub fn gateway_us_per_request(&self) -> Option<f64> {
         share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
     }
 
-    /// Requests that reached the upstream, per request that the generator sent, less 1; over the generator's whole life.
-    /// Per request sent, not completed: one that timed out reached the upstream all the same.
+    /// Upstream requests ÷ requests sent − 1, including warm-up. Requests sent count, not completed ones, as a request
+    /// that timed out reached the upstream too.
     pub fn extra_upstream_requests(&self) -> Option<f64> {
         let ledger = self.record.ledger.as_ref()?;
         Some(share(ledger.requests as f64, self.load.lifetime.sent as f64)? - 1.0)
     }
 
-    /// Share of its time for which the busiest worker of the generator was on a CPU.
+    /// Share of the time that the generator's busiest worker was on a CPU.
     pub fn generator_utilisation(&self) -> f64 {
         self.load.cpu.busiest_worker_ns as f64 / self.load.measured_ns as f64
     }
 
-    /// Throughput of each window, requests/s. A last window that the measured time does not fill is left out.
+    /// Throughput of each window, requests/s, without an incomplete last window.
     pub fn throughput_by_window(&self) -> Vec<f64> {
         let whole = (self.load.measured_ns / WINDOW_NS) as usize;
         let per_second = SECOND as f64 / WINDOW_NS as f64;

@@ -1,16 +1,16 @@
-//! The incomplete beta function, and what follows from it: Student's t with any number of degrees of freedom.
+//! The incomplete beta function, and Student's t with any number of degrees of freedom.
 
-/// Terms of the continued fraction after which it has converged for every argument that occurs here.
+/// Most terms of the continued fraction; it converges earlier for all arguments used here.
 const MOST_TERMS: u32 = 500;
-/// Stands in for a denominator of zero.
+/// Replaces a denominator of zero.
 const TINY: f64 = 1e-300;
-/// Bisections: each halves the range, so 200 leave nothing but rounding errors.
+/// Iterations of the bisection: 200 leave only rounding errors.
 const HALVINGS: u32 = 200;
 
 /// The regularised incomplete beta function `I_x(a, b)`: the probability that a beta variable is at most `x`.
 ///
-/// By its continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22), evaluated by Lentz's method, on
-/// the side where it converges fast (8.17.4).
+/// Uses the continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22), evaluated by Lentz's method,
+/// on the side where it converges fast (8.17.4).
 pub(super) fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -48,15 +48,16 @@ pub(super) fn beta_quantile(a: f64, b: f64, probability: f64) -> f64 {
     bisect(0.0, 1.0, |x| incomplete_beta(a, b, x) < probability)
 }
 
-/// Probability that a Student-t variable of `degrees` degrees of freedom lies beyond `±t` (DLMF 8.17; Abramowitz and
+/// Probability that a Student-t variable with `degrees` degrees of freedom lies beyond `±t` (DLMF 8.17; Abramowitz and
 /// Stegun, 26.7.1).
 pub(super) fn student_beyond(t: f64, degrees: f64) -> f64 {
     incomplete_beta(degrees / 2.0, 0.5, degrees / (degrees + t * t))
 }
 
-/// The `t` within which a Student-t variable of `degrees` degrees of freedom lies with probability `confidence`.
+/// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability
+/// `confidence`.
 pub(super) fn student_within(confidence: f64, degrees: f64) -> f64 {
-    // Twelve orders of magnitude hold every quantile down to one degree and a confidence of 1 − 10⁻¹¹.
+    // Twelve orders of magnitude cover every quantile down to one degree and a confidence of 1 − 10⁻¹¹.
     bisect(0.0, 1e12, |t| 1.0 - student_beyond(t, degrees) < confidence)
 }
 
@@ -105,7 +106,7 @@ mod tests {
         }
         let x = beta_quantile(3.0, 800.0, 0.975);
         assert!((incomplete_beta(3.0, 800.0, x) - 0.975).abs() < 1e-9);
-        // A large pair of parameters, where a slow fraction would show: a beta distribution is symmetric for a = b.
+        // Large parameters, where a slow fraction would show: a beta distribution is symmetric for a = b.
         assert!((incomplete_beta(40_000.0, 40_000.0, 0.5) - 0.5).abs() < 1e-6);
     }
 

@@ -1,12 +1,12 @@
-//! What chance alone would do: upper tails of the χ² and the normal distribution.
+//! Upper tails of the χ² and the normal distribution.
 
-/// Terms after which the expansions below have long converged for any argument that differs from certainty.
+/// Most terms of the expansions below; they converge much earlier.
 const TERMS: u32 = 500;
-/// Where a term no longer changes the sum.
+/// Relative size at which a term no longer changes the sum.
 const CONVERGED: f64 = 1e-14;
 
-/// The probability of a χ² with so many degrees of freedom to be at least `value`: `Q(degrees/2, value/2)` (Abramowitz and
-/// Stegun, *Handbook of Mathematical Functions*, 26.4.19). 1 for no degrees of freedom.
+/// Probability that a χ² variable with `degrees` degrees of freedom is at least `value`: `Q(degrees/2, value/2)`
+/// (Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.4.19). 1 for no degrees of freedom.
 pub fn chi_square_above(value: f64, degrees: u32) -> f64 {
     if degrees == 0 || value <= 0.0 {
         return 1.0;
@@ -14,14 +14,14 @@ pub fn chi_square_above(value: f64, degrees: u32) -> f64 {
     upper_gamma(f64::from(degrees) / 2.0, value / 2.0)
 }
 
-/// The probability of a standard normal to lie at least `z` from zero, on either side: a χ² with one degree of freedom is
-/// its square.
+/// Probability that a standard normal variable is at least `z` from zero, on either side: its square is a χ² with one
+/// degree of freedom.
 pub fn normal_two_sided(z: f64) -> f64 {
     chi_square_above(z * z, 1)
 }
 
-/// The regularised incomplete gamma function `Q(a, x)`: below `a + 1` from the series of its complement (6.5.29), above it
-/// from the continued fraction (6.5.31), evaluated by W. J. Lentz's method (1976).
+/// The regularised incomplete gamma function `Q(a, x)`. Below `a + 1` it uses the series of the complement (6.5.29),
+/// above it the continued fraction (6.5.31), evaluated by W. J. Lentz's method (1976).
 fn upper_gamma(a: f64, x: f64) -> f64 {
     let scale = (a * x.ln() - x - ln_gamma(a)).exp();
     if x < a + 1.0 {
@@ -42,8 +42,8 @@ fn upper_gamma(a: f64, x: f64) -> f64 {
     for n in (1..=TERMS).map(f64::from) {
         let an = -n * (n - a);
         b += 2.0;
-        d = 1.0 / keep_from_zero(an * d + b, tiny);
-        c = keep_from_zero(b + an / c, tiny);
+        d = 1.0 / away_from_zero(an * d + b, tiny);
+        c = away_from_zero(b + an / c, tiny);
         fraction *= d * c;
         if (d * c - 1.0).abs() < CONVERGED {
             break;
@@ -52,11 +52,12 @@ fn upper_gamma(a: f64, x: f64) -> f64 {
     (scale * fraction).clamp(0.0, 1.0)
 }
 
-fn keep_from_zero(value: f64, tiny: f64) -> f64 {
+fn away_from_zero(value: f64, tiny: f64) -> f64 {
     if value.abs() < tiny { tiny } else { value }
 }
 
-/// `ln Γ(a)` of whole and half `a > 0`: both go down to `Γ(1) = 1` or `Γ(1/2) = √π` by `Γ(a) = (a − 1) Γ(a − 1)` (6.1.15).
+/// `ln Γ(a)` for integer and half-integer `a > 0`. The recurrence `Γ(a) = (a − 1) Γ(a − 1)` (6.1.15) leads to `Γ(1) =
+/// 1` or `Γ(1/2) = √π`.
 fn ln_gamma(mut a: f64) -> f64 {
     let mut sum = 0.0;
     while a > 1.0 {
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn agrees_with_the_tables() {
-        // Abramowitz and Stegun, table 26.8: values that a χ² exceeds with these probabilities.
+        // Abramowitz and Stegun, table 26.8: values that a χ² variable exceeds with these probabilities.
         for (degrees, probability, value) in [
             (1, 0.05, 3.841_46),
             (1, 0.001, 10.828),
@@ -81,15 +82,15 @@ mod tests {
             (10, 0.95, 3.940_30),
             (30, 0.001, 59.703),
         ] {
-            let told = chi_square_above(value, degrees);
-            assert!((told / probability - 1.0).abs() < 1e-3, "{degrees}, {probability}: {told}");
+            let computed = chi_square_above(value, degrees);
+            assert!((computed / probability - 1.0).abs() < 1e-3, "{degrees}, {probability}: {computed}");
         }
         assert!((normal_two_sided(1.959_964) - 0.05).abs() < 1e-6);
         assert!((normal_two_sided(5.0) / 5.733e-7 - 1.0).abs() < 1e-3);
     }
 
     #[test]
-    fn the_ends() {
+    fn extreme_arguments() {
         assert_eq!(chi_square_above(0.0, 3), 1.0);
         assert_eq!(chi_square_above(5.0, 0), 1.0);
         assert!(chi_square_above(1e5, 3) < 1e-300);

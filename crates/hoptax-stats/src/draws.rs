@@ -1,32 +1,32 @@
-//! Drawing rounds with replacement, as the bootstrap does (B. Efron, "Bootstrap Methods: Another Look at the Jackknife",
-//! 1979): how often each round is drawn is all that is kept of a draw.
+//! Draws rounds with replacement for the bootstrap (B. Efron, "Bootstrap Methods: Another Look at the Jackknife",
+//! 1979). A draw is stored as how often each round was drawn.
 
 use hoptax_load::random::Random;
 
-/// Up to this many rounds every possible draw is made, each with its probability: there are `C(2n − 1, n)` of them, 1,716
-/// for seven rounds. Nothing is left to chance then.
+/// Up to this many rounds, every possible draw is used with its probability, so nothing is left to chance. There are
+/// `C(2n − 1, n)` draws: 1,716 for seven rounds.
 const EXACT_UP_TO: usize = 7;
 
-/// Draws made where there are too many to make all. A standard error from `B` draws is off by `1 / √(2B)` (Efron and
-/// Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 6): here by 1.6 %.
+/// Number of random draws if there are too many to use all. A standard error from `B` draws is off by `1 / √(2B)`, here
+/// 1.6 % (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 6).
 const DRAWS: usize = 2000;
 
-/// Decides the draws beyond [`EXACT_UP_TO`]. It is the same for every run: draws know nothing of what was measured, so one
-/// stream serves all, the same trials give the same report always, and figures made from the same rounds share their draws.
+/// Seed of the random draws beyond [`EXACT_UP_TO`]. It is the same for every run, so that the same trials always give
+/// the same report, and figures from the same rounds share their draws.
 const SEED: u64 = 0x0064_7261_7773;
 
-/// Draws of as many rounds as there are, with replacement.
+/// Draws of `rounds` rounds out of `rounds`, with replacement.
 #[derive(Debug, Clone)]
 pub struct Draws {
     rounds: usize,
-    /// How often each round was drawn, draw after draw.
+    /// For each draw, how often each round was drawn.
     counts: Vec<u64>,
-    /// How likely each draw is; they add up to 1.
+    /// The probability of each draw; they add up to 1.
     probabilities: Vec<f64>,
 }
 
 impl Draws {
-    /// The draws of this many rounds; none where there is nothing to draw.
+    /// The draws of this many rounds; empty for zero rounds.
     pub fn of(rounds: usize) -> Self {
         let mut draws = Self { rounds, counts: Vec::new(), probabilities: Vec::new() };
         match rounds {
@@ -37,12 +37,12 @@ impl Draws {
         draws
     }
 
-    /// How often each round was drawn, and how likely such a draw is.
+    /// For each draw, how often each round was drawn, and the probability of the draw.
     pub fn iter(&self) -> impl Iterator<Item = (&[u64], f64)> {
         self.counts.chunks(self.rounds.max(1)).zip(self.probabilities.iter().copied())
     }
 
-    /// Every draw there is: all ways in which `n` counts add up to `n`, by the multinomial distribution.
+    /// All possible draws: all ways in which `n` counts add up to `n`, by the multinomial distribution.
     fn every(&mut self) {
         let mut counts = vec![0; self.rounds];
         self.fill(&mut counts, 0, self.rounds as u64);
@@ -85,14 +85,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_draw_of_two_rounds_by_hand() {
+    fn all_draws_of_two_rounds() {
         let draws = Draws::of(2);
         let all: Vec<(&[u64], f64)> = draws.iter().collect();
         assert_eq!(all, [(&[0, 2][..], 0.25), (&[1, 1][..], 0.5), (&[2, 0][..], 0.25)]);
     }
 
     #[test]
-    fn draws_hold_as_many_rounds_as_there_are_and_each_equally_often() {
+    fn draws_have_the_right_size_and_draw_rounds_equally_often() {
         for (rounds, number) in [(1, 1), (3, 10), (5, 126), (7, 1716), (8, DRAWS), (30, DRAWS)] {
             let draws = Draws::of(rounds);
             assert_eq!(draws.iter().count(), number);
@@ -101,7 +101,7 @@ mod tests {
             assert!((sum - 1.0).abs() < 1e-9, "{rounds}: {sum}");
             for round in 0..rounds {
                 let mean: f64 = draws.iter().map(|(counts, p)| counts[round] as f64 * p).sum();
-                // One draw's count has variance below 1; five standard errors of the mean of 2,000.
+                // A draw's count has a variance below 1; this is five standard errors of the mean of 2,000.
                 let error = if rounds <= EXACT_UP_TO { 1e-9 } else { 5.0 / (DRAWS as f64).sqrt() };
                 assert!((mean - 1.0).abs() < error, "{rounds}: {mean}");
             }

@@ -1,9 +1,9 @@
-//! Figures read from latency histograms. Percentiles are read from merged histograms; they are never averaged.
+//! Statistics of latency histograms. Percentiles are read from merged histograms and never averaged.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{LOWEST, TRIAL_DIGITS, empty};
 
-/// What is told of a distribution of times.
+/// A statistic of a distribution of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Statistic {
     /// Median.
@@ -23,11 +23,11 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Every one, in the order in which they are shown.
+    /// All statistics, in the order of reports.
     pub const ALL: [Self; 7] =
         [Self::P50, Self::P90, Self::P95, Self::P99, Self::P999, Self::Max, Self::Mean];
 
-    /// As it is written in JSON and tables.
+    /// Name in JSON and tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::P50 => "p50",
@@ -40,7 +40,7 @@ impl Statistic {
         }
     }
 
-    /// The share of samples below a percentile; absent for what is none.
+    /// The share of samples below a percentile; absent for other statistics.
     pub fn quantile(self) -> Option<f64> {
         match self {
             Self::P50 => Some(0.5),
@@ -52,7 +52,7 @@ impl Statistic {
         }
     }
 
-    /// The figure in µs; absent for a histogram without samples.
+    /// The value, µs; absent without samples.
     pub fn of(self, nanoseconds: &Histogram<u64>) -> Option<f64> {
         if nanoseconds.is_empty() {
             return None;
@@ -62,7 +62,7 @@ impl Statistic {
             None if self == Self::Max => nanoseconds.max() as f64,
             None => nanoseconds.mean(),
         };
-        // Histograms do not tell what is below their least value from zero.
+        // Histograms cannot distinguish values below their lowest from zero.
         Some(if value < LOWEST as f64 { 0.0 } else { value / 1e3 })
     }
 }
@@ -72,8 +72,8 @@ pub fn merge<'a>(histograms: impl IntoIterator<Item = &'a Histogram<u64>>) -> Hi
     let mut sum = empty(TRIAL_DIGITS);
     for histogram in histograms {
         if sum.add(histogram).is_err() {
-            // Only a histogram of another range, made by another tool, does not fit: it is added value by value, and
-            // what lies outside of our range counts at its edge.
+            // Only a histogram of another range, from another tool, does not fit. It is added value by value, and
+            // values outside of our range count at its edge.
             for step in histogram.iter_recorded() {
                 sum.saturating_record_n(step.value_iterated_to(), step.count_at_value());
             }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_histogram_cannot_tell_from_zero_is_zero() {
+    fn values_below_the_lowest_are_zero() {
         let mut histogram = empty(TRIAL_DIGITS);
         histogram.record_n(0, 1000).expect("in range");
         for statistic in Statistic::ALL {
@@ -115,13 +115,13 @@ mod tests {
             (Statistic::Max, 1000.0),
             (Statistic::Mean, 500.5),
         ] {
-            let told = statistic.of(&histogram).expect("a thousand samples");
-            assert!((told - exact).abs() <= exact * 0.001, "{}: {told}", statistic.name());
+            let read = statistic.of(&histogram).expect("a thousand samples");
+            assert!((read - exact).abs() <= exact * 0.001, "{}: {read}", statistic.name());
         }
     }
 
     #[test]
-    fn nothing_recorded_is_absent() {
+    fn without_samples_there_is_no_value() {
         for statistic in Statistic::ALL {
             assert_eq!(statistic.of(&empty(TRIAL_DIGITS)), None);
         }
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn merging_is_not_averaging() {
-        // 900 quick and 100 slow ones: the p99 is slow. The mean of the two p99 would lie in between.
-        let (quick, slow) = (of_microseconds([100; 900]), of_microseconds([10_000; 100]));
-        let merged = merge([&quick, &slow]);
+        // 900 fast and 100 slow requests: the p99 is slow. The mean of the two p99 would lie in between.
+        let (fast, slow) = (of_microseconds([100; 900]), of_microseconds([10_000; 100]));
+        let merged = merge([&fast, &slow]);
         assert_eq!(merged.len(), 1000);
         let p99 = Statistic::P99.of(&merged).expect("samples");
         assert!((p99 - 10_000.0).abs() <= 10.0, "{p99}");

@@ -1,20 +1,20 @@
-//! The one place that decides what the interval of a figure is.
+//! Defines the interval of every figure.
 //!
-//! A figure is made of all rounds together: a percentile of merged histograms, a ratio of sums. Its standard error is that of
-//! the bootstrap over rounds, and its interval Student's t around the figure:
+//! A figure is computed from all rounds together: a percentile of merged histograms, or a ratio of sums. Its standard
+//! error is that of the bootstrap over rounds, and its interval is Student's t around the figure:
 //!
 //! `figure ± t(n − 1) · √(n ÷ (n − 1)) · s*`, where `s*` is the standard deviation of the figure over draws of `n` rounds.
 //!
-//! The factor mends that draws scatter too little by `√((n − 1) ÷ n)`; for a plain mean all of it is Student's interval, to the
-//! last digit. Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 6 and 12; T. C.
-//! Hesterberg, "What Teachers Should Know About the Bootstrap" (The American Statistician 69, 2015), on t intervals with a
-//! bootstrap standard error and on the factor. Why this and no other: METHODOLOGY.md has the simulation.
+//! The factor corrects for draws that scatter too little, by `√((n − 1) ÷ n)`. For a mean the result is exactly
+//! Student's interval. Sources: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 6
+//! and 12; T. C. Hesterberg, "What Teachers Should Know About the Bootstrap" (The American Statistician 69, 2015), on t
+//! intervals with a bootstrap standard error and on the factor. METHODOLOGY.md gives the reasons for this choice.
 
 use super::draws::Draws;
 use super::rounds::{Reader, Units};
 use super::{mean, standard_deviation, two_sided_95};
 
-/// A value with its 95 % interval and the number of trials behind it.
+/// A value with its 95 % interval and the number of trials it rests on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The value.
@@ -23,43 +23,43 @@ pub struct Estimate {
     pub low: Option<f64>,
     /// Upper end; absent with one round, and for a maximum.
     pub high: Option<f64>,
-    /// Trials (for a tax: rounds) behind it.
+    /// Number of trials; for a tax, of rounds.
     pub trials: u32,
 }
 
 impl Estimate {
-    /// A figure that has no interval.
+    /// A figure without an interval.
     pub fn bare(estimate: f64, trials: u32) -> Self {
         Self { estimate, low: None, high: None, trials }
     }
 
-    /// The interval, where there is one.
+    /// The interval, if there is one.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
     }
 
-    /// Half of the interval's width, where there is one.
+    /// Half of the interval's width, if there is an interval.
     pub fn half_width(&self) -> Option<f64> {
         self.interval().map(|(low, high)| (high - low) / 2.0)
     }
 
-    /// Whether there is an interval and `value` lies outside of it.
+    /// True if there is an interval and `value` is outside of it.
     pub fn excludes(&self, value: f64) -> bool {
         self.interval().is_some_and(|(low, high)| value < low || high < value)
     }
 
-    /// The same with the lower end no lower than `least`: a time cannot be negative.
+    /// Raises the lower end to at least `least`: a time cannot be negative.
     #[must_use]
     pub fn at_least(self, least: f64) -> Self {
         Self { low: self.low.map(|low| low.max(least)), ..self }
     }
 }
 
-/// Half-widths below this share of the figure are what 64-bit arithmetic leaves over, and no scatter.
+/// Half-widths below this share of the figure are rounding errors.
 const ROUNDING: f64 = 1e-12;
 
-/// The figure of all rounds of `units` with its interval; absent where they have none. `figure` is told how often each unit
-/// was drawn. There is no interval with fewer than two units, nor where some draw has no figure.
+/// The figure of all rounds of `units`, with its interval; absent without rounds. `figure` receives how often each unit
+/// was drawn. There is no interval with fewer than two units, or if a draw has no figure.
 pub fn resampled(units: &Units, figure: impl Fn(&[u64]) -> Option<f64>) -> Option<Estimate> {
     let (count, rounds) = (units.count(), units.rounds() as u32);
     let estimate = figure(&vec![1; count])?;
@@ -78,7 +78,7 @@ pub fn of_merged(units: &Units, reader: Option<Reader<'_>>) -> Option<Estimate> 
     resampled(units, |drawn| reader.of(drawn))
 }
 
-/// `t(n − 1) · √(n ÷ (n − 1)) · s*`; absent below two units and where a draw has no figure.
+/// `t(n − 1) · √(n ÷ (n − 1)) · s*`; absent below two units, and if a draw has no figure.
 fn half_width_of_draws(count: usize, figure: impl Fn(&[u64]) -> Option<f64>) -> Option<f64> {
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)?;
     let draws = Draws::of(count);
@@ -90,8 +90,8 @@ fn half_width_of_draws(count: usize, figure: impl Fn(&[u64]) -> Option<f64>) -> 
     Some(t * (variance * count as f64 / degrees as f64).sqrt())
 }
 
-/// The mean of one value per round, with the interval of that mean; absent for no values. The same as [`resampled`], in
-/// closed form: the standard deviation of the mean over draws is `s · √((n − 1) ÷ n) ÷ √n`.
+/// The mean of one value per round, with its interval; absent for no values. This is [`resampled`] in closed form: the
+/// standard deviation of the mean over draws is `s · √((n − 1) ÷ n) ÷ √n`.
 pub fn of_mean(values: &[f64]) -> Option<Estimate> {
     let estimate = mean(values)?;
     let trials = u32::try_from(values.len()).ok()?;
@@ -119,7 +119,7 @@ mod tests {
         Units::new(0..count)
     }
 
-    /// The mean of values by rounds, from how often each was drawn.
+    /// The mean of values by round, given how often each was drawn.
     fn mean_of(values: &[f64]) -> impl Fn(&[u64]) -> Option<f64> {
         let sum = move |drawn: &[u64]| -> f64 {
             drawn.iter().zip(values).map(|(n, value)| *n as f64 * value).sum()
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_mean_by_hand_and_by_draws() {
+    fn the_interval_of_a_mean_by_hand_and_by_draws() {
         // n = 4, mean 10, s² = (4+1+1+4)/3, t(3) = 3.1824463.
         let values = [8.0, 9.0, 11.0, 12.0];
         let four = of_mean(&values).expect("four values");
@@ -151,9 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn of_a_largest_value_by_hand() {
-        // Of two rounds, 1 and 3, the larger: 1 in a quarter of the draws, else 3. s*² = 4 · 1/4 · 3/4, so the half-width is
-        // t(1) · √2 · √0.75.
+    fn the_interval_of_a_maximum_by_hand() {
+        // The larger of two rounds, 1 and 3: it is 1 in a quarter of the draws, else 3. s*² = 4 · 1/4 · 3/4, so the
+        // half-width is t(1) · √2 · √0.75.
         let larger = |drawn: &[u64]| Some(if drawn[1] > 0 { 3.0 } else { 1.0 });
         let estimate = resampled(&units(2), larger).expect("two rounds");
         assert_eq!((estimate.estimate, estimate.trials), (3.0, 2));
@@ -162,19 +162,19 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_small_where_not_every_draw_is_made() {
+    fn random_draws_are_nearly_exact() {
         let mut random = hoptax_load::random::Random::new(4);
         for count in [8, 12, 30] {
             let values: Vec<f64> = (0..count).map(|_| random.exponential()).collect();
             let exact = of_mean(&values).and_then(|one| one.half_width()).expect("rounds");
             let drawn = resampled(&units(count), mean_of(&values)).and_then(|one| one.half_width());
-            // 2,000 draws: the standard error is off by 1.6 %. Four times that.
+            // With 2,000 draws the standard error is off by 1.6 %; four times that is allowed.
             assert!((drawn.expect("rounds") / exact - 1.0).abs() < 0.064, "{count}");
         }
     }
 
     #[test]
-    fn a_draw_without_a_figure_leaves_no_interval() {
+    fn without_a_figure_for_every_draw_there_is_no_interval() {
         let ratio = |drawn: &[u64]| (drawn[0] > 0).then(|| drawn[1] as f64 / drawn[0] as f64);
         assert_eq!(resampled(&units(2), ratio), Some(Estimate::bare(1.0, 2)));
     }

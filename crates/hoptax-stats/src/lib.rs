@@ -1,4 +1,4 @@
-//! Pure statistics: no records, no clock, no words.
+//! Statistics on plain numbers and histograms: no records, no clock, no words.
 #![forbid(unsafe_code)]
 
 mod beta;

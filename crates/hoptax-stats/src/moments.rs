@@ -13,14 +13,14 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / degrees as f64).sqrt())
 }
 
-/// Root mean square; absent for no values. Unlike a standard deviation it keeps a difference that has the same sign
-/// every time, which is drift and no less noise than scatter.
+/// Root mean square; absent for no values. Unlike a standard deviation it includes drift (differences of the same
+/// sign), which is as much noise as scatter.
 pub fn root_mean_square(values: &[f64]) -> Option<f64> {
     let squares: Vec<f64> = values.iter().map(|value| value * value).collect();
     mean(&squares).map(f64::sqrt)
 }
 
-/// `part / whole`; absent where `whole` is zero.
+/// `part / whole`; absent if `whole` is zero.
 pub fn share(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }

@@ -1,22 +1,22 @@
-//! How exactly a cost is known: when a run may stop measuring it.
+//! The precision of a tax: decides when `trials: auto` may stop.
 
 use super::Estimate;
 
-/// How exactly a cost is known, beside the figure that it is added to.
+/// A tax, and direct's figure that it is added to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Precision {
-    /// The cost.
+    /// The tax.
     pub estimate: Estimate,
-    /// The value at which it would cost nothing.
+    /// The value that means "no tax".
     pub neutral: f64,
-    /// Direct's own figure: its median response time, µs; 1 for a ratio.
+    /// Direct's figure: its median response time, µs; 1 for a ratio.
     pub direct: f64,
 }
 
 impl Precision {
-    /// Whether the half-width of the interval is at most this share of the tax, or of direct's own figure where that is
-    /// larger. A share of the tax alone could not be reached by a gateway that costs next to nothing, however long one
-    /// measured; and what is small beside the request itself decides nothing.
+    /// True if the interval's half-width is at most this share of the tax, or of direct's figure if that is larger. A
+    /// gateway that costs almost nothing could never reach a share of the tax alone, and a tax that is small beside the
+    /// request itself decides nothing.
     pub fn is_within(&self, share: f64) -> bool {
         let tax = (self.estimate.estimate - self.neutral).abs();
         self.estimate.half_width().is_some_and(|half| half <= share * tax.max(self.direct))
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_narrow_beside_the_tax_or_beside_direct() {
+    fn is_relative_to_the_tax_or_to_direct() {
         let known = |estimate: f64, half: f64| Precision {
             estimate: Estimate {
                 low: Some(estimate - half),

@@ -1,25 +1,25 @@
-//! A share counted in trials: failures come in bursts, so requests are no independent samples.
+//! The interval of a share, such as the error share. Failures occur in bursts, so requests are not independent samples.
 
 use super::beta::{beta_quantile, student_within};
 use super::{Estimate, share};
 
-/// Each tail of a 95 % interval.
+/// Probability of each tail of a 95 % interval.
 const TAIL: f64 = 0.025;
-/// Degrees of freedom from which Student's t is as good as normal.
+/// Degrees of freedom at which Student's t is practically normal.
 const MANY: f64 = 1e6;
 
-/// The share of `(hits, of)` over all trials, with a 95 % interval that allows for hits coming in bursts; absent where
-/// nothing was counted. With one trial there is no interval: from inside of a trial it cannot be told how trials differ.
+/// The share of `(hits, of)` over all trials, with a 95 % interval that allows for bursts; absent if nothing was
+/// counted. One trial has no interval, as it cannot show how trials differ.
 ///
 /// The interval of Clopper and Pearson ("The use of confidence or fiducial limits illustrated in the case of the
-/// binomial", Biometrika 26, 1934) with the number of requests replaced by the effective one, as E. L. Korn and
-/// B. I. Graubard do for clustered surveys ("Confidence intervals for proportions with small expected number of
-/// positive counts estimated from survey data", Survey Methodology 24, 1998): the variance among trials says how many
-/// independent requests they are worth, and Student's t pays for knowing that variance from few trials.
+/// binomial", Biometrika 26, 1934), with an effective number of requests, as E. L. Korn and B. I. Graubard do for
+/// clustered surveys ("Confidence intervals for proportions with small expected number of positive counts estimated
+/// from survey data", Survey Methodology 24, 1998). The variance among trials gives the number of independent requests
+/// that they are worth, and Student's t accounts for estimating that variance from few trials.
 pub fn of_share(trials: &[(u64, u64)]) -> Option<Estimate> {
     let hits: f64 = trials.iter().map(|(hits, _)| *hits as f64).sum();
     let all: f64 = trials.iter().map(|(_, of)| *of as f64).sum();
-    // More hits than there were requests are a record spoilt by hand: no interval holds them.
+    // More hits than requests occur only in a record edited by hand.
     let estimate = share(hits, all).filter(|share| *share <= 1.0)?;
     let plain = Estimate { estimate, low: None, high: None, trials: trials.len() as u32 };
     if trials.len() < 2 {
@@ -29,11 +29,11 @@ pub fn of_share(trials: &[(u64, u64)]) -> Option<Estimate> {
     Some(Estimate { low: Some(low), high: Some(high), ..plain })
 }
 
-/// Independent requests that the trials are worth; never more than there were.
+/// The number of independent requests that the trials are worth, at most their requests.
 fn effective(trials: &[(u64, u64)], share: f64, all: f64) -> f64 {
     let count = trials.len() as f64;
     let squares: f64 = trials.iter().map(|(hits, of)| (*hits as f64 - share * *of as f64).powi(2)).sum();
-    // Of a ratio estimate: W. G. Cochran, "Sampling Techniques", 1977, section 3.12.
+    // The variance of a ratio estimate: W. G. Cochran, "Sampling Techniques", 1977, section 3.12.
     let variance = count / (count - 1.0) * squares / (all * all);
     let binomial = share * (1.0 - share);
     if variance <= 0.0 || binomial <= 0.0 {
@@ -56,16 +56,16 @@ mod tests {
     use hoptax_load::random::Random;
 
     #[test]
-    fn more_than_all_is_no_share() {
+    fn more_hits_than_requests_are_rejected() {
         assert_eq!(of_share(&[(0, 500), (1_000_000_000, 500)]), None);
         assert!(of_share(&[(500, 500), (500, 500)]).is_some());
     }
 
     #[test]
-    fn none_of_many_is_not_surely_none() {
+    fn zero_hits_have_an_upper_bound() {
         let none = of_share(&[(0, 500), (0, 500)]).expect("counted");
         assert_eq!((none.estimate, none.low), (0.0, Some(0.0)));
-        // 1 − (1 − high)^1000 = 0.975 where nothing was hit.
+        // With no hits, 1 − (1 − high)^1000 = 0.975.
         let exact = 1.0 - 0.025_f64.powf(1e-3);
         assert!((none.high.expect("two trials") - exact).abs() < 1e-9);
         assert_eq!(of_share(&[(3, 1000)]).expect("counted").interval(), None);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_in_one_trial_says_less_than_the_same_in_all() {
+    fn a_burst_in_one_trial_gives_a_wider_interval_than_even_hits() {
         let burst = of_share(&[(100, 1000), (0, 1000), (0, 1000), (0, 1000)]).expect("counted");
         let even = of_share(&[(25, 1000), (24, 1000), (26, 1000), (25, 1000)]).expect("counted");
         assert_eq!(burst.estimate, even.estimate);
@@ -82,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn covers_the_truth_where_failures_come_in_bursts() {
-        // Each of six trials has a failure rate of its own, exponential around 2 %.
+    fn covers_the_truth_if_failures_come_in_bursts() {
+        // Each of six trials has its own failure rate, exponential around 2 %.
         const RUNS: u32 = 1000;
         let mut random = Random::new(7);
         let mut held = [0_u32; 2];
@@ -99,7 +99,8 @@ mod tests {
             }
         }
         let share = held.map(|held| f64::from(held) / f64::from(RUNS));
-        // Clopper and Pearson's interval errs on the wide side; six exponential trials are too skewed for an exact one.
+        // Clopper and Pearson's interval is wide rather than narrow; six exponential trials are too skewed for an exact
+        // one.
         assert!(share[0] >= 0.945, "independent: {share:?}");
         assert!(share[1] >= 0.88, "in bursts: {share:?}");
     }

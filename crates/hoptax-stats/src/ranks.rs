@@ -1,8 +1,8 @@
-//! Tests on ranks: they ask no more of the noise than that it is exchangeable, so a stall or a burst counts as one value.
+//! Rank tests. They only require that values are exchangeable, so a stall or a burst counts as one value.
 
 use super::chance::normal_two_sided;
 
-/// The middle value, of an even number the mean of the two in the middle; absent for no values.
+/// The median; for an even number of values, the mean of the middle two. Absent for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -11,16 +11,16 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(if sorted.len().is_multiple_of(2) { (sorted[middle - 1] + upper) / 2.0 } else { upper })
 }
 
-/// How often, by chance alone, two samples of the same distribution would be ranked as far apart as these: the two-sided
-/// test of H. B. Mann and D. R. Whitney, "On a Test of Whether one of Two Random Variables is Stochastically Larger than
-/// the Other" (1947), by its normal approximation with corrections for continuity and ties. 1 for an empty sample.
+/// The p-value of two samples from the same distribution: the two-sided test of H. B. Mann and D. R. Whitney, "On a
+/// Test of Whether one of Two Random Variables is Stochastically Larger than the Other" (1947), in its normal
+/// approximation with corrections for continuity and ties. 1 for an empty sample.
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> f64 {
     let (n, m) = (first.len() as f64, second.len() as f64);
     if n == 0.0 || m == 0.0 {
         return 1.0;
     }
-    // U: pairs in which the second is the larger; ties count half.
-    let wins = |a: &f64| second.iter().map(|b| half_steps(b - a) as f64 / 2.0 + 0.5).sum::<f64>();
+    // U: number of pairs in which the second is larger; ties count half.
+    let wins = |a: &f64| second.iter().map(|b| sign(b - a) as f64 / 2.0 + 0.5).sum::<f64>();
     let u: f64 = first.iter().map(wins).sum();
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
     let ties: f64 = tied(&all).into_iter().map(|t| t.powi(3) - t).sum();
@@ -29,29 +29,29 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> f64 {
     of_deviation(u - n * m / 2.0, variance, 0.5)
 }
 
-/// Kendall's S (pairs that rise less pairs that fall), and how often a series without a trend would have one as large in
-/// either direction: M. G. Kendall, *Rank Correlation Methods*, 4th ed. 1970, with the variance for ties of its section 4.4
-/// and a correction for continuity. H. B. Mann's test for a trend, 1945.
+/// Kendall's S (rising pairs − falling pairs) and the two-sided p-value of a series without a trend: H. B. Mann's test
+/// for a trend (1945), from M. G. Kendall, *Rank Correlation Methods*, 4th ed. 1970, with the variance for ties of
+/// section 4.4 and a correction for continuity.
 pub fn mann_kendall(series: &[f64]) -> (i64, f64) {
     let mut s = 0;
     for (index, earlier) in series.iter().enumerate() {
-        s += series[index + 1..].iter().map(|later| half_steps(later - earlier)).sum::<i64>();
+        s += series[index + 1..].iter().map(|later| sign(later - earlier)).sum::<i64>();
     }
     let variance_of = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0) / 18.0;
     let ties: f64 = tied(series).into_iter().map(variance_of).sum();
     (s, of_deviation(s as f64, variance_of(series.len() as f64) - ties, 1.0))
 }
 
-/// The place at which a series is most likely to change its level (values before it), and how often a series that does not
-/// would look as if: A. N. Pettitt, "A Non-Parametric Approach to the Change-Point Problem" (1979), whose approximation
-/// `2 exp(−6 K² ÷ (n³ + n²))` is on the safe side for short series. Absent below two values.
+/// The most likely change point of a series (number of values before it), and the p-value of a series without a change:
+/// A. N. Pettitt, "A Non-Parametric Approach to the Change-Point Problem" (1979). Its approximation `2 exp(−6 K² ÷ (n³
+/// + n²))` is conservative for short series. Absent below two values.
 pub fn pettitt(series: &[f64]) -> Option<(usize, f64)> {
     let n = series.len() as f64;
-    // U(t) grows by the signs of value t against all others: no second loop over t is needed.
+    // U(t) grows by the signs of value t against all others, so no second loop over t is needed.
     let mut u = 0i64;
     let mut most = (0, 0);
     for (index, value) in series.iter().enumerate().take(series.len().checked_sub(1)?) {
-        u += series.iter().map(|other| half_steps(other - value)).sum::<i64>();
+        u += series.iter().map(|other| sign(other - value)).sum::<i64>();
         if u.abs() > most.1 {
             most = (index + 1, u.abs());
         }
@@ -60,8 +60,8 @@ pub fn pettitt(series: &[f64]) -> Option<(usize, f64)> {
     (place > 0).then(|| (place, (2.0 * (-6.0 * k * k / (n.powi(3) + n.powi(2))).exp()).min(1.0)))
 }
 
-/// The sign of a difference; equal values are neither.
-fn half_steps(difference: f64) -> i64 {
+/// The sign of a difference: 1, 0 or −1.
+fn sign(difference: f64) -> i64 {
     match difference.total_cmp(&0.0) {
         _ if difference == 0.0 => 0,
         std::cmp::Ordering::Greater => 1,
@@ -69,7 +69,7 @@ fn half_steps(difference: f64) -> i64 {
     }
 }
 
-/// How many values are in each group of equal ones.
+/// Sizes of the groups of equal values.
 fn tied(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn mann_whitney_by_hand() {
-        // Five against five, wholly apart: U = 25, mean 12.5, variance 25 · 11 / 12; z = 12 / 4.787.
+        // Five against five without overlap: U = 25, mean 12.5, variance 25 · 11 / 12; z = 12 / 4.787.
         let p = mann_whitney(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]);
         assert!((p - 0.012_186).abs() < 1e-5, "{p}");
         assert_eq!(mann_whitney(&[1.0, 1.0], &[1.0, 1.0]), 1.0);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn mann_kendall_by_hand() {
-        // Ten that rise: S = 45, variance 10 · 9 · 25 / 18 = 125; z = 44 / 11.18.
+        // Ten rising values: S = 45, variance 10 · 9 · 25 / 18 = 125; z = 44 / 11.18.
         let rising: Vec<f64> = (0..10).map(f64::from).collect();
         let (s, p) = mann_kendall(&rising);
         assert_eq!(s, 45);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn white_noise_is_called_a_trend_or_a_step_no_more_often_than_said() {
+    fn white_noise_gives_no_more_false_alarms_than_stated() {
         let mut random = Random::new(11);
         let (mut trends, mut apart, mut steps) = (0, 0, 0);
         for _ in 0..2000 {
@@ -136,7 +136,7 @@ mod tests {
             apart += u32::from(mann_whitney(&noise[..8], &noise[8..]) < 0.05);
             steps += u32::from(pettitt(&noise).is_some_and(|(_, p)| p < 0.05));
         }
-        // Of 2,000 at 5 %: 100, give or take four standard errors (39).
+        // Of 2,000 at 5 %: 100 ± four standard errors (39).
         assert!((61..=139).contains(&trends), "{trends}");
         assert!((61..=139).contains(&apart), "{apart}");
         assert!(steps <= 139, "{steps}");

@@ -1,32 +1,32 @@
-//! The histograms of rounds side by side, so that percentiles of any merge of them are read without merging.
+//! Histograms of rounds, prepared so that percentiles of any combination of them can be read without merging.
 
 use super::{Statistic, share};
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::LOWEST;
 
-/// Most units that are drawn. Neighbouring rounds beyond that are drawn together, as batches, which keeps what rounds that
-/// follow each other have in common, and bounds the work. More than 30 batches are of little use: B. W. Schmeiser, "Batch Size
-/// Effects in the Analysis of Simulation Output", Operations Research 30 (1982).
+/// Most units to draw. More rounds than this are drawn in batches of neighbours, which preserves correlation between
+/// consecutive rounds and limits the work. More than 30 batches are of little use: B. W. Schmeiser, "Batch Size Effects
+/// in the Analysis of Simulation Output", Operations Research 30 (1982).
 pub const MOST_UNITS: usize = 30;
 
-/// The distributions of times of several rounds. A round may hold several histograms, as direct's do.
+/// The distributions of times of several rounds. A round may have several histograms, as direct's do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rounds {
-    /// Every value that was recorded in any round, ns, ascending.
+    /// Every value recorded in any round, ns, ascending.
     values: Vec<u64>,
-    /// For each value, for each round: how many samples are no larger.
+    /// For each value and each round, the number of samples up to that value.
     cumulative: Vec<u64>,
-    /// For each round: the sum of its samples, ns.
+    /// For each round, the sum of its samples, ns.
     sums: Vec<f64>,
-    /// For each round: its samples. As long as there are rounds.
+    /// For each round, the number of its samples. Its length is the number of rounds.
     samples: Vec<u64>,
 }
 
 impl Rounds {
-    /// The rounds of these histograms, each of which says to which of `rounds` it belongs.
+    /// The rounds of these histograms, each with the index of its round.
     ///
     /// # Panics
-    /// If one belongs to a round that there is not.
+    /// If an index is not below `rounds`.
     pub fn new<'a>(rounds: usize, histograms: impl IntoIterator<Item = (usize, &'a Histogram<u64>)>) -> Self {
         let mut samples = Vec::new();
         let mut sums = vec![0.0; rounds];
@@ -38,7 +38,7 @@ impl Rounds {
         Self::of_samples(sums, samples)
     }
 
-    /// The same from the sum of each round's samples, ns, and (value in ns, round, count) in any order.
+    /// As [`Self::new`], from the sum of each round's samples, ns, and (value in ns, round, count) in any order.
     pub(super) fn of_samples(sums: Vec<f64>, mut samples: Vec<(u64, usize, u64)>) -> Self {
         samples.sort_unstable();
         let (mut values, mut cumulative) = (Vec::new(), Vec::<u64>::new());
@@ -53,23 +53,23 @@ impl Rounds {
         Self { values, cumulative, sums, samples: so_far }
     }
 
-    /// Rounds, empty ones included.
+    /// Number of rounds, including empty ones.
     pub fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// Whether there is no sample at all.
+    /// True without any sample.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Whether this round holds samples.
+    /// True if the round has samples.
     pub fn has(&self, round: usize) -> bool {
         self.samples[round] > 0
     }
 
-    /// A figure of the merge of these rounds, ready to be read for any draw of them. The maximum has none: a draw can only
-    /// repeat what was seen, so it says nothing of how large the next one may be (Efron and Tibshirani, chapter 7.4).
+    /// A reader of one statistic for any draw of the rounds. The maximum has none: a draw can only repeat values, so it
+    /// says nothing about how large the next maximum may be (Efron and Tibshirani, chapter 7.4).
     pub fn reader(&self, statistic: Statistic) -> Option<Reader<'_>> {
         let what = match (statistic.quantile(), statistic) {
             (Some(share), _) => What::Quantile { share, between: self.between(share)? },
@@ -79,8 +79,8 @@ impl Rounds {
         (!self.is_empty()).then_some(Reader { rounds: self, what })
     }
 
-    /// Between which values every merge has this percentile: it lies between the least and the largest that the rounds
-    /// themselves have.
+    /// Indices of the values between which this percentile lies in every merge: the least and the largest of the
+    /// rounds' own.
     fn between(&self, share: f64) -> Option<(usize, usize)> {
         let of = |round: usize| {
             let rank = rank(share, self.samples[round]);
@@ -93,7 +93,7 @@ impl Rounds {
         Some((held().min()?, held().max()?))
     }
 
-    /// The first value within the bounds (the last included) for which this holds; the last one if it holds for no other.
+    /// The first index within the bounds (inclusive) for which `holds`; the last one if there is no other.
     fn first(&self, holds: impl Fn(usize) -> bool, (mut low, mut high): (usize, usize)) -> usize {
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -103,12 +103,12 @@ impl Rounds {
     }
 }
 
-/// The sample, counted from 1, that is a percentile of so many: as in HdrHistogram.
+/// The rank, from 1, of the sample that is this percentile, as in HdrHistogram.
 fn rank(share: f64, samples: u64) -> u64 {
     ((share * samples as f64).ceil() as u64).max(1)
 }
 
-/// One figure of draws of rounds.
+/// Reads one statistic from draws of rounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     rounds: &'a Rounds,
@@ -122,7 +122,7 @@ enum What {
 }
 
 impl Reader<'_> {
-    /// The figure, µs, of the merge in which each round stands as often as it was drawn; absent where that holds no sample.
+    /// The statistic, µs, of the merge of rounds in which each counts as often as it was drawn; absent without samples.
     pub fn of(&self, drawn: &[u64]) -> Option<f64> {
         let Rounds { values, cumulative, sums, samples } = self.rounds;
         let times =
@@ -139,12 +139,12 @@ impl Reader<'_> {
             }
             What::Mean => weighted(drawn, sums) / all as f64,
         };
-        // Histograms do not tell what is below their least value from zero.
+        // Histograms cannot distinguish values below their lowest from zero.
         Some(if nanoseconds < LOWEST as f64 { 0.0 } else { nanoseconds / 1e3 })
     }
 }
 
-/// Two sums over rounds, of which one is a share of the other: requests completed of the time that it took, say.
+/// Two sums over rounds whose ratio is a figure, for example requests completed and their time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sums {
     parts: Vec<f64>,
@@ -152,7 +152,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds up (round, part, whole) by units; rounds that are none of them are left out.
+    /// Adds up (round, part, whole) by unit; rounds outside of the units are ignored.
     pub fn new(units: &Units, values: impl IntoIterator<Item = (u32, f64, f64)>) -> Self {
         let mut sums = Self { parts: vec![0.0; units.count()], wholes: vec![0.0; units.count()] };
         for (round, part, whole) in values {
@@ -163,7 +163,7 @@ impl Sums {
         sums
     }
 
-    /// The one sum over the other, each round taken as often as it was drawn; absent where the whole is nothing.
+    /// Sum of parts ÷ sum of wholes, each round counted as often as it was drawn; absent if the divisor is zero.
     pub fn share(&self, drawn: &[u64]) -> Option<f64> {
         share(weighted(drawn, &self.parts), weighted(drawn, &self.wholes))
     }
@@ -173,8 +173,8 @@ fn weighted(drawn: &[u64], values: &[f64]) -> f64 {
     drawn.iter().zip(values).map(|(times, value)| *times as f64 * value).sum()
 }
 
-/// The units that are drawn: `rounds` (any numbers, repeated or not) numbered from 0 in ascending order, neighbours joined
-/// where there are more than [`MOST_UNITS`].
+/// The units to draw: the distinct `rounds` in ascending order, numbered from 0. Neighbours are joined if there are
+/// more than [`MOST_UNITS`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Units {
     rounds: Vec<u32>,
@@ -189,17 +189,17 @@ impl Units {
         Self { rounds }
     }
 
-    /// How many there are.
+    /// Number of units.
     pub fn count(&self) -> usize {
         self.rounds.len().min(MOST_UNITS)
     }
 
-    /// Distinct rounds.
+    /// Number of distinct rounds.
     pub fn rounds(&self) -> usize {
         self.rounds.len()
     }
 
-    /// The unit of a round; absent for a round that is none of these.
+    /// The unit of a round, if it is among the rounds.
     pub fn of(&self, round: u32) -> Option<usize> {
         let index = self.rounds.binary_search(&round).ok()?;
         Some(index * self.count() / self.rounds.len())
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_merging_would_give() {
+    fn agrees_with_merging() {
         let mut random = Random::new(5);
         let histograms: Vec<Histogram<u64>> = [(300, 80.0), (1000, 100.0), (7, 900.0), (500, 90.0)]
             .map(|(samples, mean)| histogram(&mut random, samples, mean))
@@ -244,7 +244,7 @@ mod tests {
             let merged = Statistic::Mean.of(&merged).expect("samples");
             assert!((mean - merged).abs() <= 1e-9 * merged, "{mean} {merged}");
         }
-        assert!(rounds.reader(Statistic::Max).is_none(), "draws say nothing of a maximum");
+        assert!(rounds.reader(Statistic::Max).is_none(), "draws say nothing about a maximum");
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_is_absent() {
+    fn without_samples_there_is_no_figure() {
         let (none, mut one) = (empty(TRIAL_DIGITS), empty(TRIAL_DIGITS));
         assert!(Rounds::new(1, [(0, &none)]).reader(Statistic::P50).is_none());
         one.record(5000).expect("in range");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_sums() {
+    fn shares_are_ratios_of_sums() {
         let units = Units::new([0, 1]);
         let sums = Sums::new(&units, [(0, 1.0, 10.0), (1, 30.0, 20.0), (1, 3.0, 2.0), (7, 100.0, 1.0)]);
         assert_eq!(sums.share(&[1, 1]), Some(34.0 / 32.0));

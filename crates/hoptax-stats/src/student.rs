@@ -1,12 +1,12 @@
-//! Student's t distribution, as far as intervals of a mean need it.
+//! Student's t distribution for whole degrees of freedom.
 
 use std::f64::consts::PI;
 
-/// Iterations of the bisection: each halves an interval of about 13, so 60 leave less than a rounding error.
+/// Iterations of the bisection of an interval of about 13: 60 leave less than a rounding error.
 const HALVINGS: u32 = 60;
 
-/// The value `t` for which a Student-t variable of `degrees` degrees of freedom lies within `±t` with probability
-/// 0.95. Absent for zero degrees.
+/// The `t` for which a Student-t variable with `degrees` degrees of freedom lies within `±t` with probability 0.95;
+/// absent for zero degrees.
 pub fn two_sided_95(degrees: u32) -> Option<f64> {
     if degrees == 0 {
         return None;
@@ -26,7 +26,7 @@ fn within(t: f64, degrees: u32) -> f64 {
     let theta = (t / f64::from(degrees).sqrt()).atan();
     let (sine, cosine) = theta.sin_cos();
     let odd = degrees % 2 == 1;
-    // Terms are cos^k θ times a product of ratios that grows by one factor from each term to the next.
+    // Terms are cos^k θ times a product of ratios that grows by one factor per term.
     let mut sum = 0.0;
     let mut term = if odd { cosine } else { 1.0 };
     let mut power = u32::from(odd);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn without_degrees_of_freedom_there_is_none() {
+    fn zero_degrees_of_freedom_have_no_quantile() {
         assert_eq!(two_sided_95(0), None);
     }
 }

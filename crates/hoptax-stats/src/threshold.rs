@@ -1,38 +1,37 @@
-//! Where something that holds at low rates ceases to hold: the threshold of a noisy yes-or-no answer.
+//! Estimates the threshold of a noisy yes-or-no answer: the rate above which an objective no longer holds.
 //!
-//! Bayesian fit of a psychometric function, as psychophysics has it for the same question (Watson and Pelli, "QUEST: a
-//! Bayesian adaptive psychometric method", 1983; Kontsevich and Tyler, "Bayesian adaptive estimation of psychometric slope
-//! and threshold", 1999). A trial at rate `r` holds with probability
+//! Bayesian fit of a psychometric function, as used in psychophysics for the same problem (Watson and Pelli, "QUEST: a
+//! Bayesian adaptive psychometric method", 1983; Kontsevich and Tyler, "Bayesian adaptive estimation of psychometric
+//! slope and threshold", 1999). A trial at rate `r` holds with probability
 //!
 //! ```text
 //! luck + (1 − luck − lapse) · logistic((ln capacity − ln r) / spread)
 //! ```
 //!
-//! `spread` is how much what can be held scatters from trial to trial, `lapse` the share of trials that something foreign
-//! (a burst of steal, say) spoils at any rate. Both are unknown and summed over, so that one bad step moves the answer
-//! little, and a second one at the same rate much.
+//! `spread` is how much the capacity varies from trial to trial. `lapse` is the share of trials that an outside
+//! disturbance (a burst of steal, for example) spoils at any rate. Both are unknown and summed over, so one bad step
+//! moves the estimate little, and a second one at the same rate moves it much.
 
-/// Scatters of what a trial can hold, as parts of the rate, and how likely each is thought before the first trial: on most
-/// machines a few per cent; a third more or less is rare.
+/// Spreads of the capacity, relative to the rate, with prior weights: a few per cent on most machines, rarely a third.
 const SPREADS: [(f64, f64); 7] =
     [(0.005, 1.0), (0.01, 1.0), (0.02, 1.0), (0.04, 1.0), (0.08, 0.8), (0.16, 0.5), (0.32, 0.15)];
 
-/// Shares of spoilt trials, and how likely each is thought: hardly any, one in ten, one in four.
+/// Lapses (shares of spoilt trials) with prior weights: hardly any, one in ten, one in four.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.7), (0.1, 0.22), (0.25, 0.08)];
 
-/// Chance that a trial holds far above what can be held. Not zero, so that no single trial rules anything out.
+/// Probability that a trial holds far above the capacity. Not zero, so that no single trial rules anything out.
 const LUCK: f64 = 0.01;
 
-/// Cells of the grid in a stretch of rates as wide as the precision asked for: rounding to a cell then is an eighth of it.
+/// Grid cells per requested precision, so that rounding to a cell is an eighth of it.
 const CELLS_PER_PRECISION: f64 = 8.0;
 
-/// Beyond the rates that are tried, as far as this factor: what holds at the highest must be able to lie above it.
+/// Factor by which the grid extends beyond the rates tried: the threshold may lie above the highest.
 const BEYOND: f64 = 2.0;
 
-/// What is known of a threshold after some answers: weights on a grid of rates, for every spread and lapse.
+/// The posterior of a threshold: weights on a grid of rates, for every spread and lapse.
 #[derive(Debug, Clone)]
 pub struct Threshold {
-    /// ln of the rate in the middle of the first cell.
+    /// ln of the rate at the middle of the first cell.
     first: f64,
     /// Width of a cell, in ln of the rate.
     pitch: f64,
@@ -44,8 +43,7 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// Nothing is known yet but that `from` to `to` (rates above zero) is where to look: every part of that stretch, and
-    /// of as much again on both sides as doubles the rate, is as likely as any other of the same ratio.
+    /// The prior: on a logarithmic scale all rates from `from` ÷ 2 to `to` × 2 are equally likely. Both are above zero.
     pub fn new(from: f64, to: f64, precision: f64) -> Self {
         let (low, high) = ((from / BEYOND).ln(), (to * BEYOND).ln());
         let cells = ((high - low) / (precision / CELLS_PER_PRECISION)).ceil().max(8.0);
@@ -64,7 +62,7 @@ impl Threshold {
         }
     }
 
-    /// A trial at `rate` held, or did not.
+    /// Adds a trial at `rate` that held or did not.
     pub fn observe(&mut self, rate: f64, held: bool) {
         let (cells, at) = (self.by_cell.len(), rate.ln());
         let mut logistic = vec![0.0; cells];
@@ -92,12 +90,12 @@ impl Threshold {
         }
     }
 
-    /// Trials behind it.
+    /// Number of trials observed.
     pub fn observations(&self) -> u32 {
         self.observations
     }
 
-    /// The rate below which the threshold lies with this probability.
+    /// The rate that the threshold is below with this probability.
     pub fn quantile(&self, probability: f64) -> f64 {
         let mut below = 0.0;
         for (cell, weight) in self.by_cell.iter().enumerate() {
@@ -110,20 +108,19 @@ impl Threshold {
         (self.first + (self.by_cell.len() as f64 - 0.5) * self.pitch).exp()
     }
 
-    /// Probability that the threshold lies above `rate`.
+    /// Probability that the threshold is above `rate`.
     pub fn above(&self, rate: f64) -> f64 {
         let edge = (rate.ln() - self.first) / self.pitch + 0.5;
         let part = |cell: usize| (cell as f64 + 1.0 - edge).clamp(0.0, 1.0);
         self.by_cell.iter().enumerate().map(|(cell, weight)| weight * part(cell)).sum()
     }
 
-    /// The rate that the threshold is as likely above as below, and the interval that holds it with a probability of
-    /// 95 %, as much of the rest on each side.
+    /// The median of the threshold and its 95 % interval, with equal tails.
     pub fn interval(&self) -> (f64, f64, f64) {
         (self.quantile(0.5), self.quantile(0.025), self.quantile(0.975))
     }
 
-    /// Half the width of the interval as a part of the rate: `√(high ÷ low) − 1`.
+    /// Half of the interval's width relative to the rate: `√(high ÷ low) − 1`.
     pub fn uncertainty(&self) -> f64 {
         (self.quantile(0.975) / self.quantile(0.025)).sqrt() - 1.0
     }
@@ -134,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn before_the_first_answer_everything_is_as_likely() {
+    fn before_the_first_trial_all_rates_are_equally_likely() {
         let unknown = Threshold::new(100.0, 10_000.0, 0.05);
         assert!((unknown.quantile(0.5) / 1000.0 - 1.0).abs() < 0.01);
         assert!((unknown.quantile(0.0) / 50.0 - 1.0).abs() < 0.01);
@@ -143,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_probabilities_are_each_others_inverse() {
+    fn quantiles_are_the_inverse_of_probabilities() {
         let mut threshold = Threshold::new(100.0, 10_000.0, 0.05);
         for (rate, held) in [(1000.0, true), (4000.0, false), (2000.0, true), (3000.0, false)] {
             threshold.observe(rate, held);
@@ -155,7 +152,7 @@ mod tests {
         assert_eq!(threshold.observations(), 4);
     }
 
-    /// Two answers by hand, on a grid of one's own: the sum over spreads and lapses, cell by cell.
+    /// Two trials by hand, on a grid of this test's own: the sum over spreads and lapses, cell by cell.
     #[test]
     fn weights_agree_with_the_formula() {
         let mut threshold = Threshold::new(1000.0, 2000.0, 0.4);
@@ -183,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_trial_is_forgiven_and_more_are_not() {
+    fn one_bad_trial_moves_the_estimate_little_and_six_move_it_much() {
         let after = |bad: u32| {
             let mut threshold = Threshold::new(100.0, 10_000.0, 0.05);
             for rate in [100.0, 400.0, 1600.0, 2000.0, 2200.0] {

@@ -1,16 +1,16 @@
-//! Two groups of rounds set against each other: by pairs within one run, or as independent samples of two runs.
+//! Compares two groups of rounds: by pairs within one run, or as independent samples of two runs.
 
 use super::beta::{student_beyond, student_within};
 use super::rounds::MOST_UNITS;
 use super::{Estimate, mean, standard_deviation};
 
-/// Share of intervals that hold the truth.
+/// Confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// Second less first, with its 95 % interval, and how probable one as large is where there is none.
+/// Difference of means (second − first), its 95 % interval, and the p-value under the null hypothesis of no difference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contrast {
-    /// Mean of the second less mean of the first.
+    /// Mean of the second − mean of the first.
     pub estimate: f64,
     /// Lower end; absent with a single round on a side.
     pub low: Option<f64>,
@@ -18,23 +18,23 @@ pub struct Contrast {
     pub high: Option<f64>,
     /// Two-sided p-value of "no difference"; absent with a single round on a side.
     pub p_value: Option<f64>,
-    /// Rounds behind it: pairs, or those of the side that has fewer.
+    /// Number of pairs, or rounds on the side with fewer.
     pub rounds: u32,
 }
 
 impl Contrast {
-    /// The interval, where there is one.
+    /// The interval, if there is one.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
     }
 
-    /// A figure whose interval is Student's with as many degrees of freedom as it has rounds, less one.
+    /// The contrast of a figure whose interval is Student's, with one degree of freedom less than rounds.
     pub fn of(figure: &Estimate) -> Self {
         let error = variance_of(figure).map(|(variance, count)| (variance.sqrt(), count as f64 - 1.0));
         Self::new(figure.estimate, error, figure.trials as usize)
     }
 
-    /// A contrast of logarithms as a change: the ratio less 1.
+    /// Converts a contrast of logarithms to a relative change: the ratio − 1.
     #[must_use]
     pub fn as_change(self) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Contrast {
     }
 }
 
-/// Of pairs (first, second) of the same rounds: Student's t of their differences. Absent for no pair.
+/// Contrast of pairs (first, second) from the same rounds: Student's t of their differences. Absent for no pairs.
 pub fn paired(pairs: &[(f64, f64)]) -> Option<Contrast> {
     let differences: Vec<f64> = pairs.iter().map(|(first, second)| second - first).collect();
     let error = standard_deviation(&differences)
@@ -71,9 +71,9 @@ pub fn paired(pairs: &[(f64, f64)]) -> Option<Contrast> {
     Some(Contrast::new(mean(&differences)?, error, pairs.len()))
 }
 
-/// Of two independent samples, whose scatter may differ: Welch's t with the degrees of freedom of Satterthwaite
-/// (B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
-/// involved", Biometrika 34, 1947). Absent where a sample is empty.
+/// Contrast of two independent samples, whose scatter may differ: Welch's t with the degrees of freedom of
+/// Satterthwaite (B. L. Welch, "The generalization of 'Student's' problem when several different population variances
+/// are involved", Biometrika 34, 1947). Absent if a sample is empty.
 pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
     let estimate = mean(second)? - mean(first)?;
     let error = variance_of_mean(first).zip(variance_of_mean(second)).map(|(a, b)| {
@@ -83,7 +83,7 @@ pub fn independent(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(Contrast::new(estimate, error, first.len().min(second.len())))
 }
 
-/// As [`independent`], of two figures that have intervals of their own: percentiles of merged histograms, say.
+/// As [`independent`], for two figures with their own intervals, such as percentiles of merged histograms.
 pub fn independent_figures(first: &Estimate, second: &Estimate) -> Contrast {
     let error = variance_of(first).zip(variance_of(second)).map(|(a, b)| {
         let degrees = welch_degrees(&[a, b]);
@@ -92,7 +92,7 @@ pub fn independent_figures(first: &Estimate, second: &Estimate) -> Contrast {
     Contrast::new(second.estimate - first.estimate, error, first.trials.min(second.trials) as usize)
 }
 
-/// As [`change`], of two independent figures that have intervals of their own.
+/// As [`change`], for two independent figures with their own intervals.
 pub fn change_of_figures(first: &Estimate, second: &Estimate) -> Option<Contrast> {
     let (a, b) = (first.estimate, second.estimate);
     let rounds = first.trials.min(second.trials) as usize;
@@ -105,16 +105,16 @@ pub fn change_of_figures(first: &Estimate, second: &Estimate) -> Option<Contrast
     (a > 0.0).then(|| fieller(a, b, scatter, rounds))
 }
 
-/// Second over first less 1; absent for no values, and where the first's mean is not above zero.
+/// The relative change: second ÷ first − 1. Absent for no values, and unless the first's mean is above zero.
 ///
-/// By pairs that are all above zero: the geometric mean of each round's ratio, with Student's t of the logarithms, so that
-/// a round in which the machine was slow counts like any other (P. J. Fleming and J. J. Wallace, "How not to lie with
+/// For pairs that are all above zero: the geometric mean of each round's ratio, with Student's t of the logarithms, so
+/// that a round on a slow machine counts like any other (P. J. Fleming and J. J. Wallace, "How not to lie with
 /// statistics: the correct way to summarize benchmark results", Communications of the ACM 29, 1986).
 ///
-/// Otherwise the ratio of the means, with the interval of Fieller, which is absent where the first's own interval holds
-/// zero: then the ratio is not bounded.
-/// E. C. Fieller, "Some problems in interval estimation", Journal of the Royal Statistical Society B 16, 1954: the
-/// interval holds each ratio ρ for which `second − ρ · first` is not distinguishable from zero.
+/// Otherwise the ratio of the means with Fieller's interval: all ratios ρ for which `second − ρ · first` is not
+/// distinguishable from zero (E. C. Fieller, "Some problems in interval estimation", Journal of the Royal Statistical
+/// Society B 16, 1954). The interval is absent if the first's own interval contains zero, as the ratio is then
+/// unbounded.
 pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast> {
     let (a, b) = (mean(first)?, mean(second)?);
     if a <= 0.0 {
@@ -135,7 +135,7 @@ pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast>
     Some(fieller(a, b, scatter, rounds))
 }
 
-/// How two figures scatter.
+/// Variances and covariance of two figures.
 #[derive(Debug, Clone, Copy)]
 struct Scatter {
     /// Variance of the first.
@@ -176,9 +176,9 @@ fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(paired(&pairs)?.as_change())
 }
 
-/// Adjusts p-values so that calling those at most α leaves the chance of any false call at most α, however they hang
-/// together (S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6,
-/// 1979). In the order given.
+/// Adjusts p-values for multiple comparisons: rejecting those at most α gives a probability of at most α for any false
+/// rejection, whatever their dependence. Results are in the order of the input (S. Holm, "A simple sequentially
+/// rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
@@ -192,12 +192,12 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// The variance of a figure that its interval stands for, and the rounds (or batches of them) behind it; absent without an
+/// The variance that a figure's interval implies, and the number of rounds (or batches) behind it; absent without an
 /// interval.
 fn variance_of(figure: &Estimate) -> Option<(f64, usize)> {
     let count = (figure.trials as usize).min(MOST_UNITS);
     let degrees = count.checked_sub(1).filter(|degrees| *degrees > 0)? as f64;
-    // The lower end may have been held at zero.
+    // The upper end is used, as the lower may have been raised to zero.
     let half = figure.high? - figure.estimate;
     Some(((half / student_within(CONFIDENCE, degrees)).powi(2), count))
 }
@@ -212,7 +212,7 @@ fn covariance_of_means(first: &[f64], second: &[f64]) -> f64 {
     first.iter().zip(second).map(|(x, y)| (x - a) * (y - b)).sum::<f64>() / (count - 1.0) / count
 }
 
-/// Degrees of freedom of a sum of variances of means, each with the size of its sample.
+/// Degrees of freedom of a sum of variances of means, each given with its sample size.
 fn welch_degrees(parts: &[(f64, usize)]) -> f64 {
     let sum: f64 = parts.iter().map(|(variance, _)| variance).sum();
     let below: f64 = parts.iter().map(|(variance, size)| variance * variance / (*size as f64 - 1.0)).sum();
@@ -227,19 +227,19 @@ mod tests {
 
     #[test]
     fn welch_by_hand() {
-        // Means 2 and 6; s² = 1 of three and 16/3 of four.
+        // Means 2 and 6; s² = 1 for three values and 16/3 for four.
         let contrast = independent(&[1.0, 2.0, 3.0], &[4.0, 4.0, 8.0, 8.0]).expect("values");
         let (a, b) = (1.0 / 3.0, 4.0 / 3.0);
         let degrees = (a + b) * (a + b) / (a * a / 2.0 + b * b / 3.0);
         let half = student_within(0.95, degrees) * (5.0_f64 / 3.0).sqrt();
         assert_eq!((contrast.estimate, contrast.rounds), (4.0, 3));
         assert!((contrast.high.expect("rounds") - 4.0 - half).abs() < 1e-9);
-        // The p-value says the same as the interval.
+        // The p-value agrees with the interval.
         assert_eq!(contrast.p_value.expect("rounds") < 0.05, contrast.low.expect("rounds") > 0.0);
     }
 
     #[test]
-    fn pairs_see_what_their_rounds_hide() {
+    fn pairs_show_differences_that_rounds_hide() {
         let pairs = [(10.0, 11.0), (50.0, 51.2), (90.0, 90.9)];
         let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
         assert!(paired(&pairs).expect("pairs").low.expect("three") > 0.0);
@@ -257,13 +257,13 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_bounded_only_where_its_divisor_is_not_zero() {
+    fn a_ratio_is_bounded_only_if_its_divisor_is_not_zero() {
         let sure = change(&[100.0, 101.0, 99.0], &[110.0, 112.0, 108.0], false).expect("values");
         assert!((sure.estimate - 0.1).abs() < 1e-12 && sure.low.expect("bounded") > 0.05);
         let unsure = change(&[-50.0, 1.0, 60.0], &[110.0, 112.0, 108.0], false).expect("values");
         assert_eq!(unsure.interval(), None);
         assert_eq!(change(&[0.0, 0.0], &[1.0, 1.0], false), None);
-        // All of it is in the pairs: each second is 1.1 times its first.
+        // Each second value is 1.1 times its first.
         let exact = change(&[10.0, 50.0, 90.0], &[11.0, 55.0, 99.0], true).expect("values");
         assert!((exact.low.expect("bounded") - 0.1).abs() < 1e-6, "{exact:?}");
         let with_a_negative = change(&[-1.0, 100.0, 103.0, 98.0], &[1.0, 120.0, 118.0, 121.0], true);
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(holm(&[]), Vec::<f64>::new());
     }
 
-    /// Runs in which each figure is skewed, and rounds drift together: how often do intervals hold the truth?
+    /// The share of simulated runs whose interval contains the truth.
     fn covered(of: impl Fn(&mut Random) -> Option<(Contrast, f64)>) -> f64 {
         const RUNS: u32 = 1500;
         let mut random = Random::new(41);
@@ -302,14 +302,14 @@ mod tests {
 
     #[test]
     fn intervals_of_two_runs_cover_the_truth() {
-        // Five rounds against eight; the second scatters three times as much.
+        // Five rounds against eight; the second side scatters three times as much.
         let share = covered(|random| {
             let first: Vec<f64> = (0..5).map(|_| 100.0 + normal(random)).collect();
             let second: Vec<f64> = (0..8).map(|_| 107.0 + 3.0 * normal(random)).collect();
             Some((independent(&first, &second)?, 7.0))
         });
         assert!((0.93..=0.97).contains(&share), "{share}");
-        // Skewed scatter, alike on both sides, cancels in a difference.
+        // Equally skewed scatter on both sides cancels in a difference.
         let skewed = covered(|random| {
             let mut one = |base: f64| (0..6).map(|_| base + random.exponential()).collect::<Vec<f64>>();
             let (first, second) = (one(10.0), one(12.0));

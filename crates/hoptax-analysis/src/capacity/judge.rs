@@ -1,4 +1,4 @@
-//! Whether a trial held an objective: one rule for the search while it runs and for the report afterwards.
+//! Decides whether a trial held an objective. The search and the report share this rule.
 
 use crate::counts::failures;
 use hdrhistogram::Histogram;
@@ -7,20 +7,20 @@ use hoptax_plan::{Figure, Objective, Term};
 use hoptax_record::TrialRecord;
 use hoptax_stats::share;
 
-/// A trial of a search, as far as objectives look at it.
+/// A trial of a search, with the data that objectives need.
 #[derive(Debug)]
-pub struct Look<'a> {
+pub struct SearchTrial<'a> {
     /// The record it was read from.
     pub record: &'a TrialRecord,
-    /// What the generator saw.
+    /// The generator's record.
     pub load: &'a LoadRecord,
-    /// Completed − scheduled, ns; timeouts with the time at which they were given up.
+    /// Completed − scheduled, ns; a timeout counts as the time limit.
     pub response_time: Histogram<u64>,
 }
 
-impl<'a> Look<'a> {
-    /// Reads a trial. Absent for one that says nothing of the contender's capacity: it failed before it could send, was
-    /// interrupted, or the contender or the upstream died in it. One without a single answer says a lot.
+impl<'a> SearchTrial<'a> {
+    /// Reads a trial; `None` if it shows nothing about the contender's capacity: it failed before sending, was
+    /// interrupted, or the contender or the upstream died. A trial without a single answer does count.
     pub fn read(record: &'a TrialRecord) -> Option<Self> {
         let load = record.load_record.as_ref()?;
         let unanswered = load.counts.completed == 0 && load.counts.scheduled > 0;
@@ -31,8 +31,8 @@ impl<'a> Look<'a> {
         Some(Self { record, load, response_time })
     }
 
-    /// The names of the terms of an objective that do not hold; `throughput` where the rate was not reached, whether or
-    /// not the objective names it. None: the objective held.
+    /// Names of the objective's terms that failed; empty if the objective held. `throughput` is among them if the rate
+    /// was not reached, even if the objective does not name it.
     pub fn breaks(&self, objective: &Objective) -> Vec<String> {
         let mut broken: Vec<String> =
             objective.terms.iter().filter(|term| !self.holds(term)).map(Term::name).collect();
@@ -51,8 +51,9 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// A figure of the response times, ns. Requests without a response time (never sent, reset, not understood) are later
-    /// than any bound: otherwise percentiles would be those of the survivors. Absent where the figure is among them.
+    /// A figure of the response times, ns. Requests without a response time (not sent, reset, not understood) count as
+    /// longer than any bound: otherwise percentiles would describe the survivors only. Absent if the figure is that of
+    /// such a request.
     pub fn figure(&self, of: Figure) -> Option<f64> {
         let recorded = self.response_time.len();
         let due = self.load.counts.scheduled.max(recorded);
@@ -70,23 +71,23 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Share of the requests due that failed, or whose answer was no success: a rejection is no answer that one may count.
+    /// Share of the due requests that failed or got an unsuccessful answer.
     pub fn errors(&self) -> f64 {
         let counts = &self.load.counts;
         let bad = failures(counts) + counts.completed - counts.ok.min(counts.completed);
         share(bad as f64, counts.scheduled as f64).unwrap_or(0.0)
     }
 
-    /// Share of the requests due that were answered with success.
+    /// Share of the due requests with a successful answer.
     pub fn answered(&self) -> f64 {
         share(self.load.counts.ok as f64, self.load.counts.scheduled as f64).unwrap_or(0.0)
     }
 }
 
-/// Which of the objectives a trial held; absent for a trial that says nothing.
+/// For each objective, whether the trial held it; `None` if the trial shows nothing.
 pub fn held(record: &TrialRecord, objectives: &[Objective]) -> Option<Vec<bool>> {
-    let look = Look::read(record)?;
-    Some(objectives.iter().map(|objective| look.breaks(objective).is_empty()).collect())
+    let trial = SearchTrial::read(record)?;
+    Some(objectives.iter().map(|objective| trial.breaks(objective).is_empty()).collect())
 }
 
 #[cfg(test)]
@@ -96,11 +97,11 @@ mod tests {
 
     fn broken(trial: MadeTrial, objective: &str) -> Vec<String> {
         let objective = Objective::parse(objective).expect("an objective");
-        Look::read(&trial.0).expect("it says something").breaks(&objective)
+        SearchTrial::read(&trial.0).expect("it says something").breaks(&objective)
     }
 
     #[test]
-    fn each_term_is_held_against_the_trial() {
+    fn each_term_is_checked() {
         let trial = || via("nginx", 0).response_times_us((1..=1000).map(|n| n * 10));
         for (objective, expected) in [
             ("p99 < 9.95ms", vec![]),
@@ -114,8 +115,8 @@ mod tests {
     }
 
     #[test]
-    fn what_never_left_is_later_than_any_bound() {
-        // 1,000 answered in 100 µs, 8 never sent: p99 is one of the answered, p99.9 is not.
+    fn unsent_requests_are_longer_than_any_bound() {
+        // 1,000 answered in 100 µs, 8 never sent: the p99 is an answered request, the p99.9 is not.
         let trial = || via("nginx", 0).all_at_us(100).scheduled(1008);
         assert!(broken(trial(), "p99 < 1ms").is_empty());
         assert_eq!(broken(trial(), "p99.9 < 1s"), ["p99.9"]);
@@ -130,11 +131,11 @@ mod tests {
         assert!(broken(via("nginx", 0).errors(2), "p50 < 1s and errors < 1%").is_empty());
         assert_eq!(broken(via("nginx", 0).status(503, 5), "p50 < 1s and errors < 0.1%"), ["errors"]);
         let rejected = broken(via("nginx", 0).status(429, 900), "p99 < 1ms");
-        assert_eq!(rejected, ["throughput"], "quick rejections are no capacity");
+        assert_eq!(rejected, ["throughput"], "fast rejections are not capacity");
     }
 
     #[test]
-    fn a_trial_that_could_not_be_made_says_nothing() {
+    fn failed_and_interrupted_trials_show_nothing() {
         let objectives = [Objective::parse("p99 < 1ms").expect("an objective")];
         assert_eq!(held(&via("nginx", 0).failed("nginx died").0, &objectives), None);
         let mut interrupted = via("nginx", 0).0;

@@ -1,28 +1,31 @@
-//! What was the limit: the gateway, or something that direct runs into as well.
+//! Decides the limit: the gateway, or something that direct reaches too.
 
 use super::Capacity;
-use super::judge::Look;
+use super::judge::SearchTrial;
 use hoptax_plan::Search;
 use hoptax_record::report::Limit;
 use hoptax_stats::Estimate;
 use std::collections::BTreeMap;
 
-/// As in the finding `generator-saturated`: beyond it a worker cannot send when it should.
+/// Utilisation above which a worker of the generator cannot send when it should, as in the finding
+/// `generator-saturated`.
 const BUSY: f64 = 0.85;
 
-/// Trials just above the capacity that are looked at: an odd number, so that the middle one decides.
-const LOOKED_AT: usize = 3;
+/// Number of trials just above the capacity to examine. It is odd, so that the middle one decides.
+const EXAMINED: usize = 3;
 
-/// Busy connections over all connections, from which on there was none to be had.
+/// Busy connections ÷ all connections, from which no connection was free.
 const ALL: f64 = 0.9;
 
-/// Service time over that of trials that held, up to which it is the same: queues make it grow severalfold.
+/// Largest service time, relative to that of trials that held, that counts as unchanged: queues make it several times
+/// longer.
 const SAME: f64 = 1.5;
 
-/// What the contender's own trials say: the search's range, the generator, or the connections.
+/// Decides from the contender's own trials whether the limit was the range of the search, the generator, or the
+/// connections.
 pub(super) fn of_itself(
     capacity: &mut Capacity,
-    looks: &[Option<Look<'_>>],
+    trials: &[Option<SearchTrial<'_>>],
     search: &Search,
     everywhere: bool,
 ) {
@@ -30,22 +33,23 @@ pub(super) fn of_itself(
         return;
     }
     let edge = capacity.rate.as_ref().and_then(|rate| rate.low).unwrap_or(search.from);
-    let judged: Vec<(bool, &Look<'_>)> = capacity
+    let judged: Vec<(bool, &SearchTrial<'_>)> = capacity
         .steps
         .iter()
-        .zip(looks)
-        .filter_map(|(step, look)| Some((step.held?, look.as_ref()?)))
+        .zip(trials)
+        .filter_map(|(step, trial)| Some((step.held?, trial.as_ref()?)))
         .collect();
-    let rate = |look: &Look<'_>| look.record.step.map_or(0.0, |step| step.rate);
-    let mut above: Vec<&Look<'_>> =
-        judged.iter().filter(|(held, look)| !held && rate(look) >= edge).map(|(_, look)| *look).collect();
+    let rate = |trial: &SearchTrial<'_>| trial.record.step.map_or(0.0, |step| step.rate);
+    let mut above: Vec<&SearchTrial<'_>> =
+        judged.iter().filter(|(held, trial)| !held && rate(trial) >= edge).map(|(_, trial)| *trial).collect();
     above.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
-    above.truncate(LOOKED_AT);
-    let held: Vec<&Look<'_>> = judged.iter().filter(|(held, _)| *held).map(|(_, look)| *look).collect();
-    capacity.broken = frequent(capacity, above.iter().map(|look| rate(look)).fold(0.0, f64::max), edge);
+    above.truncate(EXAMINED);
+    let held: Vec<&SearchTrial<'_>> =
+        judged.iter().filter(|(held, _)| *held).map(|(_, trial)| *trial).collect();
+    capacity.broken = frequent(capacity, above.iter().map(|trial| rate(trial)).fold(0.0, f64::max), edge);
     capacity.limited_by = if everywhere {
         Some(Limit::Range)
-    } else if middle(above.iter().map(|look| utilisation(look))).is_some_and(|busy| busy > BUSY) {
+    } else if middle(above.iter().map(|trial| utilisation(trial))).is_some_and(|busy| busy > BUSY) {
         Some(Limit::Generator)
     } else if all_busy(&above, &held) {
         Some(Limit::Connections)
@@ -55,7 +59,7 @@ pub(super) fn of_itself(
     capacity.at_least = capacity.limited_by.is_some();
 }
 
-/// What did not hold between two rates, the most frequent first.
+/// The terms that failed between two rates, the most frequent first.
 fn frequent(capacity: &Capacity, highest: f64, edge: f64) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for step in capacity.steps.iter().filter(|step| step.rate >= edge && step.rate <= highest) {
@@ -68,18 +72,19 @@ fn frequent(capacity: &Capacity, highest: f64, edge: f64) -> Vec<String> {
     terms.into_iter().map(|(term, _)| term.to_owned()).collect()
 }
 
-fn utilisation(look: &Look<'_>) -> f64 {
-    look.load.cpu.busiest_worker_ns as f64 / look.load.measured_ns.max(1) as f64
+fn utilisation(trial: &SearchTrial<'_>) -> f64 {
+    trial.load.cpu.busiest_worker_ns as f64 / trial.load.measured_ns.max(1) as f64
 }
 
-/// Whether, above the capacity, every connection was busy with requests that took no longer than those at rates held.
-fn all_busy(above: &[&Look<'_>], held: &[&Look<'_>]) -> bool {
-    let service = |look: &Look<'_>| Some(look.load.histograms.service_time.decode().ok()?.mean() / 1e9);
-    let usual = middle(held.iter().filter_map(|look| service(look)));
-    let outcomes = above.iter().filter_map(|look| {
-        let time = service(look)?;
-        let throughput = look.load.completed_in_time as f64 / (look.load.measured_ns as f64 / 1e9);
-        let connections = look.load.connections.asked as f64;
+/// True if, above the capacity, every connection was busy but requests took no longer than at rates that held.
+fn all_busy(above: &[&SearchTrial<'_>], held: &[&SearchTrial<'_>]) -> bool {
+    let service =
+        |trial: &SearchTrial<'_>| Some(trial.load.histograms.service_time.decode().ok()?.mean() / 1e9);
+    let usual = middle(held.iter().filter_map(|trial| service(trial)));
+    let outcomes = above.iter().filter_map(|trial| {
+        let time = service(trial)?;
+        let throughput = trial.load.completed_in_time as f64 / (trial.load.measured_ns as f64 / 1e9);
+        let connections = trial.load.connections.asked as f64;
         Some(throughput * time >= ALL * connections && time <= SAME * usual?)
     });
     let outcomes: Vec<bool> = outcomes.collect();
@@ -87,15 +92,15 @@ fn all_busy(above: &[&Look<'_>], held: &[&Look<'_>]) -> bool {
     !outcomes.is_empty() && 2 * busy > outcomes.len()
 }
 
-/// The upper one of the two in the middle, of an even number.
+/// The median; the upper middle value of an even number.
 fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-/// Sets each gateway's capacity against direct's under the same objective: where direct's interval does not lie above the
-/// gateway's, the gateway was not seen to be the limit.
+/// Compares each gateway's capacity with direct's under the same objective. Unless direct's interval lies above the
+/// gateway's, the gateway was not the limit.
 pub(super) fn against_direct(capacities: &mut [Capacity]) {
     for direct in capacities.iter_mut().filter(|one| one.is_direct()) {
         if direct.limited_by.is_none() && (direct.rate.is_some() || direct.below.is_some()) {
@@ -116,7 +121,7 @@ pub(super) fn against_direct(capacities: &mut [Capacity]) {
         };
         match (one.limited_by, below_direct) {
             (Some(_), false) => {}
-            // What it ran into is its own: direct ran into it later.
+            // The limit is the gateway's own: direct reached it later.
             (Some(Limit::Generator | Limit::Connections), true) => {}
             (_, true) => {
                 one.limited_by = Some(Limit::Gateway);
@@ -130,8 +135,8 @@ pub(super) fn against_direct(capacities: &mut [Capacity]) {
     }
 }
 
-/// The ratio of two rates, with the interval that those of both give: Zou and Donner, "Construction of confidence limits
-/// about effect measures: a general approach" (2008), on the logarithms. Absent where either has no upper end.
+/// The ratio of two rates and its interval: Zou and Donner, "Construction of confidence limits about effect measures: a
+/// general approach" (2008), on the logarithms. Absent if either has no upper end.
 fn ratio(rate: Option<&Estimate>, direct: Option<&Estimate>) -> Option<Estimate> {
     let (rate, direct) = (rate?, direct?);
     let (low, high) = rate.interval()?;

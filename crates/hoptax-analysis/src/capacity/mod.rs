@@ -14,36 +14,37 @@ use hoptax_stats::Estimate;
 /// The highest rate that a contender holds under an objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
-    /// Load point, as the plan has it.
+    /// The load point.
     pub load: Load,
     /// [`DIRECT`] or the gateway's label.
     pub gateway: String,
     /// The objective.
     pub slo: String,
-    /// Requests/s that half of the undisturbed trials hold, with its 95 % interval and the trials behind it. The upper end is
-    /// absent where the highest rate tried was held. Absent where nothing was measured, and where not even the lowest
-    /// rate tried was held.
+    /// Requests/s that half of the undisturbed trials hold, with its 95 % interval and the number of trials. The upper
+    /// end is absent if the highest rate tried was held. The whole is absent if nothing was measured, or if even the
+    /// lowest rate tried was not held.
     pub rate: Option<Estimate>,
-    /// The lowest rate tried, where it was not held.
+    /// The lowest rate tried, if it was not held.
     pub below: Option<f64>,
-    /// Whether the contender may hold more: something else was the limit.
+    /// True if the contender may hold more, because something else was the limit.
     pub at_least: bool,
-    /// What was the limit; absent where nothing was measured.
+    /// The limit; absent if nothing was measured.
     pub limited_by: Option<Limit>,
-    /// What of the objective ceased to hold just above: `p99`, `errors`, `throughput`, …; the most frequent first.
+    /// Terms of the objective that failed just above the capacity (`p99`, `errors`, `throughput`, …), the most frequent
+    /// first.
     pub broken: Vec<String>,
-    /// The highest rate that longer trials confirmed; absent where none did.
+    /// The highest rate that longer trials confirmed, if any.
     pub confirmed: Option<Confirmed>,
-    /// The rate as a part of direct's; absent for direct, and where either is only bounded.
+    /// The rate ÷ direct's; absent for direct, and if either has no upper end.
     pub of_direct: Option<Estimate>,
-    /// Why there is nothing, or why the search ended early.
+    /// Why there is no capacity, or why the search ended early.
     pub failed: Option<Failure>,
-    /// The trials, in the order in which they were made.
+    /// The trials, in the order of the run.
     pub steps: Vec<Step>,
 }
 
 impl Capacity {
-    /// Whether this is the baseline's.
+    /// True for direct.
     pub fn is_direct(&self) -> bool {
         self.gateway == DIRECT
     }

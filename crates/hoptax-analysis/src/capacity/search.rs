@@ -1,6 +1,6 @@
-//! From the trials of a search to a capacity.
+//! Computes capacities from the trials of searches.
 
-use super::judge::Look;
+use super::judge::SearchTrial;
 use super::{Capacity, limit};
 use crate::load::Load;
 use hoptax_plan::recorded::RunRecord;
@@ -9,7 +9,7 @@ use hoptax_record::report::{Confirmed, Step};
 use hoptax_record::{StepPurpose, TrialRecord};
 use hoptax_stats::{Estimate, Threshold};
 
-/// A threshold that lies outside of the rates tried with this probability is told as lying there.
+/// Probability from which the threshold counts as outside of the rates tried.
 const CERTAIN: f64 = 0.975;
 
 /// Every search of a run: by load point, then contender (direct first), then objective.
@@ -47,11 +47,12 @@ fn capacity(
     objective: &Objective,
     records: &[&TrialRecord],
 ) -> Capacity {
-    let looks: Vec<Option<Look<'_>>> = records.iter().map(|record| Look::read(record)).collect();
+    let trials: Vec<Option<SearchTrial<'_>>> =
+        records.iter().map(|record| SearchTrial::read(record)).collect();
     let steps: Vec<Step> = records
         .iter()
-        .zip(&looks)
-        .filter_map(|(record, look)| step(record, look.as_ref(), objective))
+        .zip(&trials)
+        .filter_map(|(record, trial)| step(record, trial.as_ref(), objective))
         .collect();
     let mut threshold = Threshold::new(search.from, search.to, search.precision);
     for step in &steps {
@@ -76,11 +77,11 @@ fn capacity(
         failed: None,
         steps,
     };
-    limit::of_itself(&mut made, &looks, search, everywhere);
+    limit::of_itself(&mut made, &trials, search, everywhere);
     made
 }
 
-/// The middle and the ends of the interval, within the rates tried.
+/// The estimate and its interval, limited to the rates tried.
 fn estimate(threshold: &Threshold, search: &Search, everywhere: bool) -> Estimate {
     let (middle, low, high) = threshold.interval();
     Estimate {
@@ -91,27 +92,27 @@ fn estimate(threshold: &Threshold, search: &Search, everywhere: bool) -> Estimat
     }
 }
 
-fn step(record: &TrialRecord, look: Option<&Look<'_>>, objective: &Objective) -> Option<Step> {
+fn step(record: &TrialRecord, trial: Option<&SearchTrial<'_>>, objective: &Objective) -> Option<Step> {
     let asked = record.step?;
-    let broken = look.map(|look| look.breaks(objective));
-    let us = |of: Figure| Some(look?.figure(of)? / 1e3);
-    let seconds = |look: &Look<'_>| look.load.measured_ns as f64 / 1e9;
+    let broken = trial.map(|trial| trial.breaks(objective));
+    let us = |of: Figure| Some(trial?.figure(of)? / 1e3);
+    let seconds = |trial: &SearchTrial<'_>| trial.load.measured_ns as f64 / 1e9;
     Some(Step {
         number: asked.number,
         rate: asked.rate,
         purpose: asked.purpose,
         held: broken.as_ref().map(Vec::is_empty),
         broken: broken.unwrap_or_default(),
-        throughput: look.map(|look| look.load.completed_in_time as f64 / seconds(look)),
+        throughput: trial.map(|trial| trial.load.completed_in_time as f64 / seconds(trial)),
         p50_us: us(Figure::Percentile(0.5)),
         p99_us: us(Figure::Percentile(0.99)),
-        errors: look.map(Look::errors),
-        generator_utilisation: look
-            .map(|look| look.load.cpu.busiest_worker_ns as f64 / look.load.measured_ns as f64),
+        errors: trial.map(SearchTrial::errors),
+        generator_utilisation: trial
+            .map(|trial| trial.load.cpu.busiest_worker_ns as f64 / trial.load.measured_ns as f64),
     })
 }
 
-/// The highest rate, not above `high`, at which two or more longer trials held, and more than did not.
+/// The highest rate, at most `high`, at which at least two longer trials held, and a majority of them.
 fn confirmed(steps: &[Step], high: f64) -> Option<Confirmed> {
     let longer = || steps.iter().filter(|step| step.purpose == StepPurpose::Confirm && step.held.is_some());
     let at = |rate: f64| {

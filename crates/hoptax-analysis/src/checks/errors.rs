@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(
             causes_by_count(&counts),
             [
-                "40 got an answer that was not whole in time",
-                "5 met a certificate that is not acceptable",
+                "40 got only part of an answer in time",
+                "5 were stopped by an unacceptable certificate",
                 "3 found every local port in use (`sources` gives more)",
             ]
         );

@@ -1,4 +1,4 @@
-//! What must be the same before two sets of figures may be compared, and what had better be.
+//! Settings that must be equal before two runs may be compared, and settings that should be.
 
 use super::{Obstacle, Subject};
 use crate::Side;
@@ -9,10 +9,10 @@ use hoptax_record::Contender;
 use hoptax_record::plan as kept;
 use serde::Serialize;
 
-/// Longest that a setting is quoted.
+/// Longest quotation of a setting, in characters.
 const QUOTED: usize = 120;
 
-/// Everything for which the subjects cannot be compared; empty for contenders of one run.
+/// Why the subjects cannot be compared; empty for contenders of one run.
 pub(super) fn of_subjects(first: &Subject<'_>, second: &Subject<'_>) -> Vec<Obstacle> {
     match first.is_same_run(second) {
         true => Vec::new(),
@@ -20,7 +20,7 @@ pub(super) fn of_subjects(first: &Subject<'_>, second: &Subject<'_>) -> Vec<Obst
     }
 }
 
-/// Everything for which figures of `second` cannot be taken relative to those of `first`, gateway by gateway.
+/// Why figures of `second` cannot be taken relative to those of `first`, gateway by gateway.
 pub fn obstacles(first: &Side<'_>, second: &Side<'_>) -> Vec<Obstacle> {
     let (a, b) = (first.run, second.run);
     let both = |label: &&str| b.contenders.iter().any(|other| other.label == **label);
@@ -29,7 +29,7 @@ pub fn obstacles(first: &Side<'_>, second: &Side<'_>) -> Vec<Obstacle> {
     of_runs(a, b, &labels)
 }
 
-/// Everything for which two runs cannot be compared, whose contenders are set against each other in these pairs.
+/// Why two runs cannot be compared. `labels` are the pairs of contenders.
 fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacle> {
     let mut found = Vec::new();
     let mut check = |what: &str, a: String, b: String| {
@@ -45,7 +45,7 @@ fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacl
     check("access_log", words(&a.plan.access_log), words(&b.plan.access_log));
     check("timeout", words(&a.plan.timeout), words(&b.plan.timeout));
     check("isolate", a.plan.isolate.to_string(), b.plan.isolate.to_string());
-    // Stamping costs the upstream time in each answer.
+    // Timestamps cost the upstream time in each answer.
     check("path_split", words(&a.plan.path_split), words(&b.plan.path_split));
     let common = a.load.iter().any(|point| counterpart(point, b).is_some());
     if !common {
@@ -70,21 +70,21 @@ fn of_runs(a: &RunRecord, b: &RunRecord, labels: &[(&str, &str)]) -> Vec<Obstacl
     found
 }
 
-/// What differs and may be the reason for a difference, in sentences.
+/// Other settings that differ and may explain a difference, in sentences.
 pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String> {
     let (a, b) = (first.side.run, second.side.run);
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     if !first.is_same_run(second) {
-        of_machines(a, b, &mut told);
-        of_plans(a, b, &mut told);
+        of_machines(a, b, &mut warnings);
+        of_plans(a, b, &mut warnings);
         for (one, other) in first.pairs_of_labels(second) {
-            of_contenders(contender(a, one), contender(b, other), (a, b), &mut told);
+            of_contenders(contender(a, one), contender(b, other), (a, b), &mut warnings);
         }
         for (subject, other) in [(first, second), (second, first)] {
             for point in &subject.side.run.load {
                 if counterpart(point, other.side.run).is_none() {
                     let load = point.describe();
-                    told.push(match point.search {
+                    warnings.push(match point.search {
                         Some(_) => format!("\"{load}\" is a search, and capacities are not compared."),
                         None => format!("\"{load}\" is in {} only and is left out.", subject.name),
                     });
@@ -95,14 +95,14 @@ pub(super) fn warnings(first: &Subject<'_>, second: &Subject<'_>) -> Vec<String>
     for subject in [first, second] {
         let ended = subject.side.run.ended.as_ref();
         if ended.is_none_or(|ended| ended.interrupted || ended.failed.is_some()) {
-            told.push(format!("{} ended before its last trial.", subject.name));
+            warnings.push(format!("{} ended before its last trial.", subject.name));
         }
     }
-    told.dedup();
-    told
+    warnings.dedup();
+    warnings
 }
 
-fn of_machines(a: &RunRecord, b: &RunRecord, told: &mut Vec<String>) {
+fn of_machines(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
     let (one, other) = (&a.environment, &b.environment);
     let gib = |bytes: u64| format!("{} GiB", bytes >> 30);
     for (what, one, other) in [
@@ -116,22 +116,22 @@ fn of_machines(a: &RunRecord, b: &RunRecord, told: &mut Vec<String>) {
         ("Virtualisation", or_none(one.hypervisor.as_ref()), or_none(other.hypervisor.as_ref())),
         ("Version of hoptax", a.hoptax.clone(), b.hoptax.clone()),
     ] {
-        differs(what, &one, &other, told);
+        differs(what, &one, &other, warnings);
     }
 }
 
-fn of_plans(a: &RunRecord, b: &RunRecord, told: &mut Vec<String>) {
+fn of_plans(a: &RunRecord, b: &RunRecord, warnings: &mut Vec<String>) {
     let (one, other) = (&a.plan, &b.plan);
-    differs("CPU pinning", &words(&one.cpus), &words(&other.cpus), told);
-    differs("Warm-up", &words(&one.warmup), &words(&other.warmup), told);
-    differs("Pause", &words(&one.pause), &words(&other.pause), told);
-    differs("Source addresses", &words(&one.sources), &words(&other.sources), told);
+    differs("CPU pinning", &words(&one.cpus), &words(&other.cpus), warnings);
+    differs("Warm-up", &words(&one.warmup), &words(&other.warmup), warnings);
+    differs("Pause", &words(&one.pause), &words(&other.pause), warnings);
+    differs("Source addresses", &words(&one.sources), &words(&other.sources), warnings);
     for point in &a.load {
         if let Some(other) = counterpart(point, b).map(|at| &b.load[at])
             && point.duration != other.duration
         {
             let (one, other) = (point.duration.as_secs_f64(), other.duration.as_secs_f64());
-            told.push(format!(
+            warnings.push(format!(
                 "Trials of \"{}\" last {one} s in one and {other} s in the other.",
                 point.describe()
             ));
@@ -143,7 +143,7 @@ fn of_contenders(
     one: Option<&Contender>,
     other: Option<&Contender>,
     (a, b): (&RunRecord, &RunRecord),
-    told: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) {
     let (Some(one), Some(other)) = (one, other) else { return };
     let label = match one.label == other.label {
@@ -154,19 +154,19 @@ fn of_contenders(
         return;
     }
     let about = |what: &str| format!("{what} of {label}");
-    differs(&about("Version"), &or_none(one.version.as_ref()), &or_none(other.version.as_ref()), told);
+    differs(&about("Version"), &or_none(one.version.as_ref()), &or_none(other.version.as_ref()), warnings);
     let workers = |one: &Contender| one.workers.map_or("none".into(), |count| count.to_string());
-    differs(&about("Workers"), &workers(one), &workers(other), told);
-    differs(&about("Features"), &features(a, &one.label), &features(b, &other.label), told);
-    differs(&about("Driver"), &driver(a, &one.label), &driver(b, &other.label), told);
+    differs(&about("Workers"), &workers(one), &workers(other), warnings);
+    differs(&about("Features"), &features(a, &one.label), &features(b, &other.label), warnings);
+    differs(&about("Driver"), &driver(a, &one.label), &driver(b, &other.label), warnings);
     if one.settings != other.settings {
-        told.push(format!("Settings of {label} differ."));
+        warnings.push(format!("Settings of {label} differ."));
     }
 }
 
-fn differs(what: &str, one: &str, other: &str, told: &mut Vec<String>) {
+fn differs(what: &str, one: &str, other: &str, warnings: &mut Vec<String>) {
     if one != other {
-        told.push(format!("{what} differs: {} and {}.", quoted(one), quoted(other)));
+        warnings.push(format!("{what} differs: {} and {}.", quoted(one), quoted(other)));
     }
 }
 
@@ -199,7 +199,7 @@ fn targets(plan: &Plan) -> String {
     format!("{}: {}", Target::describe_all(&plan.targets), plan.targets.iter().map(one).collect::<String>())
 }
 
-/// The upstream's settings. Its port, which says nothing about the answer, is left out.
+/// The upstream's settings without its port, which does not affect the answer.
 fn upstream(upstream: &Upstream) -> String {
     match upstream {
         Upstream::BuiltIn(built_in) => {
@@ -219,13 +219,13 @@ fn or_none(value: Option<&String>) -> String {
     value.cloned().unwrap_or_else(|| "unknown".into())
 }
 
-/// As it stands in `run.json`.
+/// The value as in `run.json`.
 fn words(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().map_or_else(|| value.to_string(), ToString::to_string)
 }
 
-/// Whole where it is short.
+/// The text, shortened if it is long.
 fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         Some((at, _)) => format!("{}…", &text[..at]),

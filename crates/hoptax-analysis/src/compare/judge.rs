@@ -1,4 +1,4 @@
-//! The rows of one pair of cases.
+//! Compares one pair of cases, metric by metric.
 
 use super::{Row, Subject, Verdict};
 use crate::budget::{estimate, pairs};
@@ -12,7 +12,7 @@ use hoptax_stats::{
     Contrast, Estimate, change, change_of_figures, independent, independent_figures, mean, paired,
 };
 
-/// What is compared of a gateway: first the tax, which holds its own against a machine that changed.
+/// Metrics of gateways. Taxes come first, as they hold even if the machine changed.
 const OF_GATEWAY: [Metric; 13] = [
     Metric::AddedP50,
     Metric::AddedP90,
@@ -29,7 +29,7 @@ const OF_GATEWAY: [Metric; 13] = [
     Metric::ErrorShare,
 ];
 
-/// What is compared of direct.
+/// Metrics of direct.
 const OF_DIRECT: [Metric; 5] =
     [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput, Metric::ErrorShare];
 
@@ -56,7 +56,7 @@ impl<'p> Pair<'p, '_> {
     }
 }
 
-/// Every metric that both cases tell.
+/// Every metric that both cases have.
 pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Row> {
     let (Some(a), Some(b)) = (pair.case_a(), pair.case_b()) else { return Vec::new() };
     let metrics: &[Metric] = if [pair.a.1, pair.b.1].contains(&DIRECT) { &OF_DIRECT } else { &OF_GATEWAY };
@@ -65,9 +65,9 @@ pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Row> {
 
 fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
     let ((one, label_a, _), (two, label_b, _)) = (pair.a, pair.b);
-    let (told_a, told_b) = (measured(metric, a, one.side), measured(metric, b, two.side));
+    let (figure_a, figure_b) = (measured(metric, a, one.side), measured(metric, b, two.side));
     let Contrasts { size, difference, change } = match percentile(metric) {
-        Some(_) => of_percentile(pair, metric, told_a.as_ref()?, told_b.as_ref()?),
+        Some(_) => of_percentile(pair, metric, figure_a.as_ref()?, figure_b.as_ref()?),
         None => of_rounds(pair, metric),
     }?;
     let floor = floor(pair, metric, size);
@@ -78,8 +78,8 @@ fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
         metric,
         unit: unit(metric),
         headline: is_headline(metric, &a.load) && ![label_a, label_b].contains(&DIRECT),
-        a: told_a,
-        b: told_b,
+        a: figure_a,
+        b: figure_b,
         difference,
         change: change.map(|change| estimate(&change)),
         floor,
@@ -88,17 +88,17 @@ fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
     })
 }
 
-/// The two figures of a metric set against each other.
+/// Two figures of a metric, compared.
 struct Contrasts {
-    /// The first's figure, without its sign.
+    /// Absolute value of the first figure.
     size: f64,
-    /// Second less first.
+    /// Second − first.
     difference: Contrast,
-    /// Second over first less 1, where that can be told.
+    /// Second ÷ first − 1, if that is defined.
     change: Option<Contrast>,
 }
 
-/// Of percentiles, which are those of merged histograms.
+/// Compares percentiles, which come from merged histograms.
 fn of_percentile(pair: &Pair<'_, '_>, metric: Metric, a: &Estimate, b: &Estimate) -> Option<Contrasts> {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let (difference, change) = match pair.is_paired() {
@@ -112,7 +112,7 @@ fn of_percentile(pair: &Pair<'_, '_>, metric: Metric, a: &Estimate, b: &Estimate
     Some(Contrasts { size: a.estimate.abs(), difference, change })
 }
 
-/// Of everything else, which has a value in each round.
+/// Compares any other metric, which has one value per round.
 fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let (first, second): (Vec<f64>, Vec<f64>) = match pair.is_paired() {
@@ -127,8 +127,8 @@ fn of_rounds(pair: &Pair<'_, '_>, metric: Metric) -> Option<Contrasts> {
     Some(Contrasts { size: mean(&first).unwrap_or(0.0).abs(), difference, change })
 }
 
-/// What a difference must exceed: between runs, what direct, which no gateway touches, changed by, applied to the first's
-/// figure; and beyond that the noise floor of either run, and the least change worth telling.
+/// The least difference to report. It is the larger noise floor of both runs, or the least change if that is more.
+/// Between runs, the relative change of direct is added, applied to the first figure: no gateway affects direct.
 fn floor(pair: &Pair<'_, '_>, metric: Metric, size: f64) -> f64 {
     let ((one, label_a, load_a), (two, label_b, load_b)) = (pair.a, pair.b);
     let noise = one.side.floor(metric, label_a, load_a).max(two.side.floor(metric, label_b, load_b));
@@ -151,9 +151,9 @@ fn verdict(metric: Metric, difference: &Contrast, floor: f64) -> Verdict {
     }
 }
 
-/// Few figures decide, so that correcting for their number costs little: CPU per request everywhere; throughput against
-/// direct where the load is as much as goes through (closed loop); added time where it is not (open loop), as under
-/// saturation added time is lost throughput seen from the other side.
+/// Only few metrics decide, so that adjusting for their number costs little. These are CPU per request everywhere, the
+/// throughput ratio in closed loops, and added time in open loops (in a saturated closed loop, added time only mirrors
+/// lost throughput).
 fn is_headline(metric: Metric, load: &Load) -> bool {
     match metric {
         Metric::CpuUsPerRequest => true,

@@ -1,7 +1,7 @@
-//! Two runs, or two contenders of one run, set against each other case by case.
+//! Comparison of two runs, or of two contenders of one run, case by case.
 //!
-//! Contenders of one run are paired round by round. Two runs are independent samples, between which the machine may have
-//! changed: there the tax is the better figure, and a difference must also exceed what direct changed by.
+//! Contenders of one run are paired by round. Two runs are independent samples, and the machine may have changed
+//! between them. Their taxes are therefore the better figures, and a difference must also exceed the change of direct.
 
 mod alike;
 mod judge;
@@ -18,20 +18,19 @@ use hoptax_plan::Metric;
 pub use hoptax_record::report::{Obstacle, Verdict};
 use hoptax_stats::{Contrast, Estimate};
 
-/// The overall verdict is wrong in at most this share of comparisons of the same with the same, as far as rounds of a
-/// run can tell.
+/// Largest share of comparisons of equal things with a wrong overall verdict, as far as rounds within a run can show.
 const ALPHA: f64 = 0.05;
 
-/// A run that is compared, and which of its contenders.
+/// A run to compare, and which of its contenders.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Names it in words: its directory.
+    /// Its name in messages: the directory.
     pub name: &'a str,
     /// Its trials.
     pub side: &'a Side<'a>,
-    /// What was computed of it.
+    /// Its analysis.
     pub analysis: &'a Analysis,
-    /// The one contender to compare; all that both have when absent.
+    /// The contender to compare; if absent, all that both runs have.
     pub label: Option<&'a str>,
 }
 
@@ -44,7 +43,7 @@ impl Subject<'_> {
         self.side.run.contenders.iter().any(|one| one.label == label)
     }
 
-    /// The contenders that are set against each other: the two named, or all that both have.
+    /// The pairs of contenders to compare: the two named ones, or all that both runs have.
     fn pairs_of_labels<'s>(&'s self, second: &'s Self) -> Vec<(&'s str, &'s str)> {
         match (self.label, second.label) {
             (Some(one), Some(other)) => vec![(one, other)],
@@ -62,69 +61,69 @@ impl Subject<'_> {
 /// One metric of one case, compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The load point, as the first run has it.
+    /// The load point of the first run.
     pub load: Load,
-    /// The first's label.
+    /// Label in the first run.
     pub label_a: String,
-    /// The second's label.
+    /// Label in the second run.
     pub label_b: String,
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
     /// Its unit: `us`, `requests/s`, `bytes`, `ratio`, `share`.
     pub unit: &'static str,
-    /// Whether it counts into the overall verdict.
+    /// True if the overall verdict may rest on this row.
     pub headline: bool,
-    /// The first's figure, as its report tells it.
+    /// Figure of the first, as in its report.
     pub a: Option<Estimate>,
-    /// The second's.
+    /// Figure of the second.
     pub b: Option<Estimate>,
-    /// Second less first.
+    /// Second − first.
     pub difference: Contrast,
-    /// Second over first less 1; absent where the first is not above zero.
+    /// Second ÷ first − 1; absent unless the first is above zero.
     pub change: Option<Estimate>,
-    /// A difference up to this is too small to call.
+    /// Differences up to this are not distinguishable.
     pub floor: f64,
-    /// p-value adjusted for all headline rows (Holm); absent for other rows, and with a single round.
+    /// p-value adjusted for the number of headline rows (Holm); absent for other rows, and with a single round.
     pub adjusted_p_value: Option<f64>,
-    /// What became of it, by its own interval and floor.
+    /// The row's verdict, from its own interval and floor.
     pub verdict: Verdict,
 }
 
 impl Row {
-    /// Whether it stands even when it is looked at together with all other headline rows.
+    /// True if the verdict holds even after adjusting for all headline rows.
     pub fn stands(&self) -> bool {
         self.verdict != Verdict::NotDistinguishable && self.adjusted_p_value.is_some_and(|p| p <= ALPHA)
     }
 }
 
-/// Everything that a comparison says.
+/// A complete comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The first run.
     pub a: String,
     /// The second run; the same for two contenders of one run.
     pub b: String,
-    /// Whether figures were paired round by round, as within one run.
+    /// True if figures were paired by round, as within one run.
     pub paired: bool,
-    /// Of all headline rows together.
+    /// The overall verdict, from all headline rows.
     pub verdict: Verdict,
-    /// What would have forbidden the comparison; empty unless it was forced.
+    /// Obstacles that were overridden; empty unless the comparison was forced.
     pub forced: Vec<Obstacle>,
-    /// What may be the reason for a difference, or weakens the comparison.
+    /// Possible reasons for a difference, and weaknesses of the comparison.
     pub warnings: Vec<String>,
-    /// Cases that a `void` finding says not to believe.
+    /// Cases with a `void` finding.
     pub void: Vec<String>,
     /// Every case and metric.
     pub rows: Vec<Row>,
-    /// Rows that would be called by chance alone if nothing differed: one in twenty of those with an interval.
+    /// Rows expected to show a difference by chance if nothing differed: one in twenty of those with an interval.
     pub expected_by_chance: f64,
 }
 
 /// Why nothing was compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// Figures of different questions.
+    /// The runs measured different things.
     Obstacles(Vec<Obstacle>),
-    /// No case is in both, or none of them was measured.
+    /// No case was measured in both.
     NothingInCommon(String),
 }

@@ -1,4 +1,4 @@
-//! Comparisons of runs that were made up.
+//! Comparisons of generated runs.
 
 use super::*;
 use crate::fixture::{Run, closed_point, open_point, searched_point, via};
@@ -44,7 +44,7 @@ fn row<'c>(comparison: &'c Comparison, label: &str, metric: Metric) -> &'c Row {
     rows.next().unwrap_or_else(|| panic!("no row {label} {metric:?}"))
 }
 
-/// Rounds with a little noise: direct at 100 µs, gateways by response time and CPU time per request, µs.
+/// Rounds with a little noise: direct at 1,000 µs, gateways by response time and CPU time per request, µs.
 fn noisy(seed: u64, machine: f64, gateways: &[(&str, f64, f64)]) -> Run {
     let mut random = hoptax_load::random::Random::new(seed);
     let mut run = Run::closed(32);
@@ -61,7 +61,7 @@ fn noisy(seed: u64, machine: f64, gateways: &[(&str, f64, f64)]) -> Run {
             run.push(trial);
         }
     }
-    // Direct's throughput is 1,000 requests per second in each trial of the fixture, whatever their times.
+    // The fixture gives direct a throughput of 1,000 requests/s whatever its response times.
     run
 }
 
@@ -78,7 +78,7 @@ fn the_same_twice_is_not_distinguishable() {
 }
 
 #[test]
-fn a_fifth_more_cpu_time_is_worse_and_the_other_way_round_better() {
+fn a_fifth_more_cpu_time_is_worse_and_the_reverse_is_better() {
     let a = noisy(1, 1.0, &[("nginx", 1500.0, 20.0)]);
     let b = noisy(2, 1.0, &[("nginx", 1500.0, 24.0)]);
     let worse = of_runs(&a, &b);
@@ -94,7 +94,7 @@ fn a_fifth_more_cpu_time_is_worse_and_the_other_way_round_better() {
 fn a_slower_machine_is_not_a_worse_gateway() {
     let a = noisy(1, 1.0, &[("nginx", 1500.0, 20.0)]);
     let mut b = noisy(2, 1.3, &[("nginx", 1500.0, 20.0)]);
-    // The upstream and the generator cost as much more.
+    // CPU use of upstream and generator grows as much.
     for trial in &mut b.trials {
         trial.upstream.as_mut().expect("watched").cpu_ns = 6_500_000;
         trial.load_record.as_mut().expect("measured").cpu.used_ns = 130_000_000;
@@ -105,7 +105,7 @@ fn a_slower_machine_is_not_a_worse_gateway() {
         assert!(row.floor > 0.2 * row.a.expect("measured").estimate, "{row:?}");
         assert_eq!(row.verdict, Verdict::NotDistinguishable, "{row:?}");
     }
-    // Of direct itself it is told.
+    // For direct itself the change is reported.
     assert_eq!(row(&comparison, "direct", Metric::P50).verdict, Verdict::Worse);
 }
 
@@ -129,7 +129,7 @@ fn labels_of_one_run_are_paired() {
 }
 
 #[test]
-fn one_round_says_nothing() {
+fn one_round_shows_no_difference() {
     let run = Run::steady(1, 100, &[("main", 200), ("pr", 900)]);
     let comparison = of_labels(&run, "main", "pr");
     assert_eq!(comparison.verdict, Verdict::NotDistinguishable);
@@ -137,7 +137,7 @@ fn one_round_says_nothing() {
 }
 
 #[test]
-fn load_points_are_matched_by_what_they_are() {
+fn load_points_are_matched_by_their_settings() {
     let push = |run: &mut Run, load: u32, us: u64| {
         for round in 0..3 {
             run.push(via("direct", round).first().at_load(load))
@@ -156,13 +156,13 @@ fn load_points_are_matched_by_what_they_are() {
     let comparison = of_runs(&a, &b);
     assert!(comparison.rows.iter().all(|row| row.verdict == Verdict::NotDistinguishable), "{comparison:#?}");
     assert!(comparison.rows.iter().all(|row| row.load.connections != 99));
-    let told = comparison.warnings.join("\n");
-    assert!(told.contains("99 connections\" is in one only"), "{told}");
-    assert!(told.contains("5 s in one and 7 s in the other"), "{told}");
+    let warnings = comparison.warnings.join("\n");
+    assert!(warnings.contains("99 connections\" is in one only"), "{warnings}");
+    assert!(warnings.contains("5 s in one and 7 s in the other"), "{warnings}");
 }
 
 #[test]
-fn what_answers_another_question_is_refused_with_every_difference() {
+fn runs_of_different_questions_are_refused_with_every_difference() {
     let a = Run::steady(2, 100, &[("nginx", 200)]);
     let mut b = Run::steady(2, 100, &[("nginx", 200)]);
     b.record.plan.targets = vec![Target::get("/other")];
@@ -174,8 +174,8 @@ fn what_answers_another_question_is_refused_with_every_difference() {
     b.record.load[0].http = hoptax_load::spec::HttpVersion::Http10;
     let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
     let Err(Refusal::Obstacles(obstacles)) = refused else { panic!("{refused:?}") };
-    let told: Vec<&str> = obstacles.iter().map(|one| one.what.as_str()).collect();
-    assert_eq!(told, ["target", "upstream", "profile", "path_split", "load", "gateway `nginx`"]);
+    let differing: Vec<&str> = obstacles.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(differing, ["target", "upstream", "profile", "path_split", "load", "gateway `nginx`"]);
     b.record.load[0].http = hoptax_load::spec::HttpVersion::Http11;
     let forced = compared(&Compared { runs: (&a, &b), labels: None, force: true }).expect("forced");
     assert_eq!(forced.forced.len(), 5);
@@ -189,11 +189,11 @@ fn another_machine_or_version_is_a_warning() {
     b.record.hoptax = "9.9.9".into();
     b.record.contenders[1].version = Some("1.2.4".into());
     b.record.ended = None;
-    let told = of_runs(&a, &b).warnings;
+    let warnings = of_runs(&a, &b).warnings;
     for expected in
         ["Kernel differs", "Version of hoptax differs", "Version of nginx differs", "two ended before"]
     {
-        assert!(told.iter().any(|one| one.contains(expected)), "{expected}: {told:?}");
+        assert!(warnings.iter().any(|one| one.contains(expected)), "{expected}: {warnings:?}");
     }
     assert_eq!(of_runs(&a, &Run::steady(2, 100, &[("nginx", 200)])).warnings, Vec::<String>::new());
 }
@@ -211,27 +211,27 @@ fn runs_without_a_common_case_are_refused() {
 }
 
 #[test]
-fn capacities_are_not_compared_and_that_is_said() {
+fn a_warning_says_that_capacities_are_not_compared() {
     let (mut a, mut b) = (Run::steady(3, 100, &[("nginx", 150)]), Run::steady(3, 100, &[("nginx", 150)]));
     for run in [&mut a, &mut b] {
         run.record.load.push(searched_point());
     }
-    let told = of_runs(&a, &b).warnings;
+    let warnings = of_runs(&a, &b).warnings;
     assert!(
-        told.iter().any(|one| one.ends_with("is a search, and capacities are not compared.")),
-        "{told:?}"
+        warnings.iter().any(|one| one.ends_with("is a search, and capacities are not compared.")),
+        "{warnings:?}"
     );
-    assert!(!told.iter().any(|one| one.contains("left out")), "{told:?}");
+    assert!(!warnings.iter().any(|one| one.contains("left out")), "{warnings:?}");
     for run in [&mut a, &mut b] {
         run.record.load.remove(0);
     }
     let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
-    let Err(Refusal::NothingInCommon(told)) = refused else { panic!("{refused:?}") };
-    assert!(told.contains("searches only"), "{told}");
+    let Err(Refusal::NothingInCommon(reason)) = refused else { panic!("{refused:?}") };
+    assert!(reason.contains("searches only"), "{reason}");
 }
 
 #[test]
-fn cases_that_are_not_to_be_believed_are_named() {
+fn void_cases_are_named() {
     let a = Run::steady(2, 100, &[("nginx", 200)]);
     let mut b = Run::closed(32);
     for round in 0..2 {
@@ -242,10 +242,9 @@ fn cases_that_are_not_to_be_believed_are_named() {
     assert!(void.iter().any(|one| one.starts_with("two, nginx") && one.contains("errors")), "{void:?}");
 }
 
-/// How often are the same two things told apart, and how often is a tenth more seen? Every run of the simulation is a
-/// whole comparison.
+/// How often do equal things differ, and how often is a tenth more found? Each simulated run is a complete comparison.
 #[test]
-fn false_alarms_are_as_rare_as_they_are_said_to_be() {
+fn false_alarms_are_as_rare_as_stated() {
     let alarms = |extra: f64| {
         let verdict = |seed: u64| {
             let run = noisy(seed, 1.0, &[("main", 1500.0, 20.0), ("pr", 1500.0, 20.0 * extra)]);
@@ -253,7 +252,7 @@ fn false_alarms_are_as_rare_as_they_are_said_to_be() {
         };
         (100..140).filter(|seed| verdict(*seed) != Verdict::NotDistinguishable).count()
     };
-    // Of 40 at 5 %: more than 6 would come by chance once in 300 times.
+    // Of 40 at 5 %, more than 6 false alarms would occur by chance once in 300 times.
     assert!(alarms(1.0) <= 6);
     assert_eq!(alarms(1.1), 40);
 }

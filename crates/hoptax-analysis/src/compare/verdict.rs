@@ -1,4 +1,4 @@
-//! The comparison as a whole: its rows, and the verdict of all of them together.
+//! Compares two subjects: all rows and the overall verdict.
 
 use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, alike, judge};
 use crate::Severity;
@@ -6,11 +6,11 @@ use crate::side::counterpart;
 use hoptax_record::DIRECT;
 use hoptax_stats::holm;
 
-/// Sets `second` against `first`. `least_change`, usually [`LEAST_CHANGE`], is the share of the first's figure below which
-/// no difference is called; `force` compares in spite of obstacles.
+/// Compares `second` with `first`. Differences below the share `least_change` of the first's figure, usually
+/// [`LEAST_CHANGE`], are not reported. `force` ignores obstacles.
 ///
 /// # Errors
-/// If they cannot be compared.
+/// If the two cannot be compared.
 pub fn compare(
     first: &Subject<'_>,
     second: &Subject<'_>,
@@ -50,7 +50,7 @@ pub fn compare(
 fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
     if first.side.run.load.iter().all(|point| point.search.is_some()) {
         return format!(
-            "{} holds searches only, and capacities are not compared: see what each report says of them",
+            "{} contains searches only, and capacities are not compared: read them in each run's report",
             first.name
         );
     }
@@ -72,7 +72,7 @@ fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
     )
 }
 
-/// Holm's correction over the headline rows.
+/// Adjusts the p-values of the headline rows (Holm).
 fn adjust(rows: &mut [Row]) {
     let headline = |row: &&mut Row| row.headline && row.difference.p_value.is_some();
     let p_values: Vec<f64> =
@@ -92,9 +92,9 @@ fn overall(rows: &[Row]) -> Verdict {
     }
 }
 
-/// The compared cases, and the whole runs, that are not to be believed.
+/// The compared cases, and whole runs, with a `void` finding.
 fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut cases = Vec::new();
     for (subject, label) in
         [(first, (|row| &row.label_a) as fn(&Row) -> &String), (second, |row| &row.label_b)]
     {
@@ -107,10 +107,10 @@ fn void_cases(first: &Subject<'_>, second: &Subject<'_>, rows: &[Row]) -> Vec<St
             };
             if case.is_none() || rows.iter().any(about) {
                 let case = case.unwrap_or("the whole run");
-                told.push(format!("{}, {case}: {} ({})", subject.name, finding.message, finding.code));
+                cases.push(format!("{}, {case}: {} ({})", subject.name, finding.message, finding.code));
             }
         }
     }
-    told.dedup();
-    told
+    cases.dedup();
+    cases
 }

@@ -1,29 +1,29 @@
-//! Which gateways of a plan are the same but for their features.
+//! Finds the gateways of a plan that differ in features only.
 
 use hoptax_plan::{Feature, Gateway, GatewayKind, PackDriver, Plan};
 
-/// A gateway with features, and those it is set against.
+/// A gateway with features, and the gateways to compare it with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Family<'p> {
-    /// The one with features.
+    /// The gateway with features.
     pub(super) gateway: &'p str,
-    /// The one without.
+    /// The same gateway without features.
     pub(super) bare: &'p str,
-    /// What is switched on.
+    /// The features.
     pub(super) features: &'p [Feature],
-    /// Two with parts of the features that make up all of them, and have none in common.
+    /// Two gateways that have these features divided between them.
     pub(super) parts: Option<[&'p str; 2]>,
 }
 
-/// One for each gateway with features whose bare sibling is in the plan, in the plan's order.
+/// One family per gateway with features whose bare sibling is in the plan, in the plan's order.
 pub(super) fn families(plan: &Plan) -> Vec<Family<'_>> {
-    let all: Vec<Known<'_>> = plan.gateways.iter().filter_map(Known::of).collect();
+    let all: Vec<PackGateway<'_>> = plan.gateways.iter().filter_map(PackGateway::of).collect();
     all.iter().filter(|one| !one.features.is_empty()).filter_map(|one| one.family(&all)).collect()
 }
 
-/// A gateway that is started from a pack.
+/// A gateway started from a pack.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Known<'p> {
+struct PackGateway<'p> {
     label: &'p str,
     pack: &'p str,
     workers: u32,
@@ -32,7 +32,7 @@ struct Known<'p> {
     driver: &'p PackDriver,
 }
 
-impl<'p> Known<'p> {
+impl<'p> PackGateway<'p> {
     fn of(gateway: &'p Gateway) -> Option<Self> {
         let GatewayKind::Pack { pack, workers, features, instances, driver } = &gateway.kind else {
             return None;
@@ -46,8 +46,8 @@ impl<'p> Known<'p> {
         Some(Family { gateway: self.label, bare: bare.label, features: self.features, parts })
     }
 
-    /// The sibling without features. Of several, one whose label this one's begins with (a matrix names them so), then one
-    /// that sends to as many instances of the upstream.
+    /// The sibling without features. If there are several, prefer one whose label is a prefix of this one's (as in a
+    /// matrix), then one with the same number of upstream instances.
     fn bare(&self, all: &[Self]) -> Option<Self> {
         let siblings = all.iter().filter(|one| one.features.is_empty() && one.is_sibling(self));
         siblings.copied().min_by_key(|one| {
@@ -61,15 +61,19 @@ impl<'p> Known<'p> {
     }
 }
 
-fn parts<'p>(whole: &Known<'p>, bare: Known<'p>, all: &[Known<'p>]) -> Option<[&'p str; 2]> {
-    let is_part = |one: &&Known<'p>| {
+fn parts<'p>(
+    whole: &PackGateway<'p>,
+    bare: PackGateway<'p>,
+    all: &[PackGateway<'p>],
+) -> Option<[&'p str; 2]> {
+    let is_part = |one: &&PackGateway<'p>| {
         !one.features.is_empty()
             && one.features.len() < whole.features.len()
             && one.features.iter().all(|feature| whole.features.contains(feature))
             && one.is_sibling(whole)
             && one.bare(all).is_some_and(|of_part| of_part.label == bare.label)
     };
-    let parts: Vec<&Known<'p>> = all.iter().filter(is_part).collect();
+    let parts: Vec<&PackGateway<'p>> = all.iter().filter(is_part).collect();
     parts.iter().enumerate().find_map(|(index, one)| {
         let other = parts[index + 1..].iter().find(|other| {
             one.features.len() + other.features.len() == whole.features.len()
@@ -84,7 +88,7 @@ mod tests {
     use super::*;
     use crate::fixture::Run;
 
-    fn told(gateways: &[(&str, u32, &[Feature], Option<u32>)]) -> Vec<(String, String, Option<String>)> {
+    fn found(gateways: &[(&str, u32, &[Feature], Option<u32>)]) -> Vec<(String, String, Option<String>)> {
         let mut plan = Run::closed(1).record.plan;
         plan.gateways = gateways
             .iter()
@@ -99,9 +103,9 @@ mod tests {
                 },
             })
             .collect();
-        let told = families(&plan);
+        let found = families(&plan);
         let parts = |family: &Family<'_>| family.parts.map(|parts| parts.join(" and "));
-        told.iter().map(|one| (one.gateway.into(), one.bare.into(), parts(one))).collect()
+        found.iter().map(|one| (one.gateway.into(), one.bare.into(), parts(one))).collect()
     }
 
     const KEY: &[Feature] = &[Feature::KeyAuth];
@@ -110,7 +114,7 @@ mod tests {
     #[test]
     fn a_pair_knows_its_parts_and_its_bare_sibling() {
         let both = [Feature::KeyAuth, Feature::Tls];
-        let told = told(&[
+        let found = found(&[
             ("nginx", 1, &[], Some(1)),
             ("nginx.key-auth", 1, KEY, Some(1)),
             ("nginx.tls", 1, TLS, Some(1)),
@@ -118,7 +122,7 @@ mod tests {
         ]);
         let one = |label: &str, parts: Option<&str>| (label.into(), "nginx".into(), parts.map(Into::into));
         assert_eq!(
-            told,
+            found,
             [
                 one("nginx.key-auth", None),
                 one("nginx.tls", None),
@@ -128,36 +132,36 @@ mod tests {
     }
 
     #[test]
-    fn what_a_feature_brings_with_it_is_its_own_part() {
+    fn a_feature_and_its_prerequisite_are_one_part() {
         let both = [Feature::KeyAuth, Feature::Tls, Feature::Mtls];
-        let told = told(&[
+        let found = found(&[
             ("nginx", 1, &[], None),
             ("nginx-key", 1, KEY, None),
             ("nginx-mtls", 1, &[Feature::Tls, Feature::Mtls], None),
             ("nginx-all", 1, &both, None),
         ]);
-        assert_eq!(told[2].2.as_deref(), Some("nginx-key and nginx-mtls"));
-        assert_eq!(told[1].2, None, "nothing of it alone is in the plan");
+        assert_eq!(found[2].2.as_deref(), Some("nginx-key and nginx-mtls"));
+        assert_eq!(found[1].2, None, "its parts are not in the plan");
     }
 
     #[test]
-    fn other_packs_and_other_worker_counts_are_no_siblings() {
+    fn other_packs_and_worker_counts_are_not_siblings() {
         assert_eq!(
-            told(&[("nginx", 2, &[], None), ("nginx-key", 1, KEY, None), ("envoy", 1, &[], None)]),
+            found(&[("nginx", 2, &[], None), ("nginx-key", 1, KEY, None), ("envoy", 1, &[], None)]),
             []
         );
     }
 
     #[test]
-    fn of_several_bare_ones_the_matrix_s_own_is_taken() {
-        let told = told(&[
+    fn the_bare_gateway_of_the_same_matrix_is_preferred() {
+        let found = found(&[
             ("nginx-a", 1, &[], None),
             ("nginx-b", 1, &[], Some(1)),
             ("nginx-b.key-auth", 1, KEY, Some(1)),
             ("nginx-a.round-robin", 1, &[Feature::RoundRobin { instances: None }], None),
             ("nginx-tls", 1, TLS, Some(1)),
         ]);
-        let bare: Vec<&str> = told.iter().map(|(_, bare, _)| bare.as_str()).collect();
+        let bare: Vec<&str> = found.iter().map(|(_, bare, _)| bare.as_str()).collect();
         assert_eq!(bare, ["nginx-b", "nginx-a", "nginx-b"]);
     }
 }

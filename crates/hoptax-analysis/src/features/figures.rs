@@ -1,11 +1,11 @@
-//! The figures that prices are made from, of several cases in the rounds that they have in common.
+//! Figures of several cases, in the rounds that they have in common: the input of prices.
 
 use crate::metric::{of_trial, percentile};
 use crate::trial::Trial;
 use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Reader, Rounds, Statistic, Sums, Units, resampled};
 
-/// Which of the cases: its place in the list that [`Figures`] were made of.
+/// A case, by its index in [`Figures`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side(pub(super) usize);
 
@@ -16,7 +16,7 @@ pub(super) struct Figures<'t, 'a> {
 }
 
 impl<'t, 'a> Figures<'t, 'a> {
-    /// Of these cases; absent where no round has all of them.
+    /// Figures of these cases; `None` if no round has all of them.
     pub(super) fn new(sides: &[&'t [Trial<'a>]]) -> Option<Self> {
         let has = |trials: &[Trial<'_>], round| {
             trials.iter().any(|trial| trial.round() == round && !trial.response_time.is_empty())
@@ -26,7 +26,8 @@ impl<'t, 'a> Figures<'t, 'a> {
         (units.count() > 0).then(|| Self { sides: sides.to_vec(), units })
     }
 
-    /// What `figure` makes of the cases' own figures, with its interval over rounds. `figure` is handed what reads them.
+    /// Computes `figure` from the cases' own figures, with an interval over rounds. `figure` receives a function that
+    /// returns the figure of a case by index.
     pub(super) fn resampled(
         &self,
         metric: Metric,
@@ -44,12 +45,12 @@ impl<'t, 'a> Figures<'t, 'a> {
         self.source(metric, self.sides[side.0])?.ready()?.of(&once)
     }
 
-    /// Absent for a metric that is no price.
+    /// `None` for a metric that has no price.
     fn source(&self, metric: Metric, trials: &[Trial<'_>]) -> Option<Source> {
         if let Some(statistic) = percentile(metric) {
-            let told =
+            let times =
                 trials.iter().filter_map(|trial| Some((self.units.of(trial.round())?, &trial.response_time)));
-            return Some(Source::Percentile(Rounds::new(self.units.count(), told), statistic));
+            return Some(Source::Percentile(Rounds::new(self.units.count(), times), statistic));
         }
         let part_and_whole = |trial: &Trial<'_>| match metric {
             Metric::CpuUsPerRequest => Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.completed as f64)),

@@ -1,8 +1,8 @@
-//! What features cost: a gateway with features set against the same gateway without, in the rounds that have both; and of two
-//! features together, whether they cost more or less than both alone.
+//! Prices of features: a gateway with features compared with the same gateway without, in the rounds that have both.
+//! For two features together, also whether they cost more or less than the sum of both.
 //!
-//! Direct is in none of these figures but one: how far it lies from itself is the noise floor here as well. What requests carry
-//! for a feature's sake (a key, TLS) is part of its price.
+//! Direct appears in these figures only as the noise floor. Request content that a feature needs (a key, TLS) is part
+//! of its price.
 
 mod family;
 mod figures;
@@ -17,10 +17,10 @@ use hoptax_plan::recorded::RunRecord;
 use hoptax_plan::{Feature, Metric};
 use hoptax_record::TrialRecord;
 
-/// By how much more a difference of two differences scatters than one of them.
+/// A difference of two differences scatters this many times as much as one difference.
 const OF_TWO_DIFFERENCES: f64 = std::f64::consts::SQRT_2;
 
-/// A figure of each kind; absent where it was not measured.
+/// Prices by metric; absent if not measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prices {
     /// Response time at the median, µs.
@@ -29,7 +29,7 @@ pub struct Prices {
     pub added_p99: Option<Difference>,
     /// CPU time of the gateway per completed request, µs.
     pub cpu_us_per_request: Option<Difference>,
-    /// A ratio of throughputs: 1 costs nothing.
+    /// A ratio of throughputs: at 1 the feature costs nothing.
     pub throughput_ratio: Option<Difference>,
     /// Resident set, bytes.
     pub memory_rss_bytes: Option<Difference>,
@@ -46,7 +46,7 @@ impl Prices {
         }
     }
 
-    /// One of them; absent for a metric that is no price.
+    /// The price in a metric; absent for a metric that has none.
     pub fn get(&self, metric: Metric) -> Option<&Difference> {
         match metric {
             Metric::AddedP50 => self.added_p50.as_ref(),
@@ -59,34 +59,34 @@ impl Prices {
     }
 }
 
-/// What the features of one gateway cost at one load point.
+/// The price of one gateway's features at one load point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Price {
     /// Label of the gateway with features.
     pub gateway: String,
-    /// Label of the same gateway without.
+    /// Label of the same gateway without features.
     pub bare: String,
-    /// What is switched on.
+    /// The features.
     pub features: Vec<Feature>,
     /// The load point.
     pub load: Load,
-    /// With them less without them; of throughput with over without.
+    /// With − without the features; for throughput, with ÷ without.
     pub prices: Prices,
-    /// Of several features whose parts were measured as well: what they cost together beyond that.
+    /// For several features whose parts were measured too: the price beyond the sum of the parts.
     pub beyond: Option<Beyond>,
 }
 
-/// What features cost together, less what the parts cost alone.
+/// The price of features together, beyond the sum of the parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beyond {
     /// Labels of the gateways with one part each.
     pub alone: [String; 2],
-    /// Together less the sum of both alone; of throughput together over the product of both.
+    /// Together − the sum of both alone; for throughput, together ÷ the product of both.
     pub prices: Prices,
 }
 
-/// The prices of all gateways with features whose bare sibling is in the run: by load point, then in the plan's order. Load
-/// points that are searched have none.
+/// The prices of all gateways with features whose bare sibling is in the run: by load point, without searches, then in
+/// the plan's order.
 pub(super) fn prices(run: &RunRecord, records: &[TrialRecord], floors: &[NoiseFloor]) -> Vec<Price> {
     let families = family::families(&run.plan);
     if families.is_empty() {
@@ -105,7 +105,7 @@ pub(super) fn prices(run: &RunRecord, records: &[TrialRecord], floors: &[NoiseFl
     prices
 }
 
-/// Absent where no round has both.
+/// `None` if no round has both.
 fn price<'t, 'a: 't>(
     family: &Family<'_>,
     floor: &NoiseFloor,
@@ -113,7 +113,7 @@ fn price<'t, 'a: 't>(
 ) -> Option<Price> {
     let figures = Figures::new(&[of(family.bare), of(family.gateway)])?;
     let prices = Prices::new(|metric| {
-        let estimate = figures.resampled(metric, |read| set_against(metric, read(1)?, read(0)?))?;
+        let estimate = figures.resampled(metric, |read| compared(metric, read(1)?, read(0)?))?;
         let least = figures.of_all(metric, Side(0)).map_or(0.0, |bare| least(metric, bare));
         let floor = noise(metric, floor).map(|noise| noise.max(least));
         Some(Difference::new(estimate, metric.neutral(), floor))
@@ -138,7 +138,7 @@ fn beyond<'t, 'a: 't>(
     let prices = Prices::new(|metric| {
         let estimate = figures.resampled(metric, |read| {
             let (bare, both, one, other) = (read(0)?, read(1)?, read(2)?, read(3)?);
-            set_against(metric, set_against(metric, both, one)?, set_against(metric, other, bare)?)
+            compared(metric, compared(metric, both, one)?, compared(metric, other, bare)?)
         })?;
         let least = figures.of_all(metric, Side(0)).map_or(0.0, |bare| least(metric, bare));
         let floor = noise(metric, floor).map(|noise| (noise * OF_TWO_DIFFERENCES).max(least));
@@ -147,20 +147,20 @@ fn beyond<'t, 'a: 't>(
     Some(Beyond { alone: parts.map(str::to_owned), prices })
 }
 
-/// One figure set against another: less it, or over it.
-fn set_against(metric: Metric, figure: f64, other: f64) -> Option<f64> {
+/// The difference of two figures, or their ratio.
+fn compared(metric: Metric, figure: f64, other: f64) -> Option<f64> {
     match metric {
         Metric::ThroughputRatio => (other > 0.0).then(|| figure / other),
         _ => Some(figure - other),
     }
 }
 
-/// The least change worth telling, where this is the figure without the feature.
+/// The least change to report, given the figure without the feature.
 fn least(metric: Metric, bare: f64) -> f64 {
     if metric == Metric::ThroughputRatio { LEAST_CHANGE } else { LEAST_CHANGE * bare }
 }
 
-/// How far direct lies from itself in a metric; nothing where direct has none of it.
+/// The noise floor of a metric; zero for memory, which direct does not have.
 fn noise(metric: Metric, floor: &NoiseFloor) -> Option<f64> {
     match metric {
         Metric::MemoryRssBytes => Some(0.0),

@@ -6,12 +6,12 @@ fn at<'p>(prices: &'p [Price], gateway: &str) -> &'p Price {
     prices.iter().find(|price| price.gateway == gateway).unwrap_or_else(|| panic!("{gateway}: {prices:#?}"))
 }
 
-fn close(told: Option<&Difference>, expected: f64, within: f64) -> bool {
-    told.is_some_and(|told| (told.estimate.estimate - expected).abs() <= within)
+fn close(price: Option<&Difference>, expected: f64, within: f64) -> bool {
+    price.is_some_and(|price| (price.estimate.estimate - expected).abs() <= within)
 }
 
 #[test]
-fn a_feature_costs_what_its_gateway_takes_more_than_bare() {
+fn a_price_is_the_difference_from_the_bare_gateway() {
     let prices = matrix(230, 33).analyse().prices;
     assert_eq!(prices.len(), 3);
     let key = at(&prices, "nginx.key-auth");
@@ -24,16 +24,16 @@ fn a_feature_costs_what_its_gateway_takes_more_than_bare() {
     assert!(close(key.prices.cpu_us_per_request.as_ref(), 1.0, 0.02), "{key:#?}");
     assert!(close(key.prices.throughput_ratio.as_ref(), 150.0 / 162.0, 0.001), "{key:#?}");
     assert!(close(key.prices.memory_rss_bytes.as_ref(), 0.0, 0.0), "{key:#?}");
-    let told = |metric| key.prices.get(metric).expect("measured");
+    let price = |metric| key.prices.get(metric).expect("measured");
     for metric in Metric::PRICES {
-        assert_eq!(told(metric).estimate.trials, 5, "{metric:?}");
-        assert!(told(metric).estimate.interval().is_some(), "{metric:?}");
-        assert_eq!(told(metric).distinguishable, metric != Metric::MemoryRssBytes, "{metric:?}: {key:#?}");
+        assert_eq!(price(metric).estimate.trials, 5, "{metric:?}");
+        assert!(price(metric).estimate.interval().is_some(), "{metric:?}");
+        assert_eq!(price(metric).distinguishable, metric != Metric::MemoryRssBytes, "{metric:?}: {key:#?}");
     }
 }
 
 #[test]
-fn a_pair_that_costs_the_sum_has_nothing_beyond() {
+fn a_pair_that_costs_the_sum_costs_nothing_beyond() {
     let prices = matrix(212, 31).analyse().prices;
     let both = at(&prices, "nginx.key-auth.tls");
     assert!(close(both.prices.added_p50.as_ref(), 62.0, 0.3), "{both:#?}");
@@ -45,22 +45,22 @@ fn a_pair_that_costs_the_sum_has_nothing_beyond() {
 }
 
 #[test]
-fn a_pair_that_costs_more_than_the_sum_is_told_by_how_much() {
+fn a_pair_that_costs_more_than_the_sum() {
     let prices = matrix(300, 50).analyse().prices;
     let beyond = at(&prices, "nginx.key-auth.tls").beyond.as_ref().expect("both parts are there");
     let p50 = beyond.prices.added_p50.as_ref();
     assert!(
-        close(p50, 300.0 - 162.0 - 200.0 + 150.0, 0.6) && p50.expect("told").distinguishable,
+        close(p50, 300.0 - 162.0 - 200.0 + 150.0, 0.6) && p50.expect("price").distinguishable,
         "{beyond:#?}"
     );
     assert!(close(beyond.prices.cpu_us_per_request.as_ref(), 19.0, 0.1), "{beyond:#?}");
-    // What is left of throughput: (150 ÷ 300) ÷ (150 ÷ 162 · 150 ÷ 200).
+    // Remaining throughput: (150 ÷ 300) ÷ (150 ÷ 162 · 150 ÷ 200).
     let left = (150.0 / 300.0) / (150.0 / 162.0 * 150.0 / 200.0);
     assert!(close(beyond.prices.throughput_ratio.as_ref(), left, 0.002), "{beyond:#?}");
 }
 
 #[test]
-fn what_lies_below_the_noise_floor_is_not_distinguishable() {
+fn a_price_below_the_noise_floor_is_not_distinguishable() {
     let mut run = matrix(230, 33);
     for trial in run.trials.iter_mut().filter(|trial| trial.direct == Some(hoptax_record::DirectTrial::Last))
     {
@@ -73,7 +73,7 @@ fn what_lies_below_the_noise_floor_is_not_distinguishable() {
 }
 
 #[test]
-fn rounds_count_where_all_were_measured_and_one_has_no_interval() {
+fn only_rounds_with_all_gateways_count() {
     let mut run = matrix(230, 33);
     run.trials.retain(|trial| trial.round == 0 || trial.contender != "nginx.tls");
     let prices = run.analyse().prices;
@@ -83,7 +83,7 @@ fn rounds_count_where_all_were_measured_and_one_has_no_interval() {
     let beyond = at(&prices, "nginx.key-auth.tls").beyond.clone().expect("one round has all");
     assert_eq!(beyond.prices.added_p50.expect("measured").estimate.trials, 1);
     run.trials.retain(|trial| trial.contender != "nginx");
-    assert_eq!(run.analyse().prices, [], "nothing to set them against");
+    assert_eq!(run.analyse().prices, [], "there is no bare gateway");
 }
 
 #[test]

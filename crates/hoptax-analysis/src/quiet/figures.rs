@@ -4,33 +4,33 @@ use crate::latency::Latency;
 use crate::tax::Tax;
 use crate::throughput::Throughput;
 
-/// A case as its quiet windows tell it. The figures are those of all windows where none of the load point was left out, and
-/// absent where no trial has enough quiet windows.
+/// The figures of a case from quiet windows only. If no window of the load point was left out, they equal those of all
+/// windows. They are absent if no trial has enough quiet windows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuietFigures {
-    /// Windows of the trials of which it can be told.
+    /// Windows of trials that recorded steal.
     pub windows: u64,
-    /// Of these, left out.
+    /// Windows left out.
     pub left_out: u64,
-    /// The share of the two.
+    /// `left_out` ÷ `windows`.
     pub share_left_out: f64,
-    /// Trials behind the figures: those with enough quiet windows.
+    /// Number of trials with enough quiet windows: the figures rest on these.
     pub trials: u32,
-    /// Trials with too few quiet windows, which are in no quiet figure.
+    /// Trials with too few quiet windows, which no quiet figure uses.
     pub trials_left_out: u32,
-    /// Mean over trials of completed requests over quiet time.
+    /// Completed requests ÷ quiet time.
     pub throughput: Option<Throughput>,
-    /// Response times of what completed in quiet windows.
+    /// Response times of requests completed in quiet windows.
     pub response_time: Option<Latency>,
-    /// CPU time of the gateway per request completed, over the quiet windows of all trials, µs.
+    /// CPU time of the gateway per request completed in quiet windows, µs.
     pub cpu_us_per_request: Option<f64>,
-    /// The tax, against direct's quiet windows; absent for direct. Extra upstream requests are not known by window: they are
-    /// those of the whole trials.
+    /// The tax relative to direct's quiet windows; absent for direct. Extra upstream requests are not recorded by
+    /// window, so they are those of whole trials.
     pub tax: Option<Tax>,
 }
 
 impl QuietFigures {
-    /// Whether some window of the case is left out, so that its figures may differ from those of all windows.
+    /// True if a window of the case is left out, so that its figures may differ from those of all windows.
     pub fn leaves_out(&self) -> bool {
         self.left_out > 0
     }

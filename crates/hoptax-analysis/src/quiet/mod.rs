@@ -1,9 +1,9 @@
-//! Quiet windows: figures from those parts of a trial in which the hypervisor left the machine alone.
+//! Quiet windows: figures without the time in which the hypervisor disturbed the machine.
 //!
-//! On rented machines the CPU is taken away in bursts, and what a burst does to a few requests can outweigh what a gateway
-//! does to all. Windows are left out by a rule that was fixed beforehand, looks at steal and nothing else, and is the same
-//! for direct and for gateways: a rule that looked at response times would choose its result. METHODOLOGY.md says what the
-//! rule can and cannot do, with figures from simulations in this module's tests.
+//! On rented machines the hypervisor takes the CPU away in bursts, and the effect of a burst on a few requests can
+//! outweigh the effect of a gateway on all. The rule that leaves windows out was fixed beforehand. It uses steal only
+//! and treats direct and gateways alike: a rule that used response times would choose its result. METHODOLOGY.md
+//! describes what the rule can and cannot do; this module's tests simulate it.
 
 mod figures;
 mod restrict;

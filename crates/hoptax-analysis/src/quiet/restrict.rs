@@ -1,4 +1,4 @@
-//! A trial as its quiet windows alone tell it.
+//! Restricts a trial to its quiet windows.
 
 use super::unfold::unfold;
 use super::windows::Quiet;
@@ -7,9 +7,9 @@ use hdrhistogram::Histogram;
 use hoptax_load::histogram::{LOWEST, WINDOW_DIGITS, empty};
 use hoptax_load::record::WINDOW_NS;
 
-/// The trial restricted to its quiet windows: requests that completed in them, their time, their response times, and the CPU
-/// time that the gateway used in them. What is not told by window (service times, connects, ways, targets) is empty. Absent where
-/// no window is quiet, or a window's histogram cannot be read.
+/// The trial restricted to its quiet windows: their requests, time, response times and gateway CPU time. Figures that
+/// windows do not have (service times, connects, path split, targets) are empty. `None` if no window is quiet, or a
+/// window's histogram is unreadable.
 pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>> {
     let windows = &trial.load.windows;
     let mut response_time = empty(WINDOW_DIGITS);
@@ -29,10 +29,10 @@ pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>
         measured_ns: Some(measured_ns).filter(|measured| *measured > 0)?,
         gateway_cpu_ns: gateway_cpu(trial, quiet),
         response_time: unfold(&response_time),
-        service_time: nothing(),
-        send_lag: nothing(),
-        first_byte: nothing(),
-        connect: nothing(),
+        service_time: empty_histogram(),
+        send_lag: empty_histogram(),
+        first_byte: empty_histogram(),
+        connect: empty_histogram(),
         tls_handshake: None,
         request_path: None,
         response_path: None,
@@ -40,19 +40,19 @@ pub(crate) fn restrict<'a>(trial: &Trial<'a>, quiet: &Quiet) -> Option<Trial<'a>
     })
 }
 
-/// CPU time of the gateway in the quiet windows; absent where it was not watched in each of them.
+/// CPU time of the gateway in the quiet windows; `None` if it was not watched in all of them.
 fn gateway_cpu(trial: &Trial<'_>, quiet: &Quiet) -> Option<u64> {
     let by_window = &trial.record.gateway.as_ref()?.cpu_ns_by_window;
     quiet.numbers().map(|number| by_window.get(number).copied()).sum()
 }
 
-/// Time that a window covers of a trial so long: the last one may be cut short.
+/// Length of a window, ns: the last window of the measured time may be short.
 fn length(number: usize, measured_ns: u64) -> u64 {
     measured_ns.saturating_sub(number as u64 * WINDOW_NS).min(WINDOW_NS)
 }
 
-/// A histogram of nothing, as small as there is.
-fn nothing() -> Histogram<u64> {
+/// An empty histogram of the smallest size.
+fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LOWEST, 2 * LOWEST, 1)
         .expect("the bounds are constants that the crate accepts")
 }

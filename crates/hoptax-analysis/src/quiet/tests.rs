@@ -1,4 +1,4 @@
-//! The rule, window by window, and figures by hand.
+//! Tests of the rule window by window, and of figures by hand.
 
 use super::{Quiet, needs_repeating};
 use crate::fixture::{MadeTrial, Run, via};
@@ -6,14 +6,14 @@ use hoptax_load::clock::MILLISECOND;
 use hoptax_record::Stolen;
 use std::collections::BTreeMap;
 
-/// The windows of a trial, `.` quiet, `x` left out, when this was taken of each CPU, ms, with so many windows in front and
-/// behind that are not the trial's.
+/// Draws the windows of a trial: `.` quiet, `x` left out. `taken` is the time taken from each CPU, ms; its first
+/// `before` and last `after` windows are outside of the trial.
 fn marks(before: u32, after: u32, taken: &[&[u64]]) -> String {
     let length = taken[0].len() - (before + after) as usize;
     let mut trial = via("nginx", 0).windows_us(&vec![vec![100]; length]).0;
     let lists = taken.iter().map(|list| list.iter().map(|ms| ms * MILLISECOND).collect());
     trial.host.stolen = Some(Stolen { before, after, ns_by_cpu: (0..).zip(lists).collect() });
-    drawn(&Quiet::of(&trial).expect("it can be told"))
+    drawn(&Quiet::of(&trial).expect("steal is recorded"))
 }
 
 fn drawn(quiet: &Quiet) -> String {
@@ -21,7 +21,7 @@ fn drawn(quiet: &Quiet) -> String {
 }
 
 #[test]
-fn a_tick_takes_its_neighbours_along() {
+fn a_tick_disturbs_the_neighbouring_windows() {
     assert_eq!(marks(0, 0, &[&[0, 0, 0, 10, 0, 0, 0]]), "..xxx..");
     assert_eq!(marks(0, 0, &[&[0, 0, 0, 0, 0, 0, 0]]), ".......");
 }
@@ -32,7 +32,7 @@ fn a_tick_shared_by_two_windows_belongs_to_the_one_that_has_more_of_it() {
     let mut mark = |part: u64| {
         let taken = vec![0, 0, 10 * MILLISECOND - part, part, 0, 0];
         trial.host.stolen = Some(Stolen { before: 0, after: 0, ns_by_cpu: BTreeMap::from([(1, taken)]) });
-        drawn(&Quiet::of(&trial).expect("it can be told"))
+        drawn(&Quiet::of(&trial).expect("steal is recorded"))
     };
     assert_eq!(mark(MILLISECOND), ".xxx..");
     assert_eq!(mark(9 * MILLISECOND), "..xxx.");
@@ -40,20 +40,20 @@ fn a_tick_shared_by_two_windows_belongs_to_the_one_that_has_more_of_it() {
 }
 
 #[test]
-fn a_burst_takes_as_much_along_behind_it_as_it_lasted() {
+fn a_burst_disturbs_as_much_time_after_it_as_it_lasted() {
     assert_eq!(marks(0, 0, &[&[0, 0, 90, 100, 90, 0, 0, 0, 0, 0]]), ".xxxxxxx..");
-    // A drizzle of ticks is no backlog.
+    // Scattered ticks cause no backlog.
     assert_eq!(marks(0, 0, &[&[0, 0, 10, 10, 10, 10, 0, 0, 0, 0]]), ".xxxxxx...");
 }
 
 #[test]
-fn more_than_fits_into_a_window_began_before_it() {
-    // The CPU came back after 280 ms, and only then the kernel knew.
+fn a_burst_longer_than_its_window_began_earlier() {
+    // The CPU returned after 280 ms, and the kernel noticed only then.
     assert_eq!(marks(0, 0, &[&[0, 0, 0, 0, 0, 280, 0, 0, 0, 0, 0]]), "..xxxxxxx..");
 }
 
 #[test]
-fn cpus_are_looked_at_one_by_one() {
+fn cpus_are_examined_separately() {
     // 4 ms on each of two CPUs is a tick on neither; two bursts on two CPUs are two bursts.
     assert_eq!(marks(0, 0, &[&[0, 0, 4, 0, 0, 0], &[0, 0, 4, 0, 0, 0]]), "......");
     let two: [&[u64]; 2] = [&[0, 10, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0, 10, 0, 0]];
@@ -69,29 +69,29 @@ fn bursts_around_the_measured_time_reach_into_it() {
 }
 
 #[test]
-fn a_machine_of_ones_own_is_quiet_and_an_older_record_is_not_known() {
+fn a_dedicated_machine_is_quiet_and_older_records_are_unknown() {
     let bare = via("nginx", 0).stolen_ms(&[0; 10]).0;
-    assert_eq!(Quiet::of(&bare).expect("told").left_out(), 0);
+    assert_eq!(Quiet::of(&bare).expect("steal is recorded").left_out(), 0);
     assert!(!needs_repeating(&bare));
     let unknown = via("nginx", 0).host(0.5, 0.0).0;
     assert_eq!(Quiet::of(&unknown), None);
-    assert!(!needs_repeating(&unknown), "what is not known is no reason");
+    assert!(!needs_repeating(&unknown), "unknown steal is no reason");
 }
 
 #[test]
-fn older_records_tell_steal_as_a_share_of_all_cpus() {
+fn older_records_have_steal_as_a_share_of_all_cpus() {
     let mut trial = via("nginx", 0).windows_us(&vec![vec![100]; 6]).0;
     trial.host.steal_by_window = vec![0.0, 0.0, 0.05, 0.0, 0.0, 0.0];
-    assert_eq!(drawn(&Quiet::of(&trial).expect("told")), ".xxx..");
-    // A list of another length is no reason to panic.
+    assert_eq!(drawn(&Quiet::of(&trial).expect("steal is recorded")), ".xxx..");
+    // A list of another length must not cause a panic.
     trial.host.steal_by_window = vec![0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.2];
-    assert_eq!(drawn(&Quiet::of(&trial).expect("told")), "......");
+    assert_eq!(drawn(&Quiet::of(&trial).expect("steal is recorded")), "......");
     trial.host.steal_by_window = vec![0.2];
-    assert_eq!(drawn(&Quiet::of(&trial).expect("told")), "xx....");
+    assert_eq!(drawn(&Quiet::of(&trial).expect("steal is recorded")), "xx....");
 }
 
 #[test]
-fn a_trial_is_made_again_when_less_than_half_of_it_is_quiet() {
+fn a_trial_is_repeated_if_less_than_half_of_it_is_quiet() {
     let trial = |stolen: usize| {
         let taken: Vec<u64> = (0..10).map(|window| if window < stolen { 10 } else { 0 }).collect();
         via("nginx", 0).stolen_ms(&taken)
@@ -101,7 +101,7 @@ fn a_trial_is_made_again_when_less_than_half_of_it_is_quiet() {
     assert!(!needs_repeating(&trial(5).failed("nginx died").0), "it failed, and says so");
 }
 
-/// Ten windows; in the fifth, which is stolen from where asked for, everything is slow and little completes.
+/// Ten windows. If `stolen`, the hypervisor takes most of the fifth: responses are slow and few complete.
 fn trial(who: &str, round: u32, usual_us: u64, stolen: bool) -> MadeTrial {
     let windows: Vec<Vec<u64>> = (0..10)
         .map(|window| if stolen && window == 4 { vec![40_000; 10] } else { vec![usual_us + window; 100] })
@@ -126,30 +126,31 @@ fn figures_by_hand() {
     }
     let analysis = run.analyse();
     let case = analysis.case("nginx", 0).expect("measured");
-    let quiet = case.quiet.as_ref().expect("told");
+    let quiet = case.quiet.as_ref().expect("steal is recorded");
     // The stolen window and one on each side of it, in each of three trials.
     assert_eq!((quiet.windows, quiet.left_out, quiet.share_left_out), (30, 9, 0.3));
     assert_eq!((quiet.trials, quiet.trials_left_out), (3, 0));
-    let throughput =
-        |throughput: &Option<crate::Throughput>| throughput.as_ref().expect("told").estimate.estimate;
+    let throughput = |throughput: &Option<crate::Throughput>| {
+        throughput.as_ref().expect("steal is recorded").estimate.estimate
+    };
     assert!((throughput(&case.throughput) - 910.0).abs() < 1e-9);
     assert!((throughput(&quiet.throughput) - 1000.0).abs() < 1e-9);
     // 2 ms in each of seven windows of 100 requests.
     assert!((quiet.cpu_us_per_request.expect("watched") - 20.0).abs() < 1e-9);
-    let all = case.response_time.as_ref().expect("told").p99.expect("samples").estimate;
-    let without = quiet.response_time.as_ref().expect("told").p99.expect("samples").estimate;
+    let all = case.response_time.as_ref().expect("steal is recorded").p99.expect("samples").estimate;
+    let without = quiet.response_time.as_ref().expect("steal is recorded").p99.expect("samples").estimate;
     assert!(all > 39_000.0 && (without / 1509.0 - 1.0).abs() < 0.008, "{all} {without}");
     let added = quiet.tax.as_ref().expect("a gateway").added_p50.expect("three rounds").estimate;
     assert!((added.estimate - 500.0).abs() < 0.016 * 1000.0 && added.trials == 3, "{added:?}");
     let ratio = quiet.tax.as_ref().expect("a gateway").throughput_ratio.expect("three rounds").estimate;
     assert!((ratio.estimate - 1.0).abs() < 1e-9, "{ratio:?}");
 
-    let direct = analysis.case("direct", 0).expect("measured").quiet.as_ref().expect("told");
+    let direct = analysis.case("direct", 0).expect("measured").quiet.as_ref().expect("steal is recorded");
     assert_eq!((direct.left_out, direct.trials, &direct.tax), (0, 6, &None));
 }
 
 #[test]
-fn where_nothing_was_left_out_the_figures_are_those_of_all_windows() {
+fn without_disturbed_windows_the_figures_are_those_of_all_windows() {
     let mut run = Run::closed(1);
     for round in 0..3 {
         run.push(trial("direct", round, 1000, false).first())
@@ -158,7 +159,7 @@ fn where_nothing_was_left_out_the_figures_are_those_of_all_windows() {
     }
     let analysis = run.analyse();
     let case = analysis.case("nginx", 0).expect("measured");
-    let quiet = case.quiet.as_ref().expect("told");
+    let quiet = case.quiet.as_ref().expect("steal is recorded");
     assert_eq!((quiet.left_out, quiet.trials), (0, 3));
     assert_eq!(
         (&quiet.throughput, &quiet.response_time, &quiet.tax),
@@ -176,26 +177,26 @@ fn a_trial_with_too_few_quiet_windows_is_in_no_quiet_figure() {
         run.push(if round == 2 { via.stolen_ms(&[10; 10]) } else { via });
     }
     let analysis = run.analyse();
-    let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("told");
+    let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("steal is recorded");
     assert_eq!((quiet.trials, quiet.trials_left_out, quiet.left_out), (2, 1, 16));
     let added = quiet.tax.as_ref().expect("a gateway").added_p50.expect("two rounds").estimate;
-    // Merged, half of its requests took 1,500 µs and half 2,500: the median is the former.
+    // Half of the merged requests took 1,500 µs and half 2,500: the median is the former.
     assert!(added.trials == 2 && (added.estimate - 500.0).abs() < 30.0, "{added:?}");
 }
 
 #[test]
-fn a_case_without_a_quiet_trial_says_what_was_left_out_and_no_figure() {
+fn a_case_without_a_quiet_trial_has_counts_but_no_figures() {
     let mut run = Run::closed(1);
     run.push(trial("direct", 0, 1000, false).first());
     run.push(trial("nginx", 0, 1500, true).stolen_ms(&[10; 10]));
     let analysis = run.analyse();
-    let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("told");
+    let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("steal is recorded");
     assert_eq!((quiet.trials, quiet.share_left_out), (0, 1.0));
     assert_eq!((&quiet.throughput, &quiet.response_time, &quiet.tax), (&None, &None, &None));
 }
 
 #[test]
-fn a_window_that_cannot_be_read_leaves_its_trial_out_of_quiet_figures_alone() {
+fn an_unreadable_window_removes_its_trial_from_quiet_figures_only() {
     let mut run = Run::closed(1);
     run.push(trial("direct", 0, 1000, false).first());
     run.push(trial("nginx", 0, 1500, true)).push(trial("nginx", 1, 1500, true));
@@ -203,5 +204,5 @@ fn a_window_that_cannot_be_read_leaves_its_trial_out_of_quiet_figures_alone() {
     load.windows[0].response_time.as_mut().expect("there is one").0 = "*".into();
     let analysis = run.analyse();
     let case = analysis.case("nginx", 0).expect("measured");
-    assert_eq!((case.trials, case.quiet.as_ref().expect("told").trials), (2, 1));
+    assert_eq!((case.trials, case.quiet.as_ref().expect("steal is recorded").trials), (2, 1));
 }

@@ -1,13 +1,12 @@
-//! From the coarse histograms of windows to a histogram that percentiles can be read from as from a whole trial's.
+//! Converts coarse histograms of windows to the precision of a whole trial's.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{TRIAL_DIGITS, empty};
 
-/// The sum of windows' histograms, at a trial's precision: what a coarse bucket counts is spread evenly over the fine ones
-/// that it covers. A percentile read from it is interpolated within its bucket, and is the same arithmetic as for a whole
-/// trial. Reading the coarse buckets' upper ends instead would add up to 0.8 % to every percentile, which is more than many a
-/// tax. Where the values spread over several buckets, the error left is a small part of a bucket's width; where all of them
-/// are equal, up to that 0.8 %.
+/// The sum of windows' histograms at a trial's precision. The count of each coarse bucket is spread evenly over the
+/// fine buckets that it covers, so percentiles are interpolated within it and then read as for a whole trial. Reading
+/// upper ends of coarse buckets would add up to 0.8 % to each percentile, more than many a tax. The remaining error is
+/// a small part of a bucket's width if values spread over several buckets, and up to 0.8 % if all are equal.
 pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
     let mut fine = empty(TRIAL_DIGITS);
     for bucket in coarse.iter_recorded() {
@@ -17,7 +16,7 @@ pub(super) fn unfold(coarse: &Histogram<u64>) -> Histogram<u64> {
         let parts =
             (highest - lowest) / (fine.highest_equivalent(lowest) - fine.lowest_equivalent(lowest) + 1) + 1;
         let count = bucket.count_at_value();
-        // The first `part` parts hold `count · part / parts`, rounded: a lone value lands in the middle.
+        // The first `part` parts hold `count · part / parts`, rounded: a single value lands in the middle.
         let until = |part: u64| (2 * count * part + parts) / (2 * parts);
         let mut edge = lowest;
         for part in 0..parts {
@@ -68,27 +67,31 @@ mod tests {
             let (fine, coarse) = both((0..50_000).map(|_| (floor + mean * random.exponential()) as u64));
             let unfolded = unfold(&coarse);
             for statistic in [Statistic::P50, Statistic::P90, Statistic::P95, Statistic::P99] {
-                let [whole, told, raw] =
+                let [whole, unfolded, raw] =
                     [&fine, &unfolded, &coarse].map(|one| statistic.of(one).expect("samples"));
-                assert!((told / whole - 1.0).abs() < 0.002, "{}: {told} for {whole}", statistic.name());
+                assert!(
+                    (unfolded / whole - 1.0).abs() < 0.002,
+                    "{}: {unfolded} for {whole}",
+                    statistic.name()
+                );
                 assert!(raw >= whole, "coarse buckets are read at their upper ends: {raw} for {whole}");
             }
         }
     }
 
     #[test]
-    fn equal_values_are_told_to_within_a_bucket() {
+    fn equal_values_are_accurate_to_a_bucket() {
         for value in [15_000, 150_000, 3_333_333] {
             let (_, coarse) = both(std::iter::repeat_n(value, 1000));
             for statistic in [Statistic::P50, Statistic::P99] {
-                let told = statistic.of(&unfold(&coarse)).expect("samples") * 1e3;
-                assert!((told / value as f64 - 1.0).abs() < 0.008, "{told} for {value}");
+                let read = statistic.of(&unfold(&coarse)).expect("samples") * 1e3;
+                assert!((read / value as f64 - 1.0).abs() < 0.008, "{read} for {value}");
             }
         }
     }
 
     #[test]
-    fn nothing_stays_nothing() {
+    fn an_empty_histogram_remains_empty() {
         assert!(unfold(&empty(WINDOW_DIGITS)).is_empty());
     }
 }

@@ -1,50 +1,50 @@
-//! The rule by which windows are left out.
+//! The rule for leaving windows out.
 
 use hoptax_load::clock::MILLISECOND;
 use hoptax_load::record::WINDOW_NS;
 use hoptax_record::TrialRecord;
 
-/// Share of a trial's windows that must be quiet for the trial to have quiet figures. Where more than half of the time is
-/// disturbed, what is left lies between bursts and is hardly undisturbed; and its figures scatter more than √2 times as much
-/// as the whole trial's would, while a round counts as much as any other.
+/// Share of a trial's windows that must be quiet for the trial to count in quiet figures. If more than half of the time
+/// is disturbed, the rest lies between bursts and is hardly undisturbed. Its figures would also scatter over √2 times
+/// as much as the whole trial's, although each round counts the same.
 const ENOUGH: f64 = 0.5;
 
-/// How windows are left out.
+/// Parameters of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// Steal of one CPU in one window from which the window counts as stolen, ns.
+    /// Steal on one CPU in one window from which the window counts as stolen, ns.
     pub(super) stolen_ns: u64,
-    /// Windows left out in front of a burst.
+    /// Windows left out before a burst.
     pub(super) before: usize,
-    /// Fewest windows left out behind a burst.
+    /// Fewest windows left out after a burst.
     pub(super) after: usize,
-    /// Whether as much time is left out behind a burst as it took.
+    /// If true, at least the length of a burst is left out after it.
     pub(super) in_proportion: bool,
 }
 
 /// The rule. It is never tuned to a result.
 pub(super) const RULE: Rule = Rule {
-    // `/proc/stat` counts in ticks of 10 ms, so a window shows whole ticks or none. Samples may lie a little beside the
-    // windows' edges, and a tick is then shared between two windows: half of it says which one it belongs to.
+    // `/proc/stat` counts in ticks of 10 ms, so a window shows whole ticks or none. A sample slightly off a window's
+    // edge splits a tick between two windows; the one with half of it or more counts.
     stolen_ns: 5 * MILLISECOND,
-    // The kernel learns of a burst when the CPU runs again: the window that shows it may be the one after it.
+    // The kernel notices a burst when the CPU runs again, so the burst may show one window late.
     before: 1,
-    // What waited during a burst is worked off behind it.
+    // The backlog of a burst is processed after it.
     after: 1,
-    // A backlog of a burst of length B at utilisation ρ takes B · ρ / (1 − ρ) to be worked off: no longer than B up to a
-    // utilisation of one half. Utilisation itself must not count, as it differs between direct and gateways.
+    // After a burst of length B, the backlog at utilisation ρ takes B · ρ / (1 − ρ): at most B up to a utilisation of
+    // one half. The rule must not use utilisation itself, as it differs between direct and gateways.
     in_proportion: true,
 };
 
 /// Which windows of a trial are quiet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quiet {
-    /// For each of the generator's windows, whether it is left out.
+    /// For each window of the generator, true if it is left out.
     pub(super) left_out: Vec<bool>,
 }
 
 impl Quiet {
-    /// Looks at a trial. Absent where it cannot be told: without windows, or in records of older runs without steal.
+    /// Applies the rule to a trial; `None` without windows, or for older records without steal.
     pub fn of(trial: &TrialRecord) -> Option<Self> {
         Self::by(&RULE, trial)
     }
@@ -65,34 +65,34 @@ impl Quiet {
         Some(Self { left_out: left_out[begin..begin + windows].to_vec() })
     }
 
-    /// Windows of the trial.
+    /// Number of windows.
     pub fn windows(&self) -> usize {
         self.left_out.len()
     }
 
-    /// Windows that are left out.
+    /// Number of windows left out.
     pub fn left_out(&self) -> usize {
         self.left_out.iter().filter(|left_out| **left_out).count()
     }
 
-    /// Whether enough of the trial is quiet for figures of its own.
+    /// True if enough of the trial is quiet for quiet figures.
     pub fn is_enough(&self) -> bool {
         (self.windows() - self.left_out()) as f64 >= ENOUGH * self.windows() as f64
     }
 
-    /// The quiet windows' numbers.
+    /// Indices of the quiet windows.
     pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
         self.left_out.iter().enumerate().filter(|(_, left_out)| !**left_out).map(|(number, _)| number)
     }
 }
 
-/// Whether a trial should be made again, as the hypervisor left too little of it alone. A trial of which that cannot be told
-/// is taken as it is, and so is one that failed: it says so itself.
+/// True if a trial should be repeated because too little of it is quiet. False if steal was not recorded, and for
+/// failed trials, which are handled elsewhere.
 pub fn needs_repeating(trial: &TrialRecord) -> bool {
     trial.failed.is_none() && Quiet::of(trial).is_some_and(|quiet| !quiet.is_enough())
 }
 
-/// Marks the windows that bursts on one CPU disturb. `taken` is what was taken in each window, ns.
+/// Marks the windows disturbed by bursts on one CPU. `taken` is the time taken in each window, ns.
 fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
     let windows_of = |ns: u64| ns.div_ceil(WINDOW_NS) as usize;
     let mut at = 0;
@@ -103,7 +103,7 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
             continue;
         }
         let burst = &taken[at..at + length];
-        // More than fits into its window began earlier: the CPU was away, and nobody counted.
+        // A burst longer than its window began earlier: the CPU was away, and the kernel could not count.
         let earlier = windows_of(burst[0]).saturating_sub(1);
         let behind = if rule.in_proportion { windows_of(burst.iter().sum()) } else { 0 };
         let begin = at.saturating_sub(earlier + rule.before);
@@ -113,7 +113,7 @@ fn leave_out(rule: &Rule, taken: &[u64], left_out: &mut [bool]) {
     }
 }
 
-/// Older records tell steal as a share of all CPUs, whose number they do not tell: any of it counts.
+/// Older records have steal as a share of all CPUs, without their number: any steal counts.
 fn older(rule: &Rule, windows: usize, shares: &[f64]) -> Option<Quiet> {
     if shares.is_empty() {
         return None;

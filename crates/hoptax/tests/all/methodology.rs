@@ -231,7 +231,7 @@ const STATED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "hoptax-analysis/src/capacity/limit.rs",
-        "LOOKED_AT: usize = 3",
+        "EXAMINED: usize = 3",
         METHODOLOGY,
         "the middle one of the three failed trials",
     ),
