@@ -2,9 +2,9 @@
 //!
 //! What cannot be read is left out: a gateway that does not answer on its admin port is still worth measuring.
 
-use super::http_client::HttpClient;
 use super::packs::manifest::{CounterFrom, CounterSpec};
 use hoptax_plan::selector::{Selector, SelectorKind, pattern};
+use hoptax_servers::http_client::HttpClient;
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,6 +1,5 @@
 //! A lab without a world, for tests of the flow: services that are scripted, and a log of what was asked of them.
 
-use super::ledger::Ledger;
 use super::{Driver, Facts, Observed, Service};
 use hoptax_host::Watched;
 use hoptax_plan::{
@@ -8,6 +7,7 @@ use hoptax_plan::{
     Timeouts, Upstream,
 };
 use hoptax_record::{Failure, Stage};
+use hoptax_servers::ledger::Ledger;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

@@ -13,19 +13,12 @@ pub mod entry;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod features;
-pub mod hop;
-pub mod http_client;
-pub mod ledger;
 pub mod pack;
 pub mod packs;
 pub mod process;
-pub mod readiness;
 pub mod render;
 mod service;
 pub mod told;
-pub mod upstream;
 pub mod verify;
-
-mod net;
 
 pub use service::{Done, Driver, Facts, Hand, Observed, Service};

@@ -1,10 +1,10 @@
 //! What the flow of a run knows of the world: drivers, and the services that they start.
 
 use super::features::Change;
-use super::ledger::Ledger;
 use hoptax_host::Watched;
 use hoptax_plan::{Action, Gateway};
 use hoptax_record::{Counter, Failure, Setting};
+use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

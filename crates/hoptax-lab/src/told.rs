@@ -1,13 +1,13 @@
 //! The ledger of an upstream that is not ours: a count that it tells over HTTP, read before and after each trial.
 
 use super::features::Change;
-use super::http_client::HttpClient;
-use super::ledger::{InstanceCounts, Ledger};
 use anyhow::Context as _;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_plan::ToldLedger;
 use hoptax_plan::selector::Selector;
+use hoptax_servers::http_client::HttpClient;
+use hoptax_servers::ledger::{InstanceCounts, Ledger};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;

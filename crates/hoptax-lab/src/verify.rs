@@ -8,13 +8,13 @@ mod expected;
 pub mod proofs;
 mod tolerance;
 
-pub use super::http_client::Answer;
+pub use hoptax_servers::http_client::Answer;
 
-use super::http_client::{HttpClient, show};
 use crate::features::Change;
 use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
 use hoptax_record::{Failure, Stage};
+use hoptax_servers::http_client::{HttpClient, show};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

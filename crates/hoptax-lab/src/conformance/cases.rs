@@ -1,6 +1,6 @@
 //! The requests, each with what is odd about it.
 
-use crate::upstream::MARK;
+use hoptax_servers::upstream::MARK;
 use hoptax_wire::http1;
 
 /// One request that a gateway is to pass on.

@@ -8,10 +8,10 @@ mod cases;
 
 pub use cases::{CASES, Case};
 
-use super::http_client::{Answer, HttpClient};
 use super::packs::manifest::Difference;
 use super::verify::difference;
 use cases::Sent;
+use hoptax_servers::http_client::{Answer, HttpClient};
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -20,8 +20,7 @@ pub const REQUEST_SET: (&str, &str) = ("x-hoptax-set", "by-gateway");
 pub const REQUEST_REMOVED: (&str, &str) = ("x-hoptax-remove", "by-client");
 /// What header rewriting sets on responses.
 pub const RESPONSE_SET: (&str, &str) = ("x-hoptax-answered", "by-gateway");
-/// What it takes off responses: the upstream sends it where a feature asks for it.
-pub const RESPONSE_REMOVED: &str = "x-hoptax-internal";
+pub use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 
 /// Who issues the tokens.
 pub const TOKEN_ISSUER: &str = "hoptax";
@@ -31,9 +30,6 @@ pub const SERVER_NAME: &str = "hoptax.test";
 
 /// The only cipher suite that clients offer, so that every gateway encrypts alike.
 pub const CIPHER_SUITE: &str = "TLS_AES_128_GCM_SHA256";
-
-/// Where the upstream answers token reviews, as a Kubernetes API server does.
-pub const TOKEN_REVIEW_PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
 /// Prefix of the path of the route that requests ask for; `None` where these features have none.
 pub fn asked_route(features: &[Feature]) -> Option<String> {

@@ -3,8 +3,6 @@
 use super::driver::{ProcessDriver, failed_to_start};
 use super::service::{Started, how};
 use crate::features::Change;
-use crate::hop::HopReady;
-use crate::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
 use crate::{Facts, Service};
 use hoptax_host::Watched;
 use hoptax_host::guard::StopSignal;
@@ -13,6 +11,8 @@ use hoptax_host::namespace::{DIRECT_PORT, Namespace};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Body, BuiltInUpstream, Feature, HopDelay, HopKind, PathSplit};
 use hoptax_record::{Failure, Setting};
+use hoptax_servers::hop::HopReady;
+use hoptax_servers::upstream::{IDENTITY, TOKEN_SECRET, UpstreamReady};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

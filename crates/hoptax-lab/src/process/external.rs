@@ -1,16 +1,17 @@
 //! Services that already run: attached to, watched where a process is named, and never stopped.
 
 use crate::features::Change;
-use crate::http_client::HttpClient;
-use crate::ledger::Ledger;
 use crate::told::ToldCount;
-use crate::{Facts, Service, readiness};
+use crate::{Facts, Service};
 use hoptax_host::Watched;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
 use hoptax_load::target;
 use hoptax_plan::ToldLedger;
 use hoptax_plan::units::origin;
 use hoptax_record::{Failure, Stage};
+use hoptax_servers::http_client::HttpClient;
+use hoptax_servers::ledger::Ledger;
+use hoptax_servers::readiness;
 use procfs::process::Process;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};

@@ -2,12 +2,13 @@
 
 use crate::features::{changed_prefix, place_of};
 use crate::packs::Pack;
-use crate::readiness::{self, NotReady, Probe};
 use crate::render::{self, Reload, Variables};
-use crate::{Done, Hand, upstream};
+use crate::{Done, Hand};
 use hoptax_host::guarded::Reins;
 use hoptax_host::ports::local;
 use hoptax_plan::{Action, Ask, Feature};
+use hoptax_servers::readiness::{self, NotReady, Probe};
+use hoptax_servers::upstream;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};

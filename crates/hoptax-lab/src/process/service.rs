@@ -3,11 +3,11 @@
 use super::hand::{GatewayHand, Tools, UpstreamHand};
 use crate::counters::Counters;
 use crate::features::Credentials;
-use crate::ledger::{self, Ledger};
 use crate::{Facts, Hand, Observed, Service};
 use hoptax_host::guarded::Guarded;
 use hoptax_host::{Watched, logs};
 use hoptax_record::{Failure, Stage};
+use hoptax_servers::ledger::{self, Ledger};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;

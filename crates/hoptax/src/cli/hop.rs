@@ -4,8 +4,8 @@ use super::exit::{BadInput, Exit};
 use super::upstream::{cpus, print_ready};
 use clap::ValueEnum;
 use hoptax_host::threads::StopSignals;
-use hoptax_lab::hop::{HopSettings, RunningHop};
 use hoptax_plan::{HopDelay, HopDelayHow, HopKind, units};
+use hoptax_servers::hop::{HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 

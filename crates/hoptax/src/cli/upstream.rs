@@ -2,8 +2,8 @@
 
 use super::exit::{BadInput, Exit};
 use hoptax_host::threads::{StopSignals, check_cpus};
-use hoptax_lab::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
 use hoptax_plan::{Body, BuiltInUpstream, Delay, units};
+use hoptax_servers::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
 use hoptax_wire::http1::{is_field_value, is_token};
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -223,7 +223,7 @@ impl<'a> Asked<'a> {
         self.gateway.0.addresses()[0]
     }
 
-    fn ledger(&self) -> Result<hoptax_lab::ledger::Ledger, Failure> {
+    fn ledger(&self) -> Result<hoptax_servers::ledger::Ledger, Failure> {
         let told = self.upstream.0.ledger().expect("the built-in upstream keeps one");
         told.map_err(|error| Failure {
             stage: Stage::Trial,

@@ -1,10 +1,10 @@
 //! What the files hold that targets name, read once before anything starts: the generator is given it with each spec.
 
 use anyhow::Context as _;
-use hoptax_lab::upstream::bytes;
 use hoptax_load::spec::TargetSpec;
 use hoptax_plan::{Plan, Target};
 use hoptax_record::bounded;
+use hoptax_servers::upstream::bytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

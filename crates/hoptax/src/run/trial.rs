@@ -3,13 +3,13 @@
 use super::inputs::Run;
 use super::traffic::Loaded;
 use crate::schedule::{Contender, Slot};
-use hoptax_lab::ledger::Ledger;
 use hoptax_lab::{Observed, counters};
 use hoptax_load::Address;
 use hoptax_load::random::Random;
 use hoptax_load::spec::{EventLoopName, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
 use hoptax_plan::{LoadPoint, PathSplit};
 use hoptax_record::{Failure, HostUsage, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
+use hoptax_servers::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;

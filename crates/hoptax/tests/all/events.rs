@@ -5,7 +5,7 @@ use crate::support::{Json, Scratch};
 use crate::wire::{Client, Server};
 use crate::world::is_missing;
 use hoptax_lab::packs::PackSet;
-use hoptax_lab::{ledger, upstream};
+use hoptax_servers::{ledger, upstream};
 use std::path::Path;
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -4,7 +4,7 @@ use crate::findings::two_ports;
 use crate::origin::Origin;
 use crate::support::{PATIENCE, hoptax, wait_until};
 use crate::wire::{Client, Nobody, Response, Server, chunked, sample};
-use hoptax_lab::ledger;
+use hoptax_servers::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::net::TcpListener;
 

@@ -4,7 +4,7 @@ use crate::support::hog::Hog;
 use crate::support::proxy::{Misbehaviour, Planted, Proxy};
 use crate::support::{PATIENCE, wait_until};
 use crate::wire::{Client, Server};
-use hoptax_lab::ledger::{self, Ledger};
+use hoptax_servers::ledger::{self, Ledger};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 

@@ -183,7 +183,7 @@ fn the_upstream_stamps_what_it_reads_and_answers() {
                 assert!(stamp.received + least <= stamp.replied, "{options:?}: {stamp:?}");
             }
         }
-        let ledger = hoptax_lab::ledger::fetch(upstream.control()).expect("a ledger");
+        let ledger = hoptax_servers::ledger::fetch(upstream.control()).expect("a ledger");
         assert_eq!(ledger.clock, ClockId::here());
     }
     let plain = wire::Server::start(&["upstream"]);

@@ -2,7 +2,7 @@
 
 use crate::support::{PATIENCE, hoptax, wait_for};
 use crate::wire::{Client, Server, chunked, sample};
-use hoptax_lab::ledger;
+use hoptax_servers::ledger;
 use hoptax_wire::http1::{Framing, Version};
 use std::time::{Duration, Instant};
 

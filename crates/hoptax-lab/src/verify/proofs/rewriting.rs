@@ -5,10 +5,10 @@ use crate::features::{
     CORS_ORIGIN, REQUEST_ID_HEADER, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET,
     REWRITTEN_PREFIX, route_prefix,
 };
-use crate::http_client::Answer;
-use crate::upstream::MARK;
 use crate::verify::tolerance::unpacked;
 use hoptax_plan::Feature;
+use hoptax_servers::http_client::Answer;
+use hoptax_servers::upstream::MARK;
 
 /// An origin that is not allowed.
 const OTHER_ORIGIN: &str = "https://other.example";

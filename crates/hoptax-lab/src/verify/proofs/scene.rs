@@ -1,14 +1,14 @@
 //! A gateway under proof: how it is asked, and what it and its upstream answer.
 
 use crate::features::{Change, Credentials, credential};
-use crate::http_client::{Agreed, HttpClient};
-use crate::http_client::{Answer, show};
-use crate::upstream::MARK;
 use crate::verify::{Requests, SEED};
 use hoptax_load::spec::{HttpVersion, TargetSpec, TlsSpec};
 use hoptax_load::target;
 use hoptax_plan::Feature;
 use hoptax_record::{Failure, Stage};
+use hoptax_servers::http_client::{Agreed, HttpClient};
+use hoptax_servers::http_client::{Answer, show};
+use hoptax_servers::upstream::MARK;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -84,7 +84,7 @@ fn literally(text: &str) -> String {
 
 fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {
     if let Some(size) = args.body_size {
-        return hoptax_lab::upstream::bytes(&Body::Size(size)).map(Some);
+        return hoptax_servers::upstream::bytes(&Body::Size(size)).map(Some);
     }
     let Some(typed) = args.body.as_deref() else { return Ok(None) };
     Ok(Some(match typed.strip_prefix('@') {

@@ -4,7 +4,6 @@
 //! before anything is timed; what other requests pay for them is one look for [`MARK`] in paths that are long enough.
 
 use super::answer::pattern;
-use crate::features::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hoptax_load::clock;
 use hoptax_plan::units;
@@ -17,6 +16,12 @@ pub const MARK: &str = "/.hoptax/";
 
 /// A header of the answer to `header/N`, N bytes long.
 pub const LONG_HEADER: &str = "x-hoptax-long";
+
+/// Response header that the header-rewrite feature must remove. The upstream sends it on its own paths.
+pub const RESPONSE_REMOVED: &str = "x-hoptax-internal";
+
+/// Path at which the upstream answers token reviews, as a Kubernetes API server does.
+pub const TOKEN_REVIEW_PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
 /// The largest body or header that is asked for by a path.
 const LARGEST: usize = 64 << 20;

@@ -206,7 +206,7 @@ fn read_answer(
 }
 
 /// An answer for people: indented, the body shortened.
-pub(super) fn show(answer: &Answer) -> String {
+pub fn show(answer: &Answer) -> String {
     let mut text = format!("  {}\n", answer.status);
     for (name, value) in &answer.headers {
         let _ = writeln!(text, "  {name}: {value}");

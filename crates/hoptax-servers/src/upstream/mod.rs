@@ -11,13 +11,11 @@ mod secure;
 mod server;
 mod sockets;
 mod special;
-#[cfg(test)]
-mod special_tests;
 mod switch;
 
 pub use answer::bytes;
 pub use control::tell_instance;
-pub use special::{LONG_HEADER, MARK};
+pub use special::{LONG_HEADER, MARK, RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 pub use switch::Order;
 
 use super::net;

@@ -1,8 +1,11 @@
-use super::{LONG_HEADER, MARK, Placement, RunningUpstream};
-use crate::features::{Change, Credentials, RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
-use crate::http_client::{Answer, HttpClient};
-use crate::ledger;
+//! The upstream's special requests (echo, token review, TLS), asked over real connections.
+
+use hoptax_lab::features::{Change, Credentials};
 use hoptax_plan::{Body, BuiltInUpstream, Delay, Feature};
+use hoptax_servers::http_client::{Answer, HttpClient};
+use hoptax_servers::ledger;
+use hoptax_servers::upstream::{LONG_HEADER, MARK, Placement, RunningUpstream};
+use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 use std::net::SocketAddr;
 use std::time::Duration;
 
