@@ -23,7 +23,7 @@ pub struct State {
     pub name: String,
     /// Current stage.
     pub stage: Stage,
-    /// What the run is doing, in words: `starting nginx`, `nginx: same answer as direct?`; empty if the trial
+    /// What the run is doing, in words: `starting nginx`, `verifying nginx against direct`; empty if the trial
     /// shows it.
     pub doing: String,
     /// Number of trials that have ended.

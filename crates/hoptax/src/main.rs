@@ -1,4 +1,4 @@
-//! The `hoptax` binary: what was typed goes to its verb, and what the verb says becomes the exit code.
+//! The `hoptax` binary. See [`hoptax::cli`].
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

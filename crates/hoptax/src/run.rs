@@ -1,7 +1,7 @@
-//! The flow of a run: the schedule turned into trials, each on disk before the next begins.
+//! The flow of a run: measures the scheduled trials and writes each to disk before the next begins.
 //!
-//! Knows the world only by the traits [`Driver`](hoptax_lab::Driver) and [`Traffic`], so that its tests state what happens, in
-//! which order, when something is missing, wrong, killed or interrupted.
+//! Services and traffic are behind the traits [`Driver`](hoptax_lab::Driver) and [`Traffic`]. Tests use fakes of both to check
+//! what happens, in which order, when something is missing, wrong, killed or interrupted.
 
 mod contents;
 mod events;
@@ -17,5 +17,5 @@ pub use flow::Outcome;
 pub use generator::LocalTraffic;
 pub use inputs::Run;
 pub use progress::Progress;
-pub use traffic::{Loaded, News, Traffic, Usage, Used, WatchedRoles};
+pub use traffic::{Loaded, Traffic, TrialUpdate, Usage, Used, WatchedRoles};
 pub use trial::load_spec;

@@ -1,14 +1,14 @@
-//! The order in which cases are measured: pure, and decided by a recorded seed alone.
+//! The order in which cases are measured. It is pure and depends only on a recorded seed.
 //!
-//! Machines drift: they warm up, neighbours come and go, caches fill. Whatever is measured in a fixed order inherits
-//! that drift as if it were a property of what came late. So in each round the load points come in an order shuffled
-//! anew, and for each load point the gateways do too. Direct is measured right before and right after the gateways of
-//! each load point: every comparison is then made within minutes of its baseline, the two direct trials say how much
-//! the machine itself moved in between (the noise floor), and direct stands at the start and the end of each round.
+//! Machines drift: they warm up, other load comes and goes, caches fill. With a fixed order, this drift would look like
+//! a property of the cases measured late. Therefore each round shuffles its load points, and the gateways of each load
+//! point. Direct is measured right before and right after the gateways of each load point. Each comparison is then
+//! within minutes of its baseline, and the difference between the two direct trials shows how much the machine itself
+//! moved (the noise floor).
 
 mod auto;
+pub mod capacity_search;
 mod estimate;
-pub mod hunt;
 mod rounds;
 pub mod search;
 mod slot;
@@ -22,9 +22,9 @@ use hoptax_record::{Stopped, TrialRecord};
 use rounds::Rounds;
 use std::time::Duration;
 
-/// The director that a plan asks for.
+/// The director for a plan.
 pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
-    // Rounds are of the load points that are not searched.
+    // Rounds measure the load points without a search.
     let in_rounds: Vec<usize> =
         (0..plan.load.len()).filter(|load| plan.load[*load].search.is_none()).collect();
     let rounds: Box<dyn Director> = match plan.trials {
@@ -45,11 +45,11 @@ pub fn director(plan: &Plan, seed: u64) -> Box<dyn Director> {
     Box::new(Then { first: rounds, then: search::Searches::new(plan, seed), began: false })
 }
 
-/// One director's trials, and then the searches'.
+/// Runs one director to its end, then the searches.
 struct Then {
     first: Box<dyn Director>,
     then: search::Searches,
-    /// Whether the first one is over.
+    /// True once the first director is done.
     began: bool,
 }
 
@@ -70,8 +70,8 @@ impl Director for Then {
         self.then.next(last)
     }
 
-    fn tell_time(&mut self, elapsed: Duration) {
-        self.first.tell_time(elapsed);
+    fn set_elapsed(&mut self, elapsed: Duration) {
+        self.first.set_elapsed(elapsed);
     }
 
     fn stopped(&self) -> Option<Stopped> {

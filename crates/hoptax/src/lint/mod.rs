@@ -1,57 +1,58 @@
-//! Whether a pack configures its gateway like every other one, by what happens and not by what the pack says: the real gateway
-//! is started, equalised, with one worker and with two, with and without an access log, and sent a short load. Whether it works
-//! with as many workers as it is asked for is told by the CPU time that it uses when it is kept as busy as can be.
+//! `hoptax lint`: checks by experiment that a pack configures its gateway like all other packs do.
+//!
+//! It starts the real gateway (profile `equalised`) with one worker and with two, with and without an access log, and
+//! sends it a short load. The number of workers is judged by the CPU time that the gateway uses under full load.
 
-mod look;
+mod cpu_use;
+mod observe;
 mod open;
 mod rules;
-mod strain;
 
-pub use look::{Look, Setup};
+pub use cpu_use::CpuUse;
+pub use observe::{Observation, Setup};
 pub use open::{Listening, Writing};
 pub use rules::{Item, Verdict};
-pub use strain::Strain;
 
 use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_record::{Failure, Stage};
 use serde::Serialize;
 use std::path::Path;
 
-/// What was found of one pack.
+/// Result of linting one pack.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// The pack.
     pub pack: String,
-    /// The gateway's version, as it told it.
+    /// The version that the gateway reported.
     pub version: Option<String>,
-    /// Whether nothing was found.
+    /// True if no check found a fault.
     pub equalised: bool,
-    /// What was looked at.
+    /// One entry per check.
     pub checks: Vec<Item>,
 }
 
-/// Looks at one pack. What its gateway renders and logs stays below `directory`.
+/// Lints one pack. Rendered files and logs of its gateway are written below `directory`.
 ///
 /// # Errors
-/// If the gateway is not installed, or it cannot be looked at for a reason that is not the pack's.
+/// If the gateway is not installed, or if the upstream or the generator fails.
 pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result<Report, Failure> {
     let pack = packs.get(name).ok_or_else(|| Failure {
         stage: Stage::Missing,
-        message: format!("there is no pack `{name}`; there are {}", packs.names().join(", ")),
+        message: format!("there is no pack `{name}`; available: {}", packs.names().join(", ")),
         detail: String::new(),
     })?;
     if binary::find(pack).is_none() {
         let ways = binary::how_to_install(pack).join("; ");
-        let message = format!("{name} is not installed. Install it ({ways}) or leave it out");
+        let message = format!("{name} is not installed. Install it ({ways}) or omit it");
         return Err(Failure { stage: Stage::Missing, message, detail: String::new() });
     }
-    let (mut looks, mut strains, mut failed) = (Vec::new(), Vec::new(), None);
+    let (mut observations, mut cpu_uses, mut failed) = (Vec::new(), Vec::new(), None);
     let mut version = None;
     for setup in setups(pack) {
-        match look::look(name, &setup, packs, exe, directory) {
-            Ok((look, told)) => {
-                version = version.or(told);
-                looks.push(look);
+        match observe::observe(name, &setup, packs, exe, directory) {
+            Ok((observation, reported)) => {
+                version = version.or(reported);
+                observations.push(observation);
             }
             Err(failure) => {
                 failed = Some((setup, failure));
@@ -63,22 +64,22 @@ pub fn lint(name: &str, packs: &PackSet, exe: &Path, directory: &Path) -> Result
         if failed.is_some() {
             break;
         }
-        match strain::strain(pack, workers, packs, exe, directory) {
-            Ok(strain) => strains.push(strain),
+        match cpu_use::measure(pack, workers, packs, exe, directory) {
+            Ok(cpu_use) => cpu_uses.push(cpu_use),
             Err(failure) => failed = Some((Setup { workers, access_log: false }, failure)),
         }
     }
-    // The upstream and the generator are ours: what goes wrong with them says nothing of the pack.
+    // Failures of the upstream or the generator (our own programs) are not faults of the pack.
     let failed = match failed {
         Some((_, failure)) if failure.stage != Stage::Start => return Err(failure),
         other => other,
     };
-    let checks = rules::judge(pack, &looks, &strains, failed.as_ref());
+    let checks = rules::judge(pack, &observations, &cpu_uses, failed.as_ref());
     let equalised = checks.iter().all(|item| matches!(item.verdict, Verdict::Ok | Verdict::NotLookedAt));
     Ok(Report { pack: name.to_owned(), version, equalised, checks })
 }
 
-/// How the gateway is started, one after the other: as far as the pack says that it can be.
+/// The set-ups in which the gateway is started, in order, without those that the pack lists as `unsupported`.
 fn setups(pack: &Pack) -> Vec<Setup> {
     let can = |what: &str| !pack.manifest().unsupported.contains_key(what);
     let counts = worker_counts(pack).into_iter();

@@ -1,4 +1,4 @@
-//! What the processes of a gateway hold open: sockets that listen, and files that are written to.
+//! Listening sockets and files open for writing of a gateway's processes.
 
 use procfs::net::TcpState;
 use procfs::process::{FDPermissions, FDTarget, Process};
@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Addresses that some of its processes listen on.
+/// Addresses that the processes listen on.
 pub type Listening = BTreeSet<SocketAddr>;
 
-/// Files that some of its processes may write to, with their sizes, bytes.
+/// Files that the processes have open for writing, with their sizes in bytes.
 pub type Writing = BTreeMap<PathBuf, u64>;
 
-/// Where these processes listen.
+/// Addresses that these processes listen on (TCP, IPv4 and IPv6).
 pub(super) fn listening(processes: &BTreeSet<u32>) -> Listening {
     let inodes: BTreeSet<u64> = descriptors(processes)
         .filter_map(|(target, _)| match target {
@@ -26,7 +26,7 @@ pub(super) fn listening(processes: &BTreeSet<u32>) -> Listening {
     listens.map(|entry| entry.local_address).collect()
 }
 
-/// The files that these processes hold open for writing; what is no file (a pipe, a device, one that was deleted) is left out.
+/// Regular files that these processes have open for writing. Pipes, devices and deleted files are omitted.
 pub(super) fn writing(processes: &BTreeSet<u32>) -> Writing {
     descriptors(processes)
         .filter_map(|(target, mode)| match target {
@@ -39,7 +39,7 @@ pub(super) fn writing(processes: &BTreeSet<u32>) -> Writing {
         .collect()
 }
 
-/// A process that ends meanwhile has nothing open.
+/// Open file descriptors of these processes. A process that has exited meanwhile contributes none.
 fn descriptors(processes: &BTreeSet<u32>) -> impl Iterator<Item = (FDTarget, FDPermissions)> {
     let of = |pid: &u32| Process::new(pid.cast_signed()).ok()?.fd().ok();
     let all: Vec<_> = processes.iter().filter_map(of).flatten().flatten().collect();
@@ -52,7 +52,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn this_process_listens_and_writes_where_it_does() {
+    fn finds_the_listener_and_the_written_file_of_this_process() {
         let own = BTreeSet::from([std::process::id()]);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");

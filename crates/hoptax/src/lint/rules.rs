@@ -1,45 +1,45 @@
-//! What is made of what was seen. Pure.
+//! Rules: turn observations of a gateway into lint findings. Pure.
 
-use super::look::{Look, Setup};
-use super::strain::{Strain, Told};
+use super::cpu_use::{Conclusion, CpuUse};
+use super::observe::{Observation, Setup};
 use hoptax_lab::packs::Pack;
 use hoptax_plan::units;
 use hoptax_record::Failure;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Bytes of log per request from which on there is one: no line is shorter.
+/// From this many bytes of log per request on, the gateway writes an access log: no log line is shorter.
 const A_LINE: f64 = 8.0;
 
-/// An upstream connection for more than this share of requests, beyond those that fill the pool: they are not reused.
+/// If more than this share of requests opens an upstream connection, beyond those that fill the pool, the gateway does
+/// not reuse connections.
 const NOT_REUSED: f64 = 0.1;
 
-/// The same of client connections, and of requests upstream that nobody made.
+/// Highest tolerated share of requests that open a new client connection, and of additional or missing upstream requests.
 const LOST: f64 = 0.02;
 
-/// How often each client connection may have one of its own upstream before any is missing from the pool: workers keep pools
-/// of their own.
+/// Upstream connections allowed per client connection before they count as not reused: each worker keeps its own pool.
 const POOL: u64 = 2;
 
-/// What came of one look.
+/// Outcome of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Verdict {
-    /// As it should be.
+    /// No fault.
     #[serde(rename = "ok")]
     Ok,
-    /// Other gateways are configured otherwise: figures of this one cannot be set beside theirs.
+    /// The configuration differs from other gateways', so figures cannot be compared with theirs.
     #[serde(rename = "not equalised")]
     NotEqualised,
-    /// The pack breaks a rule that all packs keep.
+    /// The pack breaks a rule for all packs.
     #[serde(rename = "wrong")]
     Wrong,
-    /// The pack says that it cannot be, or something else stood in the way.
+    /// Not checked: the pack lists it as unsupported, or the result was inconclusive.
     #[serde(rename = "not looked at")]
     NotLookedAt,
 }
 
 impl Verdict {
-    /// In words.
+    /// The verdict as text.
     pub fn words(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -50,42 +50,42 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// One check and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Item {
-    /// Its name.
+    /// Name of the check.
     pub check: &'static str,
-    /// What came of it.
+    /// Its outcome.
     pub verdict: Verdict,
-    /// What was seen.
+    /// What was observed.
     pub evidence: String,
-    /// What to do; empty where there is nothing to do.
+    /// What to do; empty if there is nothing to do.
     pub advice: &'static str,
 }
 
-/// Says what is wrong with a pack whose gateway was looked at like this. `failed` is the set-up in which it did not start.
+/// Judges a pack by the observations of its gateway. `failed` is the set-up in which the gateway did not start.
 pub(super) fn judge(
     pack: &Pack,
-    looks: &[Look],
-    strains: &[Strain],
+    observations: &[Observation],
+    cpu_uses: &[CpuUse],
     failed: Option<&(Setup, Failure)>,
 ) -> Vec<Item> {
     let mut items = vec![start(failed, pack)];
-    if looks.is_empty() {
+    if observations.is_empty() {
         return items;
     }
-    let logged = looks.iter().find(|look| look.setup.access_log);
+    let logged = observations.iter().find(|observation| observation.setup.access_log);
     items.extend([
-        answers(looks),
-        workers(strains),
-        upstream_connections(looks),
-        upstream_version(looks),
-        extra_requests(looks),
-        client_connections(looks),
-        log_off(looks),
+        answers(observations),
+        workers(cpu_uses),
+        upstream_connections(observations),
+        upstream_version(observations),
+        extra_requests(observations),
+        client_connections(observations),
+        log_off(observations),
         log_on(logged, pack),
-        listens(looks),
-        stops(looks, pack),
+        listens(observations),
+        stops(observations, pack),
     ]);
     items
 }
@@ -98,12 +98,13 @@ fn item(check: &'static str, fault: Option<Verdict>, evidence: String, advice: &
 }
 
 fn skipped(check: &'static str, pack: &Pack, what: &str) -> Item {
-    let reason = pack.manifest().unsupported.get(what).map_or("it did not start so", String::as_str);
+    let reason =
+        pack.manifest().unsupported.get(what).map_or("it did not start in this set-up", String::as_str);
     Item { check, verdict: Verdict::NotLookedAt, evidence: format!("{what}: {reason}"), advice: "" }
 }
 
 fn start(failed: Option<&(Setup, Failure)>, pack: &Pack) -> Item {
-    let advice = "it must start, stay in the foreground and become ready: see its log lines with `--keep`";
+    let advice = "make it start, stay in the foreground and become ready; `--keep DIR` keeps its logs";
     let evidence = match failed {
         None => "it stayed in the foreground and became ready".to_owned(),
         Some((setup, failure)) => {
@@ -119,156 +120,171 @@ fn described(setup: &Setup) -> String {
     format!("{workers}, access log {}", if setup.access_log { "on" } else { "off" })
 }
 
-fn answers(looks: &[Look]) -> Item {
-    let fault = looks.iter().find_map(|look| look.otherwise.as_ref());
-    let evidence = fault.map_or("as direct does".to_owned(), |failure| failure.message.clone());
+fn answers(observations: &[Observation]) -> Item {
+    let fault = observations.iter().find_map(|observation| observation.differs.as_ref());
+    let evidence = fault.map_or("same as direct".to_owned(), |failure| failure.message.clone());
     item(
         "answers",
         fault.map(|_| Verdict::Wrong),
         evidence,
-        "pass requests and responses on unchanged: `hoptax run` refuses it otherwise",
+        "forward requests and responses unchanged; otherwise `hoptax run` refuses this gateway",
     )
 }
 
-/// With one worker it uses no more than one CPU at once, and with two more than that; or, where chance gave all connections to
-/// the same, there is at least something more of it than with one.
-fn workers(strains: &[Strain]) -> Item {
+/// With one worker, a gateway must use at most one CPU at once. With two it must use more, or at least have more processes,
+/// threads or allowed CPUs: by chance one worker may have received all connections.
+fn workers(cpu_uses: &[CpuUse]) -> Item {
     let fault = |verdict, evidence| {
         item(
             "workers",
             verdict,
             evidence,
-            "let as much of it work at once as `{{ workers }}` says; see `held_to_cpus` where it \
-             has no such setting",
+            "set the number of workers or threads to `{{ workers }}`; if the gateway has no such setting, \
+             use `held_to_cpus`",
         )
     };
-    let seen = strains.iter().map(Strain::described).collect::<Vec<_>>().join("; ");
-    let Some(one) = strains.first() else {
+    let seen = cpu_uses.iter().map(CpuUse::described).collect::<Vec<_>>().join("; ");
+    let Some(one) = cpu_uses.first() else {
         return Item {
             check: "workers",
             verdict: Verdict::NotLookedAt,
-            evidence: "it did not start so".into(),
+            evidence: "it did not start in this set-up".into(),
             advice: "",
         };
     };
     let alone = one.beyond(one.workers);
-    let two = strains.get(1);
+    let two = cpu_uses.get(1);
     let ignored = two.is_some_and(|two| {
         let more = two.processes > one.processes || two.threads > one.threads || two.cpus > one.cpus;
-        two.beyond(1) == Told::Within && !more
+        two.beyond(1) == Conclusion::Within && !more
     });
     match alone {
-        Told::Beyond => fault(Some(Verdict::NotEqualised), seen),
+        Conclusion::Beyond => fault(Some(Verdict::NotEqualised), seen),
         _ if ignored => fault(Some(Verdict::NotEqualised), seen),
-        Told::Within => fault(None, seen),
-        Told::Open(why) => Item {
+        Conclusion::Within => fault(None, seen),
+        Conclusion::Unknown(why) => Item {
             check: "workers",
             verdict: Verdict::NotLookedAt,
-            evidence: format!("cannot be told here, as {why}: {seen}"),
+            evidence: format!("inconclusive, because {why}: {seen}"),
             advice: "",
         },
     }
 }
 
-fn upstream_connections(looks: &[Look]) -> Item {
-    let share = |look: &Look| {
-        let excess = look.ledger.connections.saturating_sub(look.connections * POOL);
-        excess as f64 / look.ledger.requests.max(1) as f64
+fn upstream_connections(observations: &[Observation]) -> Item {
+    let share = |observation: &Observation| {
+        let excess = observation.ledger.connections.saturating_sub(observation.connections * POOL);
+        excess as f64 / observation.ledger.requests.max(1) as f64
     };
-    let fault = looks.iter().any(|look| share(look) > NOT_REUSED).then_some(Verdict::NotEqualised);
-    let seen = |look: &Look| {
-        format!("{} connections for {} requests", look.ledger.connections, look.ledger.requests)
+    let fault = observations
+        .iter()
+        .any(|observation| share(observation) > NOT_REUSED)
+        .then_some(Verdict::NotEqualised);
+    let seen = |observation: &Observation| {
+        format!("{} connections for {} requests", observation.ledger.connections, observation.ledger.requests)
     };
     item(
         "upstream connections",
         fault,
-        each(looks, seen),
-        "keep connections to the upstream open, as many as `{{ connections }}`",
+        each(observations, seen),
+        "keep up to `{{ connections }}` connections to the upstream open",
     )
 }
 
-fn upstream_version(looks: &[Look]) -> Item {
-    let other = |look: &Look| look.ledger.http_version.keys().any(|version| version != "1.1");
-    let seen = |look: &Look| {
-        let told = look.ledger.http_version.iter().map(|(version, count)| format!("HTTP/{version} ×{count}"));
-        told.collect::<Vec<_>>().join(", ")
+fn upstream_version(observations: &[Observation]) -> Item {
+    let other =
+        |observation: &Observation| observation.ledger.http_version.keys().any(|version| version != "1.1");
+    let seen = |observation: &Observation| {
+        let texts =
+            observation.ledger.http_version.iter().map(|(version, count)| format!("HTTP/{version} ×{count}"));
+        texts.collect::<Vec<_>>().join(", ")
     };
-    let fault = looks.iter().any(other).then_some(Verdict::NotEqualised);
-    item("upstream HTTP version", fault, each(looks, seen), "speak HTTP/1.1 to the upstream")
+    let fault = observations.iter().any(other).then_some(Verdict::NotEqualised);
+    item("upstream HTTP version", fault, each(observations, seen), "use HTTP/1.1 to the upstream")
 }
 
-/// More requests upstream than were sent are probes or retries; fewer than were answered come from a cache.
-fn extra_requests(looks: &[Look]) -> Item {
-    let off = |look: &Look| {
-        let most = (LOST * look.sent as f64) as u64;
+/// More upstream requests than were sent mean probes or retries; fewer than were answered mean a cache.
+fn extra_requests(observations: &[Observation]) -> Item {
+    let off = |observation: &Observation| {
+        let most = (LOST * observation.sent as f64) as u64;
         let (extra, missing) = (
-            look.ledger.requests.saturating_sub(look.sent),
-            look.completed.saturating_sub(look.ledger.requests),
+            observation.ledger.requests.saturating_sub(observation.sent),
+            observation.completed.saturating_sub(observation.ledger.requests),
         );
         extra > most || missing > most
     };
-    let seen = |look: &Look| {
-        format!("{} sent, {} answered, {} upstream", look.sent, look.completed, look.ledger.requests)
+    let seen = |observation: &Observation| {
+        format!(
+            "{} sent, {} answered, {} upstream",
+            observation.sent, observation.completed, observation.ledger.requests
+        )
     };
-    let fault = looks.iter().any(off).then_some(Verdict::NotEqualised);
+    let fault = observations.iter().any(off).then_some(Verdict::NotEqualised);
     item(
         "extra requests",
         fault,
-        each(looks, seen),
-        "switch off health checks, mirrors, retries and caches: each request goes upstream once",
+        each(observations, seen),
+        "disable health checks, mirrors, retries and caches, so that each request goes upstream exactly once",
     )
 }
 
-fn client_connections(looks: &[Look]) -> Item {
-    let lost = |look: &Look| {
-        let excess = look.opened.saturating_sub(look.connections);
-        excess as f64 > LOST * look.sent as f64
+fn client_connections(observations: &[Observation]) -> Item {
+    let lost = |observation: &Observation| {
+        let excess = observation.opened.saturating_sub(observation.connections);
+        excess as f64 > LOST * observation.sent as f64
     };
-    let seen =
-        |look: &Look| format!("{} opened for {} requests on {}", look.opened, look.sent, look.connections);
-    let fault = looks.iter().any(lost).then_some(Verdict::NotEqualised);
+    let seen = |observation: &Observation| {
+        format!(
+            "{} opened for {} requests on {}",
+            observation.opened, observation.sent, observation.connections
+        )
+    };
+    let fault = observations.iter().any(lost).then_some(Verdict::NotEqualised);
     item(
         "client connections",
         fault,
-        each(looks, seen),
-        "leave clients' connections open, however many requests they carry",
+        each(observations, seen),
+        "never close client connections, no matter how many requests they carry",
     )
 }
 
-fn per_request(look: &Look) -> f64 {
-    look.log_bytes as f64 / look.sent.max(1) as f64
+fn per_request(observation: &Observation) -> f64 {
+    observation.log_bytes as f64 / observation.sent.max(1) as f64
 }
 
-fn logs_seen(look: &Look) -> String {
-    let files = if look.grown.is_empty() { "no file".to_owned() } else { look.grown.join(", ") };
-    format!("{:.1} bytes per request ({files})", per_request(look))
+fn logs_seen(observation: &Observation) -> String {
+    let files =
+        if observation.grown.is_empty() { "no file".to_owned() } else { observation.grown.join(", ") };
+    format!("{:.1} bytes per request ({files})", per_request(observation))
 }
 
-fn log_off(looks: &[Look]) -> Item {
-    let quiet: Vec<&Look> = looks.iter().filter(|look| !look.setup.access_log).collect();
-    let fault = quiet.iter().any(|look| per_request(look) >= A_LINE).then_some(Verdict::NotEqualised);
-    let evidence = quiet.iter().map(|look| logs_seen(look)).collect::<Vec<_>>().join("; ");
+fn log_off(observations: &[Observation]) -> Item {
+    let quiet: Vec<&Observation> =
+        observations.iter().filter(|observation| !observation.setup.access_log).collect();
+    let fault =
+        quiet.iter().any(|observation| per_request(observation) >= A_LINE).then_some(Verdict::NotEqualised);
+    let evidence = quiet.iter().map(|observation| logs_seen(observation)).collect::<Vec<_>>().join("; ");
     item("access log off", fault, evidence, "write no access log unless `{{ access_log }}` names a file")
 }
 
-fn log_on(logged: Option<&Look>, pack: &Pack) -> Item {
-    let Some(look) = logged else { return skipped("access log on", pack, "access_log") };
-    let fault = (per_request(look) < A_LINE).then_some(Verdict::NotEqualised);
+fn log_on(logged: Option<&Observation>, pack: &Pack) -> Item {
+    let Some(observation) = logged else { return skipped("access log on", pack, "access_log") };
+    let fault = (per_request(observation) < A_LINE).then_some(Verdict::NotEqualised);
     item(
         "access log on",
         fault,
-        logs_seen(look),
+        logs_seen(observation),
         "write a line per request to the file that `{{ access_log }}` names",
     )
 }
 
-fn listens(looks: &[Look]) -> Item {
+fn listens(observations: &[Observation]) -> Item {
     let all: std::collections::BTreeSet<_> =
-        looks.iter().flat_map(|look| look.listening.iter().copied()).collect();
+        observations.iter().flat_map(|observation| observation.listening.iter().copied()).collect();
     let beyond: Vec<String> =
         all.iter().filter(|address| !address.ip().is_loopback()).map(ToString::to_string).collect();
     let evidence = match beyond.is_empty() {
-        true => format!("{} addresses, all of 127.0.0.0/8 or ::1", all.len()),
+        true => format!("{} address(es), all in 127.0.0.0/8 or ::1", all.len()),
         false => beyond.join(", "),
     };
     let fault = (!beyond.is_empty()).then_some(Verdict::Wrong);
@@ -276,34 +292,34 @@ fn listens(looks: &[Look]) -> Item {
         "listens on loopback",
         fault,
         evidence,
-        "listen on 127.0.0.1 alone, on `{{ port }}` and `{{ admin_port }}`",
+        "listen on 127.0.0.1 only, on `{{ port }}` and `{{ admin_port }}`",
     )
 }
 
-fn stops(looks: &[Look], pack: &Pack) -> Item {
+fn stops(observations: &[Observation], pack: &Pack) -> Item {
     let grace = units::duration(&pack.manifest().stop.grace).unwrap_or(Duration::MAX);
-    let longest = looks.iter().map(|look| look.stopped_in).max().unwrap_or_default();
-    let left: u32 = looks.iter().map(|look| look.left).sum();
+    let longest = observations.iter().map(|observation| observation.stopped_in).max().unwrap_or_default();
+    let left: u32 = observations.iter().map(|observation| observation.left).sum();
     let evidence = match left {
         0 => format!(
-            "nothing left after {:.1} s at most; its grace is {}",
+            "all processes exited within {:.1} s; `stop.grace` is {}",
             longest.as_secs_f64(),
             pack.manifest().stop.grace
         ),
-        left => format!("{left} process(es) left"),
+        left => format!("{left} process(es) still running"),
     };
     let fault = (left > 0 || longest >= grace).then_some(Verdict::Wrong);
     item(
         "stops",
         fault,
         evidence,
-        "name the signal in `stop.signal` that ends it at once, or a longer `stop.grace`",
+        "set `stop.signal` to the signal that stops it at once, or raise `stop.grace`",
     )
 }
 
-/// What was seen in each look, the same told once.
-fn each(looks: &[Look], seen: impl Fn(&Look) -> String) -> String {
-    let mut told: Vec<String> = looks.iter().map(seen).collect();
-    told.dedup();
-    told.join("; ")
+/// The evidence of each observation, without consecutive duplicates.
+fn each(observations: &[Observation], seen: impl Fn(&Observation) -> String) -> String {
+    let mut texts: Vec<String> = observations.iter().map(seen).collect();
+    texts.dedup();
+    texts.join("; ")
 }

@@ -11,12 +11,12 @@ fn pack(more: &str) -> Pack {
     hoptax_lab::packs::parse("packs/mine", text, BTreeMap::new()).expect("a pack")
 }
 
-/// A gateway that does everything right.
-fn look(workers: u32, access_log: bool) -> Look {
+/// Observation of a gateway without faults.
+fn observation(workers: u32, access_log: bool) -> Observation {
     let listening = ["127.0.0.1:4000", "127.0.0.1:4001"].map(|text| text.parse().expect("an address"));
-    Look {
+    Observation {
         setup: Setup { workers, access_log },
-        otherwise: None,
+        differs: None,
         connections: 32,
         opened: 32,
         sent: 10_000,
@@ -35,13 +35,13 @@ fn look(workers: u32, access_log: bool) -> Look {
     }
 }
 
-fn all() -> Vec<Look> {
-    vec![look(1, false), look(2, false), look(1, true)]
+fn all() -> Vec<Observation> {
+    vec![observation(1, false), observation(2, false), observation(1, true)]
 }
 
-/// One whose workers are kept busy, on a machine of two CPUs.
-fn strain(workers: u32) -> Strain {
-    Strain {
+/// CPU use of a gateway with busy workers, on a machine with two CPUs.
+fn cpu_use(workers: u32) -> CpuUse {
+    CpuUse {
         workers,
         compressed: true,
         used: 0.93 * f64::from(workers),
@@ -56,64 +56,64 @@ fn strain(workers: u32) -> Strain {
     }
 }
 
-fn strains() -> Vec<Strain> {
-    vec![strain(1), strain(2)]
+fn cpu_uses() -> Vec<CpuUse> {
+    vec![cpu_use(1), cpu_use(2)]
 }
 
 /// The checks that found something.
-fn found(looks: &[Look]) -> Vec<(&'static str, Verdict)> {
-    found_with(looks, &strains())
+fn found(observations: &[Observation]) -> Vec<(&'static str, Verdict)> {
+    found_with(observations, &cpu_uses())
 }
 
-fn found_with(looks: &[Look], strains: &[Strain]) -> Vec<(&'static str, Verdict)> {
-    let items = rules::judge(&pack("access_log: file\n"), looks, strains, None);
+fn found_with(observations: &[Observation], cpu_uses: &[CpuUse]) -> Vec<(&'static str, Verdict)> {
+    let items = rules::judge(&pack("access_log: file\n"), observations, cpu_uses, None);
     items.iter().filter(|item| item.verdict != Verdict::Ok).map(|item| (item.check, item.verdict)).collect()
 }
 
-/// A thing done to every look.
-fn with(change: impl Fn(&mut Look)) -> Vec<Look> {
-    let mut looks = all();
-    looks.iter_mut().for_each(change);
-    looks
+/// Applies a change to every observation.
+fn with(change: impl Fn(&mut Observation)) -> Vec<Observation> {
+    let mut observations = all();
+    observations.iter_mut().for_each(change);
+    observations
 }
 
 #[test]
 fn a_gateway_that_does_everything_right_is_ok() {
     assert_eq!(found(&all()), []);
-    let items = rules::judge(&pack("access_log: file\n"), &all(), &strains(), None);
+    let items = rules::judge(&pack("access_log: file\n"), &all(), &cpu_uses(), None);
     assert!(items.iter().all(|item| !item.evidence.is_empty() && item.advice.is_empty()), "{items:#?}");
 }
 
 #[test]
-fn each_fault_is_found_by_its_own_check_alone() {
+fn each_fault_is_found_by_exactly_one_check() {
     use Verdict::{NotEqualised, Wrong};
-    type Change = fn(&mut Look);
+    type Change = fn(&mut Observation);
     let table: [(Change, &str, Verdict); 11] = [
-        (|look| look.ledger.connections = 10_000, "upstream connections", NotEqualised),
+        (|observation| observation.ledger.connections = 10_000, "upstream connections", NotEqualised),
         (
-            |look| look.ledger.http_version = [("1.0".to_owned(), 10_000)].into(),
+            |observation| observation.ledger.http_version = [("1.0".to_owned(), 10_000)].into(),
             "upstream HTTP version",
             NotEqualised,
         ),
-        (|look| look.ledger.requests = 20_000, "extra requests", NotEqualised),
-        (|look| look.ledger.requests = 32, "extra requests", NotEqualised),
-        (|look| look.opened = 5_000, "client connections", NotEqualised),
-        (|look| look.log_bytes = 1_600_000, "access log off", NotEqualised),
-        (|look| look.log_bytes = 300, "access log on", NotEqualised),
+        (|observation| observation.ledger.requests = 20_000, "extra requests", NotEqualised),
+        (|observation| observation.ledger.requests = 32, "extra requests", NotEqualised),
+        (|observation| observation.opened = 5_000, "client connections", NotEqualised),
+        (|observation| observation.log_bytes = 1_600_000, "access log off", NotEqualised),
+        (|observation| observation.log_bytes = 300, "access log on", NotEqualised),
         (
-            |look| {
-                look.listening.insert("0.0.0.0:80".parse().expect("an address"));
+            |observation| {
+                observation.listening.insert("0.0.0.0:80".parse().expect("an address"));
             },
             "listens on loopback",
             Wrong,
         ),
-        (|look| look.stopped_in = Duration::from_secs(2), "stops", Wrong),
-        (|look| look.left = 1, "stops", Wrong),
+        (|observation| observation.stopped_in = Duration::from_secs(2), "stops", Wrong),
+        (|observation| observation.left = 1, "stops", Wrong),
         (
-            |look| {
-                look.otherwise = Some(Failure {
+            |observation| {
+                observation.differs = Some(Failure {
                     stage: Stage::Verify,
-                    message: "it answers otherwise than direct: status 404".into(),
+                    message: "its answer differs from direct: status 404".into(),
                     detail: String::new(),
                 });
             },
@@ -126,8 +126,8 @@ fn each_fault_is_found_by_its_own_check_alone() {
     }
 }
 
-/// What comes of the check `workers`, for one and for two of them.
-fn workers(one: Strain, two: Strain) -> Vec<Verdict> {
+/// Verdicts of the check `workers` that are not ok, for the CPU use with one worker and with two.
+fn workers(one: CpuUse, two: CpuUse) -> Vec<Verdict> {
     found_with(&all(), &[one, two])
         .into_iter()
         .map(|(check, verdict)| {
@@ -138,54 +138,70 @@ fn workers(one: Strain, two: Strain) -> Vec<Verdict> {
 }
 
 #[test]
-fn more_cpus_at_once_than_workers_are_found_whatever_the_threads() {
-    let one = Strain { used: 1.6, wanted: Some(1.9), idle: 0.1, busy_threads: 1, ..strain(1) };
-    assert_eq!(workers(one, strain(2)), [Verdict::NotEqualised]);
-    let pool = Strain { busy_threads: 32, threads: 200, ..strain(1) };
-    assert_eq!(workers(pool, strain(2)), [], "threads that take turns on one CPU");
-    let held = Strain { used: 0.7, wanted: Some(9.0), idle: 0.0, cpus: 1, ..strain(1) };
-    assert_eq!(workers(held, strain(2)), [], "it may run on one CPU alone");
+fn using_more_cpus_than_workers_is_found_regardless_of_threads() {
+    let one = CpuUse { used: 1.6, wanted: Some(1.9), idle: 0.1, busy_threads: 1, ..cpu_use(1) };
+    assert_eq!(workers(one, cpu_use(2)), [Verdict::NotEqualised]);
+    let pool = CpuUse { busy_threads: 32, threads: 200, ..cpu_use(1) };
+    assert_eq!(workers(pool, cpu_use(2)), [], "threads that take turns on one CPU");
+    let held = CpuUse { used: 0.7, wanted: Some(9.0), idle: 0.0, cpus: 1, ..cpu_use(1) };
+    assert_eq!(workers(held, cpu_use(2)), [], "it is allowed on one CPU only");
 }
 
 #[test]
-fn a_second_worker_that_is_not_there_is_found() {
-    let same = Strain { workers: 2, ..strain(1) };
-    assert_eq!(workers(strain(1), same.clone()), [Verdict::NotEqualised]);
-    let idle = Strain { processes: 3, ..same };
-    assert_eq!(workers(strain(1), idle), [], "chance gave all connections to one of them");
+fn a_missing_second_worker_is_found() {
+    let same = CpuUse { workers: 2, ..cpu_use(1) };
+    assert_eq!(workers(cpu_use(1), same.clone()), [Verdict::NotEqualised]);
+    let idle = CpuUse { processes: 3, ..same };
+    assert_eq!(workers(cpu_use(1), idle), [], "chance gave all connections to one of them");
 }
 
 #[test]
-fn where_others_took_the_cpus_what_it_wanted_tells_or_nothing_is_said() {
-    let crowded = Strain { used: 0.5, wanted: Some(1.8), idle: 0.0, ..strain(1) };
-    assert_eq!(workers(crowded.clone(), strain(2)), [Verdict::NotEqualised], "it computes with two");
-    let calls = Strain { compressed: false, ..crowded };
-    assert_eq!(workers(calls, strain(2)), [Verdict::NotLookedAt], "it may have waited in the kernel");
-    let between = Strain { used: 0.5, wanted: Some(1.3), idle: 0.0, ..strain(1) };
-    assert_eq!(workers(between, strain(2)), [Verdict::NotLookedAt]);
-    let waiting = Strain { used: 0.3, wanted: Some(0.4), idle: 1.2, ..strain(1) };
-    assert_eq!(workers(waiting, strain(2)), [Verdict::NotLookedAt], "something else was waited for");
-    let modest = Strain { used: 0.5, wanted: Some(0.97), idle: 0.0, ..strain(1) };
-    assert_eq!(workers(modest, strain(2)), [], "no second thread ever waited for a CPU");
-    let starved = Strain { used: 0.17, wanted: Some(0.83), idle: 0.0, ..strain(1) };
-    assert_eq!(workers(starved.clone(), strain(2)), [], "there is one thread that could");
-    let starved = Strain { busy_threads: 2, ..starved };
-    assert_eq!(workers(starved, strain(2)), [Verdict::NotLookedAt], "two that hardly ran say nothing");
-    let halved = Strain { used: 1.0, wanted: Some(1.2), idle: 0.0, busy_threads: 2, ..strain(1) };
-    assert_eq!(workers(halved.clone(), strain(2)), []);
-    let halved = Strain { stolen: 0.8, ..halved };
-    assert_eq!(workers(halved, strain(2)), [Verdict::NotLookedAt], "it may have wanted what was stolen, too");
-    let shared = Strain { compressed: false, busy_threads: 2, wanted: Some(1.03), ..strain(1) };
-    assert_eq!(workers(shared, strain(2)), [Verdict::NotLookedAt], "each had half of what there was to do");
-    let unknown = Strain { wanted: None, idle: 0.0, ..strain(1) };
-    assert_eq!(workers(unknown, strain(2)), [Verdict::NotLookedAt]);
+fn on_a_crowded_machine_the_cpus_wanted_decide_or_the_check_is_inconclusive() {
+    let crowded = CpuUse { used: 0.5, wanted: Some(1.8), idle: 0.0, ..cpu_use(1) };
+    assert_eq!(
+        workers(crowded.clone(), cpu_use(2)),
+        [Verdict::NotEqualised],
+        "it wanted two CPUs while compressing"
+    );
+    let calls = CpuUse { compressed: false, ..crowded };
+    assert_eq!(
+        workers(calls, cpu_use(2)),
+        [Verdict::NotLookedAt],
+        "without compression it may have waited in system calls"
+    );
+    let between = CpuUse { used: 0.5, wanted: Some(1.3), idle: 0.0, ..cpu_use(1) };
+    assert_eq!(workers(between, cpu_use(2)), [Verdict::NotLookedAt]);
+    let waiting = CpuUse { used: 0.3, wanted: Some(0.4), idle: 1.2, ..cpu_use(1) };
+    assert_eq!(workers(waiting, cpu_use(2)), [Verdict::NotLookedAt], "the gateway was not the bottleneck");
+    let modest = CpuUse { used: 0.5, wanted: Some(0.97), idle: 0.0, ..cpu_use(1) };
+    assert_eq!(workers(modest, cpu_use(2)), [], "no second thread ever waited for a CPU");
+    let starved = CpuUse { used: 0.17, wanted: Some(0.83), idle: 0.0, ..cpu_use(1) };
+    assert_eq!(workers(starved.clone(), cpu_use(2)), [], "only one thread was busy");
+    let starved = CpuUse { busy_threads: 2, ..starved };
+    assert_eq!(
+        workers(starved, cpu_use(2)),
+        [Verdict::NotLookedAt],
+        "two threads that hardly ran are inconclusive"
+    );
+    let halved = CpuUse { used: 1.0, wanted: Some(1.2), idle: 0.0, busy_threads: 2, ..cpu_use(1) };
+    assert_eq!(workers(halved.clone(), cpu_use(2)), []);
+    let halved = CpuUse { stolen: 0.8, ..halved };
+    assert_eq!(
+        workers(halved, cpu_use(2)),
+        [Verdict::NotLookedAt],
+        "it may have wanted the stolen CPU time too"
+    );
+    let shared = CpuUse { compressed: false, busy_threads: 2, wanted: Some(1.03), ..cpu_use(1) };
+    assert_eq!(workers(shared, cpu_use(2)), [Verdict::NotLookedAt], "the threads may have shared the work");
+    let unknown = CpuUse { wanted: None, idle: 0.0, ..cpu_use(1) };
+    assert_eq!(workers(unknown, cpu_use(2)), [Verdict::NotLookedAt]);
 }
 
 #[test]
-fn what_a_pack_cannot_is_not_looked_at_and_no_fault() {
+fn what_a_pack_does_not_support_is_skipped_and_not_a_fault() {
     let pack = pack("unsupported: { access_log: it has none, workers: one alone }\n");
     assert_eq!(setups(&pack), [Setup { workers: 1, access_log: false }]);
-    let items = rules::judge(&pack, &[look(1, false)], &[strain(1)], None);
+    let items = rules::judge(&pack, &[observation(1, false)], &[cpu_use(1)], None);
     let skipped: Vec<_> = items.iter().filter(|item| item.verdict == Verdict::NotLookedAt).collect();
     assert_eq!(skipped.len(), 1, "{items:#?}");
     assert_eq!(
@@ -195,7 +211,7 @@ fn what_a_pack_cannot_is_not_looked_at_and_no_fault() {
 }
 
 #[test]
-fn a_gateway_that_does_not_start_is_told_with_its_reason() {
+fn a_gateway_that_does_not_start_is_reported_with_its_reason() {
     let setup = Setup { workers: 1, access_log: false };
     let message = "mine exited with code 0 before it was ready".to_owned();
     let failure = Failure { stage: Stage::Start, message, detail: String::new() };

@@ -1,4 +1,5 @@
-//! What the files hold that targets name, read once before anything starts: the generator is given it with each spec.
+//! Contents of the files that targets name. They are read once, before anything starts, and sent to the generator with
+//! each spec.
 
 use anyhow::Context as _;
 use hoptax_load::spec::TargetSpec;
@@ -8,25 +9,25 @@ use hoptax_servers::upstream::bytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a plan's files hold, or those of a list of targets.
+/// Contents of the files that a plan or a list of targets names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The body of each target, in their order; empty where it has none.
+    /// The body of each target, in the targets' order; empty if a target has none.
     pub bodies: Vec<Vec<u8>>,
-    /// Files that templates take lines from, by name.
+    /// Text of the files for `{{line FILE}}`, by name.
     pub files: BTreeMap<String, String>,
 }
 
 impl Contents {
-    /// Reads them.
+    /// Reads all files of a plan.
     ///
     /// # Errors
-    /// If a file cannot be read, or one that lines are taken from is not text.
+    /// If a file cannot be read, or a file for `{{line FILE}}` is not text.
     pub fn read(plan: &Plan) -> anyhow::Result<Self> {
         Self::of(&plan.targets, &plan.files)
     }
 
-    /// Reads the bodies of `targets`, and the `files` that their templates take lines from.
+    /// Reads the bodies of `targets`, and the `files` for `{{line FILE}}`.
     ///
     /// # Errors
     /// As [`Contents::read`].
@@ -37,7 +38,7 @@ impl Contents {
         };
         let file = |(name, path): (&String, &PathBuf)| {
             let text = bounded::read_text(path, bounded::LINES)
-                .with_context(|| format!("cannot read the lines of {}", path.display()))?;
+                .with_context(|| format!("cannot read {}", path.display()))?;
             Ok((name.clone(), text))
         };
         Ok(Self {
@@ -46,7 +47,8 @@ impl Contents {
         })
     }
 
-    /// `targets`, in the order that they were read in, as they are sent to `host`, where they do not name one themselves.
+    /// Target specs for the generator. Targets must be in the order in which their bodies were read. The header `host`
+    /// is set to `host` unless a target sets it.
     pub fn targets(&self, targets: &[Target], host: &str) -> Vec<TargetSpec> {
         let bodies = self.bodies.iter().cloned().chain(std::iter::repeat(Vec::new()));
         targets.iter().zip(bodies).map(|(target, body)| request(target, body, host)).collect()

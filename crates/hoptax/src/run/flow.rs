@@ -1,9 +1,9 @@
-//! The flow itself: services up, each gateway verified, trials, services down.
+//! The flow of a run: start services, verify each gateway, measure trials, stop services.
 
-use super::events::{self, Performer, RouteAsker};
+use super::events::{self, EventRunner, RouteCheck};
 use super::inputs::Run;
 use super::progress::Progress;
-use super::traffic::{News, Traffic, WatchedRoles};
+use super::traffic::{Traffic, TrialUpdate, WatchedRoles};
 use super::trial::{self, load_spec};
 use crate::schedule::{self, Contender, Director, Slot};
 use hoptax_host::Watched;
@@ -21,25 +21,25 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bodies from this size on make a run measure what the loopback carries. Below it a request costs more than its bytes: at
-/// 64 KiB a loopback of a few GB/s takes some 20 µs for them, about what a gateway takes for a request.
-const HEAVY: u64 = 64 << 10;
+/// From this body size on, a run measures the bandwidth of the loopback. Below it the per-request cost dominates: a
+/// loopback of a few GB/s moves 64 KiB in about 20 µs, as long as a gateway takes for a request.
+const LARGE_BODY: u64 = 64 << 10;
 
 /// How a run ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Trials of gateways and direct that were measured without a failure.
     pub measured: usize,
-    /// As it stands in the record.
+    /// The same `ended` as in the run record.
     pub ended: Ended,
 }
 
 impl Run<'_> {
-    /// Starts everything, measures every case in every round, stops everything. What was measured is on disk whatever
-    /// happens; nothing that was started is left.
+    /// Starts all services, measures every case in every round, and stops all services. Each finished trial is on disk, and no
+    /// service keeps running, even if the run fails.
     ///
     /// # Errors
-    /// If the run directory cannot be written any more.
+    /// If the run directory cannot be written.
     pub fn run(
         &self,
         dir: &mut RunDir,
@@ -52,7 +52,7 @@ impl Run<'_> {
         let mut record = self.record(director.planned());
         dir.write_run(&to_disk(&record))?;
 
-        progress.preparing("upstream");
+        progress.preparing("starting upstream");
         let mut flow = match driver.start_upstream() {
             Ok(upstream) => Flow { run: self, upstream, gateways: Vec::new(), driver, traffic, progress },
             Err(failure) => {
@@ -61,7 +61,7 @@ impl Run<'_> {
             }
         };
         record.contenders[0].version = flow.upstream.facts().version.clone();
-        record.link = self.heaviest_body().and_then(|bytes| flow.traffic.link(bytes));
+        record.link = self.largest_body().and_then(|bytes| flow.traffic.link(bytes));
         flow.start_gateways(&mut record);
         dir.write_run(&to_disk(&record))?;
         flow.progress.prepared(&record);
@@ -75,10 +75,10 @@ impl Run<'_> {
         match measured {
             Ok((measured, failed)) => end(dir, &mut record, measured, interrupted, failed),
             Err(error) => {
-                // The disk took no more trials; perhaps it still takes word of that.
+                // Writing a trial failed, for example on a full disk. Writing this failure may still work.
                 let failure = Failure {
                     stage: Stage::Trial,
-                    message: format!("{error}; the trials before are kept"),
+                    message: format!("{error}; earlier trials are kept"),
                     detail: String::new(),
                 };
                 let _ = end(dir, &mut record, 0, interrupted, Some(failure));
@@ -87,8 +87,8 @@ impl Run<'_> {
         }
     }
 
-    /// The largest body that is sent or answered, where that is large enough for the link to matter.
-    fn heaviest_body(&self) -> Option<u64> {
+    /// Size of the largest request or response body, if it is at least [`LARGE_BODY`].
+    fn largest_body(&self) -> Option<u64> {
         let sent = self.contents.bodies.iter().map(|body| body.len() as u64).max();
         let answered = match &self.plan.upstream {
             Upstream::BuiltIn(BuiltInUpstream { body: Body::Size(bytes), .. }) => Some(*bytes),
@@ -98,7 +98,7 @@ impl Run<'_> {
             }
             Upstream::Running(_) => None,
         };
-        sent.max(answered).filter(|&bytes| bytes >= HEAVY)
+        sent.max(answered).filter(|&bytes| bytes >= LARGE_BODY)
     }
 
     fn is_interrupted(&self) -> bool {
@@ -163,24 +163,24 @@ fn end(
     Ok(Outcome { measured, ended })
 }
 
-/// A run whose upstream stands. Dropping it stops every service, gateways first.
+/// A run whose upstream is up. Dropping it stops all services, gateways first.
 struct Flow<'a> {
     run: &'a Run<'a>,
-    gateways: Vec<Standing>,
+    gateways: Vec<GatewayState>,
     upstream: Box<dyn Service>,
     driver: &'a mut dyn Driver,
     traffic: &'a mut dyn Traffic,
     progress: &'a mut dyn Progress,
 }
 
-/// A gateway between its start and its end.
-enum Standing {
+/// State of a gateway.
+enum GatewayState {
     /// Started and verified.
     Up(Box<dyn Service>),
     /// Verified, and stopped until its next trial (`isolate`).
-    Resting,
-    /// Takes no further part.
-    Out(Failure),
+    Stopped,
+    /// Failed: not measured any more.
+    Failed(Failure),
 }
 
 impl Flow<'_> {
@@ -190,29 +190,28 @@ impl Flow<'_> {
                 return;
             }
             let contender = &mut record.contenders[index + 1];
-            let standing = match self.start(gateway).and_then(|service| self.verify(service, &gateway.label))
-            {
+            let state = match self.start(gateway).and_then(|service| self.verify(service, &gateway.label)) {
                 Ok(service) => {
                     note_facts(contender, service.facts());
-                    if self.run.plan.isolate { Standing::Resting } else { Standing::Up(service) }
+                    if self.run.plan.isolate { GatewayState::Stopped } else { GatewayState::Up(service) }
                 }
                 Err(failure) => {
                     self.progress.failed(&gateway.label, &failure);
                     contender.failed = Some(failure.clone());
-                    Standing::Out(failure)
+                    GatewayState::Failed(failure)
                 }
             };
-            self.gateways.push(standing);
+            self.gateways.push(state);
         }
     }
 
     fn start(&mut self, gateway: &Gateway) -> Result<Box<dyn Service>, Failure> {
-        self.progress.preparing(&gateway.label);
+        self.progress.preparing(&format!("starting {}", gateway.label));
         self.driver.start_gateway(gateway, self.upstream.addresses())
     }
 
     fn verify(&mut self, mut service: Box<dyn Service>, label: &str) -> Result<Box<dyn Service>, Failure> {
-        self.progress.preparing(&format!("{label}: same answer as direct?"));
+        self.progress.preparing(&format!("verifying {label} against direct"));
         let (direct, via) = (self.upstream.addresses(), service.addresses()[0]);
         let requests = self.requests();
         let change = &service.facts().change;
@@ -225,8 +224,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Measures slot after slot until the end, a signal, or the upstream's death. Returns how many trials came out
-    /// well, and why it could not go on.
+    /// Measures slot after slot until the schedule ends, a signal arrives, or the upstream dies. Returns the number of good
+    /// trials, and why the run had to stop early.
     fn measure(
         &mut self,
         director: &mut dyn Director,
@@ -236,7 +235,7 @@ impl Flow<'_> {
         let mut last: Option<TrialRecord> = None;
         let begun = clock::now();
         while !self.run.is_interrupted() {
-            director.tell_time(Duration::from_nanos(clock::now().saturating_sub(begun)));
+            director.set_elapsed(Duration::from_nanos(clock::now().saturating_sub(begun)));
             let Some(slot) = director.next(last.as_ref()) else { break };
             if number > 0 {
                 self.pause();
@@ -264,7 +263,7 @@ impl Flow<'_> {
         Ok((measured, None))
     }
 
-    /// Quiet between trials, which a signal cuts short.
+    /// The pause between trials. A signal ends it early.
     fn pause(&mut self) {
         if self.run.plan.pause.is_zero() {
             return;
@@ -277,7 +276,7 @@ impl Flow<'_> {
         }
     }
 
-    /// One trial; `None` if a signal came before it could say anything.
+    /// Measures one trial; `None` if a signal arrived before its measured time.
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) -> Option<TrialRecord> {
         let mut service = match slot.contender {
             Contender::Direct(_) => None,
@@ -292,10 +291,10 @@ impl Flow<'_> {
         };
         let addresses = gateway.unwrap_or_else(|| self.upstream.addresses().to_vec());
         let before = service.as_mut().map(|(_, service)| service.observe()).unwrap_or_default();
-        let asked = service.as_ref().map_or(&self.upstream, |(_, service)| service);
-        let change = asked.facts().change.clone();
-        let performer = self.performer(slot, service.as_ref().map(|(index, service)| (*index, &**service)));
-        let mut trial = self.load(number, slot, label, addresses, &change, watched, performer);
+        let measured = service.as_ref().map_or(&self.upstream, |(_, service)| service);
+        let change = measured.facts().change.clone();
+        let events = self.event_runner(slot, service.as_ref().map(|(index, service)| (*index, &**service)));
+        let mut trial = self.load(number, slot, label, addresses, &change, watched, events);
         if let Some((index, mut service)) = service {
             trial::note_observed(&mut trial, &before, &service.observe());
             let death = self.put_back(index, service);
@@ -304,42 +303,42 @@ impl Flow<'_> {
         if trial.failed.is_some() {
             trial.failed = explained(trial.failed, self.upstream.check().err());
         }
-        // What a signal cut off before its measured time says nothing.
-        let said = trial.load_record.as_ref().is_some_and(|record| record.counts.scheduled > 0);
-        (said || !self.run.is_interrupted()).then_some(trial)
+        // A trial that a signal ended before its measured time holds no data.
+        let has_data = trial.load_record.as_ref().is_some_and(|record| record.counts.scheduled > 0);
+        (has_data || !self.run.is_interrupted()).then_some(trial)
     }
 
     fn take(&mut self, index: usize) -> Result<Box<dyn Service>, Failure> {
-        match std::mem::replace(&mut self.gateways[index], Standing::Resting) {
-            Standing::Up(service) => Ok(service),
-            Standing::Resting => {
+        match std::mem::replace(&mut self.gateways[index], GatewayState::Stopped) {
+            GatewayState::Up(service) => Ok(service),
+            GatewayState::Stopped => {
                 let started = self.start(&self.run.plan.gateways[index]);
-                started.inspect_err(|failure| self.gateways[index] = Standing::Out(failure.clone()))
+                started.inspect_err(|failure| self.gateways[index] = GatewayState::Failed(failure.clone()))
             }
-            Standing::Out(failure) => {
-                self.gateways[index] = Standing::Out(failure.clone());
+            GatewayState::Failed(failure) => {
+                self.gateways[index] = GatewayState::Failed(failure.clone());
                 Err(failure)
             }
         }
     }
 
-    /// Gives a gateway back after its trial; tells if it died during it.
+    /// Returns a gateway after its trial. The result is a failure if it died during the trial.
     fn put_back(&mut self, index: usize, mut service: Box<dyn Service>) -> Option<Failure> {
         if let Err(mut failure) = service.check() {
             failure.stage = Stage::Trial;
-            self.gateways[index] = Standing::Out(failure.clone());
+            self.gateways[index] = GatewayState::Failed(failure.clone());
             return Some(failure);
         }
         if self.run.plan.isolate {
             service.stop();
         } else {
-            self.gateways[index] = Standing::Up(service);
+            self.gateways[index] = GatewayState::Up(service);
         }
         None
     }
 
-    /// What makes the plan's events happen in a trial; `None` where it has none.
-    fn performer(&self, slot: &Slot, gateway: Option<(usize, &dyn Service)>) -> Option<Performer> {
+    /// Carries out the plan's events during a trial; `None` if the trial has no events.
+    fn event_runner(&self, slot: &Slot, gateway: Option<(usize, &dyn Service)>) -> Option<EventRunner> {
         let plan = self.run.plan;
         let described = gateway.map(|(index, _)| &plan.gateways[index]);
         let label = described.map(|gateway| gateway.label.as_str());
@@ -347,18 +346,18 @@ impl Flow<'_> {
         if events.is_empty() || slot.step.is_some() {
             return None;
         }
-        let asked = described.and_then(|gateway| features::asked_route(gateway.features()));
-        let route = gateway.zip(asked).map(|((_, service), asked)| RouteAsker {
+        let loaded_prefix = described.and_then(|gateway| features::asked_route(gateway.features()));
+        let route = gateway.zip(loaded_prefix).map(|((_, service), loaded_prefix)| RouteCheck {
             address: service.addresses()[0],
             requests: self.requests(),
             change: service.facts().change.clone(),
-            asked,
+            loaded_prefix,
         });
         let hand = gateway.and_then(|(_, service)| service.hand());
-        Some(Performer { events, gateway: hand, upstream: self.upstream.hand(), route })
+        Some(EventRunner { events, gateway: hand, upstream: self.upstream.hand(), route })
     }
 
-    /// What is asked of each gateway before anything is timed.
+    /// The requests that verify each gateway before anything is measured.
     fn requests(&self) -> Requests {
         let direct = self.upstream.addresses()[0].to_string();
         Requests {
@@ -370,7 +369,7 @@ impl Flow<'_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what a trial is made of, each once")]
+    #[allow(clippy::too_many_arguments, reason = "a trial needs all of these, and nothing else does")]
     fn load(
         &mut self,
         number: usize,
@@ -379,7 +378,7 @@ impl Flow<'_> {
         addresses: Vec<SocketAddr>,
         change: &Change,
         gateway: Option<Watched>,
-        performer: Option<Performer>,
+        events: Option<EventRunner>,
     ) -> TrialRecord {
         let mut spec = load_spec(self.run, slot, addresses);
         change.apply(&mut spec);
@@ -387,34 +386,35 @@ impl Flow<'_> {
         let before = self.upstream.ledger();
         let Self { traffic, progress, .. } = self;
         let interrupted = self.run.interrupted;
-        let mut load = |tell: &mut dyn FnMut(News)| traffic.load(&spec, &watched, interrupted, tell);
-        let (loaded, happened) = match performer {
-            None => (load(&mut |news| progress.news(&news)), Vec::new()),
-            Some(performer) => std::thread::scope(|scope| {
-                let (tell, begun) = std::sync::mpsc::channel();
-                let performing = scope.spawn(move || performer.perform(&begun));
-                let loaded = load(&mut |news| {
-                    if news == News::Phase(Phase::Measuring) {
-                        // Nobody listens any more where nothing is left to be done.
-                        let _ = tell.send(clock::now());
+        let mut load =
+            |report: &mut dyn FnMut(TrialUpdate)| traffic.load(&spec, &watched, interrupted, report);
+        let (loaded, results) = match events {
+            None => (load(&mut |update| progress.update(&update)), Vec::new()),
+            Some(runner) => std::thread::scope(|scope| {
+                let (sender, begun) = std::sync::mpsc::channel();
+                let running = scope.spawn(move || runner.run(&begun));
+                let loaded = load(&mut |update| {
+                    if update == TrialUpdate::Phase(Phase::Measuring) {
+                        // Sending fails if all events are done already.
+                        let _ = sender.send(clock::now());
                     }
-                    progress.news(&news);
+                    progress.update(&update);
                 });
-                drop(tell);
-                (loaded, performing.join().expect("an event does not panic"))
+                drop(sender);
+                (loaded, running.join().expect("an event does not panic"))
             }),
         };
-        let events = events::records(happened, loaded.record.as_ref());
+        let events = events::records(results, loaded.record.as_ref());
         let upstream_clock = before.as_ref().and_then(|ledger| ledger.as_ref().ok()?.clock.clone());
         let delta = trial::ledger_delta(before, self.upstream.ledger());
         TrialRecord { upstream_clock, events, ..trial::record(number, slot, label, loaded, delta) }
     }
 }
 
-/// A death is the cause, and what the generator met its consequence.
-fn explained(met: Option<Failure>, death: Option<Failure>) -> Option<Failure> {
-    let Some(death) = death else { return met };
-    let quoted = met.map(|met| format!("{}\n{}\n", met.message, met.detail));
+/// If a service died, its death is the cause, and the generator's own failure becomes a detail of it.
+fn explained(failure: Option<Failure>, death: Option<Failure>) -> Option<Failure> {
+    let Some(death) = death else { return failure };
+    let quoted = failure.map(|failure| format!("{}\n{}\n", failure.message, failure.detail));
     Some(Failure { detail: quoted.unwrap_or_default().trim_start().to_owned() + &death.detail, ..death })
 }
 

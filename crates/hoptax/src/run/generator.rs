@@ -1,6 +1,6 @@
-//! The real traffic: a generator process per trial, and the probes beside it.
+//! The real implementation of [`Traffic`]: one generator process per trial, and the probes that sample meanwhile.
 
-use super::traffic::{Loaded, News, Traffic, Usage, Used, WatchedRoles};
+use super::traffic::{Loaded, Traffic, TrialUpdate, Usage, Used, WatchedRoles};
 use hoptax_host::Watched;
 use hoptax_host::probe::bandwidth::{self, Asked, LARGEST};
 use hoptax_host::probe::{NetworkCounters, Sampler, Seen, Timeline, network};
@@ -21,18 +21,18 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// How often a signal and the generator's time limit are looked for.
-const LOOK: Duration = Duration::from_millis(50);
-/// What a generator gets beyond the times that its spec names, for starting and for writing its record.
+/// Interval at which signals and the generator's time limit are checked.
+const POLL: Duration = Duration::from_millis(50);
+/// Time allowed in addition to the times in the spec, for the start and for writing the record.
 const SLACK_NS: u64 = 20 * clock::SECOND;
 
-/// Who did not get to look for so long, where every [`LOOK`] was meant, was stopped.
+/// If two polls are this far apart instead of [`POLL`], our process was stopped in between (Ctrl-Z).
 const STOPPED_NS: u64 = clock::SECOND;
 
-/// For how long the loopback is measured, once per run, where bodies are large.
+/// How long the loopback is measured, once per run with large bodies.
 const LINK_TIME: Duration = Duration::from_millis(300);
 
-/// The generator is this same program, started anew for each trial.
+/// Traffic from `hoptax load`, started again for each trial.
 #[derive(Debug)]
 pub struct LocalTraffic {
     program: std::path::PathBuf,
@@ -40,26 +40,26 @@ pub struct LocalTraffic {
 }
 
 impl LocalTraffic {
-    /// Traffic made by this program.
+    /// Uses the running program as generator.
     ///
     /// # Errors
-    /// If the program cannot find itself.
+    /// If the path of the running program cannot be found.
     pub fn new() -> io::Result<Self> {
         Ok(Self { program: std::env::current_exe()?, is_watched: false })
     }
 
-    /// Traffic made by another `hoptax` binary than the running one.
+    /// Uses another `hoptax` binary as generator.
     pub fn of(program: &std::path::Path) -> Self {
         Self { program: program.to_owned(), is_watched: false }
     }
 
-    /// Tells seconds, and what roles use, too: for those who watch.
+    /// Whether to also report each second and the CPU use of each role, for the live view.
     pub fn watched(self, is_watched: bool) -> Self {
         Self { is_watched, ..self }
     }
 
-    /// Its own process group, so that Ctrl-C on the terminal reaches us alone and the trial under way can still be
-    /// told to say what it has.
+    /// Starts the generator in its own process group. Ctrl-C on the terminal then reaches only us, and we can ask the
+    /// generator for the data of the unfinished trial.
     fn spawn(&self) -> io::Result<Child> {
         Command::new(&self.program)
             .args(["load", if self.is_watched { "--watched-spec" } else { "--spec" }, "-"])
@@ -87,7 +87,7 @@ impl Traffic for LocalTraffic {
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         let message_bytes = message_bytes.min(LARGEST);
         let asked = Asked { message_bytes, echo: false, duration: LINK_TIME };
-        // Without it one finding is not looked for; that is no reason not to measure.
+        // Without this figure only the finding `bandwidth-bound` is not checked. The run goes on.
         let measured = bandwidth::measure_loopback(&asked).ok()?;
         Some(Link { message_bytes, bytes_per_second: measured.bytes_per_second })
     }
@@ -97,12 +97,12 @@ impl Traffic for LocalTraffic {
         spec: &LoadSpec,
         watched: &WatchedRoles,
         interrupted: &AtomicBool,
-        tell: &mut dyn FnMut(News),
+        report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded {
         let mut child = match self.spawn() {
             Ok(child) => child,
             Err(error) => {
-                return failed(format!("the generator could not be started: {error}"), String::new());
+                return failed(format!("cannot start the generator: {error}"), String::new());
             }
         };
         let generator = Watched { pid: child.id(), include_root: true };
@@ -110,7 +110,7 @@ impl Traffic for LocalTraffic {
         let network = NetworkCounters::now();
         let sampler = Sampler::start(&roles.into_iter().flatten().collect::<Vec<_>>(), self.is_watched);
         let watching = Watching { sampler, roles: watched };
-        let outcome = drive(&mut child, spec, interrupted, &watching, tell);
+        let outcome = drive(&mut child, spec, interrupted, &watching, report);
         let (timeline, seen) = watching.sampler.finish();
         let network = network.and_then(|before| {
             Some(NetworkCounters::now()?.since(&before, seen.time_wait_max, network::local_ports()))
@@ -125,20 +125,21 @@ impl Traffic for LocalTraffic {
     }
 }
 
-/// Which of the sampled trees are those of upstream and gateway. The generator is tree 0; the others follow as they are there.
+/// Indices of the upstream's and the gateway's process trees among the sampled ones. Tree 0 is the generator, then come
+/// the upstream and the gateway, if present.
 fn trees(watched: &WatchedRoles) -> (Option<usize>, Option<usize>) {
     let upstream = watched.upstream.map(|_| 1);
     (upstream, watched.gateway.map(|_| 1 + usize::from(watched.upstream.is_some())))
 }
 
-/// The probes beside a trial.
+/// The probes that sample during a trial.
 struct Watching<'a> {
     sampler: Sampler,
     roles: &'a WatchedRoles,
 }
 
 impl Watching<'_> {
-    /// What the roles used of late, where that was told since this was last asked.
+    /// CPU and memory that the roles used recently; `None` if there is no new sample since the last call.
     fn used(&self) -> Option<Used> {
         let recent = self.sampler.recent()?;
         let (upstream, gateway) = trees(self.roles);
@@ -152,7 +153,7 @@ impl Watching<'_> {
     }
 }
 
-/// What the watched roles used over the record's measured time.
+/// Use of CPU and memory by the watched roles over the measured time.
 fn usage(timeline: &Timeline, seen: &Seen, record: &LoadRecord, watched: &WatchedRoles) -> Usage {
     let (from, to) = (record.started_ns, record.started_ns + record.measured_ns);
     let (upstream, gateway) = trees(watched);
@@ -171,13 +172,13 @@ fn usage(timeline: &Timeline, seen: &Seen, record: &LoadRecord, watched: &Watche
     Usage { generator: of(Some(0)), upstream: of(upstream), gateway: of(gateway), host, network: None }
 }
 
-/// Hands over the spec, follows the phases, and waits for the record, within bounds.
+/// Sends the spec to the generator, follows its phases, and waits for its record until the time limit.
 fn drive(
     child: &mut Child,
     spec: &LoadSpec,
     interrupted: &AtomicBool,
     watching: &Watching<'_>,
-    tell: &mut dyn FnMut(News),
+    report: &mut dyn FnMut(TrialUpdate),
 ) -> Result<LoadRecord, Failure> {
     let stdout = child.stdout.take().expect("piped");
     let answer = thread::spawn(move || {
@@ -186,10 +187,10 @@ fn drive(
     });
     let lines = lines(child.stderr.take().expect("piped"));
     let text = serde_json::to_vec(spec).expect("a spec has only string keys");
-    // If it died already, its standard error says why.
+    // If the generator has died already, its standard error says why.
     let _ = child.stdin.take().expect("piped").write_all(&text);
 
-    let complaints = follow(child, spec, interrupted, watching, &lines, tell);
+    let complaints = follow(child, spec, interrupted, watching, &lines, report);
     let status = child.wait();
     let answer = answer.join().expect("reading does not panic").unwrap_or_default();
     serde_json::from_slice(&answer).map_err(|_| {
@@ -199,7 +200,7 @@ fn drive(
     })
 }
 
-/// What a generator tells.
+/// A line that the generator writes to its standard error.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
@@ -207,23 +208,23 @@ enum Line {
     Second(SecondLine),
 }
 
-/// Reads phases and seconds until the generator closes its standard error. Returns what else it wrote there.
+/// Reads phases and seconds until the generator closes its standard error. Returns all other lines.
 fn follow(
     child: &Child,
     spec: &LoadSpec,
     interrupted: &AtomicBool,
     watching: &Watching<'_>,
     lines: &Receiver<String>,
-    tell: &mut dyn FnMut(News),
+    report: &mut dyn FnMut(TrialUpdate),
 ) -> Vec<String> {
     let Timeouts { connect_ns, total_ns, .. } = spec.timeouts;
     let connecting = connect_ns.saturating_mul(2).max(10 * clock::SECOND);
     let mut limit = clock::now() + connecting + spec.warmup_ns + spec.duration_ns + total_ns + SLACK_NS;
     let mut complaints = Vec::new();
-    let mut told = false;
-    let mut looked = clock::now();
+    let mut is_signalled = false;
+    let mut polled = clock::now();
     loop {
-        match lines.recv_timeout(LOOK) {
+        match lines.recv_timeout(POLL) {
             Ok(line) => match serde_json::from_str::<Line>(&line) {
                 Ok(Line::Phase(begun)) => {
                     match begun.phase {
@@ -231,28 +232,28 @@ fn follow(
                         Phase::Draining => watching.sampler.look(),
                         Phase::Connecting | Phase::Warmup => {}
                     }
-                    tell(News::Phase(begun.phase));
+                    report(TrialUpdate::Phase(begun.phase));
                 }
-                Ok(Line::Second(second)) => tell(News::Second(second)),
+                Ok(Line::Second(second)) => report(TrialUpdate::Second(second)),
                 Err(_) => complaints.push(line),
             },
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return complaints,
         }
         if let Some(used) = watching.used() {
-            tell(News::Used(used));
+            report(TrialUpdate::Used(used));
         }
-        // While Ctrl-Z has stopped us, the generator waits for somebody to take its record.
+        // While Ctrl-Z has stopped us, the generator waits for us to read its record. That time does not count.
         let now = clock::now();
-        limit += Some(now.saturating_sub(looked)).filter(|&gap| gap > STOPPED_NS).unwrap_or(0);
-        looked = now;
-        if interrupted.load(Ordering::Relaxed) && !told {
-            told = true;
+        limit += Some(now.saturating_sub(polled)).filter(|&gap| gap > STOPPED_NS).unwrap_or(0);
+        polled = now;
+        if interrupted.load(Ordering::Relaxed) && !is_signalled {
+            is_signalled = true;
             signal(child, Signal::INT);
         }
         if now > limit {
             complaints.push(format!(
-                "it was still running {} s after it should have ended",
+                "hoptax killed it, because it was still running {} s after its expected end",
                 SLACK_NS / clock::SECOND
             ));
             signal(child, Signal::KILL);
@@ -260,7 +261,7 @@ fn follow(
     }
 }
 
-/// The child has not been waited for, so its number is still its own.
+/// Sends a signal. The child has not been waited for, so its pid cannot belong to another process.
 fn signal(child: &Child, signal: Signal) {
     if let Some(pid) = Pid::from_raw(child.id() as i32) {
         let _ = kill_process(pid, signal);

@@ -1,30 +1,30 @@
-//! What a run reports while it goes on.
+//! Events that a run reports to its observer.
 
-use super::traffic::News;
+use super::traffic::TrialUpdate;
 use crate::schedule::Slot;
 use hoptax_plan::recorded::RunRecord;
 use hoptax_record::{Failure, TrialRecord};
 use std::time::Duration;
 
-/// Told what happens while it happens. Every method does nothing unless implemented.
+/// Observer of a run. All methods do nothing by default.
 pub trait Progress {
     /// The run begins.
     fn begun(&mut self, trials: usize, expected: Duration) {
         let _ = (trials, expected);
     }
-    /// So many trials are known to come over the whole run; told again before each of them.
+    /// Number of trials known so far for the whole run. Called again before each trial.
     fn planned(&mut self, trials: usize) {
         let _ = trials;
     }
-    /// Services are up, as far as they came up: what will be measured.
+    /// All services that could be started are up. The record lists the contenders.
     fn prepared(&mut self, run: &RunRecord) {
         let _ = run;
     }
-    /// A service is being started or verified.
+    /// A service is being started or verified; `what` says so: `starting nginx`.
     fn preparing(&mut self, what: &str) {
         let _ = what;
     }
-    /// A contender takes no part, or a trial failed.
+    /// A contender cannot be measured, or a trial failed.
     fn failed(&mut self, label: &str, failure: &Failure) {
         let _ = (label, failure);
     }
@@ -32,11 +32,11 @@ pub trait Progress {
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) {
         let _ = (number, slot, label);
     }
-    /// Something is told of the trial under way.
-    fn news(&mut self, news: &News) {
-        let _ = news;
+    /// The current trial reports a phase, a second or resource use.
+    fn update(&mut self, update: &TrialUpdate) {
+        let _ = update;
     }
-    /// Quiet until the next trial.
+    /// The pause before the next trial begins.
     fn pausing(&mut self) {}
     /// The trial is on disk.
     fn recorded(&mut self, trial: &TrialRecord) {

@@ -1,4 +1,4 @@
-//! Sends a trial's load and watches what it costs: the trait, and what it reports.
+//! The trait [`Traffic`], which sends a trial's load and samples resource use, and the types of its results.
 
 use hoptax_host::Watched;
 use hoptax_host::probe::RecentTree;
@@ -11,13 +11,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Sends traffic and watches what it costs.
+/// Sends traffic and samples resource use.
 pub trait Traffic {
-    /// One request of each target to direct and one, changed as `change` says, through the gateway, before anything is
-    /// timed; then whatever proves that the gateway's features are on.
+    /// Verifies a gateway before anything is measured: sends one request per target to direct and, with `change` applied,
+    /// through the gateway, then the requests that prove each feature.
     ///
     /// # Errors
-    /// If the gateway answers otherwise than direct does, either not as a target expects, or a feature is not on.
+    /// If the two answers differ, one of them is not as the target expects, or a feature is off.
     fn verify(
         &mut self,
         requests: &Requests,
@@ -27,68 +27,68 @@ pub trait Traffic {
         change: &Change,
     ) -> Result<(), Failure>;
 
-    /// What the loopback carries in messages of this size; `None` where it is not measured.
+    /// Measures the bandwidth of the loopback with messages of this size; `None` if it is not measured.
     fn link(&mut self, message_bytes: u64) -> Option<Link> {
         let _ = message_bytes;
         None
     }
 
-    /// One trial's load, while `watched` (the upstream, then the gateway, as far as they are there) is sampled. Tells each
-    /// phase as it begins; whether it tells more is its own affair.
+    /// Sends one trial's load while the processes in `watched` are sampled. Reports the beginning of each phase; other
+    /// updates are optional.
     fn load(
         &mut self,
         spec: &LoadSpec,
         watched: &WatchedRoles,
         interrupted: &AtomicBool,
-        tell: &mut dyn FnMut(News),
+        report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded;
 }
 
-/// What is told of a trial while it is loaded.
+/// A report from a trial in progress.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum TrialUpdate {
     /// The generator entered a phase.
     Phase(Phase),
     /// A second of the measured time has passed.
     Second(SecondLine),
-    /// What was used over the last second.
+    /// Resources used over the last second.
     Used(Used),
 }
 
-/// What roles used over the last second, and the hypervisor.
+/// Resources used over the last second, by role.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Used {
     /// The generator.
     pub generator: Option<RecentTree>,
     /// The gateway; absent for direct, and for an external one without a pid.
     pub gateway: Option<RecentTree>,
-    /// The upstream, where it is ours.
+    /// The upstream, if hoptax started it.
     pub upstream: Option<RecentTree>,
     /// Share of the host's CPU time that the hypervisor took, 0 to 1.
     pub steal: f64,
 }
 
-/// What came of one trial's load. Where it failed, what was measured until then is kept.
+/// Result of one trial's load. After a failure it holds what was measured until then.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// What the generator saw.
+    /// The generator's record.
     pub record: Option<LoadRecord>,
-    /// What the probes saw.
+    /// Resource use that the probes sampled.
     pub usage: Usage,
-    /// Why there is no record.
+    /// Why the trial failed.
     pub failed: Option<Failure>,
 }
 
-/// Whose processes are watched during a trial.
+/// Processes that are sampled during a trial, besides the generator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WatchedRoles {
-    /// The upstream, where it is ours.
+    /// The upstream, if hoptax started it.
     pub upstream: Option<Watched>,
     /// The gateway; absent for direct, and for an external one without a pid.
     pub gateway: Option<Watched>,
 }
 
-/// What the probes saw over the measured time.
+/// Resource use over the measured time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Usage {
     /// The gateway's processes.
@@ -99,6 +99,6 @@ pub struct Usage {
     pub generator: Option<RoleUsage>,
     /// The host.
     pub host: HostUsage,
-    /// The kernel's network counters over the generator's whole life.
+    /// Growth of the kernel's network counters over the generator's whole life.
     pub network: Option<NetworkUsage>,
 }

@@ -1,4 +1,4 @@
-//! One trial: the load spec that it is made from, and the record that is made of it. Pure.
+//! One trial: its load spec and its record. Pure.
 
 use super::inputs::Run;
 use super::traffic::Loaded;
@@ -14,15 +14,15 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Tells this stream of randomness apart from the others that hang on the same seed.
+/// Separates this random stream from the others of the same seed ("arrival").
 const ARRIVALS: u64 = 0x0061_7272_6976_616c;
 
-/// What the generator is asked for in this slot. Every contender of a round and load point gets the same arrivals.
+/// The generator's load spec for this slot. Within a round and load point all contenders get the same arrivals.
 pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> LoadSpec {
     let (plan, cpus) = (run.plan, run.generator_cpus.clone());
     let LoadPoint { mut shape, connections, mut duration, requests, requests_per_connection, http, search } =
         plan.load[slot.load].clone();
-    // A step of a search has its own rate, and a confirming one its own time.
+    // Each step of a search has its own rate, and a confirming step its own duration.
     if let (Some(step), Some(search), Shape::Open { rate, .. }) = (slot.step, search, &mut shape) {
         *rate = Rate::Fixed(step.rate);
         if step.purpose == StepPurpose::Confirm {
@@ -58,13 +58,13 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<SocketAddr>) -> Load
     }
 }
 
-/// The versions of HTTP that the plan's load asks for, each once.
+/// The HTTP versions that the plan's load uses, without duplicates.
 pub(super) fn versions(plan: &hoptax_plan::Plan) -> Vec<HttpVersion> {
     let asked = |version: &HttpVersion| plan.load.iter().any(|point| point.http == *version);
     [HttpVersion::Http11, HttpVersion::Http10].into_iter().filter(asked).collect()
 }
 
-/// The record of a trial that was loaded.
+/// The record of a measured trial.
 pub(super) fn record(
     number: usize,
     slot: &Slot,
@@ -73,7 +73,7 @@ pub(super) fn record(
     ledger: Result<Option<LedgerDelta>, Failure>,
 ) -> TrialRecord {
     let Loaded { record, usage, failed } = loaded;
-    // A step of a search goes beyond what can be answered in time: there it is what was to be found out.
+    // In a search, a rate at which nothing is answered is a valid result.
     let must_answer = record.as_ref().filter(|_| slot.step.is_none());
     let nothing_completed = must_answer.filter(|record| record.counts.completed == 0).map(|record| {
         let causes = record.counts.errors.iter().map(|(cause, count)| format!("{count} × {cause}"));
@@ -107,7 +107,7 @@ pub(super) fn record(
     }
 }
 
-/// What a gateway told of itself before and after a trial, as what grew in between.
+/// Adds the growth of the gateway's own counters and log during the trial.
 pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &Observed) {
     trial.gateway_log_bytes = match (before.log_bytes, after.log_bytes) {
         (Some(before), Some(after)) => Some(after.saturating_sub(before)),
@@ -116,7 +116,7 @@ pub(super) fn note_observed(trial: &mut TrialRecord, before: &Observed, after: &
     trial.gateway_counters = counters::growth(&before.counters, &after.counters);
 }
 
-/// The record of a trial whose gateway takes no part.
+/// The record of a trial that was not measured because its gateway had failed.
 pub(super) fn not_measured(number: usize, slot: &Slot, label: &str, failure: Failure) -> TrialRecord {
     TrialRecord { failed: Some(failure), ..blank(number, slot, label) }
 }
@@ -148,7 +148,7 @@ fn blank(number: usize, slot: &Slot, label: &str) -> TrialRecord {
     }
 }
 
-/// What the upstream counted between two looks; `None` where it keeps no ledger.
+/// What the upstream counted between two reads of its ledger; `None` if it has no ledger.
 pub(super) fn ledger_delta(
     before: Option<anyhow::Result<Ledger>>,
     after: Option<anyhow::Result<Ledger>>,
@@ -156,7 +156,7 @@ pub(super) fn ledger_delta(
     let (Some(before), Some(after)) = (before, after) else { return Ok(None) };
     let unreadable = |error: anyhow::Error| Failure {
         stage: Stage::Trial,
-        message: "the upstream's ledger could not be read: is the upstream still there?".to_owned(),
+        message: "cannot read the upstream's ledger. Is the upstream still running?".to_owned(),
         detail: format!("{error:#}"),
     };
     let before = before.map_err(unreadable)?;

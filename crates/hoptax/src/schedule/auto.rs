@@ -1,4 +1,4 @@
-//! As many rounds as it takes: `trials: auto`.
+//! `trials: auto`: adds rounds until the headline taxes are precise enough.
 
 use super::rounds::schedule;
 use super::slot::{Director, Slot};
@@ -9,27 +9,27 @@ use hoptax_record::{Stopped, TrialRecord};
 use hoptax_stats::Precision;
 use std::time::Duration;
 
-/// Whole rounds, until every headline tax is known within what was asked for, or time or number run out.
+/// Schedules whole rounds until every headline tax is within the requested precision, or the time or round limit is reached.
 pub(super) struct Auto {
     auto: AutoTrials,
     load: Vec<LoadPoint>,
-    /// Trials of the most rounds there may be, in their order.
+    /// Slots of the maximum number of rounds, in order.
     slots: std::vec::IntoIter<Slot>,
-    /// Trials of a round.
+    /// Trials per round.
     in_round: usize,
-    /// Trials given out.
+    /// Slots handed out so far.
     given: usize,
-    /// What was measured, without what no tax is made from.
+    /// Trials so far, without the parts that no tax needs (windows, targets).
     measured: Vec<TrialRecord>,
-    /// Rounds of which a trial should be made again: they do not count towards the fewest.
+    /// Rounds with a disturbed trial. They do not count towards the minimum.
     disturbed: Vec<u32>,
-    /// Since the first trial began.
+    /// Time since the first trial began.
     elapsed: Duration,
     stopped: Option<Stopped>,
 }
 
 impl Auto {
-    /// `in_rounds` are the load points that are measured in rounds.
+    /// `in_rounds` are the indices of the load points without a search.
     pub(super) fn new(plan: &Plan, auto: AutoTrials, in_rounds: &[usize], seed: u64) -> Self {
         let mut slots = schedule(plan.gateways.len(), in_rounds.len(), auto.most, seed);
         for slot in &mut slots {
@@ -60,7 +60,7 @@ impl Auto {
         self.measured.push(kept);
     }
 
-    /// Why no further round is begun; absent while one is.
+    /// Why no further round begins; `None` if one does.
     fn stops(&self) -> Option<Stopped> {
         let rounds = (self.given / self.in_round) as u32;
         if rounds >= self.auto.most {
@@ -70,7 +70,7 @@ impl Auto {
         if undisturbed >= self.auto.least && self.is_narrow() {
             return Some(Stopped::Narrow);
         }
-        // A round that would not end in time is not begun: half of one would be of no use.
+        // A round must end in time, because half a round is useless.
         (rounds > 0 && self.elapsed + self.elapsed / rounds > self.auto.at_most).then_some(Stopped::Budget)
     }
 
@@ -88,7 +88,7 @@ impl Director for Auto {
         }
     }
 
-    fn tell_time(&mut self, elapsed: Duration) {
+    fn set_elapsed(&mut self, elapsed: Duration) {
         self.elapsed = elapsed;
     }
 
@@ -119,14 +119,15 @@ mod tests {
     use hoptax_plan::Trials;
     use hoptax_record::DIRECT;
 
-    /// One gateway, one load point; rounds of three trials, each of which takes a second.
-    fn told(
+    /// Runs the schedule for one gateway and one load point: three trials of one second per round. Returns the number
+    /// of rounds.
+    fn run(
         auto: AutoTrials,
         response_us: impl Fn(u32) -> u64,
         stolen_rounds: u32,
     ) -> (usize, Option<Stopped>) {
-        let run = Run::closed(1);
-        let mut plan = run.record.plan.clone();
+        let fixture = Run::closed(1);
+        let mut plan = fixture.record.plan.clone();
         plan.trials = Trials::Auto(auto);
         plan.gateways = vec![hoptax_plan::Gateway {
             label: "nginx".into(),
@@ -137,16 +138,16 @@ mod tests {
         let (mut last, mut given) = (None, 0);
         while let Some(slot) = director.next(last.as_ref()) {
             given += 1;
-            director.tell_time(Duration::from_secs(given as u64));
+            director.set_elapsed(Duration::from_secs(given as u64));
             let trial = match slot.contender {
                 Contender::Direct(_) => via(DIRECT, slot.round).all_at_us(100),
                 Contender::Gateway(_) => via("nginx", slot.round).all_at_us(response_us(slot.round)),
             };
-            // All of a second on one CPU, taken window after window.
+            // Disturbed rounds lose a whole second of one CPU, in every window.
             let stolen = if slot.round < stolen_rounds { 100 } else { 0 };
             last = Some(trial.stolen_ms(&[stolen; 10]).0);
         }
-        assert_eq!(director.planned(), given, "what there was");
+        assert_eq!(director.planned(), given, "all planned trials ran");
         assert_eq!(given % 3, 0, "whole rounds");
         (given / 3, director.stopped())
     }
@@ -155,33 +156,37 @@ mod tests {
         AutoTrials { within: 0.05, at_most: Duration::from_secs(600), least: 5, most: 12 };
 
     #[test]
-    fn ends_after_the_fewest_rounds_where_nothing_scatters() {
-        assert_eq!(told(AUTO, |_| 150, 0), (5, Some(Stopped::Narrow)));
+    fn ends_after_the_minimum_of_rounds_if_nothing_scatters() {
+        assert_eq!(run(AUTO, |_| 150, 0), (5, Some(Stopped::Narrow)));
     }
 
     #[test]
     fn goes_on_while_intervals_are_wide() {
-        // 150 and 250 by turns: the interval of their median never falls below 5 % of direct's 100 µs.
+        // 150 and 250 alternate, so the interval of the median stays above 5 % of direct's 100 µs.
         let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
-        assert_eq!(told(AUTO, by_turns, 0), (12, Some(Stopped::Rounds)));
-        // One slow round is wide at first, and forgotten by the median of many.
+        assert_eq!(run(AUTO, by_turns, 0), (12, Some(Stopped::Rounds)));
+        // Two slow rounds make the interval wide at first, but hardly affect the median of many.
         let (rounds, stopped) =
-            told(AutoTrials { most: 30, ..AUTO }, |round| if round < 2 { 250 } else { 150 }, 0);
+            run(AutoTrials { most: 30, ..AUTO }, |round| if round < 2 { 250 } else { 150 }, 0);
         assert!((6..30).contains(&rounds) && stopped == Some(Stopped::Narrow), "{rounds}");
     }
 
     #[test]
-    fn begins_no_round_that_would_not_end_in_time() {
+    fn begins_no_round_that_cannot_end_in_time() {
         let by_turns = |round: u32| 150 + 100 * u64::from(round % 2);
         // Rounds take three seconds.
         let at_most = |seconds| AutoTrials { at_most: Duration::from_secs(seconds), ..AUTO };
-        assert_eq!(told(at_most(21), by_turns, 0), (7, Some(Stopped::Budget)));
-        assert_eq!(told(at_most(20), by_turns, 0), (6, Some(Stopped::Budget)));
-        assert_eq!(told(at_most(6), |_| 150, 0), (2, Some(Stopped::Budget)), "before the fewest rounds too");
+        assert_eq!(run(at_most(21), by_turns, 0), (7, Some(Stopped::Budget)));
+        assert_eq!(run(at_most(20), by_turns, 0), (6, Some(Stopped::Budget)));
+        assert_eq!(
+            run(at_most(6), |_| 150, 0),
+            (2, Some(Stopped::Budget)),
+            "even before the minimum of rounds"
+        );
     }
 
     #[test]
-    fn disturbed_rounds_are_made_up_for() {
-        assert_eq!(told(AUTO, |_| 150, 3), (8, Some(Stopped::Narrow)));
+    fn disturbed_rounds_are_replaced() {
+        assert_eq!(run(AUTO, |_| 150, 3), (8, Some(Stopped::Narrow)));
     }
 }

@@ -1,4 +1,4 @@
-//! How long a run will take.
+//! Estimate of how long a run takes.
 
 use super::search;
 use hoptax_load::clock;
@@ -6,24 +6,23 @@ use hoptax_load::spec::{Rate, Shape};
 use hoptax_plan::{LoadPoint, Plan, Trials};
 use std::time::Duration;
 
-/// Allowance for what a trial takes beside its warm-up and its measured time: starting the generator, reading probes
-/// and ledger, writing the record.
+/// Time per trial in addition to warm-up and measured time: starting the generator, reading probes and ledger, writing
+/// the record.
 const PER_TRIAL: Duration = Duration::from_millis(150);
 
-/// Allowance for starting one service and waiting until it answers.
+/// Time for starting one service until it answers.
 const PER_START: Duration = Duration::from_millis(700);
 
-/// The generator opens connections at a bounded pace, so that thousands of them do not overflow a listen queue.
+/// Limit of the generator, so that thousands of new connections do not overflow a listen queue.
 const CONNECTS_PER_SECOND: u32 = 10_000;
 
-/// How long the run will take: set-up, all trials, and the pauses between them. An expectation, not a bound: slow
-/// starts, and requests that are in flight when a trial ends, come on top. With `trials: auto` that of the fewest rounds.
+/// Estimated duration of the run: set-up, all trials, and the pauses between them. With `trials: auto`, of the minimum
+/// number of rounds. Slow starts and requests in flight at the end of trials can make the run longer.
 pub fn estimate(plan: &Plan) -> Duration {
     of_rounds(plan, plan.trials.at_least())
 }
 
-/// The same of the most rounds that `trials: auto` may make in its time; absent where the number is fixed, or nothing is
-/// measured in rounds.
+/// Estimated duration with the most rounds that `trials: auto` allows. `None` if the number of rounds is fixed or 0.
 pub fn estimate_at_most(plan: &Plan) -> Option<Duration> {
     let Trials::Auto(auto) = plan.trials else { return None };
     if plan.load.iter().all(|load| load.search.is_some()) {
@@ -62,7 +61,7 @@ fn trial(plan: &Plan, load: &LoadPoint) -> Duration {
     PER_TRIAL + connecting + plan.warmup + measured(load)
 }
 
-/// The measured time of one trial: shorter than the duration where a number of requests at a known rate ends it.
+/// Measured time of one trial. It is shorter than the duration if `requests` at a known rate ends it earlier.
 fn measured(load: &LoadPoint) -> Duration {
     match (&load.shape, load.requests) {
         (Shape::Open { rate, .. }, Some(requests)) => load
@@ -72,7 +71,7 @@ fn measured(load: &LoadPoint) -> Duration {
     }
 }
 
-/// Seconds until this many requests were due; infinite if there are not that many.
+/// Seconds until this many requests are due; infinite if the stages have fewer.
 fn time_until(rate: &Rate, requests: f64) -> f64 {
     let stages = match rate {
         Rate::Fixed(rate) => return requests / rate,
@@ -87,7 +86,7 @@ fn time_until(rate: &Rate, requests: f64) -> f64 {
             left -= due;
             continue;
         }
-        // `from·t + slope·t²/2 = left`, solved in the form that is right for a slope of zero too.
+        // Solves `from·t + slope·t²/2 = left` in a form that also works for slope 0.
         let slope = (stage.to - stage.from) / length;
         let root = (stage.from * stage.from + 2.0 * slope * left).max(0.0).sqrt();
         return passed + 2.0 * left / (stage.from + root);
@@ -113,7 +112,7 @@ mod tests {
                 .unwrap_or_else(|errors| panic!("{errors}"));
             estimate(&plan).as_secs_f64()
         };
-        // Two gateways and direct twice: 4 trials of each load point in each of 3 rounds.
+        // Two gateways and two direct trials: 4 trials per load point in each of 3 rounds.
         let trials = 12.0 * (0.15 + 0.0001 + 1.0 + 5.0) + 12.0 * (0.15 + 1.0 + 1.0 + 3.0);
         assert!((seconds("") - (trials + 3.0 * 0.7)).abs() < 1e-6, "{}", seconds(""));
         assert!((seconds("pause: 1s\n") - (trials + 23.0 + 3.0 * 0.7)).abs() < 1e-6);
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_without_a_number_have_a_longest_time() {
+    fn trials_auto_has_a_longest_time() {
         let context =
             hoptax_plan::Context { cpus: 1, known: Vec::new(), directory: std::path::PathBuf::default() };
         let longest = |trials: &str| {
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_requests_ends_stages_when_that_many_were_due() {
+    fn a_number_of_requests_ends_stages_early() {
         let stage = |from: f64, to: f64| Stage { from, to, for_ns: 2 * clock::SECOND };
         let rate =
             Rate::Stages(vec![stage(10.0, 10.0), stage(10.0, 30.0), stage(0.0, 0.0), stage(20.0, 0.0)]);
@@ -153,7 +152,7 @@ mod tests {
                 time_until(&rate, requests)
             );
         }
-        // Of the last stage 15 of 20: 20·t − 5·t² = 15.
+        // 15 of the 20 requests of the last stage: 20·t − 5·t² = 15.
         assert!((time_until(&rate, 75.0) - 7.0).abs() < 1e-9);
         assert_eq!(time_until(&rate, 81.0), f64::INFINITY);
         assert_eq!(time_until(&Rate::Fixed(5.0), 10.0), 2.0);

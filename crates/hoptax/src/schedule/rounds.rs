@@ -1,4 +1,4 @@
-//! Rounds in shuffled order, and the director of a fixed number of them.
+//! Rounds in shuffled order, and the director for a fixed number of rounds.
 
 use super::slot::{Contender, Director, Slot};
 use hoptax_load::random::Random;
@@ -20,11 +20,10 @@ impl Director for Rounds {
     }
 }
 
-/// Tells this stream of randomness apart from the others that hang on the same seed.
+/// Separates this random stream from the others of the same seed ("order").
 const ORDER: u64 = 0x006f_7264_6572;
 
-/// Every trial of a run in the order in which it is made: `trials` rounds, each holding, for every load point, direct,
-/// each of `gateways` once, and direct again.
+/// All slots of a run in order: `trials` rounds, each with, for every load point, direct, each gateway once, and direct again.
 pub fn schedule(gateways: usize, load_points: usize, trials: u32, seed: u64) -> Vec<Slot> {
     let mut random = Random::stream(seed, ORDER);
     let mut slots = Vec::with_capacity(trials as usize * load_points * (gateways + 2));
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn told(gateways: usize, load_points: usize, trials: u32, seed: u64) -> String {
+    fn order(gateways: usize, load_points: usize, trials: u32, seed: u64) -> String {
         let mut text = String::new();
         for slot in schedule(gateways, load_points, trials, seed) {
             let who = match slot.contender {
@@ -65,9 +64,9 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_a_seed_never_changes() {
+    fn a_seed_always_gives_the_same_order() {
         assert_eq!(
-            told(3, 2, 3, 42),
+            order(3, 2, 3, 42),
             "0.1 first 1 0 2 last\n\
              0.0 first 2 1 0 last\n\
              1.1 first 1 0 2 last\n\
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_stands_once_in_each_round_between_its_two_direct_trials() {
+    fn each_round_has_every_case_once_between_two_direct_trials() {
         for (gateways, load_points, trials, seed) in [(0, 1, 1, 0), (1, 1, 3, 1), (4, 3, 5, 2), (7, 6, 2, 3)]
         {
             let slots = schedule(gateways, load_points, trials, seed);

@@ -1,9 +1,10 @@
-//! The searches of a run, after its rounds: load point by load point, each contender's own, a step of each in turn.
+//! The capacity searches of a run. They follow the rounds, one load point after the other, with one search per
+//! contender.
 //!
-//! They come last, so that no trial of a round follows an overload. Contenders take turns, in an order shuffled anew in each
-//! turn, so that what comes and goes on the machine meets them alike, and no contender's trials in a row.
+//! Searches come last, so that no trial of a round follows an overload. In each turn every contender makes one step, in
+//! shuffled order. A temporary disturbance of the machine then affects all contenders alike.
 
-use super::hunt::{Hunt, Range, likely_steps, most_steps};
+use super::capacity_search::{CapacitySearch, Range, likely_steps, most_steps};
 use super::slot::{Contender, Director, Slot};
 use hoptax_analysis::capacity::judge;
 use hoptax_load::random::Random;
@@ -11,12 +12,12 @@ use hoptax_plan::{LoadPoint, Plan, Search};
 use hoptax_record::{DirectTrial, TrialRecord};
 use std::time::Duration;
 
-/// Tells this stream of randomness apart from the others that hang on the same seed.
+/// Separates this random stream from the others of the same seed ("turns").
 const TURNS: u64 = 0x0074_7572_6e73;
 
-/// Directs the searches of a plan.
+/// Schedules the searches of a plan.
 pub(super) struct Searches {
-    /// Load points that are still to be searched, the last one first.
+    /// Load points not searched yet, in reverse order.
     waiting: Vec<(usize, Search)>,
     gateways: usize,
     random: Random,
@@ -24,17 +25,17 @@ pub(super) struct Searches {
     done: usize,
 }
 
-/// A load point under search.
+/// The load point that is being searched.
 struct Current {
     load: usize,
     search: Search,
-    /// Direct's, then each gateway's.
-    hunts: Vec<Hunt>,
-    /// Who is still to come in this turn, the last one first.
+    /// One search per contender: direct, then each gateway.
+    searches: Vec<CapacitySearch>,
+    /// Contenders that are still due in this turn, in reverse order.
     order: Vec<usize>,
     turn: u32,
-    /// Whose trial is under way.
-    asked: Option<usize>,
+    /// Contender of the current trial.
+    running: Option<usize>,
 }
 
 impl Searches {
@@ -55,19 +56,19 @@ impl Searches {
     fn begin(&mut self) -> bool {
         let Some((load, search)) = self.waiting.pop() else { return false };
         let range = Range { from: search.from, to: search.to, precision: search.precision };
-        let hunts = vec![Hunt::new(range, search.objectives.len()); self.gateways + 1];
-        self.current = Some(Current { load, search, hunts, order: Vec::new(), turn: 0, asked: None });
+        let searches = vec![CapacitySearch::new(range, search.objectives.len()); self.gateways + 1];
+        self.current = Some(Current { load, search, searches, order: Vec::new(), turn: 0, running: None });
         true
     }
 }
 
 impl Director for Searches {
-    /// Every trial made, and one more of each contender whose search is not over.
+    /// Trials handed out so far, plus one for each search that is not over.
     fn planned(&self) -> usize {
         let unfinished = self
             .current
             .as_ref()
-            .map_or(0, |current| current.hunts.iter().filter(|hunt| !hunt.is_over()).count());
+            .map_or(0, |current| current.searches.iter().filter(|search| !search.is_over()).count());
         self.done + unfinished + self.waiting.len() * (self.gateways + 1)
     }
 
@@ -91,23 +92,23 @@ impl Director for Searches {
 }
 
 impl Current {
-    /// What the trial that was asked for last led to.
+    /// Passes the outcome of the last trial to its search.
     fn learn(&mut self, last: Option<&TrialRecord>) {
-        let (Some(asked), Some(trial)) = (self.asked.take(), last) else { return };
+        let (Some(running), Some(trial)) = (self.running.take(), last) else { return };
         let Some(step) = trial.step else { return };
         let held = judge::held(trial, &self.search.objectives);
-        self.hunts[asked].observe(step, held.as_deref());
+        self.searches[running].observe(step, held.as_deref());
     }
 
     fn slot(&mut self, random: &mut Random) -> Option<Slot> {
         if self.order.is_empty() {
-            self.order = (0..self.hunts.len()).filter(|who| !self.hunts[*who].is_over()).collect();
+            self.order = (0..self.searches.len()).filter(|who| !self.searches[*who].is_over()).collect();
             random.shuffle(&mut self.order);
             self.turn += 1;
         }
         let who = self.order.pop()?;
-        let step = self.hunts[who].next_step()?;
-        self.asked = Some(who);
+        let step = self.searches[who].next_step()?;
+        self.running = Some(who);
         let contender = match who.checked_sub(1) {
             None => Contender::Direct(DirectTrial::First),
             Some(gateway) => Contender::Gateway(gateway),
@@ -116,7 +117,7 @@ impl Current {
     }
 }
 
-/// The search's expected part of a run: trials of one contender, and how long they take beside warm-up and set-up.
+/// Expected number of trials of one contender's search, and their measured time without warm-up and set-up.
 pub(super) fn expected(load: &LoadPoint) -> Option<(u32, Duration)> {
     let search = load.search.as_ref()?;
     let objectives = search.objectives.len();
@@ -126,12 +127,12 @@ pub(super) fn expected(load: &LoadPoint) -> Option<(u32, Duration)> {
     Some((steps, measured))
 }
 
-/// Fewest and most trials that one contender's search may take.
+/// Minimum and maximum number of trials of one contender's search.
 pub fn bounds(search: &Search) -> (u32, u32) {
     (FEWEST, most_steps(search.objectives.len()))
 }
 
-/// Two that fail at the lowest rate, and as many as it takes to be certain of it.
+/// Two trials that fail at the lowest rate, and one more to be certain.
 const FEWEST: u32 = 3;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The searches of a whole plan, against made-up contenders, from records as a run makes them.
+//! All searches of a plan, against simulated contenders.
 
 use super::*;
 use crate::schedule;
@@ -15,7 +15,7 @@ fn plan(rest: &str) -> Plan {
     hoptax_plan::parse("x.yaml", &text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The record of a trial of a contender that answers in 1 ms up to its capacity, and in 50 ms above it.
+/// Record of a trial. The contender answers in 1 ms up to its capacity, and in 50 ms above it.
 fn answer(slot: &Slot, capacity: [f64; 3]) -> TrialRecord {
     let who = match slot.contender {
         Contender::Direct(_) => 0,
@@ -28,7 +28,7 @@ fn answer(slot: &Slot, capacity: [f64; 3]) -> TrialRecord {
     record
 }
 
-/// Directs a whole run; the slots with their records.
+/// Runs the whole schedule. Returns the slots with their records.
 fn play(plan: &Plan, mut answer: impl FnMut(&Slot) -> TrialRecord) -> Vec<(Slot, TrialRecord)> {
     let mut director = schedule::director(plan, 7);
     let mut played: Vec<(Slot, TrialRecord)> = Vec::new();
@@ -37,12 +37,12 @@ fn play(plan: &Plan, mut answer: impl FnMut(&Slot) -> TrialRecord) -> Vec<(Slot,
         let record = answer(&slot);
         played.push((slot, record));
     }
-    assert_eq!(director.planned(), played.len(), "when it is over, everything planned was made");
+    assert_eq!(director.planned(), played.len(), "all planned trials were measured");
     played
 }
 
 #[test]
-fn every_contender_is_searched_in_turns() {
+fn contenders_take_turns() {
     let plan = plan("");
     let played = play(&plan, |slot| answer(slot, [9000.0, 5000.0, 1200.0]));
     assert!(played.iter().all(|(slot, _)| slot.step.is_some()));
@@ -51,18 +51,18 @@ fn every_contender_is_searched_in_turns() {
         let mut who: Vec<Contender> = turn.iter().map(|(slot, _)| slot.contender).collect();
         who.sort();
         who.dedup();
-        assert_eq!(who.len(), turn.len(), "each has one step in a turn");
+        assert_eq!(who.len(), turn.len(), "one step per contender in each turn");
     }
     let orders: std::collections::BTreeSet<Vec<Contender>> =
         played.chunks(3).take(4).map(|turn| turn.iter().map(|(slot, _)| slot.contender).collect()).collect();
-    assert!(orders.len() > 1, "the order is shuffled anew in each turn");
+    assert!(orders.len() > 1, "each turn has its own order");
     let confirmed =
         played.iter().filter(|(slot, _)| slot.step.expect("a step").purpose == StepPurpose::Confirm);
     assert!(confirmed.count() >= 6);
 }
 
 #[test]
-fn what_was_found_is_told_with_what_was_the_limit() {
+fn reports_each_capacity_with_its_limit() {
     use hoptax_analysis::{Limit, fixture::Run};
     let plan = plan("");
     let capacity = [9000.0, 5000.0, 9000.0];
@@ -90,7 +90,7 @@ fn what_was_found_is_told_with_what_was_the_limit() {
 }
 
 #[test]
-fn a_generator_without_time_left_was_the_limit() {
+fn a_saturated_generator_is_reported_as_the_limit() {
     use hoptax_analysis::{Limit, fixture::Run};
     let plan = plan("");
     let mut run = Run::with_load(plan.load.clone());
@@ -108,7 +108,7 @@ fn a_generator_without_time_left_was_the_limit() {
 }
 
 #[test]
-fn the_range_of_the_search_may_be_the_limit_and_may_be_missed() {
+fn capacities_outside_the_range_are_reported() {
     use hoptax_analysis::{Limit, fixture::Run};
     let plan = plan("");
     let mut run = Run::with_load(plan.load.clone());
@@ -126,7 +126,7 @@ fn the_range_of_the_search_may_be_the_limit_and_may_be_missed() {
 }
 
 #[test]
-fn a_gateway_that_dies_is_given_up_and_the_others_go_on() {
+fn a_gateway_that_dies_ends_its_search_and_the_others_continue() {
     use hoptax_analysis::fixture::Run;
     let plan = plan("");
     let mut run = Run::with_load(plan.load.clone());
@@ -144,16 +144,16 @@ fn a_gateway_that_dies_is_given_up_and_the_others_go_on() {
         }
         record
     });
-    assert_eq!(trials, 5, "two that say nothing are enough");
+    assert_eq!(trials, 5, "two trials without a result end the search");
     run.trials = played.into_iter().map(|(_, record)| record).collect();
     let found = run.analyse().capacity;
     assert_eq!(found[1].failed.as_ref().expect("it says why").message, "hop-l4 died");
-    assert_eq!(found[1].rate.expect("of three trials").trials, 3, "what was known is kept");
+    assert_eq!(found[1].rate.expect("of three trials").trials, 3, "its earlier result is kept");
     assert!(found[2].failed.is_none() && found[2].confirmed.is_some());
 }
 
 #[test]
-fn rounds_come_first_and_leave_searches_out() {
+fn rounds_come_first_and_skip_load_points_with_a_search() {
     let mut plan = plan("trials: 2\n");
     let closed = LoadPoint::closed(1, Duration::from_secs(1));
     plan.load.insert(0, closed.clone());
@@ -174,7 +174,7 @@ fn the_same_seed_gives_the_same_search() {
 }
 
 #[test]
-fn the_least_number_of_trials_is_that_of_a_contender_that_holds_nothing() {
+fn a_contender_that_holds_nothing_takes_the_minimum_of_trials() {
     let plan = plan("");
     let played = play(&plan, |slot| answer(slot, [1.0; 3]));
     let search = plan.load[0].search.as_ref().expect("a search");
@@ -183,10 +183,14 @@ fn the_least_number_of_trials_is_that_of_a_contender_that_holds_nothing() {
 }
 
 #[test]
-fn the_estimate_of_time_counts_searches() {
+fn the_estimated_duration_includes_searches() {
     let plan = plan("warmup: 1s\n");
     let (steps, measured) = expected(&plan.load[0]).expect("a search");
-    assert_eq!(measured, Duration::from_secs(u64::from(steps - 2) + 2 * 2), "two confirm, for twice as long");
+    assert_eq!(
+        measured,
+        Duration::from_secs(u64::from(steps - 2) + 2 * 2),
+        "two confirming trials, each twice as long"
+    );
     let seconds = schedule::estimate(&plan).as_secs_f64();
     let trials = f64::from(steps) * 3.0 * (1.0 + 0.15 + 0.0008) + 3.0 * measured.as_secs_f64();
     assert!((seconds - (trials + 3.0 * 0.7)).abs() < 1e-6, "{seconds}");

@@ -1,9 +1,9 @@
-//! One trial to come, and who decides which comes next.
+//! A slot for one trial, and the trait that decides which slot is next.
 
 use hoptax_record::{DirectTrial, SearchStep, Stopped, TrialRecord};
 use std::time::Duration;
 
-/// One trial to come.
+/// The place of one trial in the schedule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slot {
     /// Round, from 0.
@@ -12,25 +12,24 @@ pub struct Slot {
     pub load: usize,
     /// Who is measured.
     pub contender: Contender,
-    /// The step of a search that this is; absent in rounds.
+    /// The step of a search; absent in rounds.
     pub step: Option<SearchStep>,
 }
 
-/// Says what is measured next, from what was measured so far.
+/// Decides which trial is next, from the trials so far.
 pub trait Director {
-    /// Trials known so far to come over the whole run: of a fixed schedule all of them from the start, of one that adapts
-    /// those that are certain.
+    /// Number of trials of the whole run known so far: all of a fixed schedule, the certain ones of an adaptive schedule.
     fn planned(&self) -> usize;
 
-    /// The next trial, told what the one before it led to; none when the run is over.
+    /// The next trial; `last` is the record of the previous one. `None` when the run is over.
     fn next(&mut self, last: Option<&TrialRecord>) -> Option<Slot>;
 
-    /// Told before each [`Director::next`] how long ago the first trial began.
-    fn tell_time(&mut self, elapsed: Duration) {
+    /// Sets the time since the first trial began. Called before each [`Director::next`].
+    fn set_elapsed(&mut self, elapsed: Duration) {
         let _ = elapsed;
     }
 
-    /// Why there is no further round; absent for a number of rounds that was fixed, and while rounds go on.
+    /// Why an adaptive schedule ended its rounds; absent for a fixed schedule, and while rounds continue.
     fn stopped(&self) -> Option<Stopped> {
         None
     }

@@ -1,34 +1,34 @@
-//! What the trials until now came to: medians for a glance, no estimates.
+//! Medians of the trials so far, by case, for the live view. They are not estimates.
 
 use hoptax_history::live::Case;
 use hoptax_load::clock::SECOND;
 use hoptax_record::{DIRECT, TrialRecord};
 use hoptax_stats::median;
 
-/// The trials of a run that came out well, case by case.
+/// The good trials of a run, by case.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Of each load point its words, and whether it is searched.
+    /// For each load point its label, and whether it is searched for capacities.
     loads: Vec<(String, bool)>,
-    /// Direct first.
+    /// Labels of the contenders, direct first.
     labels: Vec<String>,
     seen: Vec<Seen>,
 }
 
-/// What is kept of one trial.
+/// Figures of one trial.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     load: usize,
-    /// Index into the labels.
+    /// Index into `labels`.
     who: usize,
     round: u32,
     rate: f64,
-    /// Response times, µs; absent where nothing was answered.
+    /// p50 and p99 of the response time, µs; absent if nothing was answered.
     times: Option<[f64; 2]>,
 }
 
-/// What a trial came to: responses per second; and the median and 99th percentile of its response times, µs, where something was
-/// answered. `None` where it failed, or measured nothing.
+/// Responses per second of a trial, and p50 and p99 of its response time in µs if anything was answered. `None` if the
+/// trial failed or measured nothing.
 pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
     let record =
         trial.load_record.as_ref().filter(|record| record.measured_ns > 0 && trial.failed.is_none())?;
@@ -38,26 +38,26 @@ pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
 }
 
 impl Tally {
-    /// Of a run with these load points, and gateways in the plan's order.
+    /// An empty tally: for each load point its label and whether it is searched, and the gateways in the plan's order.
     pub(super) fn new<'a>(loads: Vec<(String, bool)>, gateways: impl Iterator<Item = &'a str>) -> Self {
         let labels = std::iter::once(DIRECT).chain(gateways).map(str::to_owned).collect();
         Self { loads, labels, seen: Vec::new() }
     }
 
-    /// Takes in a trial. One that failed, or that measured nothing, counts for nothing.
+    /// Adds a trial, unless it failed or measured nothing.
     pub(super) fn add(&mut self, trial: &TrialRecord) {
         let load = trial.load as usize;
         let who = self.labels.iter().position(|label| *label == trial.contender);
         let (Some((rate, times)), Some(who)) = (figures(trial), who) else { return };
         let Some((_, is_searched)) = self.loads.get(load) else { return };
         if *is_searched {
-            // Each step has a rate of its own, of which there is no middle: the latest one stands for all.
+            // Each step has its own rate, so a median would mean nothing: show the latest step only.
             self.seen.retain(|seen| (seen.load, seen.who) != (load, who));
         }
         self.seen.push(Seen { load, who, round: trial.round, rate, times });
     }
 
-    /// The cases with a trial, by load point, direct first.
+    /// The cases that have a trial, by load point, direct first.
     pub(super) fn cases(&self) -> Vec<Case> {
         let loads = 0..self.loads.len();
         let all = loads.flat_map(|load| (0..self.labels.len()).map(move |who| (load, who)));
@@ -71,12 +71,12 @@ impl Tally {
             median(&trials.filter_map(|seen| Some(seen.times?[index])).collect::<Vec<_>>())
         };
         let rounds: Vec<u32> = of(who).map(|seen| seen.round).collect();
-        let (words, is_searched) = &self.loads[load];
+        let (label, is_searched) = &self.loads[load];
         let p50 = time(who, 0, &rounds);
         let direct = time(0, 0, &rounds).filter(|_| who > 0 && !is_searched);
         (!rounds.is_empty()).then(|| Case {
             gateway: self.labels[who].clone(),
-            load: words.clone(),
+            load: label.clone(),
             trials: rounds.len() as u32,
             rate: median(&of(who).map(|seen| seen.rate).collect::<Vec<_>>()),
             p50_us: p50,
@@ -99,15 +99,16 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_medians_and_added_is_against_direct_of_the_same_rounds() {
+    fn shows_medians_and_the_difference_to_direct_in_the_same_rounds() {
         let mut run = Run::steady(3, 100, &[("nginx", 150), ("envoy", 130)]);
-        // Direct is slower in a round that nginx was not measured in: that is no matter of nginx's.
+        // Direct is slower in a round without a good trial of nginx. That round must not count for nginx.
         run.push(via(DIRECT, 3).first().all_at_us(9_000));
         run.push(via("nginx", 3).all_at_us(9_000).failed("it died"));
         let cases = tally(&run, false);
         let of: Vec<_> = cases.iter().map(|case| (case.gateway.as_str(), case.trials)).collect();
         assert_eq!(of, [("direct", 7), ("nginx", 3), ("envoy", 3)]);
-        let near = |told: Option<f64>, wanted: f64| told.is_some_and(|told| (told - wanted).abs() < 1.0);
+        let near =
+            |value: Option<f64>, expected: f64| value.is_some_and(|value| (value - expected).abs() < 1.0);
         assert!(near(cases[1].p50_us, 150.0) && near(cases[1].added_p50_us, 50.0), "{cases:?}");
         assert!(near(cases[2].p99_us, 130.0) && near(cases[0].p50_us, 100.0), "{cases:?}");
         assert_eq!(cases[0].added_p50_us, None);
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_search_the_latest_step_is_told() {
+    fn a_search_shows_its_latest_step() {
         let mut run = Run::closed(4);
         run.push(via("nginx", 0).all_at_us(100));
         run.push(via("nginx", 0).all_at_us(700));

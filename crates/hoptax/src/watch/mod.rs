@@ -1,12 +1,10 @@
-//! Follows a run under way: turns what the flow reports into the state that is shown ([`hoptax_history::live::State`]).
-//!
-//! It is a view and nothing else: no figure of a report comes from it.
+//! Keeps the state of the live view of a run ([`hoptax_history::live::State`]). No figure of a report comes from here.
 
 mod cases;
-mod course;
-mod doubts;
+mod live_findings;
+mod live_state;
 mod watcher;
 
 pub use cases::figures;
-pub use course::Course;
+pub use live_state::LiveState;
 pub use watcher::{Clock, Watcher};

@@ -1,8 +1,8 @@
-//! Who watches a run: writes what its flow tells onto the board.
+//! Observes a run and publishes its live state on the board that screens and the server read.
 
-use super::course::Course;
-use super::doubts::Doubts;
-use crate::run::{News, Progress};
+use super::live_findings::LiveFindings;
+use super::live_state::LiveState;
+use crate::run::{Progress, TrialUpdate};
 use crate::schedule::Slot;
 use hoptax_history::live::{Board, Finding};
 use hoptax_load::clock;
@@ -12,120 +12,120 @@ use hoptax_record::{Failure, TrialRecord};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Writes what a run's flow tells onto a board.
+/// Publishes the live state of a run on a board.
 #[derive(Debug)]
 pub struct Watcher {
     clock: Clock,
-    doubts: Doubts,
-    /// Raised, and not taken by anybody yet.
-    found: Vec<Finding>,
+    findings: LiveFindings,
+    /// New findings that [`Watcher::take_new_findings`] has not returned yet.
+    new_findings: Vec<Finding>,
 }
 
-/// Brings the times on a board up to date, from any thread.
+/// Updates the times on a board, from any thread.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    course: Arc<Mutex<Course>>,
+    state: Arc<Mutex<LiveState>>,
     board: Board,
 }
 
 impl Watcher {
-    /// Watches a run of `plan` whose directory has this name.
+    /// Watcher of a run of `plan`; `run` is the name of its directory.
     pub fn new(run: &str, plan: &Plan) -> Self {
-        let course = Course::new(run, plan);
-        let board = Board::new(course.state().clone());
-        let clock = Clock { course: Arc::new(Mutex::new(course)), board };
-        Self { clock, doubts: Doubts::default(), found: Vec::new() }
+        let state = LiveState::new(run, plan);
+        let board = Board::new(state.state().clone());
+        let clock = Clock { state: Arc::new(Mutex::new(state)), board };
+        Self { clock, findings: LiveFindings::default(), new_findings: Vec::new() }
     }
 
-    /// Where it writes.
+    /// The board that it publishes on.
     pub fn board(&self) -> Board {
         self.clock.board.clone()
     }
 
-    /// What keeps the times there up to date.
+    /// A clock that updates the times on the board.
     pub fn clock(&self) -> Clock {
         self.clock.clone()
     }
 
-    /// Services are down.
+    /// All services are stopped.
     pub fn ended(&self) {
-        self.write(Course::ended);
+        self.write(LiveState::ended);
     }
 
-    /// Findings that have been raised since this was last asked.
-    pub fn take_found(&mut self) -> Vec<Finding> {
-        std::mem::take(&mut self.found)
+    /// Findings raised since the last call.
+    pub fn take_new_findings(&mut self) -> Vec<Finding> {
+        std::mem::take(&mut self.new_findings)
     }
 
-    /// As [`Progress::failed`]; tells whether that is new.
-    pub fn has_failed(&self, label: &str, failure: &Failure) -> bool {
-        self.write(|course, _| course.failed(label, failure))
+    /// As [`Progress::failed`]; returns true if this failure is new.
+    pub fn is_new_failure(&self, label: &str, failure: &Failure) -> bool {
+        self.write(|state, _| state.failed(label, failure))
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Course, u64) -> T) -> T {
+    fn write<T>(&self, change: impl FnOnce(&mut LiveState, u64) -> T) -> T {
         self.clock.write(change)
     }
 }
 
 impl Clock {
-    /// Time has passed.
+    /// Updates elapsed and remaining time.
     pub fn tick(&self) {
-        self.write(Course::tick);
+        self.write(LiveState::tick);
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Course, u64) -> T) -> T {
-        let mut course = lock(&self.course);
-        let told = change(&mut course, clock::now());
-        let state = course.state().clone();
+    fn write<T>(&self, change: impl FnOnce(&mut LiveState, u64) -> T) -> T {
+        let mut live = lock(&self.state);
+        let result = change(&mut live, clock::now());
+        let state = live.state().clone();
         self.board.change(|shown| *shown = state);
-        told
+        result
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Who panicked while it was held left what can still be shown.
+    // After a panic of another thread the state is still good enough to show.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Progress for Watcher {
     fn begun(&mut self, trials: usize, expected: Duration) {
-        self.write(|course, now| course.begun(trials, expected, now));
+        self.write(|state, now| state.begun(trials, expected, now));
     }
 
     fn planned(&mut self, trials: usize) {
-        self.write(|course, _| course.planned(trials));
+        self.write(|state, _| state.planned(trials));
     }
 
     fn prepared(&mut self, run: &RunRecord) {
-        self.doubts.prepared(run);
+        self.findings.prepared(run);
     }
 
     fn preparing(&mut self, what: &str) {
-        self.write(|course, _| course.preparing(what));
+        self.write(|state, _| state.preparing(what));
     }
 
     fn failed(&mut self, label: &str, failure: &Failure) {
-        self.has_failed(label, failure);
+        self.is_new_failure(label, failure);
     }
 
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) {
-        self.write(|course, now| course.trial(number, slot, label, now));
+        self.write(|state, now| state.trial(number, slot, label, now));
     }
 
-    fn news(&mut self, news: &News) {
-        self.write(|course, now| course.news(news, now));
+    fn update(&mut self, update: &TrialUpdate) {
+        self.write(|state, now| state.update(update, now));
     }
 
     fn pausing(&mut self) {
-        self.write(|course, _| course.pausing());
+        self.write(|state, _| state.pausing());
     }
 
     fn recorded(&mut self, trial: &TrialRecord) {
-        self.write(|course, now| course.recorded(trial, now));
-        self.doubts.recorded(trial);
-        if let Some(findings) = self.doubts.look(clock::now) {
-            let new = self.write(|course, _| course.found(&findings));
-            self.found.extend(new);
+        self.write(|state, now| state.recorded(trial, now));
+        self.findings.recorded(trial);
+        if let Some(findings) = self.findings.analyse_if_due(clock::now) {
+            let new = self.write(|state, _| state.found(&findings));
+            self.new_findings.extend(new);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::screen::View;
 use super::words;
-use crate::run::{News, Progress};
+use crate::run::{Progress, TrialUpdate};
 use crate::schedule::Slot;
 use crate::watch::{Watcher, figures};
 use hoptax_analysis::Severity;
@@ -74,7 +74,7 @@ impl Watch {
     }
 
     fn tell_findings(&mut self) {
-        for finding in self.watcher.take_found() {
+        for finding in self.watcher.take_new_findings() {
             if !self.ways.screen && self.told.insert(once(&finding)) {
                 say(&words::finding(&finding));
             }
@@ -112,7 +112,7 @@ impl Progress for Watch {
     }
 
     fn failed(&mut self, label: &str, failure: &Failure) {
-        if !self.watcher.has_failed(label, failure) {
+        if !self.watcher.is_new_failure(label, failure) {
             return;
         }
         let text = words::failure(label, failure);
@@ -123,8 +123,8 @@ impl Progress for Watch {
         self.watcher.trial(number, slot, label);
     }
 
-    fn news(&mut self, news: &News) {
-        self.watcher.news(news);
+    fn update(&mut self, update: &TrialUpdate) {
+        self.watcher.update(update);
     }
 
     fn pausing(&mut self) {

@@ -1,4 +1,4 @@
-//! What happens in a run, in which order, when something is missing, wrong, killed or interrupted. Nothing is started.
+//! The flow of a run when something is missing, wrong, killed or interrupted. All services and traffic are fakes.
 
 use super::*;
 use crate::run::Contents;
@@ -22,11 +22,12 @@ const UPSTREAM: u16 = 1;
 const HOP_L4: u16 = 4;
 const HOP_L7: u16 = 7;
 
-/// Traffic by script: notes what is asked, and answers at once.
+/// Fake traffic: logs each call and returns at once.
 #[derive(Default)]
 struct FakeTraffic {
     log: Rc<RefCell<Vec<String>>>,
     loads: usize,
+    /// Port of a gateway that fails verification.
     answers_wrong: Option<u16>,
     interrupt_at_load: Option<usize>,
     nothing_completes: bool,
@@ -58,7 +59,7 @@ impl Traffic for FakeTraffic {
         match self.answers_wrong {
             Some(port) if port == gateway.port() => Err(Failure {
                 stage: Stage::Verify,
-                message: "answers otherwise".into(),
+                message: "its answer differs".into(),
                 detail: "200 against 404".into(),
             }),
             _ => Ok(()),
@@ -70,10 +71,10 @@ impl Traffic for FakeTraffic {
         spec: &LoadSpec,
         _: &WatchedRoles,
         interrupted: &AtomicBool,
-        tell: &mut dyn FnMut(News),
+        report: &mut dyn FnMut(TrialUpdate),
     ) -> Loaded {
         self.log.borrow_mut().push(format!("load {}", port(&spec.addresses[0])));
-        tell(News::Phase(Phase::Measuring));
+        report(TrialUpdate::Phase(Phase::Measuring));
         self.loads += 1;
         if self.interrupt_at_load == Some(self.loads) {
             interrupted.store(true, Ordering::Relaxed);
@@ -132,7 +133,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Two hops, one load point, two rounds; everything works.
+    /// Two hops, one load point, two rounds. Nothing fails.
     fn new() -> Self {
         let hop = |label: &str, kind| Gateway { label: label.into(), kind: GatewayKind::Hop(kind) };
         let mut plan = fake::plan(vec![hop("hop-l4", HopKind::L4), hop("hop-l7", HopKind::L7)], 1);
@@ -144,14 +145,19 @@ impl Scene {
         };
         let mut driver =
             FakeDriver::new([("hop-l4", script(HOP_L4, "4.0")), ("hop-l7", script(HOP_L7, "7.0"))]);
-        // Two looks at each of eight trials: a hundred requests between the two of each.
-        let ledger = |look: u64| Ledger {
-            instances: vec![InstanceCounts { requests: look.div_ceil(2) * 100, ..InstanceCounts::default() }],
+        // The ledger is read before and after each of eight trials, and grows by 100 requests in between.
+        let ledger = |reading: u64| Ledger {
+            instances: vec![InstanceCounts {
+                requests: reading.div_ceil(2) * 100,
+                ..InstanceCounts::default()
+            }],
             clock: Some(clock_id("the upstream's")),
             requests_only: false,
         };
-        driver.upstream =
-            Script { ledgers: (0..16).map(|look| Ok(ledger(look))).collect(), ..script(UPSTREAM, "1.0") };
+        driver.upstream = Script {
+            ledgers: (0..16).map(|reading| Ok(ledger(reading))).collect(),
+            ..script(UPSTREAM, "1.0")
+        };
         let traffic = FakeTraffic { log: driver.log(), ..FakeTraffic::default() };
         Self { driver, traffic, plan, out: tempfile::tempdir().expect("a directory") }
     }
@@ -181,10 +187,10 @@ impl Scene {
         let outcome =
             run.run(&mut dir, &mut self.driver, &mut self.traffic, &mut Silent).expect("the disk works");
         let read = recorded::read(dir.path()).expect("readable");
-        // How often services are looked at is not the story.
+        // Checks and ledger reads are omitted.
         let log = self.driver.log();
-        let told = |line: &&String| !line.starts_with("check") && !line.starts_with("ledger");
-        let lines = log.borrow().iter().filter(told).cloned().collect();
+        let is_relevant = |line: &&String| !line.starts_with("check") && !line.starts_with("ledger");
+        let lines = log.borrow().iter().filter(is_relevant).cloned().collect();
         (outcome, read, lines)
     }
 }
@@ -216,16 +222,16 @@ fn starts_verifies_measures_and_stops_in_this_order() {
     assert!(run.trials.iter().all(|trial| trial.upstream_clock == Some(clock_id("the upstream's"))));
 }
 
-/// Notes what it is told.
+/// Logs all events of a run.
 #[derive(Default)]
-struct Noting(Vec<String>);
+struct LogProgress(Vec<String>);
 
-impl Progress for Noting {
+impl Progress for LogProgress {
     fn begun(&mut self, trials: usize, _: Duration) {
         self.0.push(format!("begun {trials}"));
     }
     fn preparing(&mut self, what: &str) {
-        self.0.push(format!("preparing {what}"));
+        self.0.push(what.to_owned());
     }
     fn prepared(&mut self, run: &RunRecord) {
         self.0.push(format!("prepared {}", run.contenders.len()));
@@ -236,8 +242,8 @@ impl Progress for Noting {
     fn trial(&mut self, number: usize, _: &Slot, _: &str) {
         self.0.push(format!("trial {number}"));
     }
-    fn news(&mut self, news: &News) {
-        self.0.push(format!("{news:?}"));
+    fn update(&mut self, update: &TrialUpdate) {
+        self.0.push(format!("{update:?}"));
     }
     fn pausing(&mut self) {
         self.0.push("pausing".into());
@@ -248,24 +254,24 @@ impl Progress for Noting {
 }
 
 #[test]
-fn who_watches_is_told_what_happens_in_the_order_in_which_it_does() {
+fn progress_is_reported_in_order() {
     let mut scene = Scene::new();
     scene.plan.pause = Duration::from_nanos(1);
     scene.script("hop-l4").start_fails = Some("no".into());
     let interrupted = AtomicBool::new(false);
     let run = Scene::run(&scene.plan, &interrupted);
     let mut dir = RunDir::create(scene.out.path(), "scene").expect("a run directory");
-    let mut told = Noting::default();
-    run.run(&mut dir, &mut scene.driver, &mut scene.traffic, &mut told).expect("the disk works");
-    let begin = ["begun 8", "preparing upstream", "preparing hop-l4", "failed hop-l4", "preparing hop-l7"];
-    assert_eq!(told.0[..5], begin);
-    assert_eq!(told.0[5..7], ["preparing hop-l7: same answer as direct?", "prepared 3"]);
-    assert_eq!(told.0[7..12], ["trial 0", "Phase(Measuring)", "recorded 0", "pausing", "trial 1"]);
-    assert_eq!(told.0.last().map(String::as_str), Some("recorded 7"));
+    let mut log = LogProgress::default();
+    run.run(&mut dir, &mut scene.driver, &mut scene.traffic, &mut log).expect("the disk works");
+    let begin = ["begun 8", "starting upstream", "starting hop-l4", "failed hop-l4", "starting hop-l7"];
+    assert_eq!(log.0[..5], begin);
+    assert_eq!(log.0[5..7], ["verifying hop-l7 against direct", "prepared 3"]);
+    assert_eq!(log.0[7..12], ["trial 0", "Phase(Measuring)", "recorded 0", "pausing", "trial 1"]);
+    assert_eq!(log.0.last().map(String::as_str), Some("recorded 7"));
 }
 
 #[test]
-fn a_gateway_that_does_not_start_fails_its_cases_and_the_rest_goes_on() {
+fn a_gateway_that_does_not_start_fails_its_trials_and_the_run_continues() {
     let mut scene = Scene::new();
     scene.script("hop-l4").start_fails = Some("no".into());
     let (outcome, run, _) = scene.play();
@@ -283,12 +289,12 @@ fn a_gateway_that_answers_wrong_is_stopped_and_not_measured() {
     scene.traffic.answers_wrong = Some(HOP_L7);
     let (outcome, run, journal) = scene.play();
     assert_eq!(outcome.measured, 6, "direct and the other hop");
-    assert_eq!(journal[5], "stop hop-l7", "at once, not at the end");
+    assert_eq!(journal[5], "stop hop-l7", "stopped at once, not at the end");
     assert_eq!(run.record.contenders[2].failed.as_ref().map(|failure| failure.stage), Some(Stage::Verify));
 }
 
 #[test]
-fn a_gateway_that_dies_keeps_what_was_measured_and_is_out() {
+fn a_gateway_that_dies_keeps_its_data_and_is_not_measured_again() {
     let mut scene = Scene::new();
     scene.script("hop-l7").dies_at_check = Some(1);
     let (outcome, run, _) = scene.play();
@@ -301,7 +307,7 @@ fn a_gateway_that_dies_keeps_what_was_measured_and_is_out() {
 }
 
 #[test]
-fn a_death_is_told_as_the_cause_of_what_the_generator_met() {
+fn the_death_of_a_service_is_reported_as_the_cause_of_a_failed_trial() {
     let mut scene = Scene::new();
     scene.traffic.nothing_completes = true;
     scene.script("hop-l7").dies_at_check = Some(1);
@@ -325,7 +331,7 @@ fn a_death_is_told_as_the_cause_of_what_the_generator_met() {
 }
 
 #[test]
-fn without_its_upstream_a_run_ends_and_says_so() {
+fn a_run_ends_when_its_upstream_dies() {
     let mut scene = Scene::new();
     scene.driver.upstream.dies_at_check = Some(3);
     let (outcome, run, journal) = scene.play();
@@ -346,7 +352,7 @@ fn an_upstream_that_does_not_start_measures_nothing() {
 }
 
 #[test]
-fn a_signal_keeps_the_trial_under_way_and_begins_no_other() {
+fn a_signal_keeps_the_current_trial_and_begins_no_other() {
     let mut scene = Scene::new();
     scene.traffic.interrupt_at_load = Some(3);
     let (outcome, run, journal) = scene.play();
@@ -356,7 +362,7 @@ fn a_signal_keeps_the_trial_under_way_and_begins_no_other() {
 }
 
 #[test]
-fn a_trial_that_a_signal_cut_off_before_its_measured_time_is_no_failure() {
+fn a_trial_interrupted_before_its_measured_time_is_dropped() {
     let mut scene = Scene::new();
     scene.traffic.interrupt_at_load = Some(1);
     scene.traffic.nothing_is_due = true;
@@ -366,19 +372,19 @@ fn a_trial_that_a_signal_cut_off_before_its_measured_time_is_no_failure() {
 }
 
 #[test]
-fn the_link_is_measured_once_where_bodies_are_large() {
+fn the_loopback_is_measured_once_if_bodies_are_large() {
     let (_, run, journal) = Scene::new().play();
     assert!(run.record.link.is_none() && journal.iter().all(|line| !line.starts_with("link")), "{journal:?}");
     let mut scene = Scene::new();
     let Upstream::BuiltIn(upstream) = &mut scene.plan.upstream else { panic!("it is ours") };
-    upstream.body = Body::Size(HEAVY);
+    upstream.body = Body::Size(LARGE_BODY);
     let (_, run, journal) = scene.play();
-    assert_eq!(run.record.link.map(|link| link.message_bytes), Some(HEAVY));
+    assert_eq!(run.record.link.map(|link| link.message_bytes), Some(LARGE_BODY));
     assert_eq!(journal[..3], ["start upstream", "link 65536", "start hop-l4"]);
 }
 
 #[test]
-fn what_a_gateway_tells_of_itself_is_told_as_what_grew_during_its_trial() {
+fn gateway_counters_and_log_are_recorded_as_growth_during_a_trial() {
     let mut scene = Scene::new();
     let at = |log_bytes, refused| Observed {
         log_bytes: Some(log_bytes),
@@ -387,22 +393,22 @@ fn what_a_gateway_tells_of_itself_is_told_as_what_grew_during_its_trial() {
     // Before and after each of two trials.
     scene.script("hop-l7").observed = vec![at(10, 1.0), at(110, 4.0), at(500, 4.0), at(501, 4.0)];
     let (_, run, _) = scene.play();
-    let told = |contender: &str| -> Vec<_> {
+    let recorded = |contender: &str| -> Vec<_> {
         let of = run.trials.iter().filter(|trial| trial.contender == contender);
         of.map(|trial| (trial.gateway_log_bytes, trial.gateway_counters.get("refused").copied())).collect()
     };
-    assert_eq!(told("hop-l7"), [(Some(100), Some(3.0)), (Some(1), Some(0.0))]);
-    assert_eq!(told("hop-l4"), [(None, None), (None, None)]);
-    assert!(told(DIRECT).iter().all(|told| *told == (None, None)));
+    assert_eq!(recorded("hop-l7"), [(Some(100), Some(3.0)), (Some(1), Some(0.0))]);
+    assert_eq!(recorded("hop-l4"), [(None, None), (None, None)]);
+    assert!(recorded(DIRECT).iter().all(|recorded| *recorded == (None, None)));
 }
 
 #[test]
-fn isolated_gateways_run_for_their_own_trials_alone() {
+fn isolated_gateways_run_only_during_their_own_trials() {
     let mut scene = Scene::new();
     scene.plan.isolate = true;
     let (outcome, _, journal) = scene.play();
     assert_eq!(outcome.measured, 8);
-    // Once to verify, then once for each of two trials.
+    // One start to verify, then one for each of two trials.
     assert_eq!(journal.iter().filter(|line| *line == "start hop-l4").count(), 3);
     assert_eq!(journal.iter().filter(|line| *line == "stop hop-l4").count(), 3);
     let mut up = 0i32;
@@ -423,9 +429,8 @@ fn a_trial_without_a_single_answer_has_failed() {
     assert!(run.trials[0].load_record.is_some(), "its counts are kept");
 }
 
-/// Everything that a plan can say of requests and connections, as the generator is told it.
 #[test]
-fn what_the_plan_says_is_asked_of_the_generator() {
+fn the_generators_spec_has_every_key_of_the_plan() {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("ids.txt"), "1\n2\n").expect("written");
     std::fs::write(directory.path().join("raw.bin"), [0xff, 0]).expect("written");
@@ -457,7 +462,7 @@ path_split: on
     assert_eq!(spec.files["ids.txt"], "1\n2\n");
     assert_eq!(spec.duration_ns, 3 * clock::SECOND);
     assert_eq!((spec.requests_per_connection, spec.http), (Some(5), hoptax_load::spec::HttpVersion::Http10));
-    assert_eq!(trial::versions(&plan), [spec.http], "what is verified is what is sent");
+    assert_eq!(trial::versions(&plan), [spec.http], "verified with the same version as measured");
     assert_eq!(spec.sources, [std::net::IpAddr::from([127, 0, 0, 2])]);
     assert!(spec.stamps);
     let timeouts = spec.timeouts;
@@ -478,11 +483,14 @@ fn every_contender_of_a_round_gets_the_same_arrivals() {
     let seed = |slot| load_spec(&run, slot, vec![SocketAddr::from(([127, 0, 0, 1], 1))]).seed;
     assert!(slots[..4].iter().all(|slot| seed(slot) == seed(&slots[0])));
     assert_ne!(seed(&slots[0]), seed(&slots[4]), "rounds differ");
-    assert!(!load_spec(&run, &slots[0], vec![SocketAddr::from(([127, 0, 0, 1], 1))]).stamps, "nobody asked");
+    assert!(
+        !load_spec(&run, &slots[0], vec![SocketAddr::from(([127, 0, 0, 1], 1))]).stamps,
+        "path_split is off"
+    );
 }
 
 #[test]
-fn a_step_of_a_search_has_its_own_rate_and_time() {
+fn a_step_of_a_search_has_its_own_rate_and_duration() {
     use hoptax_load::spec::{Rate, Shape};
     use hoptax_record::{SearchStep, StepPurpose};
     let text = "gateways: []\nload: [{ loop: open, connections: 2, duration: 3s, search: { from: 100/s, to: 900/s } }]\n";

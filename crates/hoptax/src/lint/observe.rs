@@ -1,4 +1,4 @@
-//! One look: a gateway is started, sent a load, and stopped.
+//! One observation: start the gateway, send it a load, stop it, and collect what happened.
 
 use super::open::{self, Listening, Writing};
 use crate::run::{Contents, Loaded, LocalTraffic, Traffic as _, WatchedRoles};
@@ -17,72 +17,72 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Enough that several workers get some, few enough that each carries many requests.
+/// Enough for several workers to get some, few enough for each to carry many requests.
 const CONNECTIONS: u32 = 32;
 
-/// Long beside the time in which a pool fills, short for whoever waits.
+/// Long compared with the time that a connection pool needs to fill.
 const DURATION_NS: u64 = 1_000_000_000;
 
-/// Given to each answer.
+/// Timeout of each response.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// How a gateway is started to be looked at.
+/// Options that a gateway is started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
-    /// Workers asked for.
+    /// Number of workers requested.
     pub workers: u32,
-    /// Whether an access log is asked for.
+    /// Whether an access log is requested.
     pub access_log: bool,
 }
 
-/// What was seen of a gateway.
+/// What was observed of a gateway.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Look {
-    /// As it was started.
+pub struct Observation {
+    /// The options that it was started with.
     pub setup: Setup,
-    /// Why it does not answer as direct does.
-    pub otherwise: Option<Failure>,
-    /// Client connections asked for.
+    /// How its answers differ from direct; absent if they do not.
+    pub differs: Option<Failure>,
+    /// Client connections that the load uses.
     pub connections: u64,
     /// Client connections opened.
     pub opened: u64,
-    /// Requests sent to it.
+    /// Requests sent to the gateway.
     pub sent: u64,
-    /// Requests that it answered.
+    /// Requests that the gateway answered.
     pub completed: u64,
-    /// What the upstream counted meanwhile.
+    /// What the upstream counted during the load.
     pub ledger: LedgerDelta,
-    /// Bytes by which the files grew that it writes to, from before the load until it had ended.
+    /// Growth of all files that the gateway writes to, from before the load until it stopped. Bytes.
     pub log_bytes: u64,
     /// The files that grew.
     pub grown: Vec<String>,
-    /// Where it listened.
+    /// Addresses that it listened on.
     pub listening: Listening,
-    /// From the word to stop until nothing of it was left.
+    /// Time from the stop signal until its last process had exited.
     pub stopped_in: Duration,
-    /// Processes of it that were still there then.
+    /// Processes that were still alive after that.
     pub left: u32,
 }
 
-/// Starts the pack `name` as `setup` says and looks. Also gives the version that the gateway told.
-pub(super) fn look(
+/// Starts the pack `name` with these options and observes it. Also returns the version that the gateway reported.
+pub(super) fn observe(
     name: &str,
     setup: &Setup,
     packs: &PackSet,
     exe: &Path,
     directory: &Path,
-) -> Result<(Look, Option<String>), Failure> {
+) -> Result<(Observation, Option<String>), Failure> {
     let log = if setup.access_log { "-logged" } else { "" };
     let below = directory.join(format!("{name}-{}{log}", setup.workers));
     let log = if setup.access_log { "file" } else { "off" };
     let gateway = format!("name: \"{name}\", workers: {}", setup.workers);
     let plan = plan(&gateway, &format!("access_log: {log}\n"), packs)?;
-    let asked = Asked::start(&plan, packs, exe, &below)?;
-    let version = asked.gateway.0.facts().version.clone();
-    asked.look(*setup).map(|look| (look, version))
+    let running = RunningGateway::start(&plan, packs, exe, &below)?;
+    let version = running.gateway.0.facts().version.clone();
+    running.observe(*setup).map(|observation| (observation, version))
 }
 
-/// The plan that a pack is looked at with: the keys of its gateway, and `more` lines at its end.
+/// Plan for one gateway: `gateway` holds its keys, `more` is appended as further lines.
 pub(super) fn plan(gateway: &str, more: &str, packs: &PackSet) -> Result<Plan, Failure> {
     let text = format!(
         "name: lint\ngateways: [{{ {gateway} }}]\ntarget: {{ headers: {{ host: lint.example }} }}\n\
@@ -97,26 +97,26 @@ pub(super) fn plan(gateway: &str, more: &str, packs: &PackSet) -> Result<Plan, F
     })
 }
 
-/// A service that is gone when it is not needed any more, whatever happened.
-struct Stopping(Box<dyn Service>);
+/// Stops the service when dropped.
+struct StopOnDrop(Box<dyn Service>);
 
-impl Drop for Stopping {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
-/// A gateway that stands, in front of its upstream. Fields end in their order: the gateway first.
-pub(super) struct Asked<'a> {
+/// A running gateway with its upstream. Fields are dropped in order, so the gateway stops first.
+pub(super) struct RunningGateway<'a> {
     plan: &'a Plan,
     exe: &'a Path,
     logs: std::path::PathBuf,
-    gateway: Stopping,
-    upstream: Stopping,
+    gateway: StopOnDrop,
+    upstream: StopOnDrop,
 }
 
-impl<'a> Asked<'a> {
-    /// Starts the upstream and the only gateway of `plan`, whose files stay below `directory`.
+impl<'a> RunningGateway<'a> {
+    /// Starts the upstream and the only gateway of `plan`. Their files are written below `directory`.
     pub(super) fn start(
         plan: &'a Plan,
         packs: &PackSet,
@@ -127,27 +127,28 @@ impl<'a> Asked<'a> {
         let driver = ProcessDriver::new(plan, packs.clone(), directory)
             .map_err(|error| other(format!("{error:#}")))?;
         let mut driver = driver.with_exe(exe);
-        let upstream =
-            Stopping(driver.start_upstream().map_err(|failure| Failure { stage: Stage::Trial, ..failure })?);
+        let upstream = StopOnDrop(
+            driver.start_upstream().map_err(|failure| Failure { stage: Stage::Trial, ..failure })?,
+        );
         let gateway = &plan.gateways[0];
         let logs = directory.join("logs").join(&gateway.label);
-        let gateway = Stopping(driver.start_gateway(gateway, upstream.0.addresses())?);
+        let gateway = StopOnDrop(driver.start_gateway(gateway, upstream.0.addresses())?);
         Ok(Self { plan, exe, logs, gateway, upstream })
     }
 
-    fn look(mut self, setup: Setup) -> Result<Look, Failure> {
-        let otherwise = self.verify().err();
+    fn observe(mut self, setup: Setup) -> Result<Observation, Failure> {
+        let differs = self.verify().err();
         let processes = self.processes();
         let before = self.files(&processes);
         let ledger = self.ledger()?;
         let loaded = self.load(None);
-        // One that left the foreground may have been ready before it was buried: that is what is wrong then.
+        // A gateway that left the foreground may have seemed ready before its guard noticed. Report that first.
         self.gateway.0.check().map_err(|failure| Failure { stage: Stage::Start, ..failure })?;
         let loaded = loaded?;
         let record = loaded.record.as_ref().expect("a load that did not fail has one");
         let counted = self.ledger()?.since(&ledger);
         let (sent, completed) = (record.lifetime.sent, record.lifetime.completed);
-        let (opened, asked) = (record.lifetime.opened, record.connections.asked);
+        let (opened, connections) = (record.lifetime.opened, record.connections.asked);
         let all_processes: BTreeSet<u32> = processes.union(&self.processes()).copied().collect();
         let listening = open::listening(&all_processes);
         let held = self.files(&all_processes);
@@ -165,10 +166,10 @@ impl<'a> Asked<'a> {
             })
             .collect();
         let left = all_processes.iter().filter(|pid| tree::is_alive(**pid)).count() as u32;
-        Ok(Look {
+        Ok(Observation {
             setup,
-            otherwise,
-            connections: asked,
+            differs,
+            connections,
             opened,
             sent,
             completed,
@@ -185,7 +186,7 @@ impl<'a> Asked<'a> {
         self.gateway.0.process().map(|watched| tree::descendants(watched.pid)).unwrap_or_default()
     }
 
-    /// Everything that it may write to.
+    /// All files that the gateway may write to.
     fn files(&self, processes: &BTreeSet<u32>) -> Writing {
         let mut files = open::writing(processes);
         files.extend(self.in_logs());
@@ -224,15 +225,16 @@ impl<'a> Asked<'a> {
     }
 
     fn ledger(&self) -> Result<hoptax_servers::ledger::Ledger, Failure> {
-        let told = self.upstream.0.ledger().expect("the built-in upstream keeps one");
-        told.map_err(|error| Failure {
+        let ledger = self.upstream.0.ledger().expect("the built-in upstream keeps one");
+        ledger.map_err(|error| Failure {
             stage: Stage::Trial,
             message: format!("{error:#}"),
             detail: String::new(),
         })
     }
 
-    /// Sends it a load, changed as its features ask. Connections carry so many requests, or all.
+    /// Sends the gateway a load, adapted to its features. With `requests_per_connection`, the generator closes each
+    /// connection after this many requests; otherwise connections are kept.
     pub(super) fn load(&self, requests_per_connection: Option<u32>) -> Result<Loaded, Failure> {
         let contents = Contents::of(&self.plan.targets, &self.plan.files).map_err(|error| Failure {
             stage: Stage::Trial,

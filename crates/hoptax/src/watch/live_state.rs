@@ -1,7 +1,8 @@
-//! The course of a run: what its flow tells, made into what is shown. Reads no clock and starts nothing.
+//! State machine behind the live view: turns events of the run into the state that screens display. Pure: the time is
+//! an argument.
 
 use super::cases::Tally;
-use crate::run::{News, Used};
+use crate::run::{TrialUpdate, Used};
 use crate::schedule::Slot;
 use hoptax_analysis::{self as analysis, Load};
 use hoptax_history::live::{Failure, Finding, Role, SCHEMA, Second, Stage, State, Trial, TrialPhase};
@@ -12,33 +13,33 @@ use hoptax_plan::{LoadPoint, Plan, Trials};
 use hoptax_record::{Failure as Failed, SearchStep, StepPurpose, TrialRecord};
 use std::time::Duration;
 
-/// The course of one run. Moments (`now`) are those of [`hoptax_load::clock::now`], nanoseconds.
+/// Live state of one run. Times (`now`) are values of [`hoptax_load::clock::now`], nanoseconds.
 #[derive(Debug)]
-pub struct Course {
+pub struct LiveState {
     state: State,
-    /// Load points as planned, with what reports call them.
+    /// The plan's load points with their labels.
     loads: Vec<(LoadPoint, String)>,
-    /// Of how many rounds: `/5`, or ` of 5 to 30`.
+    /// Suffix with the number of rounds: `/5`, or ` of 5 to 30`.
     rounds: String,
-    /// Whether the plan searches for capacities.
+    /// True if the plan searches for capacities.
     searches: bool,
     begun: u64,
     expected: Duration,
-    /// When a trial last ended.
+    /// When the last trial ended.
     trial_ended: u64,
-    /// What is due in the trial under way.
+    /// Rate of the current trial; absent in a closed loop.
     due: Option<Rate>,
-    /// When its measured time began, and how long it is.
+    /// When its measured time began; absent before and after it.
     measuring: Option<u64>,
     tally: Tally,
 }
 
-impl Course {
-    /// The course of a run of `plan` whose directory has this name; it has not begun.
+impl LiveState {
+    /// State of a run of `plan` that has not begun; `run` is the name of its directory.
     pub fn new(run: &str, plan: &Plan) -> Self {
         let labels = Load::all(&plan.load).into_iter().map(|load| load.label);
         let loads: Vec<_> = plan.load.iter().cloned().zip(labels).collect();
-        let words = loads.iter().map(|(point, label)| (label.clone(), point.search.is_some())).collect();
+        let labels = loads.iter().map(|(point, label)| (label.clone(), point.search.is_some())).collect();
         let searches = plan.load.iter().any(|load| load.search.is_some());
         let state = State {
             schema: SCHEMA,
@@ -61,7 +62,7 @@ impl Course {
         };
         Self {
             state,
-            tally: Tally::new(words, plan.gateways.iter().map(|gateway| gateway.label.as_str())),
+            tally: Tally::new(labels, plan.gateways.iter().map(|gateway| gateway.label.as_str())),
             loads,
             rounds: match plan.trials {
                 Trials::Fixed(rounds) => format!("/{rounds}"),
@@ -76,7 +77,7 @@ impl Course {
         }
     }
 
-    /// What is shown now.
+    /// The state to display.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -88,18 +89,18 @@ impl Course {
         self.tick(now);
     }
 
-    /// So many trials are known to come over the whole run.
+    /// Number of trials known so far for the whole run.
     pub fn planned(&mut self, trials: usize) {
         self.state.trials_planned = number(trials);
     }
 
     /// A service is being started or verified.
     pub fn preparing(&mut self, what: &str) {
-        let is_question = what.ends_with('?');
-        self.state.doing = if is_question { what.to_owned() } else { format!("starting {what}") };
+        what.clone_into(&mut self.state.doing);
     }
 
-    /// A contender takes no part, or a trial failed. Tells whether that is new: one that is out fails each of its trials alike.
+    /// A contender cannot be measured, or a trial failed. Returns false for a repeated failure: a gateway that failed
+    /// reports the same failure for each of its remaining trials.
     pub fn failed(&mut self, label: &str, failure: &Failed) -> bool {
         let failure = Failure { label: label.to_owned(), message: failure.message.clone() };
         let is_new = !self.state.failures.contains(&failure);
@@ -111,7 +112,7 @@ impl Course {
 
     /// A trial begins.
     pub fn trial(&mut self, index: usize, slot: &Slot, label: &str, now: u64) {
-        let (point, words) = &self.loads[slot.load];
+        let (point, label_of_load) = &self.loads[slot.load];
         let duration = match (slot.step, &point.search) {
             (Some(SearchStep { purpose: StepPurpose::Confirm, .. }), Some(search)) => search.confirm,
             _ => point.duration,
@@ -125,7 +126,7 @@ impl Course {
         self.state.trial = Some(Trial {
             number: number(index + 1),
             gateway: label.to_owned(),
-            load: slot.step.map_or_else(|| words.clone(), |step| step_words(step, words)),
+            load: slot.step.map_or_else(|| label_of_load.clone(), |step| step_label(step, label_of_load)),
             phase: TrialPhase::Starting,
             elapsed_s: 0.0,
             duration_s: duration.as_secs_f64(),
@@ -139,10 +140,10 @@ impl Course {
         self.tick(now);
     }
 
-    /// Something is told of the trial under way.
-    pub fn news(&mut self, news: &News, now: u64) {
-        match news {
-            News::Phase(phase) => {
+    /// The current trial reports a phase, a second or resource use.
+    pub fn update(&mut self, update: &TrialUpdate, now: u64) {
+        match update {
+            TrialUpdate::Phase(phase) => {
                 self.state.doing.clear();
                 if *phase == Phase::Measuring {
                     self.measuring = Some(now);
@@ -155,19 +156,19 @@ impl Course {
                     trial.phase = TrialPhase::from(*phase);
                 }
             }
-            News::Second(line) => {
+            TrialUpdate::Second(line) => {
                 self.tick(now);
                 if let Some(trial) = &mut self.state.trial {
                     trial.seconds.push(second(line));
                 }
             }
-            News::Used(used) => {
+            TrialUpdate::Used(used) => {
                 (self.state.cpu, self.state.steal) = (roles(used), Some(used.steal));
             }
         }
     }
 
-    /// Quiet until the next trial.
+    /// The pause before the next trial begins.
     pub fn pausing(&mut self) {
         self.state.stage = Stage::Pausing;
     }
@@ -181,7 +182,7 @@ impl Course {
         self.tick(now);
     }
 
-    /// What gives reason to doubt now. Returns what did not before.
+    /// Replaces the findings. Returns those that are new, by code and case.
     pub fn found(&mut self, findings: &[analysis::Finding]) -> Vec<Finding> {
         let known = std::mem::take(&mut self.state.findings);
         self.state.findings = findings.iter().map(Finding::from).collect();
@@ -191,7 +192,7 @@ impl Course {
         self.state.findings.iter().filter(|finding| !is_known(finding)).cloned().collect()
     }
 
-    /// Services are down.
+    /// All services are stopped.
     pub fn ended(&mut self, now: u64) {
         self.tick(now);
         self.state.stage = Stage::Ended;
@@ -199,7 +200,7 @@ impl Course {
         self.state.left_s = 0.0;
     }
 
-    /// Time has passed.
+    /// Updates elapsed and remaining time.
     pub fn tick(&mut self, now: u64) {
         if self.state.stage == Stage::Ended {
             return;
@@ -213,10 +214,10 @@ impl Course {
         }
     }
 
-    /// Seconds that are left: by the plan's own arithmetic until half of the run is behind us, then by the pace so far.
+    /// Seconds left: by the estimate for the plan during the first half of the run, then by the pace so far.
     fn left(&self, now: u64) -> f64 {
         let (done, planned) = (self.state.trials_done, self.state.trials_planned);
-        // How many trials a search takes nobody knows: for a run with one, the arithmetic is all there is.
+        // The number of trials of a search is unknown, so a run with a search always uses the estimate.
         let left = if done * 2 < planned || done == 0 || self.searches {
             self.expected.as_secs_f64() - seconds(now.saturating_sub(self.begun))
         } else {
@@ -236,8 +237,8 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / SECOND as f64
 }
 
-/// The load of a step of a search, whose rate is seldom a round number.
-fn step_words(step: SearchStep, search: &str) -> String {
+/// Label of a step of a search. Its rate is seldom a round number.
+fn step_label(step: SearchStep, search: &str) -> String {
     let doing = match step.purpose {
         StepPurpose::Search => "searching",
         StepPurpose::Confirm => "confirming",
@@ -259,13 +260,13 @@ fn second(line: &SecondLine) -> Second {
 
 fn roles(used: &Used) -> Vec<Role> {
     let roles = [("generator", used.generator), ("gateway", used.gateway), ("upstream", used.upstream)];
-    let told = |(role, tree): (&str, Option<hoptax_host::probe::RecentTree>)| {
+    let role = |(role, tree): (&str, Option<hoptax_host::probe::RecentTree>)| {
         let tree = tree?;
         Some(Role { role: role.to_owned(), cpus: tree.cpus, memory_bytes: tree.rss_bytes })
     };
-    roles.into_iter().filter_map(told).collect()
+    roles.into_iter().filter_map(role).collect()
 }
 
 #[cfg(test)]
-#[path = "course_tests.rs"]
+#[path = "live_state_tests.rs"]
 mod tests;

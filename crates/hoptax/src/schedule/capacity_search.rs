@@ -1,57 +1,57 @@
-//! One contender's search for the highest rates at which it holds the objectives: which rate is tried next, from how the
-//! trials so far went. Pure: knows neither clock nor process, so that it is tested against made-up contenders.
+//! One contender's search for the highest rate at which it holds each objective: chooses the next rate from the
+//! outcomes so far. Pure: uses no clock and no process, so tests run it against simulated contenders.
 //!
-//! 1. **Climb**: from the lowest rate on by a factor of four, until a rate fails twice. Nothing is ever asked for more
-//!    than four times what it was seen to hold.
-//! 2. **Search**: at rates between which each objective's threshold most probably lies, the least certain objective first,
-//!    until every one is known to the precision asked for.
-//! 3. **Confirm**: longer trials at the lower end of each interval. Two that hold confirm it; two that do not move the
+//! 1. **Climb**: raise the rate fourfold, from the lowest rate on, until a rate fails twice. No trial exceeds four
+//!    times the highest rate that was held.
+//! 2. **Search**: try quantiles of each objective's threshold, the least certain objective first, until all have the
+//!    requested precision.
+//! 3. **Confirm**: longer trials at the lower end of each interval. Two that hold confirm it. Two that fail move the
 //!    interval down, and a lower rate is tried.
 //!
-//! Each trial counts for all objectives, whichever it was made for. The number of trials is bounded by [`most_steps`].
+//! Each trial counts for all objectives. The number of trials is bounded by [`most_steps`].
 
 use hoptax_record::{SearchStep, StepPurpose};
 use hoptax_stats::Threshold;
 
-/// By how much the rate grows while nothing fails: two doublings are a third of the steps that single ones would take,
-/// and what is overloaded fourfold still answers within the timeouts.
+/// Factor of the climb. It needs about half the steps of doubling, and a fourfold overload is still answered within the
+/// timeouts.
 const CLIMB: f64 = 4.0;
 
-/// Steps of climb and search for one objective. Without noise 16 find a rate between 100/s and 50,000/s to 5 %; where trials
-/// scatter by 5 %, 24 do.
+/// Most steps of climb and search for one objective. To find a rate between 100/s and 50,000/s to 5 %, 16 steps are
+/// enough without noise, and 24 if trials scatter by 5 %.
 const SEARCH_STEPS: u32 = 24;
 
-/// Further ones for each further objective, for which the others' steps already count.
+/// Additional steps per additional objective. These are few, because each step counts for all objectives.
 const STEPS_PER_OBJECTIVE: u32 = 6;
 
 /// Confirming trials for each objective: three attempts of two.
 const CONFIRM_STEPS: u32 = 6;
 
-/// Trials that hold, or do not, which decide a confirmation.
+/// This many trials with the same outcome decide a confirmation.
 const DECIDE: u32 = 2;
 
-/// An objective whose threshold lies outside of the rates allowed with this probability is not searched any further.
+/// The search for an objective ends if its threshold is outside the range of rates with this probability.
 const CERTAIN: f64 = 0.975;
 
-/// The search tries these quantiles of the threshold in turn. The middle alone would tell little about how much trials
-/// scatter, on which the interval depends; the two quarters give narrower intervals in fewer trials.
+/// Quantiles of the threshold to try in turn. Trials at the median alone would show little about the scatter, which
+/// determines the interval. The quartiles give narrower intervals in fewer trials.
 const TRIED: [f64; 2] = [0.25, 0.75];
 
-/// Trials in a row that say nothing (the generator died, the gateway is gone) after which a search is given up.
+/// The search ends after this many consecutive trials without a result (the generator or the gateway died).
 const MOST_BROKEN: u32 = 2;
 
-/// What is searched.
+/// The rates to search, and the precision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
     /// Lowest rate tried, requests/s.
     pub from: f64,
     /// Highest rate tried, requests/s.
     pub to: f64,
-    /// Half-width of the interval, as a part of the rate, at which an objective is known well enough.
+    /// Half-width of the interval, as a share of the rate, that is precise enough.
     pub precision: f64,
 }
 
-/// Most trials that one contender's search takes.
+/// Maximum number of trials of one contender's search.
 pub fn most_steps(objectives: usize) -> u32 {
     let objectives = objectives.max(1) as u32;
     most_search_steps(objectives) + CONFIRM_STEPS * objectives
@@ -61,8 +61,8 @@ fn most_search_steps(objectives: u32) -> u32 {
     SEARCH_STEPS + STEPS_PER_OBJECTIVE * objectives.saturating_sub(1)
 }
 
-/// Trials that one contender's search may be expected to take: half of those allowed to find each objective, and two to
-/// confirm it.
+/// Expected number of trials of one contender's search: half of the most search steps, and two confirming trials per
+/// objective.
 pub fn likely_steps(objectives: usize) -> u32 {
     let objectives = objectives.max(1) as u32;
     most_search_steps(objectives) / 2 + DECIDE * objectives
@@ -70,28 +70,28 @@ pub fn likely_steps(objectives: usize) -> u32 {
 
 /// One contender's search.
 #[derive(Debug, Clone)]
-pub struct Hunt {
+pub struct CapacitySearch {
     range: Range,
     objectives: Vec<Threshold>,
     phase: Phase,
-    /// Trials asked for so far.
+    /// Trials so far.
     asked: u32,
-    /// Of them those that were to find.
+    /// Trials of climb and search among them.
     searched: u32,
     broken: u32,
-    /// Confirming trials: rate, and which objectives held.
+    /// Confirming trials: the rate, and which objectives held.
     confirmations: Vec<(f64, Vec<bool>)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
-    /// At this rate, which has failed once already or not.
+    /// Next rate, and whether it has failed once already.
     Climb {
         rate: f64,
         failed: bool,
     },
     Search,
-    /// Of this objective, at this rate, with so many trials made for it.
+    /// Objective to confirm, the rate, and the number of trials for it so far.
     Confirm {
         objective: usize,
         rate: f64,
@@ -100,8 +100,8 @@ enum Phase {
     Over,
 }
 
-impl Hunt {
-    /// A search that has not begun; at least one objective.
+impl CapacitySearch {
+    /// A search that has not begun. Needs at least one objective.
     pub fn new(range: Range, objectives: usize) -> Self {
         let threshold = Threshold::new(range.from, range.to, range.precision);
         Self {
@@ -120,12 +120,12 @@ impl Hunt {
         &self.objectives
     }
 
-    /// Whether there is nothing more to try.
+    /// Whether the search is over.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// The next trial; none when the search is over.
+    /// The next trial; `None` when the search is over.
     pub fn next_step(&mut self) -> Option<SearchStep> {
         let (rate, purpose) = match self.phase {
             Phase::Climb { rate, .. } => (rate, StepPurpose::Search),
@@ -138,7 +138,7 @@ impl Hunt {
         Some(SearchStep { number, rate: self.allowed(rate), purpose })
     }
 
-    /// How the trial went: which objectives held; nothing for a trial that says nothing.
+    /// Adds the outcome of a trial: which objectives held; `None` for a trial without a result.
     pub fn observe(&mut self, step: SearchStep, held: Option<&[bool]>) {
         let searching = step.purpose == StepPurpose::Search;
         self.searched += u32::from(searching);
@@ -177,7 +177,7 @@ impl Hunt {
         }
     }
 
-    /// Where to search next; none when every objective is known, or the steps are used up.
+    /// The next rate to search; `None` when all objectives are known or the steps are used up.
     fn search_rate(&self) -> Option<f64> {
         if self.searched >= most_search_steps(self.objectives.len() as u32) {
             return None;
@@ -194,25 +194,25 @@ impl Hunt {
             || threshold.above(self.range.from) <= 1.0 - CERTAIN
     }
 
-    /// The lower end of the interval, and below what was tried for this objective without success.
+    /// Rate to confirm: the lower end of the interval, and below the rate that failed to confirm this objective.
     fn confirm_rate(&self, objective: usize, tried: Option<f64>) -> f64 {
         let low = self.objectives[objective].interval().1;
         let lower = tried.map_or(low, |tried| low.min(tried * (1.0 - self.range.precision)));
         self.allowed(lower)
     }
 
-    /// A rate as it is asked for: rounded, and within the range.
+    /// The rate rounded and clamped to the range.
     fn allowed(&self, rate: f64) -> f64 {
         rounded(rate).clamp(self.range.from, self.range.to)
     }
 
-    /// The first objective from `objective` on that wants another confirming trial; `trials` were made for it, the last ones
-    /// at `rate`.
+    /// The next confirming trial, for the first objective from `objective` on that needs one. For `objective`, `trials`
+    /// trials have been made, the last ones at `rate`.
     fn confirming(&self, objective: usize, rate: Option<f64>, trials: u32) -> Phase {
         let (mut trials, mut rate) = (trials, rate);
         for index in objective..self.objectives.len() {
-            let nowhere = self.objectives[index].above(self.range.from) <= 1.0 - CERTAIN;
-            if !nowhere && trials < CONFIRM_STEPS && !self.is_confirmed(index, rate) {
+            let is_below_range = self.objectives[index].above(self.range.from) <= 1.0 - CERTAIN;
+            if !is_below_range && trials < CONFIRM_STEPS && !self.is_confirmed(index, rate) {
                 let undecided = rate.filter(|rate| self.outcomes(index, *rate).1 < DECIDE);
                 let rate = undecided.unwrap_or_else(|| self.confirm_rate(index, rate));
                 return Phase::Confirm { objective: index, rate, trials };
@@ -222,7 +222,7 @@ impl Hunt {
         Phase::Over
     }
 
-    /// Whether longer trials held at the rate tried, or at any above the lower end: those of another objective count too.
+    /// Whether confirming trials, also those for other objectives, held at the rate tried or at a rate above the lower end.
     fn is_confirmed(&self, objective: usize, tried: Option<f64>) -> bool {
         let least =
             tried.unwrap_or_else(|| self.confirm_rate(objective, None) * (1.0 - self.range.precision));
@@ -230,7 +230,7 @@ impl Hunt {
         rates.map(|rate| self.outcomes(objective, rate)).any(|(held, not)| held >= DECIDE && held > not)
     }
 
-    /// How many confirming trials at a rate held an objective, and how many did not.
+    /// Numbers of confirming trials at this rate that held the objective, and that did not.
     fn outcomes(&self, objective: usize, rate: f64) -> (u32, u32) {
         let here = self.confirmations.iter().filter(|(other, _)| *other == rate);
         here.fold((0, 0), |(held, not), (_, outcome)| match outcome[objective] {
@@ -240,12 +240,12 @@ impl Hunt {
     }
 }
 
-/// Three digits that count, and one more so that rounding is small beside any precision.
+/// Rounds to four significant digits: fine compared with any precision.
 fn rounded(rate: f64) -> f64 {
     let step = 10_f64.powi(rate.log10().floor() as i32 - 3);
     (rate / step).round() * step
 }
 
 #[cfg(test)]
-#[path = "hunt_tests.rs"]
+#[path = "capacity_search_tests.rs"]
 mod tests;

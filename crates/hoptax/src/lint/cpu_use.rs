@@ -1,0 +1,171 @@
+//! How many CPUs a gateway uses at once under full load.
+//!
+//! Packs set the number of workers so that no gateway can use more CPUs at once than another. The number of threads
+//! does not show this: a gateway can move work between threads of which only one runs at a time, or use a thread per
+//! connection. CPU time does show it, but only if CPUs are left idle that the gateway could have used. When a gateway
+//! only proxies, the generator and the upstream need as much CPU as the gateway. Therefore, if its pack has the feature
+//! `gzip`, the gateway also compresses large responses, and nearly all of the work is its own.
+
+use super::observe::{RunningGateway, plan};
+use crate::run::Loaded;
+use hoptax_analysis::checks::BEYOND;
+use hoptax_lab::packs::{Pack, PackSet};
+use hoptax_record::{Failure, Stage};
+use std::path::Path;
+
+/// A gateway that wanted more CPUs per worker than this would use more CPUs than it has workers if there were room. This holds
+/// only while it compresses, with few system calls: during those, the scheduler of a language such as Go runs other threads.
+const WANTED: f64 = 1.4;
+
+/// Below this many CPUs per worker the gateway was not the bottleneck.
+const KEPT_BUSY: f64 = 0.8;
+
+/// If several of its threads worked, the gateway must have received at least this share of the CPU time that it wanted.
+/// Threads that mostly wait for a CPU are rarely seen to want one at the same time.
+const GOT: f64 = 0.5;
+
+/// From this many idle CPUs on, the gateway could have used more.
+const ROOM: f64 = 0.2;
+
+/// Requests per connection. New connections go to an idle worker, whereas long-lived ones may all have gone to the same
+/// worker.
+const PER_CONNECTION: u32 = 10;
+
+/// Number of loads at most. A load is repeated if it was inconclusive or showed a fault: a gateway with a just-in-time
+/// compiler uses more CPU at first.
+const ATTEMPTS: u32 = 4;
+
+/// Responses that are expensive to compress and cheap to send.
+const COMPRESSED: &str = "upstream: { body: 64KiB }\n";
+
+/// CPU use of a gateway under full load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuUse {
+    /// Number of workers requested.
+    pub workers: u32,
+    /// Whether it compressed responses.
+    pub compressed: bool,
+    /// Average number of CPUs used.
+    pub used: f64,
+    /// Average number of CPUs used or waited for: threads that could have run at once. Absent if the kernel does not
+    /// report it.
+    pub wanted: Option<f64>,
+    /// Average number of idle CPUs.
+    pub idle: f64,
+    /// Average number of CPUs that the hypervisor took. Threads that lose their CPU this way do not count as waiting.
+    pub stolen: f64,
+    /// Number of CPUs that the gateway is allowed to run on.
+    pub cpus: u32,
+    /// Number of CPUs that hoptax is allowed to run on.
+    pub machine: u32,
+    /// Threads that used CPU time.
+    pub busy_threads: u32,
+    /// Number of processes.
+    pub processes: u32,
+    /// Number of threads.
+    pub threads: u32,
+}
+
+/// Whether a gateway uses more CPUs at once than a number of workers can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Conclusion {
+    /// It does.
+    Beyond,
+    /// It does not, although CPUs were available.
+    Within,
+    /// Unknown, for this reason.
+    Unknown(&'static str),
+}
+
+impl CpuUse {
+    /// Whether it uses more CPUs at once than `workers` workers can.
+    pub(super) fn beyond(&self, workers: u32) -> Conclusion {
+        let (workers, most) = (f64::from(workers), f64::from(workers) * BEYOND);
+        let busy = |cpus: f64| cpus >= KEPT_BUSY * workers;
+        let held = self.cpus < self.machine && f64::from(self.cpus) <= workers;
+        let wants = self.wanted.is_some_and(|wanted| wanted > WANTED * workers);
+        if self.used > most || (wants && self.compressed && !held) {
+            return Conclusion::Beyond;
+        }
+        if held {
+            return Conclusion::Within;
+        }
+        // Without compression there is little work, and the threads may have shared it.
+        if !self.compressed && f64::from(self.busy_threads) > workers {
+            return Conclusion::Unknown(
+                "several of its threads were busy, and its pack has no feature `gzip` to load them fully",
+            );
+        }
+        // A gateway that never wanted more CPUs would not use more on any machine.
+        let seen = |wanted| self.used >= GOT * wanted && wanted + self.stolen <= most;
+        let no_more = |wanted| f64::from(self.busy_threads) <= workers || seen(wanted);
+        if self.wanted.is_some_and(|wanted| busy(wanted) && wanted <= most && no_more(wanted)) {
+            return Conclusion::Within;
+        }
+        match self.idle >= ROOM {
+            true if busy(self.used) => Conclusion::Within,
+            true => Conclusion::Unknown("the gateway was not the bottleneck"),
+            false => Conclusion::Unknown("other processes left it too little CPU time"),
+        }
+    }
+
+    /// The evidence as text.
+    pub(super) fn described(&self) -> String {
+        let wanted = self.wanted.map_or_else(String::new, |wanted| format!(", up to {wanted:.2} wanted"));
+        format!(
+            "workers {}: {:.2} CPUs used{wanted}, {:.2} left idle; allowed on {} CPU(s); {} of {} thread(s) busy, {} process(es)",
+            self.workers, self.used, self.idle, self.cpus, self.busy_threads, self.threads, self.processes
+        )
+    }
+
+    /// Computes it from the probes' samples; `None` if the gateway's processes cannot be sampled.
+    fn of(workers: u32, compressed: bool, loaded: &Loaded) -> Option<Self> {
+        let (record, usage) = (loaded.record.as_ref()?, loaded.usage.gateway.as_ref()?);
+        let share = |ns: u64| ns as f64 / record.measured_ns.max(1) as f64;
+        let machine = std::thread::available_parallelism().map_or(1, usize::from);
+        Some(Self {
+            workers,
+            compressed,
+            used: share(usage.cpu_ns),
+            wanted: usage.waiting_ns.map(|waiting| share(usage.cpu_ns + waiting)),
+            idle: loaded.usage.host.idle * machine as f64,
+            stolen: loaded.usage.host.steal * machine as f64,
+            cpus: usage.cpus_allowed.len() as u32,
+            machine: machine as u32,
+            busy_threads: usage.busy_threads.unwrap_or(0),
+            processes: usage.processes,
+            threads: usage.threads,
+        })
+    }
+}
+
+/// Starts `pack` with this many workers and puts it under full load.
+pub(super) fn measure(
+    pack: &Pack,
+    workers: u32,
+    packs: &PackSet,
+    exe: &Path,
+    directory: &Path,
+) -> Result<CpuUse, Failure> {
+    let name = pack.name();
+    let compresses = pack.manifest().features.iter().any(|feature| feature == "gzip");
+    let (features, body) = if compresses { (", features: [gzip]", COMPRESSED) } else { ("", "") };
+    let plan = plan(&format!("name: \"{name}\", workers: {workers}{features}"), body, packs)?;
+    let running =
+        RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-{workers}-busy")))?;
+    // Expected: one worker stays within one CPU, two go beyond it. The attempt closest to that counts.
+    let (expected, sign) = if workers == 1 { (Conclusion::Within, 1.0) } else { (Conclusion::Beyond, -1.0) };
+    let mut attempts: Vec<CpuUse> = Vec::new();
+    for _ in 0..ATTEMPTS {
+        attempts.extend(CpuUse::of(workers, compresses, &running.load(Some(PER_CONNECTION))?));
+        if attempts.last().is_some_and(|cpu_use| cpu_use.beyond(1) == expected) {
+            return Ok(attempts.pop().expect("just seen"));
+        }
+    }
+    let best = attempts.into_iter().min_by(|a, b| (sign * a.used).total_cmp(&(sign * b.used)));
+    best.ok_or_else(|| Failure {
+        stage: Stage::Trial,
+        message: format!("cannot read the CPU time of {name}'s processes"),
+        detail: String::new(),
+    })
+}

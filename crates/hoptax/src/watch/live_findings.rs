@@ -1,0 +1,102 @@
+//! Findings during a run, from the same analysis that the report uses.
+//!
+//! The analysis keeps a CPU busy, so it runs only between trials and delays the next one. To limit the delay to a
+//! fiftieth of the run, the next analysis waits [`APART`] times as long as the last one took. In a run of usual length,
+//! findings are then still updated after each trial.
+
+use hoptax_analysis::{Finding, analyse};
+use hoptax_plan::recorded::RunRecord;
+use hoptax_record::TrialRecord;
+
+/// Findings about too little data. They are hidden during a run, because more data follows.
+const TOO_FEW: [&str; 2] = ["few-samples", "not-distinguishable"];
+/// Pause between two analyses, as a multiple of the duration of the last one.
+const APART: u64 = 50;
+
+/// The data recorded so far, and when it was last analysed.
+#[derive(Debug, Default)]
+pub(super) struct LiveFindings {
+    run: Option<RunRecord>,
+    trials: Vec<TrialRecord>,
+    last: Option<LastAnalysis>,
+}
+
+/// When the last analysis ended and how long it took, nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct LastAnalysis {
+    ended: u64,
+    took: u64,
+}
+
+impl LiveFindings {
+    /// The services are up; `run` is the run record.
+    pub(super) fn prepared(&mut self, run: &RunRecord) {
+        self.run = Some(run.clone());
+    }
+
+    /// A trial was recorded.
+    pub(super) fn recorded(&mut self, trial: &TrialRecord) {
+        self.trials.push(trial.clone());
+    }
+
+    /// Analyses all trials recorded so far, unless the last analysis is too recent.
+    pub(super) fn analyse_if_due(&mut self, clock: impl Fn() -> u64) -> Option<Vec<Finding>> {
+        let began = clock();
+        let run = self.run.as_ref().filter(|_| self.is_due(began))?;
+        let mut findings = analyse(run, &self.trials).findings;
+        findings.retain(|finding| !TOO_FEW.contains(&finding.code));
+        let ended = clock();
+        self.last = Some(LastAnalysis { ended, took: ended.saturating_sub(began) });
+        Some(findings)
+    }
+
+    fn is_due(&self, now: u64) -> bool {
+        self.last.is_none_or(|last| now.saturating_sub(last.ended) >= APART.saturating_mul(last.took))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_analysis::fixture::{Run, via};
+    use hoptax_load::clock::MILLISECOND as MS;
+    use std::cell::Cell;
+
+    #[test]
+    fn analyses_take_at_most_a_fiftieth_of_the_time() {
+        let run = Run::steady(1, 100, &[("nginx", 150)]);
+        let mut live = LiveFindings::default();
+        let time = Cell::new(0);
+        // The clock is read at the start and the end of each analysis, so each analysis takes 100 ms.
+        let clock = || {
+            let now = time.get();
+            time.set(now + 100 * MS);
+            now
+        };
+        assert_eq!(live.analyse_if_due(clock), None, "no service is up yet");
+        live.prepared(&run.record);
+        run.trials.iter().for_each(|trial| live.recorded(trial));
+        time.set(0);
+        assert!(live.analyse_if_due(clock).is_some());
+        for (at, is_due) in [(200, false), (5_099, false), (5_100, true), (10_000, false), (10_200, true)] {
+            time.set(at * MS);
+            assert_eq!(live.analyse_if_due(clock).is_some(), is_due, "{at} ms");
+        }
+    }
+
+    #[test]
+    fn findings_equal_those_of_a_report_on_the_trials_so_far() {
+        let mut run = Run::closed(4);
+        run.contender("nginx", None);
+        run.push(via("direct", 0).first().all_at_us(100)).push(via("nginx", 0).all_at_us(150).errors(40));
+        let mut live = LiveFindings::default();
+        live.prepared(&run.record);
+        run.trials.iter().for_each(|trial| live.recorded(trial));
+        let found = live.analyse_if_due(|| 0).expect("the first analysis is always due");
+        let mut expected = run.analyse().findings;
+        assert!(expected.iter().any(|finding| TOO_FEW.contains(&finding.code)), "{expected:?}");
+        expected.retain(|finding| !TOO_FEW.contains(&finding.code));
+        assert!(found.iter().any(|finding| finding.case.is_some()), "{found:?}");
+        assert_eq!(found, expected);
+    }
+}
