@@ -1,8 +1,8 @@
-//! Serde over the tree: plain derived structs on one side, a place for every error on the other.
+//! A serde deserializer for the tree of nodes. Every error has a place.
 //!
-//! Three names are understood specially, so that the structs of [`super::raw`] stay derived: [`PLACED`] gives a value
-//! together with its place, [`SWEEP`] takes one value for a list of one, and [`SHORT`] tells a bare word from a
-//! mapping. Unknown keys are collected rather than fatal: a plan with three typing errors is told of three.
+//! Three type names are special, so that the structs of [`super::raw`] can derive `Deserialize`: [`PLACED`] receives a
+//! value with its place, [`SWEEP`] accepts a single value as a list of one, and [`SHORT`] distinguishes a bare word from
+//! a mapping. Unknown keys are collected, so that all of them are reported at once.
 
 use super::error::{Fault, Place};
 use super::node::{Key, Node, Value};
@@ -16,9 +16,9 @@ use std::fmt;
 
 /// Name of the struct that receives `(place, value)`.
 pub(crate) const PLACED: &str = "$placed";
-/// Name of the newtype around a list for which a single value will do.
+/// Name of the newtype around a list that can also be a single value.
 pub(crate) const SWEEP: &str = "$sweep";
-/// Name of the enum of a bare word (`word`) or everything else (`full`).
+/// Name of the enum whose variants are a bare word (`word`) and anything else (`full`).
 pub(crate) const SHORT: &str = "$short";
 
 /// Deserialises the tree.
@@ -28,7 +28,7 @@ pub(crate) fn from_node<T: de::DeserializeOwned>(node: &Node) -> Result<T, Vec<F
     let mut faults = unknown_keys.into_inner();
     match outcome {
         Ok(value) if faults.is_empty() => Ok(value),
-        // A key is mostly missing because it was mistyped, and that is told already.
+        // A missing key is usually a mistyped one, which is reported already.
         Err(Error(fault)) if faults.is_empty() || !fault.message.starts_with("missing key") => {
             faults.push(fault);
             Err(faults)
@@ -78,7 +78,7 @@ pub(crate) fn one_of(names: &[&str]) -> String {
 struct NodeDeserializer<'a> {
     node: &'a Node,
     unknown_keys: &'a RefCell<Vec<Fault>>,
-    /// A single value is to be taken for a list of one.
+    /// Accept a single value as a list of one.
     sweep: bool,
 }
 
@@ -114,24 +114,24 @@ impl<'a> NodeDeserializer<'a> {
             (Ok(number), _) => Ok(number),
             (Err(_), Ok(_)) => {
                 let message = format!("{text} is out of range");
-                let help = format!("it must be {least} to {most}");
+                let help = format!("use {least} to {most}");
                 Err(Error(Fault::new(self.node.place, message, help)))
             }
             (Err(_), Err(_)) => self.expected("a whole number", ""),
         }
     }
 
-    /// The entries whose keys are among `fields`; the others are noted as unknown.
+    /// The entries whose keys are in `fields`. Notes the other keys as unknown.
     fn known_entries(self, entries: &'a [(Key, Node)], fields: &[&str]) -> Vec<&'a (Key, Node)> {
         let (known, unknown): (Vec<_>, Vec<_>) =
             entries.iter().partition(|(key, _)| fields.contains(&key.text.as_str()));
         for (key, _) in unknown {
             let help = if key.text.ends_with(')') {
-                "a value that holds a comma needs quotes inside braces, as in { delay: \"uniform(1ms, 5ms)\" }"
+                "inside braces, put quotes around a value with a comma: { delay: \"uniform(1ms, 5ms)\" }"
                     .to_owned()
             } else {
                 nearest(&key.text, fields.iter().copied()).map_or_else(
-                    || format!("known here: {}", fields.join(", ")),
+                    || format!("known keys here: {}", fields.join(", ")),
                     |near| format!("did you mean `{near}`?"),
                 )
             };
@@ -154,7 +154,7 @@ macro_rules! whole_numbers {
 impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
     type Error = Error;
 
-    /// Scalars stay text: what `1024` or `off` means is decided by who asks, never guessed from its look.
+    /// Scalars remain text: the type that is deserialized decides what `1024` or `off` means.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.node.value {
             _ if self.node.is_null() => self.placed(visitor.visit_unit()),
@@ -243,7 +243,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
             }
             Value::Sequence(items) => items.as_slice(),
             _ if self.sweep => std::slice::from_ref(self.node),
-            _ => return self.expected("a list", "begin each entry with `- `, or write [a, b]"),
+            _ => return self.expected("a list", "start each entry with `- `, or write [a, b]"),
         };
         let values = SeqDeserializer::new(items.iter().map(|node| self.with(node)));
         self.placed(visitor.visit_seq(values))
@@ -280,7 +280,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
             return visitor.visit_seq(PlacedParts { of: self, place: self.node.place, given: 0 });
         }
         let Value::Mapping(entries) = &self.node.value else {
-            return self.expected("a mapping", &format!("known here: {}", fields.join(", ")));
+            return self.expected("a mapping", &format!("known keys here: {}", fields.join(", ")));
         };
         let entries = self.known_entries(entries, fields);
         self.placed(visitor.visit_map(Entries { of: self, entries, next: 0 }))

@@ -1,9 +1,9 @@
-//! Where something stands in what was typed, and how a mistake there is told.
+//! Places in the user's input, and errors that show them.
 
 use serde::Deserialize;
 use std::fmt;
 
-/// A stretch of what was typed.
+/// A range of characters in the user's input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) struct Place {
     /// 0 for the plan's text, `n` for the n-th `--set`.
@@ -16,7 +16,7 @@ pub(crate) struct Place {
     pub(crate) length: u32,
 }
 
-/// A mistake, not yet rendered. Serde makes some without a place; the innermost node around them gives it.
+/// An error that is not rendered yet. Serde creates some without a place; the innermost node around the value adds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) place: Option<Place>,
@@ -29,19 +29,19 @@ impl Fault {
         Self { place: Some(place), message: message.into(), help: help.into() }
     }
 
-    /// A mistake whose place is added further out.
+    /// An error whose place a caller adds with [`Fault::at`].
     pub(crate) fn placeless(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { place: None, message: message.into(), help: help.into() }
     }
 
-    /// Gives it a place, if it has none yet.
+    /// Sets the place, unless there is one already.
     pub(crate) fn at(mut self, place: Place) -> Self {
         self.place.get_or_insert(place);
         self
     }
 }
 
-/// All that was typed: the plan's text and the `--set` arguments laid over it.
+/// The user's input: the plan's text, and the `--set` arguments that override parts of it.
 pub(crate) struct Sources<'a> {
     pub(crate) file: &'a str,
     pub(crate) text: &'a str,
@@ -64,21 +64,21 @@ impl Sources<'_> {
                 (format!("--set {set}"), set)
             }
         };
-        // What is missing at the end stands, to the parser, on a line of its own: it is shown behind the last one.
+        // The parser reports something missing at the end of the text on the line after the last. Show it at the end of
+        // the last line.
         let last = lines(text).count().max(1) as u32;
         let excerpt = lines(text).nth(place.line.clamp(1, last) as usize - 1).unwrap_or_default();
         let end = excerpt.chars().count() as u32 + 1;
         let column = if place.line > last { end } else { place.column.clamp(1, end) };
         let line = if place.source == 0 { place.line.clamp(1, last) } else { 0 };
-        // The parser counts blanks after a quoted value as part of it.
+        // The parser counts spaces after a quoted value as part of the value.
         let typed: String = excerpt.chars().skip(column as usize - 1).take(place.length as usize).collect();
         PlanError {
             file,
-            // Of an argument the line says nothing.
-            line: if place.source == 0 { line } else { 0 },
+            line,
             column,
             span: (typed.trim_end().chars().count() as u32).max(1),
-            // A tab is wider on the screen than in the count of columns; a blank keeps the caret below its character.
+            // A tab counts as one column but is wider on screen. A space keeps the caret below its character.
             excerpt: excerpt.replace('\t', " ").trim_end().to_owned(),
             message: fault.message,
             help: fault.help,
@@ -86,7 +86,7 @@ impl Sources<'_> {
     }
 }
 
-/// The lines of a text as YAML counts them, where a lone carriage return ends one too (YAML 1.2, section 5.4).
+/// Splits a text into lines as YAML does: a lone carriage return ends a line too (YAML 1.2, section 5.4).
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = (!text.is_empty()).then_some(text);
     std::iter::from_fn(move || {
@@ -101,22 +101,22 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// One mistake in a plan or a pack: where, what, and how to mend it.
+/// One error in a plan or a pack: its place, what is wrong, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PlanError {
-    /// The file as it was named, or the whole `--set` argument.
+    /// The file name as the user gave it, or the whole `--set` argument.
     pub file: String,
     /// Line, from 1; 0 for a `--set`.
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// Length of what is wrong, in characters.
+    /// Length of the wrong part, in characters.
     pub span: u32,
-    /// The line as it was typed.
+    /// The line that holds the error.
     pub excerpt: String,
     /// What is wrong.
     pub message: String,
-    /// How to mend it; may be empty.
+    /// How to fix it; may be empty.
     pub help: String,
 }
 
@@ -136,7 +136,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-/// Every mistake that was found, in the order of their places; at least one.
+/// All errors found, in the order of their places; at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PlanErrors(pub Vec<PlanError>);
 
@@ -147,7 +147,7 @@ impl fmt::Display for PlanErrors {
         }
         match self.0.len() {
             1 => Ok(()),
-            count => write!(f, "\n\n{count} mistakes"),
+            count => write!(f, "\n\n{count} errors"),
         }
     }
 }

@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn is_told_with_its_settings() {
-        let told = |action: Action| action.to_string();
-        assert_eq!(told(Action::ChangeRoute { route: Ask::Last }), "change-route (last)");
+        let shown = |action: Action| action.to_string();
+        assert_eq!(shown(Action::ChangeRoute { route: Ask::Last }), "change-route (last)");
         let restart = Action::RestartUpstream { instance: 1, down: USUAL_DOWN };
-        assert_eq!(told(restart), "restart-upstream (instance 1, away for 200ms)");
-        assert_eq!(told(Action::RestartGateway), "restart-gateway");
+        assert_eq!(shown(restart), "restart-upstream (instance 1, away for 200ms)");
+        assert_eq!(shown(Action::RestartGateway), "restart-gateway");
     }
 }

@@ -231,7 +231,7 @@ impl FromStr for Feature {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no feature");
+        let wrong = || format!("unknown feature `{text}`");
         let (name, setting) = text.split_once('=').map_or((text, None), |(name, set)| (name, Some(set)));
         let plain = Self::plausible(name).ok_or_else(wrong)?;
         let Some(setting) = setting else { return Ok(plain) };

@@ -1,55 +1,55 @@
-//! Delays planted in the built-in hop: what users prove with that hoptax finds a tax whose size they know.
+//! Known delays in the built-in hop, so that users can check that hoptax finds a tax of known size.
 
 use super::units::{show_duration, show_share};
 use serde::Deserialize;
 use std::fmt;
 use std::time::Duration;
 
-/// Longer than any delay that is planted on purpose; a typing error is likelier.
+/// Longest delay accepted; a longer one is more likely a typing error.
 pub const LONGEST_HOP_DELAY: Duration = Duration::from_secs(60);
 
-/// What `hop-l7` adds on purpose to the requests that it delays.
+/// The delay that `hop-l7` adds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HopDelay {
-    /// How long a request is held back before it goes upstream.
+    /// Delay of a request before it is forwarded.
     pub inbound: Duration,
-    /// How long an answer is held back before it goes to the client.
+    /// Delay of a response before it is sent to the client.
     pub outbound: Duration,
-    /// Share of the requests to which both happen, above 0 and at most 1.
+    /// Share of the requests that are delayed, above 0 and at most 1.
     pub share: f64,
-    /// How the time is spent.
+    /// What the hop does during the delay.
     pub how: HopDelayHow,
 }
 
-/// How a planted delay is spent.
+/// What the hop does during a delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
 #[schemars(rename = "hop-delay-how")]
 #[serde(rename_all = "lowercase")]
 pub enum HopDelayHow {
-    /// On a timer: other requests pass meanwhile, and no CPU is used.
+    /// Wait on a timer. Other requests are not held up, and no CPU time is used.
     #[default]
     Sleep,
-    /// By a busy CPU: the worker does nothing else meanwhile, as when it computes.
+    /// Keep the CPU busy, as a computation does. The worker handles no other request meanwhile.
     Spin,
 }
 
 impl HopDelay {
-    /// Whether these are delays that can be planted.
+    /// Checks that the share and the delays are in range.
     ///
     /// # Errors
-    /// What is wrong, and how to mend it.
+    /// What is wrong, and how to fix it.
     pub fn check(&self) -> Result<(), (String, String)> {
         let refuse = |what: &str, help: &str| Err((what.to_owned(), help.to_owned()));
         if self.share <= 0.0 || self.share > 1.0 {
             return refuse(
-                "a share of no requests is delayed",
-                "write a share above 0%, or leave it out for 100%",
+                "`share` must be above 0% and at most 100%",
+                "write a share above 0%, or remove `share` for 100%",
             );
         }
         if self.inbound.max(self.outbound) > LONGEST_HOP_DELAY {
             let longest = show_duration(LONGEST_HOP_DELAY);
             return Err((
-                format!("a delay of {}", show_duration(self.inbound.max(self.outbound))),
+                format!("the delay {} is too long", show_duration(self.inbound.max(self.outbound))),
                 format!("write {longest} or less"),
             ));
         }

@@ -1,16 +1,16 @@
 //! Names of container images.
 
-/// Whether `image` can be the name of an image: no option, nothing that a shell or docker would read as something else.
+/// Checks that `image` is the name of a container image, and neither an option nor text that a shell would interpret.
 ///
 /// # Errors
-/// How to mend it.
+/// How to fix it.
 pub fn check_image(image: &str) -> Result<(), String> {
     let first = image.chars().next().is_some_and(|first| first.is_ascii_alphanumeric());
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@".contains(letter);
     if first && image.chars().all(allowed) && image.len() <= 255 {
         return Ok(());
     }
-    Err("write it as docker does: name:tag, registry/name:tag or name@sha256:…".to_owned())
+    Err("write name:tag, registry/name:tag or name@sha256:…".to_owned())
 }
 
 #[cfg(test)]
@@ -18,7 +18,7 @@ mod tests {
     use super::check_image;
 
     #[test]
-    fn images_are_told_from_options_and_other_text() {
+    fn options_and_other_text_are_not_images() {
         for good in ["nginx", "nginx:1.27", "docker.io/library/nginx:1.27-alpine", "a@sha256:00ff"] {
             assert_eq!(check_image(good), Ok(()), "{good}");
         }

@@ -1,7 +1,7 @@
-//! What a plan means, once everything that was typed has been understood.
+//! Plans: reading the YAML, checking it, and the types that describe a plan to the rest of the program.
 //!
-//! `raw` holds what was typed; parsing turns it into the types below or refuses it with a line, a column and the fix.
-//! Nothing after this module knows YAML, units or defaults.
+//! `raw` mirrors the YAML. `meaning` turns it into the types below, or into errors with a line, a column and a fix.
+//! Code outside this crate does not see YAML, units or defaults.
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -45,7 +45,7 @@ pub use raw::schema;
 pub use target::{Target, Targets};
 pub use upstream::{BuiltInUpstream, Delay, Upstream};
 
-// What has no meaning beyond its form on disk has no second type here.
+// Types that are the same in a plan and on disk are not defined twice.
 pub use hoptax_record::plan::{
     Access, AccessLog, AutoTrials, Body, CertificateFiles, CpuPlan, CpuSets, HopKind, PackDriver, PathSplit,
     Profile, Running, Timeouts, TlsAccess, ToldLedger,

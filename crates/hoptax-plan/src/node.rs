@@ -1,33 +1,34 @@
-//! What was typed, as a tree in which everything knows its place; and `--set`, which edits that tree.
+//! The YAML as a tree of nodes with their places, and `--set`, which edits that tree.
 
 use super::error::{Fault, Place, lines};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 use std::collections::HashMap;
 
-/// Deeper than any plan; keeps hostile input from overflowing the stack.
+/// Deepest nesting accepted. No real plan is as deep; the limit keeps hostile input from overflowing the stack.
 const DEEPEST: usize = 32;
 
-/// More than any plan; keeps aliases of aliases from filling the memory.
+/// Most nodes accepted. No real plan has as many; the limit keeps aliases of aliases from filling the memory.
 const MOST_NODES: usize = 100_000;
 
-/// Braces are YAML's own, too.
-const TEMPLATE_HELP: &str = "keys are words, and a value that holds `{{…}}` needs quotes: \"/items/{{seq}}\"";
+/// Help for a template without quotes: YAML reads its braces as a mapping.
+const TEMPLATE_HELP: &str =
+    "a key must be a word; put quotes around a value with `{{…}}`: \"/items/{{seq}}\"";
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) place: Place,
     pub(crate) value: Value,
 }
 
-/// What stands there.
+/// A YAML value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
-    /// Text as typed, without its quotes; `plain` when it had none.
+    /// Text without its quotes; `plain` if it had none.
     Scalar { text: String, plain: bool },
     /// A list.
     Sequence(Vec<Node>),
-    /// Keys in the order typed, each once.
+    /// Keys in the order typed, without duplicates.
     Mapping(Vec<(Key, Node)>),
 }
 
@@ -39,16 +40,17 @@ pub(crate) struct Key {
 }
 
 impl Node {
-    /// Whether it says nothing: an empty value, `~` or `null`.
+    /// Whether the value is empty, `~` or `null`.
     pub(crate) fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
-    /// What it is, in words for messages.
+    /// Describes the value in messages.
     pub(crate) fn describe(&self) -> String {
         match &self.value {
             _ if self.is_null() => "nothing".to_owned(),
             Value::Scalar { text, .. } => format!("`{text}`"),
+            Value::Sequence(items) if items.is_empty() => "an empty list".to_owned(),
             Value::Sequence(_) => "a list".to_owned(),
             Value::Mapping(_) => "a mapping".to_owned(),
         }
@@ -65,7 +67,7 @@ impl Node {
 
 /// Reads one YAML document.
 ///
-/// `source` and `column` say where `text` itself stands: a `--set` value begins in the middle of its argument.
+/// `source` and `column` locate `text` in the user's input: a `--set` value begins in the middle of its argument.
 pub(crate) fn read(text: &str, source: u32, column: u32) -> Result<Node, Fault> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
@@ -92,7 +94,7 @@ pub(crate) fn read(text: &str, source: u32, column: u32) -> Result<Node, Fault> 
                 return Err(Fault::new(
                     reader.place(span),
                     "a second document begins here",
-                    "a plan is one YAML document; leave out `---`",
+                    "a plan is one YAML document; remove `---`",
                 ));
             }
             _ => {}
@@ -122,12 +124,12 @@ impl<'a> Reader<'a> {
         let marker = error.marker();
         let line = lines(self.text).nth(marker.line().saturating_sub(1)).unwrap_or_default();
         let indent_holds_tab = line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t');
-        // Within brackets and braces tabs are as good as blanks.
+        // YAML accepts tabs inside brackets and braces.
         let indent_holds_tab = indent_holds_tab && !error.info().contains("flow");
         let help = if indent_holds_tab {
-            "indent with blanks; YAML forbids tabs there"
+            "indent with spaces; YAML does not allow tabs here"
         } else if error.info().contains("anchor") {
-            "define it first with `&name`"
+            "define the anchor first, with `&name`"
         } else if line.contains("{{") {
             TEMPLATE_HELP
         } else {
@@ -139,7 +141,7 @@ impl<'a> Reader<'a> {
     fn place(&self, span: Span) -> Place {
         let start: Marker = span.start;
         let line = start.line().max(1) as u32;
-        // Only the first line of a `--set` value is shifted by the key before it.
+        // The key before a `--set` value shifts only the value's first line.
         let shift = if line == 1 { self.column } else { 0 };
         Place { source: self.source, line, column: start.col() as u32 + 1 + shift, length: span.len() as u32 }
     }
@@ -148,7 +150,9 @@ impl<'a> Reader<'a> {
         let place = self.place(span);
         self.nodes += 1;
         if depth > DEEPEST || self.nodes > MOST_NODES {
-            return Err(Fault::new(place, "the plan is too deep or too large", "flatten it; mind aliases"));
+            let help =
+                format!("use at most {DEEPEST} levels and {MOST_NODES} values, counting those of aliases");
+            return Err(Fault::new(place, "the plan is nested too deeply or too large", help));
         }
         let (value, anchor, tag) = match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -161,20 +165,24 @@ impl<'a> Reader<'a> {
             other => unreachable!("the parser emits no {other:?} inside a document"),
         };
         if tag.is_some() {
-            return Err(Fault::new(place, "plans know no YAML tags", "leave the `!…` out"));
+            return Err(Fault::new(place, "YAML tags are not supported", "remove the `!…`"));
         }
         let node = Node { place, value };
-        // 0 stands for "no anchor" in the parser's events.
+        // In the parser's events, 0 means "no anchor".
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
         }
         Ok(node)
     }
 
-    /// A copy of what the anchor names, places included: a mistake is mended where it was typed.
+    /// Copies the node with this anchor. The places are copied too, because errors must point to the original text.
     fn alias(&mut self, anchor: usize, place: Place) -> Result<Node, Fault> {
         let Some(node) = self.anchors.get(&anchor).cloned() else {
-            return Err(Fault::new(place, "this alias stands inside its own anchor", "name something else"));
+            return Err(Fault::new(
+                place,
+                "this alias is inside its own anchor",
+                "use the alias of another anchor",
+            ));
         };
         self.nodes += node.size();
         Ok(node)
@@ -202,8 +210,12 @@ impl<'a> Reader<'a> {
             let value = self.node(event, span, depth + 1)?;
             if key.text == "<<" {
                 let Value::Mapping(base) = value.value else {
-                    let message = format!("`<<` merges mappings, found {}", value.describe());
-                    return Err(Fault::new(value.place, message, "name an anchor: `<<: *base`"));
+                    let message = format!("`<<` needs a mapping, found {}", value.describe());
+                    return Err(Fault::new(
+                        value.place,
+                        message,
+                        "give the anchor of a mapping: `<<: *base`",
+                    ));
                 };
                 merged.extend(base);
                 continue;
@@ -211,8 +223,8 @@ impl<'a> Reader<'a> {
             if let Some((first, _)) = entries.iter().find(|(other, _)| other.text == key.text) {
                 return Err(Fault::new(
                     key.place,
-                    format!("the key `{}` stands twice", key.text),
-                    format!("it was first given on line {}; keep one", first.place.line),
+                    format!("the key `{}` appears twice", key.text),
+                    format!("it is also on line {}; remove one of the two", first.place.line),
                 ));
             }
             entries.push((key, value));
@@ -232,13 +244,15 @@ fn key(node: &Node) -> Result<Key, Fault> {
         Value::Mapping(_) => {
             Err(Fault::new(node.place, format!("{} cannot be a key", node.describe()), TEMPLATE_HELP))
         }
-        Value::Sequence(_) => {
-            Err(Fault::new(node.place, format!("{} cannot be a key", node.describe()), "keys are words"))
-        }
+        Value::Sequence(_) => Err(Fault::new(
+            node.place,
+            format!("{} cannot be a key", node.describe()),
+            "a key must be a word",
+        )),
     }
 }
 
-/// Lays `--set` arguments over the tree, in their order.
+/// Applies `--set` arguments to the tree, in order.
 pub(crate) fn apply_sets(root: &mut Node, sets: &[String]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (index, argument) in sets.iter().enumerate() {
@@ -250,7 +264,7 @@ pub(crate) fn apply_sets(root: &mut Node, sets: &[String]) -> Vec<Fault> {
 }
 
 fn apply_set(root: &mut Node, argument: &str, source: u32) -> Result<(), Fault> {
-    const FORM: &str = "write it as --set key=value, for example --set trials=1 or --set load.0.duration=2s";
+    const FORM: &str = "write --set key=value, for example --set trials=1 or --set load.0.duration=2s";
     let whole = Place { source, line: 1, column: 1, length: argument.chars().count() as u32 };
     let Some((path, value)) = argument.split_once('=') else {
         return Err(Fault::new(whole, "there is no `=`", FORM));
@@ -272,7 +286,7 @@ fn apply_set(root: &mut Node, argument: &str, source: u32) -> Result<(), Fault> 
     Ok(())
 }
 
-/// The entry `step` of `node`, made if a mapping lacks it.
+/// The entry `step` of `node`. Creates the entry if a mapping lacks it.
 fn descend<'a>(node: &'a mut Node, step: &str, walked: &str, place: Place) -> Result<&'a mut Node, Fault> {
     if node.is_null() {
         node.value = Value::Mapping(Vec::new());
@@ -292,9 +306,9 @@ fn descend<'a>(node: &'a mut Node, step: &str, walked: &str, place: Place) -> Re
         Value::Sequence(items) => {
             let count = items.len();
             let help = match count {
-                0 => format!("set the whole list: --set {walked}=[…]"),
-                1 => "its only entry is 0".to_owned(),
-                _ => format!("its entries are 0 to {}", count - 1),
+                0 => format!("the list is empty; set the whole list: --set {walked}=[…]"),
+                1 => "use 0, its only entry".to_owned(),
+                _ => format!("use 0 to {}", count - 1),
             };
             step.parse::<usize>()
                 .ok()
@@ -304,7 +318,7 @@ fn descend<'a>(node: &'a mut Node, step: &str, walked: &str, place: Place) -> Re
         Value::Scalar { .. } => Err(Fault::new(
             place,
             format!("`{walked}` is a single value and has no `{step}`"),
-            format!("set it as a whole: --set '{walked}={{ … }}'"),
+            format!("set the whole value: --set '{walked}={{ … }}'"),
         )),
     }
 }

@@ -7,14 +7,14 @@ fn tree(text: &str) -> Node {
 }
 
 /// One line that says everything about a node but its places.
-fn told(node: &Node) -> String {
+fn shown(node: &Node) -> String {
     match &node.value {
         Value::Scalar { text, plain: true } => text.clone(),
         Value::Scalar { text, plain: false } => format!("{text:?}"),
-        Value::Sequence(items) => format!("[{}]", items.iter().map(told).collect::<Vec<_>>().join(", ")),
+        Value::Sequence(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(", ")),
         Value::Mapping(entries) => {
             let entries: Vec<_> =
-                entries.iter().map(|(key, value)| format!("{}: {}", key.text, told(value))).collect();
+                entries.iter().map(|(key, value)| format!("{}: {}", key.text, shown(value))).collect();
             format!("{{{}}}", entries.join(", "))
         }
     }
@@ -31,7 +31,7 @@ fn with_sets(text: &str, sets: &[&str]) -> Result<String, Vec<String>> {
     let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
     let faults = apply_sets(&mut root, &sets);
     if faults.is_empty() {
-        return Ok(told(&root));
+        return Ok(shown(&root));
     }
     Err(faults
         .into_iter()
@@ -45,7 +45,7 @@ fn with_sets(text: &str, sets: &[&str]) -> Result<String, Vec<String>> {
 #[test]
 fn reads_values_with_their_places() {
     let node = tree("a: 1\nb:\n  - x\n  - { c: two words }\n");
-    assert_eq!(told(&node), "{a: 1, b: [x, {c: two words}]}");
+    assert_eq!(shown(&node), "{a: 1, b: [x, {c: two words}]}");
     let Value::Mapping(entries) = &node.value else { panic!("a mapping") };
     assert_eq!(entries[1].0.place, Place { source: 0, line: 2, column: 1, length: 1 });
     let Value::Sequence(items) = &entries[1].1.value else { panic!("a list") };
@@ -71,37 +71,42 @@ fn nothing_is_null() {
 
 #[test]
 fn aliases_repeat_and_merge() {
-    assert_eq!(told(&tree("a: &x [1, 2]\nb: *x\n")), "{a: [1, 2], b: [1, 2]}");
+    assert_eq!(shown(&tree("a: &x [1, 2]\nb: *x\n")), "{a: [1, 2], b: [1, 2]}");
     assert_eq!(
-        told(&tree("a: &x { p: 1, q: 2 }\nb: { <<: *x, q: 3 }\n")),
+        shown(&tree("a: &x { p: 1, q: 2 }\nb: { <<: *x, q: 3 }\n")),
         "{a: {p: 1, q: 2}, b: {q: 3, p: 1}}"
     );
     let (line, column, message, _) = refused("a: *unknown\n");
     assert_eq!((line, column), (1, 4), "{message}");
     assert!(message.starts_with("malformed YAML"), "{message}");
     let (.., message, _) = refused("a: &x [1]\nb: { <<: *x }\n");
-    assert_eq!(message, "`<<` merges mappings, found a list");
+    assert_eq!(message, "`<<` needs a mapping, found a list");
 }
 
 #[test]
-fn what_is_malformed_is_placed() {
+fn malformed_yaml_is_located() {
     assert_eq!(
         refused("a: 1\nb: 2\na: 3\n"),
-        (3, 1, "the key `a` stands twice".to_owned(), "it was first given on line 1; keep one".to_owned())
+        (
+            3,
+            1,
+            "the key `a` appears twice".to_owned(),
+            "it is also on line 1; remove one of the two".to_owned()
+        )
     );
     let (line, _, message, help) = refused("a:\n\tb: 1\n");
-    assert_eq!((line, help.as_str()), (2, "indent with blanks; YAML forbids tabs there"), "{message}");
+    assert_eq!((line, help.as_str()), (2, "indent with spaces; YAML does not allow tabs here"), "{message}");
     let (line, _, message, help) = refused("a: [1, 2\nb: 3\n");
     assert!(message.starts_with("malformed YAML: "), "{message}");
     assert!((1..=3).contains(&line));
     assert_eq!(help, "look for a missing quote, bracket or colon here or on the line before");
     assert_eq!(refused("a: 1\n---\nb: 2\n").2, "a second document begins here");
-    assert_eq!(refused("a: !!str 1\n").2, "plans know no YAML tags");
+    assert_eq!(refused("a: !!str 1\n").2, "YAML tags are not supported");
     assert_eq!(refused("? [a]\n: 1\n").2, "a list cannot be a key");
 }
 
 #[test]
-fn hostile_input_ends() {
+fn hostile_input_is_refused() {
     let deep = "[".repeat(100_000);
     assert!(read(&deep, 0, 0).is_err());
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
@@ -109,7 +114,7 @@ fn hostile_input_ends() {
         let item = format!("*a{}", level - 1);
         bomb += &format!("a{level}: &a{level} [{}]\n", vec![item; 10].join(", "));
     }
-    assert_eq!(refused(&bomb).2, "the plan is too deep or too large");
+    assert_eq!(refused(&bomb).2, "the plan is nested too deeply or too large");
 }
 
 #[test]
@@ -126,21 +131,21 @@ fn sets_replace_add_and_reach_into_lists() {
 }
 
 #[test]
-fn bad_sets_are_placed_in_their_argument() {
+fn errors_in_sets_point_into_the_argument() {
     let text = "trials: 5\ngateways: [nginx]\nload: [{ duration: 5s }, { duration: 6s }]\n";
     for (set, expected) in [
-        ("trials", "1:1+6 there is no `=`; write it as --set key=value, for example"),
-        ("load.7.duration=1s", "1:6+1 the list `load` has no entry `7`; its entries are 0 to 1"),
-        ("gateways.x=1", "1:10+1 the list `gateways` has no entry `x`; its only entry is 0"),
+        ("trials", "1:1+6 there is no `=`; write --set key=value, for example"),
+        ("load.7.duration=1s", "1:6+1 the list `load` has no entry `7`; use 0 to 1"),
+        ("gateways.x=1", "1:10+1 the list `gateways` has no entry `x`; use 0, its only entry"),
         (
             "gateways.0.workers=2",
-            "1:12+7 `gateways.0` is a single value and has no `workers`; set it as a whole: --set 'gateways.0={ … }'",
+            "1:12+7 `gateways.0` is a single value and has no `workers`; set the whole value: --set 'gateways.0={ … }'",
         ),
         ("load..x=1", "1:6+0 a part of the key is empty"),
         ("trials=[1", "malformed YAML"),
     ] {
-        let told = with_sets(text, &[set]).unwrap_err().join("\n");
-        assert!(told.contains(expected), "{set}: {told}");
+        let shown = with_sets(text, &[set]).unwrap_err().join("\n");
+        assert!(shown.contains(expected), "{set}: {shown}");
     }
     assert_eq!(with_sets(text, &["load.9=1", "trials=2", "x"]).unwrap_err().len(), 2);
 }

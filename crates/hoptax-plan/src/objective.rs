@@ -1,37 +1,37 @@
-//! Objectives: what a contender must keep to while it is loaded, as people type it: `p99 < 10ms and errors < 0.1%`.
+//! Objectives: limits that a contender must keep under load, such as `p99 < 10ms and errors < 0.1%`.
 
 use super::units::{UnitError, duration, nearest, share, show_duration, show_share};
 use std::time::Duration;
 
-/// Part of the requests due that must be answered with success for a rate to count as reached, unless an objective says
-/// otherwise: the limit of the finding `rate-missed`, too.
+/// Share of the requests due that must succeed for a rate to count as reached, unless an objective sets another. The
+/// finding `rate-missed` uses the same limit.
 pub const REACHED: f64 = 0.99;
 
-/// What must hold of a trial, all of it.
+/// A set of limits. A trial meets the objective if it keeps all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
-    /// As it is shown, and can be typed again.
+    /// The objective in the form in which it is shown and can be typed.
     pub text: String,
-    /// What must hold; at least one.
+    /// The limits; at least one.
     pub terms: Vec<Term>,
 }
 
-/// One thing that must hold.
+/// One limit of an objective.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Term {
-    /// A figure of the response times lies below a bound.
+    /// A figure of the response times is below a bound.
     Time {
-        /// Which.
+        /// Which figure.
         of: Figure,
         /// The bound.
         below: Duration,
     },
-    /// The share of requests that were not answered with success lies below a bound.
+    /// The share of failed requests is below a bound.
     Errors {
         /// The bound, 0 to 1.
         below: f64,
     },
-    /// At least this share of the requests due was answered with success.
+    /// At least this share of the requests due succeeded.
     Throughput {
         /// The share, 0 to 1.
         least: f64,
@@ -41,7 +41,7 @@ pub enum Term {
 /// A figure of the response times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
-    /// The time below which this share of all requests due were answered, 0 to 1.
+    /// The time within which this share of all requests due were answered, 0 to 1.
     Percentile(f64),
     /// The mean.
     Mean,
@@ -50,10 +50,10 @@ pub enum Figure {
 }
 
 impl Objective {
-    /// Understands an objective.
+    /// Parses an objective.
     ///
     /// # Errors
-    /// If a part is not understood: with that part, so that it can be pointed at.
+    /// The part that is wrong, for the error's caret, and the error.
     pub fn parse(text: &str) -> Result<Self, (&str, UnitError)> {
         let parts = split_at_and(text);
         let mut terms = Vec::new();
@@ -62,7 +62,7 @@ impl Objective {
             let same = |other: &Term| kind(other) == kind(&term);
             if terms.iter().any(same) {
                 let message = format!("the objective limits {} twice", kind(&term));
-                return Err((part, UnitError::new(message, "keep the stricter one")));
+                return Err((part, UnitError::new(message, "keep only the stricter limit")));
             }
             terms.push(term);
         }
@@ -75,13 +75,13 @@ impl Objective {
         Self { text, terms }
     }
 
-    /// The objective of a frontier at this bound: `p99 < 10ms and errors < 0.1%`.
+    /// The objective that a frontier uses for this bound: `p99 < 10ms and errors < 0.1%`.
     pub fn at_bound(bound: Duration) -> Self {
         let time = Term::Time { of: Figure::Percentile(0.99), below: bound };
         Self::new(vec![time, Term::Errors { below: FRONTIER_ERRORS }])
     }
 
-    /// Share of the requests due that must be answered with success.
+    /// Share of the requests due that must succeed.
     pub fn reached(&self) -> f64 {
         let asked = self.terms.iter().find_map(|term| match term {
             Term::Throughput { least } => Some(*least),
@@ -90,7 +90,7 @@ impl Objective {
         asked.unwrap_or(REACHED)
     }
 
-    /// The highest percentile that it limits, if it limits one.
+    /// The highest percentile with a limit, if any.
     pub fn highest_percentile(&self) -> Option<f64> {
         let percentiles = self.terms.iter().filter_map(|term| match term {
             Term::Time { of: Figure::Percentile(share), .. } => Some(*share),
@@ -100,11 +100,11 @@ impl Objective {
     }
 }
 
-/// Errors that the objectives of a frontier allow: the limit of the finding `errors`.
+/// Share of errors that the objectives of a frontier allow. The finding `errors` uses the same limit.
 const FRONTIER_ERRORS: f64 = 0.001;
 
 impl Term {
-    /// As it can be typed.
+    /// The limit in the form in which it is typed.
     pub fn show(&self) -> String {
         match self {
             Self::Time { of, below } => format!("{} < {}", of.show(), show_duration(*below)),
@@ -113,7 +113,7 @@ impl Term {
         }
     }
 
-    /// What it limits, as it is typed: `p99`, `mean`, `errors`, `throughput`.
+    /// Name of the limited figure: `p99`, `mean`, `errors`, `throughput`.
     pub fn name(&self) -> String {
         kind(self)
     }
@@ -137,7 +137,7 @@ fn kind(term: &Term) -> String {
     }
 }
 
-/// The parts between the words `and` (or commas, or both), each without the blanks around it.
+/// Splits at the word `and`, at commas, or at both together. The parts are trimmed.
 fn split_at_and(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut at, mut after_comma) = (0, 0, false);
@@ -158,14 +158,14 @@ fn split_at_and(text: &str) -> Vec<&str> {
     parts
 }
 
-const FORM: &str = "write it as p99 < 10ms, with `and` before what else must hold, such as errors < 0.1%";
+const FORM: &str = "write p99 < 10ms; join several limits with `and`: p99 < 10ms and errors < 0.1%";
 
-/// Understands one part.
+/// Parses one limit.
 fn term(part: &str) -> Result<Term, (&str, UnitError)> {
     let Some(at) = part.find(['<', '>', '=']) else {
         let message = match part {
             "" => "a part of the objective is empty".to_owned(),
-            _ => format!("`{part}` limits nothing"),
+            _ => format!("`{part}` is not a limit"),
         };
         return Err((part, UnitError::new(message, FORM)));
     };
@@ -184,12 +184,12 @@ fn term(part: &str) -> Result<Term, (&str, UnitError)> {
     let of = figure(name)?;
     let below = limit(part, bound, sign, &["<", "<="], duration)?;
     if below.is_zero() {
-        return Err((part, UnitError::new("nothing is answered in no time", "give a bound above zero")));
+        return Err((part, UnitError::new("the bound is zero", "write a bound above zero")));
     }
     Ok(Term::Time { of, below })
 }
 
-/// A bound with the sign that stands before it.
+/// Parses a bound, after checking its sign.
 fn limit<'t, T>(
     part: &'t str,
     bound: &'t str,
@@ -198,7 +198,7 @@ fn limit<'t, T>(
     understand: fn(&str) -> Result<T, UnitError>,
 ) -> Result<T, (&'t str, UnitError)> {
     if !known.contains(&sign) {
-        let message = format!("`{sign}` does not go with what `{part}` limits");
+        let message = format!("`{sign}` is the wrong sign in `{part}`");
         return Err((sign, UnitError::new(message, format!("write {}", known[0]))));
     }
     understand(bound).map_err(|error| (if bound.is_empty() { part } else { bound }, error))
@@ -221,13 +221,13 @@ fn figure(name: &str) -> Result<Figure, (&str, UnitError)> {
             name,
             UnitError::new(
                 format!("there is no percentile `{name}`"),
-                "percentiles go from p1 to p99.999; for p100 write max",
+                "use p1 to p99.999; for p100 write max",
             ),
         )),
         None => {
             let known = ["p50", "p90", "p95", "p99", "p99.9", "mean", "max", "errors", "throughput"];
             let help = nearest(name, known).filter(|_| !name.is_empty()).map_or_else(
-                || "limit p50 … p99.9, mean, max, errors or throughput".to_owned(),
+                || "use p1 to p99.999, mean, max, errors or throughput".to_owned(),
                 |near| format!("did you mean `{near}`?"),
             );
             Err((name, UnitError::new(format!("an objective cannot limit `{name}`"), help)))
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_understood_and_shown_alike() {
+    fn objectives_are_parsed_and_shown() {
         let objective = Objective::parse("p99 < 10ms and errors < 0.1%").expect("an objective");
         let time = Term::Time { of: Figure::Percentile(0.99), below: ms(10) };
         assert_eq!(objective.terms, [time, Term::Errors { below: 0.001 }]);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_reached_by_ninety_nine_in_a_hundred_unless_said_otherwise() {
+    fn a_rate_is_reached_at_99_percent_by_default() {
         assert_eq!(Objective::parse("p99 < 1ms").expect("an objective").reached(), 0.99);
         assert_eq!(Objective::parse("throughput >= 95%").expect("an objective").reached(), 0.95);
         let two = Objective::parse("p50 < 1ms and p99.9 < 2ms").expect("an objective");
@@ -274,22 +274,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_part() {
+    fn errors_name_the_part_that_is_wrong() {
         for (text, part, help) in [
             ("p99 < 10", "10", "10s for seconds"),
             ("p99 < 10ms adn errors < 1%", "10ms adn errors < 1%", "ms"),
             ("p99 < 10ms and eror < 1%", "eror", "did you mean `errors`?"),
             ("p99 > 10ms", ">", "write <"),
             ("throughput < 90%", "<", "write >="),
-            ("p99", "p99", "write it as p99 < 10ms"),
-            ("p99 < 1ms and", "", "write it as p99 < 10ms"),
-            ("", "", "write it as"),
+            ("p99", "p99", "write p99 < 10ms"),
+            ("p99 < 1ms and", "", "write p99 < 10ms"),
+            ("", "", "write p99 < 10ms"),
             ("p100 < 1s", "p100", "write max"),
-            ("p99 < 1ms and p99 < 2ms", "p99 < 2ms", "keep the stricter one"),
+            ("p99 < 1ms and p99 < 2ms", "p99 < 2ms", "keep only the stricter limit"),
             ("errors < 200%", "200%", "at most 100%"),
             ("p99 <", "p99 <", "number and a unit"),
             ("p99 < 0ms", "p99 < 0ms", "above zero"),
-            ("latency < 1ms", "latency", "limit p50"),
+            ("latency < 1ms", "latency", "use p1 to p99.999"),
         ] {
             let (at, error) = Objective::parse(text).expect_err(text);
             assert_eq!(at, part, "{text}");

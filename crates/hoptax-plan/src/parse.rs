@@ -1,4 +1,4 @@
-//! From a file to a plan.
+//! Entry points: read a file, check it, return a plan, targets or budgets.
 
 use super::error::{Fault, PlanErrors, Sources};
 use super::raw::{Placed, RawBudget};
@@ -7,21 +7,21 @@ use hoptax_record::bounded;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
-/// What a plan is checked against.
+/// The environment that a plan is checked against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
     /// CPUs of this machine.
     pub cpus: u32,
     /// Gateway packs that can be named.
     pub known: Vec<PackInfo>,
-    /// Where relative paths in the plan start.
+    /// Directory that relative paths in the plan start from.
     pub directory: PathBuf,
 }
 
-/// Reads a document of another kind as plans are read: every mistake with its line, column and a caret.
+/// Reads another kind of YAML document (a pack's manifest) with the same error reports as plans: line, column, caret.
 ///
 /// # Errors
-/// With everything that is wrong in it.
+/// All errors found in the document.
 pub fn read_as<T: DeserializeOwned>(file_name: &str, text: &str) -> Result<T, PlanErrors> {
     let outcome = match node::read(text, 0, 0) {
         Ok(root) => de::from_node(&root),
@@ -30,9 +30,9 @@ pub fn read_as<T: DeserializeOwned>(file_name: &str, text: &str) -> Result<T, Pl
     outcome.map_err(|faults| Sources { file: file_name, text, sets: &[] }.errors(faults))
 }
 
-/// Understands a plan.
+/// Parses and checks a plan.
 ///
-/// `file_name` is how the file is called in messages; `sets` are `key.path=value` arguments laid over what it says.
+/// `file_name` is shown in messages. `sets` are `key.path=value` arguments that override values of the file.
 ///
 /// # Errors
 /// Every mistake that was found, each with its place and how to mend it.
@@ -48,7 +48,7 @@ pub fn parse(file_name: &str, text: &str, sets: &[String], context: &Context) ->
     meaning::understand(raw, stem, context, &sources).map_err(|faults| sources.errors(faults))
 }
 
-/// Understands a list of targets, or a single one: what stands below `target` in a plan.
+/// Parses and checks a list of targets, or a single target: the value of `target` in a plan.
 ///
 /// # Errors
 /// Every mistake that was found, each with its place and how to mend it.
@@ -64,32 +64,32 @@ pub fn parse_targets(file_name: &str, text: &str, context: &Context) -> Result<T
     if let Some((key, _)) = whole {
         let fault = Fault::new(
             key.place,
-            format!("`{}` is no part of a target", key.text),
-            "this file is the list itself, as it stands below `target` in a plan: - { method: GET, path: / }",
+            format!("a target has no key `{}`", key.text),
+            "this file must hold only the value of `target`: - { method: GET, path: / }",
         );
         return Err(sources.errors(vec![fault]));
     }
     if !matches!(&root.value, node::Value::Mapping(_))
         && !matches!(&root.value, node::Value::Sequence(items) if !items.is_empty())
     {
-        let found = format!("there are no targets here, but {}", root.describe());
-        let help = "write a list of them: - { method: GET, path: / }";
+        let found = format!("expected a list of targets, found {}", root.describe());
+        let help = "write the value of `target` in a plan: - { method: GET, path: / }";
         return Err(sources.errors(vec![Fault::new(root.place, found, help)]));
     }
     let raw = de::from_node(&root).map_err(|faults| sources.errors(faults))?;
     meaning::understand_targets(raw, context, &sources).map_err(|faults| sources.errors(faults))
 }
 
-/// What a list of budgets is checked against.
+/// The run that a list of budgets is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct BudgetContext<'a> {
-    /// The plan of the run that is judged.
+    /// The plan of the run that is checked.
     pub plan: &'a Plan,
-    /// Whether there is a baseline run that changes can be relative to.
+    /// Whether there is a baseline run to compare with.
     pub baseline: bool,
 }
 
-/// Understands a list of budgets: what stands below `budget` in a plan.
+/// Parses and checks a list of budgets: the value of `budget` in a plan.
 ///
 /// # Errors
 /// Every mistake that was found, each with its place and how to mend it.
@@ -101,16 +101,15 @@ pub fn parse_budget(
     let sources = Sources { file: file_name, text, sets: &[] };
     let root = node::read(text, 0, 0).map_err(|fault| sources.errors(vec![fault]))?;
     if !matches!(&root.value, node::Value::Sequence(items) if !items.is_empty()) {
-        let found = format!("there is no list of budgets here, but {}", root.describe());
-        let help = "this file is the list itself, as it stands below `budget` in a plan: \
-                    - { metric: added_p99, max: 1ms }";
+        let found = format!("expected a list of budgets, found {}", root.describe());
+        let help = "write the value of `budget` in a plan: - { metric: added_p99, max: 1ms }";
         return Err(sources.errors(vec![Fault::new(root.place, found, help)]));
     }
     let raw: Vec<Placed<RawBudget>> = de::from_node(&root).map_err(|faults| sources.errors(faults))?;
     meaning::understand_budget(raw, context, &sources).map_err(|faults| sources.errors(faults))
 }
 
-/// Why no plan, and no list of targets or budgets, came of a file.
+/// Why a file could not be read as a plan, a list of targets or a list of budgets.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
@@ -123,26 +122,26 @@ pub enum LoadError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// It is not text.
-    #[error("the {what} {} is not UTF-8 text: byte {offset} belongs to no character; save it as UTF-8", path.display())]
+    /// The file is not text.
+    #[error("the {what} {} is not UTF-8 text: invalid byte at offset {offset}; save the file as UTF-8", path.display())]
     NotText {
         /// What it was to hold.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// First byte that is wrong.
+        /// Offset of the first invalid byte.
         offset: usize,
     },
-    /// It has mistakes.
+    /// The content has errors.
     #[error(transparent)]
     Mistakes(#[from] PlanErrors),
 }
 
 fn hint(what: &str, error: &std::io::Error) -> &'static str {
     match (error.kind(), what) {
-        (std::io::ErrorKind::NotFound, PLAN) => "; `hoptax init` writes one to start from",
-        (std::io::ErrorKind::NotFound, _) => "; is the path right?",
-        (std::io::ErrorKind::IsADirectory, _) => "; name a file",
+        (std::io::ErrorKind::NotFound, PLAN) => "; check the path, or run `hoptax init` to write a new plan",
+        (std::io::ErrorKind::NotFound, _) => "; check the path",
+        (std::io::ErrorKind::IsADirectory, _) => "; give the path of a file",
         _ => "",
     }
 }
@@ -151,7 +150,7 @@ const PLAN: &str = "plan";
 const TARGETS: &str = "targets";
 const BUDGET: &str = "budget";
 
-/// The text of the file at `path`, which is to hold `what`, and where relative paths in it start.
+/// Reads the file at `path`. Returns its text and its directory. `what` names the content in error messages.
 fn read(path: &Path, what: &'static str) -> Result<(String, PathBuf), LoadError> {
     let bytes = bounded::read(path, bounded::PLAN).map_err(|source| LoadError::Unreadable {
         what,
@@ -166,7 +165,7 @@ fn read(path: &Path, what: &'static str) -> Result<(String, PathBuf), LoadError>
     Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))
 }
 
-/// Reads and understands the plan at `path`; relative paths in it start at its directory.
+/// Reads and checks the plan at `path`. Relative paths in it start from its directory.
 ///
 /// # Errors
 /// If the file cannot be read, is not text, or has mistakes.
@@ -181,18 +180,18 @@ pub fn load(
     Ok((plan, text))
 }
 
-/// Reads and understands the list of targets at `path`; relative paths in it start at its directory.
+/// Reads and checks the list of targets at `path`. Relative paths in it start from its directory.
 ///
 /// # Errors
 /// If the file cannot be read, is not text, or has mistakes.
 pub fn load_targets(path: &Path) -> Result<Targets, LoadError> {
     let (text, directory) = read(path, TARGETS)?;
-    // Targets name neither CPUs nor packs.
+    // Targets refer to neither CPUs nor packs.
     let context = Context { cpus: 0, known: Vec::new(), directory };
     Ok(parse_targets(&path.display().to_string(), &text, &context)?)
 }
 
-/// Reads and understands the list of budgets at `path`.
+/// Reads and checks the list of budgets at `path`.
 ///
 /// # Errors
 /// If the file cannot be read, is not text, or has mistakes.

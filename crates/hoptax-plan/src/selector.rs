@@ -1,9 +1,9 @@
-//! Where a number stands in what something tells of itself: text for Prometheus, CSV, JSON, any text.
+//! Selectors: find a number in a response of a status endpoint, in Prometheus text, CSV, JSON or any text.
 
 pub use hoptax_record::plan::SelectorKind;
 use regex_lite::Regex;
 
-/// Finds a number in an answer.
+/// Finds a number in a response.
 #[derive(Debug)]
 pub struct Selector(Kind);
 
@@ -16,28 +16,28 @@ enum Kind {
 }
 
 impl Selector {
-    /// Understands `text`, which is written as `kind` has it.
+    /// Parses `text`, a selector of this kind.
     ///
     /// # Errors
-    /// What is wrong with it, and how to mend it.
+    /// What is wrong, and how to fix it.
     pub fn parse(kind: SelectorKind, text: &str) -> Result<Self, String> {
         Ok(Self(match kind {
             SelectorKind::Prometheus => Kind::Prometheus(PrometheusSelector::parse(text)?),
             SelectorKind::Csv => Kind::Csv(CsvSelector::parse(text)?),
             SelectorKind::Json if text.starts_with('/') => Kind::Json(text.to_owned()),
-            SelectorKind::Json => return Err("a JSON pointer begins with `/`, as in /server/requests".into()),
+            SelectorKind::Json => {
+                return Err("start the JSON pointer with `/`, as in /server/requests".into());
+            }
             SelectorKind::Regex => match pattern(text)? {
                 regex if regex.captures_len() < 2 => {
-                    return Err(
-                        "put the number that is wanted in parentheses, as in `dropped: ([0-9]+)`".into()
-                    );
+                    return Err("put parentheses around the number, as in `dropped: ([0-9]+)`".into());
                 }
                 regex => Kind::Regex(regex),
             },
         }))
     }
 
-    /// The number, or the sum of all that fit; `None` where none does.
+    /// The sum of all numbers that match; `None` if none does.
     pub fn value(&self, answer: &str) -> Option<f64> {
         match &self.0 {
             Kind::Prometheus(selector) => selector.value(answer),
@@ -52,20 +52,20 @@ impl Selector {
     }
 }
 
-/// The sum of some numbers; `None` of none.
+/// The sum; `None` if there are no numbers.
 fn sum(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     numbers.fold(None, |sum, number| Some(sum.unwrap_or(0.0) + number))
 }
 
-/// A regular expression.
+/// Compiles a regular expression.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not valid.
 pub fn pattern(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| format!("no regular expression: {error}"))
+    Regex::new(text).map_err(|error| format!("not a valid regular expression: {error}"))
 }
 
-/// `name` or `name{label="value",…}`: the sum of all series of that name which have these labels.
+/// `name` or `name{label="value",…}`: the sum of all series with this name and these labels.
 #[derive(Debug, PartialEq, Eq)]
 struct PrometheusSelector {
     name: String,
@@ -78,14 +78,11 @@ impl PrometheusSelector {
             None => (text, Vec::new()),
             Some((name, rest)) => {
                 let inside = rest.strip_suffix('}').and_then(labels);
-                (
-                    name,
-                    inside.ok_or("a label is written `name=\"value\"`, all of them in one pair of braces")?,
-                )
+                (name, inside.ok_or("write labels as `name=\"value\"`, all in one pair of braces")?)
             }
         };
         if name.is_empty() || name.contains(char::is_whitespace) {
-            return Err("begin with the metric's name, as in `requests_total{code=\"503\"}`".into());
+            return Err("start with the metric's name, as in `requests_total{code=\"503\"}`".into());
         }
         Ok(Self { name: name.to_owned(), labels })
     }
@@ -97,18 +94,18 @@ impl PrometheusSelector {
     fn series(&self, line: &str) -> Option<f64> {
         let rest = line.strip_prefix(&self.name)?;
         let (has, rest) = match rest.strip_prefix('{') {
-            // The last brace ends the labels: a value may hold one too.
+            // The last brace ends the labels: a label's value can contain a brace.
             Some(rest) => rest.rsplit_once('}').and_then(|(inside, rest)| Some((labels(inside)?, rest)))?,
             None if rest.starts_with(char::is_whitespace) => (Vec::new(), rest),
             None => return None,
         };
         let fits = self.labels.iter().all(|wanted| has.contains(wanted));
-        // A time stamp may follow the value.
+        // A time stamp can follow the value.
         fits.then(|| rest.split_whitespace().next()?.parse().ok())?
     }
 }
 
-/// `a="b",c="d"`; `None` where it is written otherwise.
+/// Parses `a="b",c="d"`; `None` if the text has another form.
 fn labels(text: &str) -> Option<Vec<(String, String)>> {
     let mut found = Vec::new();
     let mut rest = text.trim();
@@ -137,7 +134,7 @@ fn unescaped(text: &str) -> String {
     text.replace("\\\"", "\"").replace("\\n", "\n").replace("\\\\", "\\")
 }
 
-/// `column[other=value,…]`: the sum of a column over the rows whose other columns have these values.
+/// `column[other=value,…]`: the sum of a column over the rows with these values in other columns.
 #[derive(Debug, PartialEq, Eq)]
 struct CsvSelector {
     column: String,
@@ -147,7 +144,7 @@ struct CsvSelector {
 impl CsvSelector {
     fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str =
-            "write a column, and in brackets what tells its rows: econ[pxname=main,svname=BACKEND]";
+            "write a column, and conditions for its rows in brackets: econ[pxname=main,svname=BACKEND]";
         let (column, rows) = match text.split_once('[') {
             None => (text, Some(Vec::new())),
             Some((column, rest)) => (column, rest.strip_suffix(']').and_then(conditions)),
@@ -158,7 +155,7 @@ impl CsvSelector {
         }
     }
 
-    /// The first line names the columns; HAProxy begins it with `# `.
+    /// The first line names the columns; HAProxy starts it with `# `.
     fn value(&self, answer: &str) -> Option<f64> {
         let mut lines = answer.lines();
         let names: Vec<&str> = lines.next()?.trim_start_matches("# ").split(',').collect();
@@ -215,11 +212,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_what_to_write() {
+    fn errors_say_how_to_write_the_selector() {
         for (kind, select, words) in [
-            (SelectorKind::Json, "pool", "begins with `/`"),
-            (SelectorKind::Regex, "dropped", "in parentheses"),
-            (SelectorKind::Regex, "(", "no regular expression"),
+            (SelectorKind::Json, "pool", "with `/`"),
+            (SelectorKind::Regex, "dropped", "parentheses around"),
+            (SelectorKind::Regex, "(", "not a valid regular expression"),
             (SelectorKind::Csv, "econ[", "column"),
             (SelectorKind::Prometheus, "x{y}", "label"),
         ] {
@@ -234,7 +231,7 @@ mod tests {
         let value = |select| CsvSelector::parse(select).expect("right").value(csv);
         assert_eq!(value("econ[pxname=up,svname=BACKEND]"), Some(7.0));
         assert_eq!(value("econ[pxname=up]"), Some(14.0));
-        assert_eq!(value("econ[pxname=main]"), None, "an empty cell is no number");
+        assert_eq!(value("econ[pxname=main]"), None, "an empty cell is not a number");
         assert_eq!((value("none"), value("econ[no=x]")), (None, None));
     }
 }

@@ -1,23 +1,23 @@
 //! Rates that change: `100/s for 10s, ramp to 5000/s over 60s`.
 //!
-//! A stage is one of `RATE for TIME`, `ramp to RATE over TIME` and `ramp from RATE to RATE over TIME`. A ramp without `from`
-//! begins where the stage before it ended; the first one at zero.
+//! A stage is `RATE for TIME`, `ramp to RATE over TIME` or `ramp from RATE to RATE over TIME`. A ramp without `from`
+//! starts at the rate where the previous stage ended, or at zero if it is the first stage.
 
 use super::units::{UnitError, duration, nearest, rate, rate_or_zero, show_duration, show_rate};
 use hoptax_load::spec::{Rate, Stage};
 use std::time::Duration;
 
-const FORMS: &str = "write stages as `100/s for 10s` or `ramp to 5000/s over 60s`, with commas between them";
+const FORMS: &str = "write `100/s for 10s` or `ramp to 5000/s over 60s`, with a comma between stages";
 
-/// Parses what `--rate` takes: one rate, or stages.
+/// Parses the value of `--rate`: one rate, or stages.
 ///
 /// # Errors
-/// If it is neither.
+/// If the text is neither.
 pub fn pace(text: &str) -> Result<Rate, UnitError> {
     if is_staged(text) { stages(text).map(Rate::Stages) } else { rate(text).map(Rate::Fixed) }
 }
 
-/// Whether `text` was meant as stages, rather than as one rate.
+/// Whether `text` looks like stages and not like one rate.
 pub fn is_staged(text: &str) -> bool {
     let mut words =
         text.split_whitespace().filter(|word| word.len() > 1 && word.chars().all(char::is_alphabetic));
@@ -27,7 +27,7 @@ pub fn is_staged(text: &str) -> bool {
 /// Parses stages with commas between them.
 ///
 /// # Errors
-/// If one of them is not a stage, takes no time, or none of them sends anything.
+/// If a part is not a stage or has no duration, or if all rates are zero.
 pub fn stages(text: &str) -> Result<Vec<Stage>, UnitError> {
     let mut stages: Vec<Stage> = Vec::new();
     for part in text.split(',') {
@@ -37,19 +37,19 @@ pub fn stages(text: &str) -> Result<Vec<Stage>, UnitError> {
     Ok(stages)
 }
 
-/// Parses one stage; `before` is the one that it follows.
+/// Parses one stage; `before` is the previous stage.
 ///
 /// # Errors
-/// If it is not a stage, or takes no time.
+/// If it is not a stage, or has no duration.
 pub fn stage(text: &str, before: Option<&Stage>) -> Result<Stage, UnitError> {
     let text = text.trim();
     let words: Vec<&str> = text.split_whitespace().collect();
     let (from, to, time) = match words.as_slice() {
-        [] => return Err(UnitError::new("there is an empty stage", "remove the comma that is one too many")),
+        [] => return Err(UnitError::new("a stage is empty", "remove the extra comma")),
         ["ramp", rest @ ..] => ramp(text, rest, before)?,
         words => {
-            let (steady, time) = parted(words, "for")
-                .ok_or_else(|| refused(text, words, ["for", "ramp"], FORMS.to_owned()))?;
+            let (steady, time) = split_at_word(words, "for")
+                .ok_or_else(|| not_a_stage(text, words, ["for", "ramp"], FORMS.to_owned()))?;
             let steady = rate_or_zero(&steady)?;
             (steady, steady, time)
         }
@@ -57,18 +57,18 @@ pub fn stage(text: &str, before: Option<&Stage>) -> Result<Stage, UnitError> {
     let time = duration(&time)?;
     if time.is_zero() {
         return Err(UnitError::new(
-            format!("the stage `{text}` takes no time"),
-            "give it some, such as 10s; a rate jumps where a stage begins at another one than the last ended at",
+            format!("the stage `{text}` has a duration of zero"),
+            "write a longer time, such as 10s; a jump in the rate needs no stage of its own",
         ));
     }
     Ok(Stage { from, to, for_ns: time.as_nanos() as u64 })
 }
 
-/// What stands behind `ramp`: beginning, end and time.
+/// Parses the words after `ramp`. Returns the first rate, the last rate and the time.
 fn ramp(text: &str, words: &[&str], before: Option<&Stage>) -> Result<(f64, f64, String), UnitError> {
     const FORM: &str = "write `ramp to 5000/s over 60s` or `ramp from 100/s to 5000/s over 60s`";
-    let refuse = || refused(text, words, ["from", "to", "over"], FORM.to_owned());
-    let (rates, time) = parted(words, "over").ok_or_else(refuse)?;
+    let refuse = || not_a_stage(text, words, ["from", "to", "over"], FORM.to_owned());
+    let (rates, time) = split_at_word(words, "over").ok_or_else(refuse)?;
     let rates: Vec<&str> = rates.split(' ').collect();
     match rates.split_first() {
         Some((&"to", to)) => {
@@ -76,50 +76,50 @@ fn ramp(text: &str, words: &[&str], before: Option<&Stage>) -> Result<(f64, f64,
             Ok((from, rate_or_zero(&to.join(" "))?, time))
         }
         Some((&"from", rates)) => {
-            let (from, to) = parted(rates, "to").ok_or_else(refuse)?;
+            let (from, to) = split_at_word(rates, "to").ok_or_else(refuse)?;
             Ok((rate_or_zero(&from)?, rate_or_zero(&to)?, time))
         }
         _ => Err(refuse()),
     }
 }
 
-/// What stands on either side of the word `at`, if something does.
-fn parted(words: &[&str], at: &str) -> Option<(String, String)> {
+/// Splits at the word `at`. `None` if the word is missing or one side is empty.
+fn split_at_word(words: &[&str], at: &str) -> Option<(String, String)> {
     let middle = words.iter().position(|word| *word == at)?;
     let (left, right) = (&words[..middle], &words[middle + 1..]);
     (!left.is_empty() && !right.is_empty()).then(|| (left.join(" "), right.join(" ")))
 }
 
-/// A stage that has none of the forms: maybe a word was misspelt, and nothing else.
-fn refused<const N: usize>(text: &str, words: &[&str], known: [&str; N], help: String) -> UnitError {
+/// The error for text that is not a stage. If a keyword is misspelled, suggests the right one.
+fn not_a_stage<const N: usize>(text: &str, words: &[&str], known: [&str; N], help: String) -> UnitError {
     let misspelt = words.iter().find_map(|word| {
         let is_word = word.len() > 1 && word.chars().all(char::is_alphabetic) && !known.contains(word);
         Some((word, nearest(word, known).filter(|_| is_word)?))
     });
-    let help = misspelt.map_or(help, |(word, meant)| format!("did you mean `{meant}` by `{word}`?"));
+    let help = misspelt.map_or(help, |(word, meant)| format!("did you mean `{meant}` instead of `{word}`?"));
     UnitError::new(format!("`{text}` is not a stage"), help)
 }
 
-/// Refuses stages that send nothing.
+/// Checks that stages send something.
 ///
 /// # Errors
-/// If there is none, or each has a rate of zero from beginning to end.
+/// If there is no stage, or all rates are zero.
 pub fn check(stages: &[Stage]) -> Result<(), UnitError> {
     if stages.is_empty() {
         return Err(UnitError::new("there is no stage", FORMS));
     }
     if stages.iter().all(|stage| stage.from == 0.0 && stage.to == 0.0) {
-        return Err(UnitError::new("these stages send nothing", "give one of them a rate above zero"));
+        return Err(UnitError::new("these stages send no request", "give at least one a rate above zero"));
     }
     Ok(())
 }
 
-/// How long stages take together.
+/// Total duration of stages.
 pub fn length(stages: &[Stage]) -> Duration {
     Duration::from_nanos(stages.iter().map(|stage| stage.for_ns).fold(0, u64::saturating_add))
 }
 
-/// Shows a rate, or its stages, as they are typed.
+/// Shows a rate, or stages, in the form in which they are typed.
 pub fn show_pace(rate: &Rate) -> String {
     let stages = match rate {
         Rate::Fixed(rate) => return show_rate(*rate),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_inside_values_do_no_harm() {
+    fn spaces_inside_values_are_ignored() {
         assert_eq!(
             stages("  10 / s for 1 s ,  ramp   to 20 /s over 2 s").expect("stages"),
             [second(10.0, 10.0, 1), second(10.0, 20.0, 2)]
@@ -177,10 +177,10 @@ mod tests {
     }
 
     #[test]
-    fn one_rate_is_no_stage() {
+    fn one_rate_is_not_a_stage() {
         assert_eq!(pace("1000/s"), Ok(Rate::Fixed(1000.0)));
         assert_eq!(pace("5/s for 2s"), Ok(Rate::Stages(vec![second(5.0, 5.0, 2)])));
-        assert!(pace("1000").expect_err("no unit").to_string().contains("add it: 1000/s"));
+        assert!(pace("1000").expect_err("no unit").to_string().contains("write 1000/s"));
         assert!(pace("0/s").expect_err("nothing").to_string().contains("sends nothing"));
     }
 
@@ -196,24 +196,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_the_way_out() {
+    fn errors_say_how_to_fix_the_stage() {
         for (text, part) in [
-            ("100/s for 10s,", "remove the comma"),
-            ("100/s for 10s, , 5/s for 1s", "remove the comma"),
-            ("100/s fro 10s", "did you mean `for` by `fro`?"),
-            ("rmap to 5/s over 1s", "did you mean `ramp` by `rmap`?"),
-            ("ramp too 5/s over 1s", "did you mean `to` by `too`?"),
+            ("100/s for 10s,", "remove the extra comma"),
+            ("100/s for 10s, , 5/s for 1s", "remove the extra comma"),
+            ("100/s fro 10s", "did you mean `for` instead of `fro`?"),
+            ("rmap to 5/s over 1s", "did you mean `ramp` instead of `rmap`?"),
+            ("ramp too 5/s over 1s", "did you mean `to` instead of `too`?"),
             ("ramp to 5/s", "ramp to 5000/s over 60s"),
             ("ramp to 5/s in 10s", "ramp to 5000/s over 60s"),
             ("ramp 5/s over 10s", "ramp to 5000/s over 60s"),
             ("ramp from 5/s over 10s", "ramp from 100/s to 5000/s over 60s"),
-            ("for 10s", "write stages as"),
-            ("100/s for", "write stages as"),
-            ("100 for 10s", "add it: 100/s"),
+            ("for 10s", "a comma between stages"),
+            ("100/s for", "a comma between stages"),
+            ("100 for 10s", "write 100/s"),
             ("100/s for 10", "10s for seconds"),
-            ("100/s for 0s", "takes no time"),
+            ("100/s for 0s", "has a duration of zero"),
             ("ramp to 5/x over 1s", "use /s, /m or /h"),
-            ("100/s, 5/s for 1s", "write stages as"),
+            ("100/s, 5/s for 1s", "a comma between stages"),
             ("0/s for 1s", "a rate above zero"),
         ] {
             let error = pace(text).expect_err(text).to_string();

@@ -1,7 +1,7 @@
-//! Values with units, as people type them and as they are shown: `250ms`, `1000/s`, `64KiB`, `1%`.
+//! Parsing and printing of values with units: `250ms`, `1000/s`, `64KiB`, `1%`.
 //!
-//! A number without a unit is refused wherever a unit is meant, because `timeout: 3` has been read as seconds by one
-//! person and as milliseconds by the next. Every function here also serves as a value parser of the command line.
+//! A number without a unit is an error where a unit is needed: `timeout: 3` could mean seconds or milliseconds. The
+//! command line uses the same parsers.
 
 pub use super::stages::{pace, show_pace, stages};
 use super::{Delay, Metric};
@@ -13,16 +13,16 @@ use std::time::Duration;
 /// How far `jitter` without an argument moves a request: ±10 % of the interval.
 pub const DEFAULT_JITTER: f64 = 0.1;
 
-/// Longest duration that is accepted: a year. Beyond it a unit was mistyped, and nanoseconds must fit 64 bits.
+/// Longest duration accepted, a year. A longer one is a typing error, and nanoseconds must fit 64 bits.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A value that could not be understood: what is wrong, and how to mend it.
+/// Why a value is not valid, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {help}")]
 pub struct UnitError {
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 
@@ -36,7 +36,7 @@ impl UnitError {
 const TIME_UNITS: [(&str, f64); 6] =
     [("h", 3.6e12), ("m", 6e10), ("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
 
-/// Units of size and their lengths in bytes, the ones used for display first and the longest of those first.
+/// Units of size and their lengths in bytes. The first four are used for display, the longest first.
 const SIZE_UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -58,7 +58,7 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     if unit.is_empty() {
         return Err(UnitError::new(
             format!("the duration `{text}` has no unit"),
-            format!("add one: {number}s for seconds, {number}ms for milliseconds"),
+            format!("write {number}s for seconds or {number}ms for milliseconds"),
         ));
     }
     let unit = if unit == "µs" { "us" } else { unit };
@@ -70,7 +70,7 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     };
     let total = (number * nanoseconds).round();
     if total > LONGEST.as_nanos() as f64 {
-        return Err(UnitError::new(format!("`{text}` is more than a year"), "choose a shorter time"));
+        return Err(UnitError::new(format!("`{text}` is more than a year"), "use at most 8760h (365 days)"));
     }
     Ok(Duration::from_nanos(total as u64))
 }
@@ -96,7 +96,7 @@ const RATE_EXAMPLES: &str = "write requests per second, minute or hour: 1000/s, 
 /// Parses a rate into requests per second: a number, `/`, and `s`, `m` or `h`, as in `1000/s` or `60/m`.
 ///
 /// # Errors
-/// If it has no such form, or is not above zero.
+/// If the text has another form, or the rate is zero.
 pub fn rate(text: &str) -> Result<f64, UnitError> {
     match rate_or_zero(text)? {
         0.0 => Err(UnitError::new("a rate of zero sends nothing", RATE_EXAMPLES)),
@@ -104,16 +104,16 @@ pub fn rate(text: &str) -> Result<f64, UnitError> {
     }
 }
 
-/// As [`rate`], where a rate of zero has a meaning.
+/// As [`rate`], but accepts zero.
 ///
 /// # Errors
-/// If it has no such form.
+/// If the text has another form.
 pub(crate) fn rate_or_zero(text: &str) -> Result<f64, UnitError> {
     let Some((count, per)) = text.split_once('/') else {
         return Err(match text.trim().parse::<f64>() {
             Ok(_) => UnitError::new(
-                format!("the rate `{text}` does not say per what"),
-                format!("add it: {}/s for requests per second", text.trim()),
+                format!("the rate `{text}` has no unit"),
+                format!("write {}/s for requests per second", text.trim()),
             ),
             Err(_) => UnitError::new(format!("`{text}` is not a rate"), RATE_EXAMPLES),
         });
@@ -153,7 +153,7 @@ pub fn show_rate(per_second: f64) -> String {
 /// Parses a size into bytes: a number and one of `B`, `KiB`, `MiB`, `GiB` (1024) or `kB`, `MB`, `GB` (1000).
 ///
 /// # Errors
-/// If there is no number, no unit, an unknown unit, or a part of a byte.
+/// If there is no number, no unit, an unknown unit, or a fraction of a byte.
 pub fn size(text: &str) -> Result<u64, UnitError> {
     let (number, unit) = split(text).ok_or_else(|| {
         UnitError::new(
@@ -164,7 +164,7 @@ pub fn size(text: &str) -> Result<u64, UnitError> {
     if unit.is_empty() {
         return Err(UnitError::new(
             format!("the size `{text}` has no unit"),
-            format!("add one: {number}B for bytes, {number}KiB for 1024 bytes each"),
+            format!("write {number}B for bytes or {number}KiB for units of 1024 bytes"),
         ));
     }
     let Some((_, bytes)) = SIZE_UNITS.iter().find(|(name, _)| *name == unit) else {
@@ -179,8 +179,8 @@ pub fn size(text: &str) -> Result<u64, UnitError> {
     let total = number * *bytes as f64;
     if total.fract() != 0.0 || total >= (1u64 << 53) as f64 {
         return Err(UnitError::new(
-            format!("`{text}` is not a whole number of bytes that can be had"),
-            "choose another size",
+            format!("`{text}` is not a whole number of bytes, or is too large"),
+            "write a whole number of bytes below 8388608GiB (2^53 bytes)",
         ));
     }
     Ok(total as u64)
@@ -213,11 +213,11 @@ pub fn share(text: &str) -> Result<f64, UnitError> {
     if value > 1.0 {
         let number = text.trim().trim_end_matches('%').trim_end();
         return Err(UnitError::new(
-            format!("the share `{text}` is more than the whole"),
+            format!("the share `{text}` is more than 100%"),
             if text.contains('%') {
-                "a share is at most 100%".to_owned()
+                "write at most 100%".to_owned()
             } else {
-                format!("a share is at most 1; was {number}% meant?")
+                format!("write at most 1; did you mean `{number}%`?")
             },
         ));
     }
@@ -250,7 +250,7 @@ pub fn arrivals(text: &str) -> Result<Arrivals, UnitError> {
     }
 }
 
-/// Shows arrivals as they are typed.
+/// Shows arrivals in the form in which they are typed.
 pub fn show_arrivals(arrivals: Arrivals) -> String {
     match arrivals {
         Arrivals::Constant => "constant".to_owned(),
@@ -270,7 +270,10 @@ impl FromStr for Delay {
             Some(("exponential", Some(mean))) => {
                 let mean = duration(mean)?;
                 if mean.is_zero() {
-                    return Err(UnitError::new("an exponential delay with a mean of zero", "write 0ms"));
+                    return Err(UnitError::new(
+                        "the mean of an exponential delay is zero",
+                        "write 0ms for no delay",
+                    ));
                 }
                 Ok(Self::Exponential { mean })
             }
@@ -283,12 +286,12 @@ impl FromStr for Delay {
                 ),
             )),
             Some((name @ ("uniform" | "exponential" | "choice"), None)) => Err(UnitError::new(
-                format!("the distribution `{name}` needs its arguments"),
+                format!("the distribution `{name}` has no arguments"),
                 "write uniform(1ms, 5ms), exponential(2ms) or choice(99% 0ms, 1% 50ms)",
             )),
             None => Err(UnitError::new(
-                format!("`{text}` lacks its closing parenthesis"),
-                "inside braces a value that holds a comma needs quotes: { delay: \"uniform(1ms, 5ms)\" }",
+                format!("`{text}` has no closing parenthesis"),
+                "inside braces, put quotes around a value with a comma: { delay: \"uniform(1ms, 5ms)\" }",
             )),
             _ => Ok(Self::Fixed(duration(text)?)),
         }
@@ -298,14 +301,14 @@ impl FromStr for Delay {
 fn uniform(text: &str, arguments: &str) -> Result<Delay, UnitError> {
     let Some((from, to)) = arguments.split_once(',') else {
         return Err(UnitError::new(
-            format!("`{text}` needs a least and a most"),
-            "write it as uniform(1ms, 5ms)",
+            format!("`{text}` needs two bounds, the least and the most"),
+            "write uniform(1ms, 5ms)",
         ));
     };
     let (from, to) = (duration(from)?, duration(to)?);
     if from > to {
         return Err(UnitError::new(
-            format!("`{text}` has its bounds the wrong way round"),
+            format!("the bounds of `{text}` are in the wrong order"),
             format!("write uniform({}, {})", show_duration(to), show_duration(from)),
         ));
     }
@@ -318,17 +321,17 @@ fn choice(arguments: &str) -> Result<Delay, UnitError> {
         let Some((of_all, delay)) = part.split_once(char::is_whitespace) else {
             return Err(UnitError::new(
                 format!("the choice `{part}` needs a share and a delay"),
-                "write it as choice(99% 0ms, 1% 50ms)",
+                "write choice(99% 0ms, 1% 50ms)",
             ));
         };
         choices.push((share(of_all)?, duration(delay)?));
     }
     let sum: f64 = choices.iter().map(|(share, _)| share).sum();
-    // A billionth forgives 33.3333333 %, and no more than that.
+    // The tolerance accepts 33.3333333 %, three times.
     if (sum - 1.0).abs() > 1e-9 {
         return Err(UnitError::new(
             format!("the shares add up to {}", show_share(sum)),
-            "shares of a choice must add up to 100%",
+            "change them to add up to 100%",
         ));
     }
     Ok(Delay::Choice(choices))
@@ -353,18 +356,18 @@ impl fmt::Display for Delay {
     }
 }
 
-/// Parses a budget's limit in the unit of its metric: a time gives microseconds, a ratio or a share a number, a size
-/// bytes.
+/// Parses a budget's limit in the unit of its metric. A time gives microseconds, a size bytes, a ratio or a share a
+/// number.
 ///
 /// # Errors
-/// If it is not in the metric's unit.
+/// If the limit is not in the metric's unit.
 pub fn budget_value(metric: Metric, text: &str) -> Result<f64, UnitError> {
     match metric {
         _ if metric.is_time() => Ok(duration(text)?.as_nanos() as f64 / 1000.0),
         Metric::ErrorShare => share(text),
         Metric::MemoryRssBytes | Metric::MemoryPssBytes => Ok(size(text)? as f64),
         Metric::Throughput => rate(text),
-        // Metrics with names of their own are above: these are ratios.
+        // All other metrics are ratios.
         _ => match split(text) {
             Some((number, "")) => Ok(number),
             Some((number, "%")) => Ok(number / 100.0),
@@ -387,10 +390,10 @@ pub fn show_budget_value(metric: Metric, value: f64) -> String {
     }
 }
 
-/// Parses a change: a percentage with its sign, as a share.
+/// Parses a change: a percentage with a sign. Returns a share.
 ///
 /// # Errors
-/// If it is none, or would leave less than nothing.
+/// If it is not a signed percentage, or −100 % or less.
 pub fn change(text: &str) -> Result<f64, UnitError> {
     let text = text.trim();
     let (sign, rest) = match text.strip_prefix('+') {
@@ -399,29 +402,30 @@ pub fn change(text: &str) -> Result<f64, UnitError> {
     };
     match split(rest) {
         Some((percent, "%")) if sign > 0.0 || percent < 100.0 => Ok(sign * percent / 100.0),
-        Some((_, "%")) => {
-            Err(UnitError::new(format!("`{text}` leaves nothing"), "write less than 100 %, such as -10%"))
-        }
+        Some((_, "%")) => Err(UnitError::new(
+            format!("`{text}` would leave nothing"),
+            "write a smaller change, such as -10%",
+        )),
         _ => Err(UnitError::new(
             format!("`{text}` is not a change"),
-            "write a percentage with its sign, such as +10%; a limit in the metric's own unit has no sign",
+            "write a percentage with a sign, such as +10%, or a limit in the metric's unit without a sign",
         )),
     }
 }
 
-/// Shows a change as it is typed: `+10%`.
+/// Shows a change in the form in which it is typed: `+10%`.
 pub fn show_change(change: f64) -> String {
-    // To a hundredth of a per cent, so that 0.1 × 100 is not told with all its digits.
+    // Rounded to 0.01 %, because 0.1 × 100 is not exactly 10.
     let percent = (change * 1e4).round() / 1e2;
     if percent < 0.0 { format!("{percent}%") } else { format!("+{percent}%") }
 }
 
-/// Where something answers.
+/// Scheme, host and port of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// Whether over TLS.
+    /// Whether the scheme is `https`.
     pub tls: bool,
-    /// A name, or an address without brackets.
+    /// A name, or an IP address without brackets.
     pub host: String,
     /// Port, not 0.
     pub port: u16,
@@ -437,30 +441,33 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Understands `http://host:port` and `https://host:port`; the port is 80 or 443 where there is none.
+/// Parses `http://host:port` and `https://host:port`. The port defaults to 80 or 443.
 ///
 /// # Errors
-/// If the scheme is another, a path, query or user stands in it, or host or port are not valid.
+/// If the scheme is another, the host or port is not valid, or the URL has a path, a query or a user.
 pub fn origin(url: &str) -> Result<Origin, UnitError> {
-    const FORM: &str = "write it as http://host:port or https://host:port";
+    const FORM: &str = "write http://host:port or https://host:port";
     let refuse = |why: &str, help: String| UnitError::new(format!("the URL `{url}` {why}"), help);
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(refuse("has no scheme", FORM.to_owned()));
     };
     let tls = scheme.eq_ignore_ascii_case("https");
     if !tls && !scheme.eq_ignore_ascii_case("http") {
-        return Err(refuse("is not an HTTP one", FORM.to_owned()));
+        return Err(refuse("is neither http nor https", FORM.to_owned()));
     }
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if authority.contains(['/', '?', '#']) {
         let origin = authority.split(['/', '?', '#']).next().unwrap_or_default();
         return Err(refuse(
             "has a path or a query",
-            format!("leave it out: {scheme}://{origin}; paths belong in `target.path`"),
+            format!("write {scheme}://{origin}; a path belongs in `target.path`"),
         ));
     }
     if authority.contains('@') {
-        return Err(refuse("names a user", "credentials belong in `target.headers`".to_owned()));
+        return Err(refuse(
+            "has a user name",
+            "remove it; credentials belong in `target.headers`".to_owned(),
+        ));
     }
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
@@ -477,18 +484,18 @@ pub fn origin(url: &str) -> Result<Origin, UnitError> {
         None if tls => 443,
         None => 80,
         Some(Ok(port)) if port > 0 => port,
-        Some(_) => return Err(refuse("has no valid port", "ports are 1 to 65535".to_owned())),
+        Some(_) => return Err(refuse("has no valid port", "use a port from 1 to 65535".to_owned())),
     };
     Ok(Origin { tls, host: bare.to_owned(), port })
 }
 
-/// Parses CPU numbers as the kernel lists them: `0`, `0,2`, `2-3`; sorted, each once.
+/// Parses CPU numbers in the kernel's notation (`0`, `0,2`, `2-3`). Returns them sorted, without duplicates.
 ///
 /// # Errors
-/// If it is empty or has no such form.
+/// If the text is empty or has another form.
 pub fn cpu_list(text: &str) -> Result<Vec<u32>, UnitError> {
     let refuse =
-        || UnitError::new(format!("`{text}` does not name CPUs"), "write them as \"0\", \"0,2\" or \"2-3\"");
+        || UnitError::new(format!("`{text}` is not a list of CPUs"), "write \"0\", \"0,2\" or \"2-3\"");
     let mut cpus = Vec::new();
     for part in text.split(',').map(str::trim) {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
@@ -503,7 +510,7 @@ pub fn cpu_list(text: &str) -> Result<Vec<u32>, UnitError> {
     Ok(cpus)
 }
 
-/// The name among `known` that `typed` was most likely meant to be, if any is near enough.
+/// The known name that is closest to `typed`, if one is close enough to suggest.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_ascii_lowercase();
     known
@@ -514,8 +521,8 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// Splits a plain decimal number from what follows it. No sign, no exponent: `1e3s` is a typing error more often than
-/// a thousand seconds.
+/// Splits a plain decimal number from the text that follows it. Signs and exponents are not accepted: `1e3s` is more
+/// likely a typing error than a thousand seconds.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -523,7 +530,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim_start()))
 }
 
-/// Splits `name(arguments)` into its parts, and a bare `name` into itself.
+/// Splits `name(arguments)` into name and arguments. A bare `name` has none.
 fn call(text: &str) -> Option<(&str, Option<&str>)> {
     let text = text.trim();
     match text.split_once('(') {

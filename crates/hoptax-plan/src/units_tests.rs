@@ -1,4 +1,4 @@
-//! Tables of what is accepted, what is refused with which words, and what is shown.
+//! Tables: text that is accepted, error messages, text that is shown.
 
 use super::*;
 
@@ -29,14 +29,14 @@ fn durations() {
     }
     assert_eq!(
         words(duration("5")),
-        "the duration `5` has no unit; add one: 5s for seconds, 5ms for milliseconds"
+        "the duration `5` has no unit; write 5s for seconds or 5ms for milliseconds"
     );
     assert_eq!(words(duration("5 sec")), "unknown unit of time `sec` in `5 sec`; use ns, us, ms, s, m or h");
     assert_eq!(
         words(duration("-1s")),
         "`-1s` is not a duration; write a number and a unit, such as 250ms, 5s or 1.5m"
     );
-    assert_eq!(words(duration("9000h")), "`9000h` is more than a year; choose a shorter time");
+    assert_eq!(words(duration("9000h")), "`9000h` is more than a year; use at most 8760h (365 days)");
     for text in ["", "s", "1..5s", "1e3s", "five"] {
         assert!(duration(text).is_err(), "{text}");
     }
@@ -54,10 +54,7 @@ fn rates() {
         assert_eq!(rate(text), Ok(per_second), "{text}");
         assert_eq!(show_rate(per_second), shown, "{text}");
     }
-    assert_eq!(
-        words(rate("1000")),
-        "the rate `1000` does not say per what; add it: 1000/s for requests per second"
-    );
+    assert_eq!(words(rate("1000")), "the rate `1000` has no unit; write 1000/s for requests per second");
     assert_eq!(words(rate("10/d")), "unknown unit of time `d` in the rate `10/d`; use /s, /m or /h");
     assert!(words(rate("0/s")).starts_with("a rate of zero sends nothing"));
     for text in ["-1/s", "1k/s", "/s", "fast", "1/s/s"] {
@@ -81,7 +78,7 @@ fn sizes() {
     }
     assert_eq!(
         words(size("1024")),
-        "the size `1024` has no unit; add one: 1024B for bytes, 1024KiB for 1024 bytes each"
+        "the size `1024` has no unit; write 1024B for bytes or 1024KiB for units of 1024 bytes"
     );
     assert_eq!(words(size("1kib")), "unknown unit of size `kib` in `1kib`; did you mean `KiB` (1024 bytes)?");
     assert_eq!(words(size("1KB")), "unknown unit of size `KB` in `1KB`; did you mean `kB` (1000 bytes)?");
@@ -103,11 +100,8 @@ fn shares() {
         assert!((parsed - value).abs() < 1e-12, "{text}");
         assert_eq!(show_share(parsed), shown, "{text}");
     }
-    assert_eq!(
-        words(share("5")),
-        "the share `5` is more than the whole; a share is at most 1; was 5% meant?"
-    );
-    assert_eq!(words(share("101%")), "the share `101%` is more than the whole; a share is at most 100%");
+    assert_eq!(words(share("5")), "the share `5` is more than 100%; write at most 1; did you mean `5%`?");
+    assert_eq!(words(share("101%")), "the share `101%` is more than 100%; write at most 100%");
     assert!(share("half").is_err());
 }
 
@@ -145,27 +139,24 @@ fn delays() {
         assert_eq!(value.to_string(), text);
     }
     let parse = |text: &str| words(text.parse::<Delay>());
-    assert_eq!(
-        parse("choice(90% 0ms, 1% 50ms)"),
-        "the shares add up to 91%; shares of a choice must add up to 100%"
-    );
+    assert_eq!(parse("choice(90% 0ms, 1% 50ms)"), "the shares add up to 91%; change them to add up to 100%");
     assert_eq!(
         parse("uniform(5ms, 1ms)"),
-        "`uniform(5ms, 1ms)` has its bounds the wrong way round; write uniform(1ms, 5ms)"
+        "the bounds of `uniform(5ms, 1ms)` are in the wrong order; write uniform(1ms, 5ms)"
     );
     assert_eq!(parse("unifrom(1ms, 2ms)"), "unknown distribution `unifrom`; did you mean `uniform`?");
-    assert!(parse("uniform").starts_with("the distribution `uniform` needs its arguments"));
-    assert!(parse("uniform(1ms)").contains("needs a least and a most"));
+    assert!(parse("uniform").starts_with("the distribution `uniform` has no arguments"));
+    assert!(parse("uniform(1ms)").contains("needs two bounds"));
     assert!(parse("choice(1ms)").contains("needs a share and a delay"));
-    assert!(parse("exponential(0ms)").contains("mean of zero"));
+    assert!(parse("exponential(0ms)").contains("mean of an exponential delay is zero"));
     assert!(parse("3").contains("has no unit"));
 }
 
 #[test]
-fn changes_are_percentages_with_a_sign() {
+fn changes_are_signed_percentages() {
     assert_eq!((change("+10%"), change("-5%"), change("−5 %")), (Ok(0.1), Ok(-0.05), Ok(-0.05)));
     assert!(words(change("+10")).contains("is not a change"));
-    assert!(words(change("-100%")).contains("leaves nothing"));
+    assert!(words(change("-100%")).contains("would leave nothing"));
     assert_eq!((show_change(0.1), show_change(-0.05)), ("+10%".to_owned(), "-5%".to_owned()));
 }
 
@@ -200,13 +191,13 @@ fn origins() {
     }
     for (url, part) in [
         ("127.0.0.1:8080", "has no scheme"),
-        ("ftp://localhost", "is not an HTTP one"),
-        ("http://localhost/api", "leave it out: http://localhost; paths belong in `target.path`"),
-        ("https://localhost/api", "leave it out: https://localhost;"),
+        ("ftp://localhost", "is neither http nor https"),
+        ("http://localhost/api", "write http://localhost; a path belongs in `target.path`"),
+        ("https://localhost/api", "write https://localhost;"),
         ("http://me@localhost", "credentials belong in `target.headers`"),
         ("http://", "has no valid host"),
         ("http://a b", "has no valid host"),
-        ("http://localhost:0", "ports are 1 to 65535"),
+        ("http://localhost:0", "use a port from 1 to 65535"),
         ("http://localhost:99999", "has no valid port"),
     ] {
         let words = words(origin(url));

@@ -111,7 +111,7 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         (
             "access_log: file\n",
             "access_log: file\ncounters: [{ name: a, path: /s, kind: json, select: x, meaning: m }]\n",
-            &["gateway.yaml:8: counter `a` cannot be read so", "a JSON pointer begins with `/`"],
+            &["gateway.yaml:8: counter `a` cannot be read so", "start the JSON pointer with `/`"],
         ),
         (
             "access_log: file\n",

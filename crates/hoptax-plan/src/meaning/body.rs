@@ -1,4 +1,4 @@
-//! Bodies: of answers, and of requests, which may be templates.
+//! Bodies of responses, and of requests, which can be templates.
 
 use super::reader::Reader;
 use super::templates::Template;
@@ -10,11 +10,11 @@ use hoptax_load::template::Place as Part;
 use hoptax_record::bounded;
 use std::path::PathBuf;
 
-/// Larger bodies measure the memory, not the hop; and both ends hold one in memory.
+/// Largest body. A larger one measures memory and not the hop, and both ends keep bodies in memory.
 const LARGEST_BODY: u64 = bounded::BODY;
 
-/// The body of an answer.
-pub(super) fn of_answer(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
+/// The body of a response.
+pub(super) fn of_response(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, Bytes>>) -> Body {
     let place = typed.place;
     match typed.value {
         Short::Word(size) => sized(reader, &Placed { place, value: size }),
@@ -22,7 +22,7 @@ pub(super) fn of_answer(reader: &mut Reader<'_>, typed: Placed<Short<RawBody, By
     }
 }
 
-/// The body of a request, and whether it is a template: text is unless it says otherwise, a file is if it says so.
+/// The body of a request, and whether it is a template. The default is yes for `text` and no for `file`.
 pub(super) fn of_request(
     reader: &mut Reader<'_>,
     typed: Placed<Short<RawRequestBody, Bytes>>,
@@ -38,8 +38,8 @@ pub(super) fn of_request(
     if let (Body::Size(_), Some(template)) = (&body, template.as_ref().filter(|template| template.value)) {
         reader.fault(
             template.place,
-            "a body of a size holds no template",
-            "give `text` or `file`, or leave it out",
+            "a body with only a `size` cannot be a template",
+            "use `text` or `file`, or remove `template`",
         );
         return (body, false);
     }
@@ -48,7 +48,7 @@ pub(super) fn of_request(
     (body, is_template)
 }
 
-/// Whether there is anything to expand. What is wrong with it is told.
+/// Checks the template. Returns whether it has anything to expand.
 fn holds_template(reader: &mut Reader<'_>, body: &Body, place: Place) -> bool {
     match body {
         Body::Size(_) => false,
@@ -56,7 +56,7 @@ fn holds_template(reader: &mut Reader<'_>, body: &Body, place: Place) -> bool {
             reader.template(Template { place, text, part: Part::Body, file: None });
             text.contains("{{")
         }
-        // That it cannot be read is told already.
+        // A file that cannot be read is reported already.
         Body::File(path) => match bounded::read(path, bounded::BODY).map(String::from_utf8) {
             Err(_) => false,
             Ok(Ok(text)) => {
@@ -67,8 +67,8 @@ fn holds_template(reader: &mut Reader<'_>, body: &Body, place: Place) -> bool {
                 let at = error.utf8_error().valid_up_to();
                 reader.fault(
                     place,
-                    format!("{} is not UTF-8 text: byte {at} belongs to no character", path.display()),
-                    "a template is text; leave out `template: true` to send the file as it is",
+                    format!("{} is not UTF-8 text: invalid byte at offset {at}", path.display()),
+                    "save the file as UTF-8, or remove `template: true` to send it unchanged",
                 );
                 false
             }
@@ -88,26 +88,30 @@ fn body(
         (None, Some(text), None) => Body::Text(text.value.0),
         (None, None, Some(file)) => Body::File(existing(reader, file.place, &file.value, LARGEST_BODY)),
         _ => {
-            reader.fault(place, "a body is one of `size`, `text` and `file`", "give exactly one of them");
+            reader.fault(
+                place,
+                "a body needs one of `size`, `text` and `file`",
+                "write exactly one of the three",
+            );
             Body::Size(0)
         }
     }
 }
 
-/// The path of a file that is named in the plan, and must be there and hold at most `most` bytes.
+/// The path of a file that the plan names. The file must exist and have at most `most` bytes.
 pub(super) fn existing(reader: &mut Reader<'_>, place: Place, name: &str, most: u64) -> PathBuf {
     let path = reader.context.directory.join(name);
     match std::fs::metadata(&path) {
         Ok(found) if found.is_file() && found.len() <= most => {}
         Ok(found) if found.is_file() => {
-            let message = format!("{} holds more than {}", path.display(), bounded::shown(most));
-            reader.fault(place, message, "is it the right file?");
+            let message = format!("{} is larger than {}", path.display(), bounded::shown(most));
+            reader.fault(place, message, "use a smaller file");
         }
-        Ok(_) => reader.fault(place, format!("{} is not a file", path.display()), "name a file"),
+        Ok(_) => reader.fault(place, format!("{} is not a file", path.display()), "give the path of a file"),
         Err(error) => reader.fault(
             place,
             format!("cannot read {}: {error}", path.display()),
-            format!("a relative path starts at the directory of {}", reader.sources.file),
+            format!("check the path; a relative path starts from the directory of {}", reader.sources.file),
         ),
     }
     path
@@ -116,7 +120,11 @@ pub(super) fn existing(reader: &mut Reader<'_>, place: Place, name: &str, most: 
 fn sized(reader: &mut Reader<'_>, typed: &Placed<Bytes>) -> Body {
     let size = reader.unit(typed, units::size).unwrap_or(0);
     if size > LARGEST_BODY {
-        reader.fault(typed.place, "a body of more than 1GiB", "bodies are held in memory: choose less");
+        reader.fault(
+            typed.place,
+            "the body is larger than 1GiB",
+            "write 1GiB or less; bodies are kept in memory",
+        );
     }
     Body::Size(size)
 }

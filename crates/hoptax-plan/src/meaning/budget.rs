@@ -1,4 +1,4 @@
-//! Budgets: limits, each in the unit of its metric or as a change.
+//! Budgets: limits in the unit of the metric, or as a relative change.
 
 use super::reader::Reader;
 use crate::de::one_of;
@@ -9,26 +9,26 @@ use crate::{Budget, Gateway, LoadPoint, LoadSelector};
 use hoptax_record::DIRECT;
 use std::collections::BTreeSet;
 
-/// What budgets are read against.
+/// The run that budgets are checked against.
 pub(super) struct Setting<'a> {
-    /// The systems that can be limited.
+    /// The gateways that can have a budget.
     pub(super) gateways: &'a [Gateway],
     /// The load points that can be selected.
     pub(super) load: &'a [LoadPoint],
-    /// Whether there is a baseline run that changes can be relative to.
+    /// Whether there is a baseline run to compare with.
     pub(super) baseline: bool,
 }
 
-/// A limit as it was typed.
+/// A parsed limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Bound {
     /// In the metric's own unit.
     Value(f64),
-    /// A share of the reference.
+    /// Relative to the reference.
     Change(f64),
 }
 
-/// Understands a list of budgets; what is wrong is noted.
+/// Checks and converts a list of budgets.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: Vec<Placed<RawBudget>>,
@@ -57,10 +57,10 @@ fn one(
     match (max, min, &entry.min) {
         (Some(Bound::Value(max)), Some(Bound::Value(min)), Some(typed)) if min > max => {
             let (min, max) = (show_budget_value(metric, min), show_budget_value(metric, max));
-            crossed(reader, typed.place, &min, &max);
+            min_above_max(reader, typed.place, &min, &max);
         }
         (Some(Bound::Change(max)), Some(Bound::Change(min)), Some(typed)) if min > max => {
-            crossed(reader, typed.place, &show_change(min), &show_change(max));
+            min_above_max(reader, typed.place, &show_change(min), &show_change(max));
         }
         _ => {}
     }
@@ -76,34 +76,33 @@ fn one(
         }
     }
     if entry.max.is_none() && entry.min.is_none() {
-        reader.fault(place, "this entry limits nothing", "add `max: …` or `min: …`");
+        reader.fault(place, "this budget has no limit", "add `max: …` or `min: …`");
     }
     check_relation(reader, place, &budget, entry.against.as_ref(), setting);
-    check_twice(reader, place, &budget, seen);
+    refuse_duplicates(reader, place, &budget, seen);
     budget
 }
 
-fn crossed(reader: &mut Reader<'_>, place: Place, min: &str, max: &str) {
-    let message = format!("the least {min} is above the most {max}");
-    reader.fault(place, message, "no figure can satisfy both; exchange `min` and `max`");
+fn min_above_max(reader: &mut Reader<'_>, place: Place, min: &str, max: &str) {
+    let message = format!("`min` ({min}) is above `max` ({max})");
+    reader.fault(place, message, "swap `min` and `max`");
 }
 
-/// A value in the metric's unit, or, with a sign, a change.
+/// Parses a limit: a value in the metric's unit, or with a sign a change.
 fn bound(reader: &mut Reader<'_>, metric: crate::Metric, typed: &Placed<Limit>) -> Option<Bound> {
     if !typed.value.0.trim_start().starts_with(['+', '-', '−']) {
         return reader.unit(typed, |text| units::budget_value(metric, text)).map(Bound::Value);
     }
     let change = reader.unit(typed, units::change)?;
     if metric.is_mostly_zero() {
-        let message =
-            format!("`{}` is zero for most gateways, and nothing is a share of zero", metric.name());
+        let message = format!("`{}` is zero for most gateways, so it has no relative change", metric.name());
         reader.fault(typed.place, message, "write a limit without a sign, such as 0.1%");
         return None;
     }
     Some(Bound::Change(change))
 }
 
-/// A change needs something to be relative to; a value needs nothing.
+/// Checks that a change has a reference, and that a value has none.
 fn check_relation(
     reader: &mut Reader<'_>,
     place: Place,
@@ -114,24 +113,24 @@ fn check_relation(
     match against {
         None if budget.is_relative() && !setting.baseline => reader.fault(
             place,
-            "this limit is a change, but nothing is said that it is relative to",
-            "add `against: LABEL` (another gateway of the same plan), or keep it in a file of its own for \
+            "this limit is a change, but there is nothing to compare with",
+            "add `against: LABEL` (another gateway of the plan), or move the budget to a file for \
              `hoptax gate RUN --budget FILE --baseline RUN`",
         ),
         Some(typed) if budget.gateway.as_ref() == Some(&typed.value) => {
-            reader.fault(typed.place, "this sets a gateway against itself", "name another label");
+            reader.fault(typed.place, "`gateway` and `against` are the same", "use another label");
         }
         Some(typed) if !budget.is_relative() && (budget.max.is_some() || budget.min.is_some()) => reader
             .fault(
                 typed.place,
-                "`against` is for changes, and this limit is a value",
-                "write the limit with a sign, such as `max: +10%`, or leave out `against`",
+                "`against` needs a relative limit",
+                "write the limit with a sign, such as `max: +10%`, or remove `against`",
             ),
         _ => {}
     }
 }
 
-fn check_twice(reader: &mut Reader<'_>, place: Place, budget: &Budget, seen: &mut BTreeSet<String>) {
+fn refuse_duplicates(reader: &mut Reader<'_>, place: Place, budget: &Budget, seen: &mut BTreeSet<String>) {
     let Budget { gateway, metric, load, against, .. } = budget;
     for (bound, given) in [
         ("max", budget.max.is_some()),
@@ -142,8 +141,8 @@ fn check_twice(reader: &mut Reader<'_>, place: Place, budget: &Budget, seen: &mu
         let key = format!("{gateway:?} {metric:?} {load:?} {against:?} {bound} {}", budget.is_relative());
         if given && !seen.insert(key) {
             let of = gateway.as_deref().map_or("every gateway".to_owned(), |label| format!("`{label}`"));
-            let message = format!("`{bound}` of this metric of {of} is limited twice");
-            reader.fault(place, message, "keep the stricter entry");
+            let message = format!("`{bound}` of this metric is set twice for {of}");
+            reader.fault(place, message, "remove one of the entries");
         }
     }
 }
@@ -157,9 +156,9 @@ fn check_label(reader: &mut Reader<'_>, label: &Placed<String>, gateways: &[Gate
     let help = match nearest(&label.value, labels.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None if labels.is_empty() => "the plan has no gateways".to_owned(),
-        None => format!("this plan has {}", one_of(&labels)),
+        None => format!("use {}", one_of(&labels)),
     };
-    reader.fault(label.place, format!("no gateway here is labelled `{}`", label.value), help);
+    reader.fault(label.place, format!("no gateway has the label `{}`", label.value), help);
 }
 
 fn selector(
@@ -175,8 +174,8 @@ fn selector(
     };
     if !points.is_empty() && !points.iter().any(|point| selector.selects(point)) {
         let known: Vec<String> = points.iter().map(LoadPoint::describe).collect();
-        let help = format!("there are: {}", known.join("; "));
-        reader.fault(*place, "no load point is like this", help);
+        let help = format!("the load points are: {}", known.join("; "));
+        reader.fault(*place, "no load point matches", help);
     }
     selector
 }

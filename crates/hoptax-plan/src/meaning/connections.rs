@@ -1,4 +1,4 @@
-//! Timeouts and source addresses: how connections are made and given up.
+//! Timeouts and source addresses.
 
 use super::reader::{Reader, UpstreamRead};
 use crate::error::Place;
@@ -8,7 +8,7 @@ use crate::{Gateway, GatewayKind, Timeouts, Upstream};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Given to a request that is not answered.
+/// Default timeout of a request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) fn timeouts(
@@ -29,8 +29,8 @@ pub(super) fn timeouts(
     if typed.connect.is_none() && typed.first_byte.is_none() && typed.total.is_none() {
         reader.fault(
             place,
-            "no timeout is given here",
-            "add `connect`, `first_byte` or `total`, or write 3s",
+            "`timeout` is empty",
+            "add `connect`, `first_byte` or `total`, or write a time such as 3s",
         );
     }
     let total = one(reader, typed.total.as_ref()).unwrap_or(DEFAULT_TIMEOUT);
@@ -40,11 +40,11 @@ pub(super) fn timeouts(
         reader.fault(
             typed.place,
             format!(
-                "the timeout to the first byte, {}, is above that to the last, {}",
+                "`first_byte` ({}) is above `total` ({})",
                 show_duration(first_byte),
                 show_duration(total)
             ),
-            "lower `first_byte`, or raise `total`",
+            "lower `first_byte` or raise `total`",
         );
     } else if let Some(typed) = &typed.first_byte {
         check_delay(reader, Some(typed.place), "timeout.first_byte", first_byte, upstream);
@@ -58,13 +58,13 @@ fn one(reader: &mut Reader<'_>, typed: Option<&Placed<Time>>) -> Option<Duration
     let typed = typed?;
     let timeout = reader.unit(typed, units::duration)?;
     if timeout.is_zero() {
-        reader.fault(typed.place, "a timeout of zero gives every request up", "write 3s");
+        reader.fault(typed.place, "the timeout is zero", "write a longer time, such as 3s");
         return None;
     }
     Some(timeout)
 }
 
-/// An upstream that holds every answer back for longer than the timeout.
+/// Refuses an upstream delay that is never shorter than the timeout.
 fn check_delay(
     reader: &mut Reader<'_>,
     place: Option<Place>,
@@ -78,11 +78,11 @@ fn check_delay(
         reader.fault(
             place,
             format!(
-                "the upstream holds every answer back for at least {}, and the timeout is {}",
+                "every request would time out: the upstream delays each response by at least {}, and the timeout is {}",
                 show_duration(least),
                 show_duration(timeout)
             ),
-            format!("raise `{key}` above the delay, or every request times out"),
+            format!("raise `{key}` above the delay"),
         );
     }
 }
@@ -98,21 +98,19 @@ pub(super) fn sources(
     let mut sources = Vec::new();
     for Placed { place, value } in typed {
         let Ok(address) = value.0.parse::<IpAddr>() else {
-            let message = format!("`{}` is not an address", value.0);
+            let message = format!("`{}` is not an IP address", value.0);
             reader.fault(place, message, "write addresses of this machine, such as 127.0.0.2");
             continue;
         };
         if address.is_unspecified() || address.is_multicast() {
-            let message = format!("nothing can be sent from {address}");
+            let message = format!("{address} cannot be a source address");
             reader.fault(place, message, "write an address of this machine, such as 127.0.0.2");
         } else if sources.contains(&address) {
-            reader.fault(place, format!("{address} stands twice"), "keep one");
+            reader.fault(place, format!("{address} appears twice"), "remove one of the two");
         } else if ours && address.is_ipv6() {
             reader.fault(
                 place,
-                format!(
-                    "there is no way from {address} to 127.0.0.1, where hoptax starts upstream and gateways"
-                ),
+                format!("{address} cannot connect to 127.0.0.1, where hoptax starts upstream and gateways"),
                 "write an IPv4 address, such as 127.0.0.2",
             );
         }

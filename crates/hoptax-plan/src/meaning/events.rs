@@ -1,4 +1,4 @@
-//! Events: what happens while trials are measured, and whether those it is meant for can do it.
+//! Events during trials, and checks that the gateways support them.
 
 use super::reader::Reader;
 use crate::error::Place;
@@ -8,10 +8,10 @@ use crate::units::show_duration;
 use crate::{Action, Ask, Event, Feature, Gateway, GatewayKind, LoadPoint, Upstream};
 use std::time::Duration;
 
-/// Longer, and it is a run without that instance.
+/// Longest downtime of a restarted upstream instance.
 const LONGEST_DOWN: Duration = Duration::from_secs(600);
 
-/// Understands them, in the order in which they happen.
+/// Checks and converts the events, and sorts them by time.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: Vec<Placed<RawEvent>>,
@@ -22,8 +22,8 @@ pub(super) fn read(
     if let (Some(first), true) = (typed.first(), load.iter().any(|point| point.search.is_some())) {
         reader.fault(
             first.place,
-            "events and a search for a capacity cannot be in one plan",
-            "what happens meanwhile would decide which rate is held; make two plans of it",
+            "a plan cannot have both events and a search for capacity",
+            "write two plans; an event would change the rate that the search finds",
         );
     }
     let mut events: Vec<Event> =
@@ -45,11 +45,11 @@ fn one(
         reader.fault(
             at_place,
             format!(
-                "nothing is measured at {}: the shortest trial takes {}",
+                "{} is after the end of the shortest trial, which takes {}",
                 show_duration(at),
                 show_duration(short)
             ),
-            "let it happen earlier, or make the load's `duration` longer",
+            "choose an earlier time, or raise the load's `duration`",
         );
     }
     let action = match typed.action.value {
@@ -67,18 +67,18 @@ fn one(
     ];
     for (key, place, of) in belongs {
         if let Some(place) = place.filter(|_| action.name() != of) {
-            reader.fault(place, format!("`{key}` belongs to `{of}`"), format!("leave out `{key}`"));
+            reader.fault(place, format!("`{key}` is only for `{of}`"), format!("remove `{key}`"));
         }
     }
     let only = typed.gateway.and_then(|label| known(reader, label, gateways));
     let event = Event { at, action, gateway: only };
     let meant = gateways.iter().filter(|gateway| event.concerns(Some(&gateway.label)));
     for gateway in meant {
-        can(reader, typed.action.place, action, gateway);
+        check_supported(reader, typed.action.place, action, gateway);
     }
     if gateways.is_empty() && !action.is_upstream() {
-        let message = format!("`{}` is for gateways, and there is none", action.name());
-        reader.fault(typed.action.place, message, "add a gateway, or leave the event out");
+        let message = format!("`{}` needs a gateway, but the plan has none", action.name());
+        reader.fault(typed.action.place, message, "add a gateway, or remove the event");
     }
     event
 }
@@ -91,7 +91,7 @@ fn place_of(reader: &mut Reader<'_>, typed: &Placed<crate::raw::AskText>) -> Ask
         other => {
             reader.fault(
                 typed.place,
-                format!("there is no place `{other}` among routes"),
+                format!("unknown position `{other}` of a route"),
                 "write first, middle or last",
             );
             Ask::Last
@@ -108,7 +108,7 @@ fn restart_upstream(reader: &mut Reader<'_>, place: Place, typed: &RawEvent, ups
     if let Some(typed) = typed.down.as_ref().filter(|_| down > LONGEST_DOWN) {
         reader.fault(
             typed.place,
-            format!("away for {}", show_duration(down)),
+            format!("`down` is too long: {}", show_duration(down)),
             format!("write {} or less", show_duration(LONGEST_DOWN)),
         );
     }
@@ -117,15 +117,15 @@ fn restart_upstream(reader: &mut Reader<'_>, place: Place, typed: &RawEvent, ups
         Upstream::BuiltIn(built_in) => {
             let message = format!("the upstream has no instance {instance}");
             let there = match built_in.instances {
-                1 => "it has one, 0".to_owned(),
-                several => format!("it has {several}, 0 to {}", several - 1),
+                1 => "use 0, the only one".to_owned(),
+                several => format!("use 0 to {}", several - 1),
             };
             reader.fault(typed.instance.as_ref().map_or(place, |typed| typed.place), message, there);
         }
         Upstream::Running(_) => reader.fault(
             place,
-            "an upstream that already runs cannot be restarted",
-            "leave the event out, or leave out `url` to start the built-in upstream",
+            "hoptax cannot restart an upstream that it did not start",
+            "remove the event, or remove `url` to start the built-in upstream",
         ),
     }
     Action::RestartUpstream { instance, down }
@@ -136,23 +136,23 @@ fn known(reader: &mut Reader<'_>, label: Placed<String>, gateways: &[Gateway]) -
         let labels: Vec<_> = gateways.iter().map(|gateway| gateway.label.as_str()).collect();
         let help = match crate::units::nearest(&label.value, labels.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("gateways are {}", labels.join(", ")),
+            None => format!("use one of: {}", labels.join(", ")),
         };
-        reader.fault(label.place, format!("no gateway is labelled `{}`", label.value), help);
+        reader.fault(label.place, format!("no gateway has the label `{}`", label.value), help);
     }
     Some(label.value)
 }
 
-/// Refuses what a gateway cannot do: a report whose gateways met different events compares nothing.
-fn can(reader: &mut Reader<'_>, place: Place, action: Action, gateway: &Gateway) {
-    const ELSEWHERE: &str = "leave the event out, or name with `gateway` the one that it is meant for";
+/// Refuses an event that a gateway does not support. All gateways must have the same events to be comparable.
+fn check_supported(reader: &mut Reader<'_>, place: Place, action: Action, gateway: &Gateway) {
+    const ELSEWHERE: &str = "remove the event, or limit it to one gateway with `gateway: LABEL`";
     let label = &gateway.label;
     let pack = match &gateway.kind {
         GatewayKind::Pack { pack, .. } => reader.context.known.iter().find(|known| known.name == *pack),
         _ if action.is_upstream() => return,
         _ => {
             let message = format!(
-                "`{label}` is not started from a pack, so nothing says how to do `{}`",
+                "`{label}` does not support `{}`, because it is not started from a pack",
                 action.name()
             );
             reader.fault(place, message, ELSEWHERE);
@@ -162,7 +162,7 @@ fn can(reader: &mut Reader<'_>, place: Place, action: Action, gateway: &Gateway)
     if let Some(pack) = pack.filter(|pack| action.reloads() && !pack.reloads) {
         let message = match pack.unsupported.get("reload") {
             Some(reason) => format!("the pack `{}` cannot reload: {reason}", pack.name),
-            None => format!("the pack `{}` does not say how to reload", pack.name),
+            None => format!("the pack `{}` has no `reload`", pack.name),
         };
         reader.fault(place, message, ELSEWHERE);
     }
@@ -171,7 +171,7 @@ fn can(reader: &mut Reader<'_>, place: Place, action: Action, gateway: &Gateway)
         reader.fault(
             place,
             format!("`{label}` has no routes to change"),
-            format!("give it some: {{ name: {label}, features: [{{ routes: 100 }}] }}"),
+            format!("add the feature: {{ name: {label}, features: [{{ routes: 100 }}] }}"),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What answers must be like.
+//! Checks of responses: `expect` of a target.
 
 use super::reader::Reader;
 use super::target::is_token;
@@ -9,7 +9,7 @@ use crate::units::{self, UnitError};
 use hoptax_load::checks;
 use hoptax_load::spec::Check;
 
-/// Stands for any value of a header.
+/// Word in a plan that accepts any value of a header.
 const ANY: &str = "any";
 
 pub(super) fn read(
@@ -29,14 +29,14 @@ pub(super) fn read(
     }
     if let Some(typed) = typed.body {
         if method == "HEAD" {
-            reader.fault(typed.place, "the answer to HEAD has no body", "leave out `body`, or ask with GET");
+            reader.fault(typed.place, "the response to HEAD has no body", "remove `body`, or use GET");
         }
         body(reader, typed, &mut checks);
     }
     checks
 }
 
-/// Adds a check, if the engine takes it.
+/// Adds a check if the engine accepts it.
 fn push(reader: &mut Reader<'_>, checks: &mut Vec<Check>, place: Place, check: Check) {
     match checks::check(&check) {
         Ok(()) => checks.push(check),
@@ -54,8 +54,8 @@ fn statuses(reader: &mut Reader<'_>, typed: &Sweep<StatusText>, upstream: &Upstr
     {
         reader.fault(
             typed.0[0].place,
-            format!("the upstream answers with status {}, which is not expected", upstream.status),
-            format!("expect {}, or give `upstream` another `status`", upstream.status),
+            format!("`expect` does not include {}, the status that the upstream returns", upstream.status),
+            format!("add {} to `expect.status`, or change `upstream.status`", upstream.status),
         );
     }
     Check::Status(ranges)
@@ -63,33 +63,34 @@ fn statuses(reader: &mut Reader<'_>, typed: &Sweep<StatusText>, upstream: &Upstr
 
 /// `200`, `2xx` or `200-204`.
 fn status(text: &str) -> Result<(u16, u16), UnitError> {
-    let refuse = |help: &str| Err(UnitError::new(format!("`{text}` is no status to expect"), help));
+    let refuse = |help: &str| Err(UnitError::new(format!("`{text}` is not a status"), help));
     let text = text.trim();
     let whole = |text: &str| text.trim().parse::<u16>().ok().filter(|status| (200..=599).contains(status));
     if let Some(class) = text.strip_suffix("xx") {
         return match class.parse::<u16>() {
             Ok(class @ 2..=5) => Ok((class * 100, class * 100 + 99)),
-            _ => refuse("classes of final answers are 2xx to 5xx"),
+            _ => refuse("use a class from 2xx to 5xx"),
         };
     }
     let (least, most) = text.split_once('-').unwrap_or((text, text));
     match (whole(least), whole(most)) {
         (Some(least), Some(most)) if least <= most => Ok((least, most)),
         (Some(least), Some(most)) => refuse(&format!("write {most}-{least}")),
-        _ => refuse("write a status such as 200, a class such as 2xx, or a range such as 200-204"),
+        _ => refuse("write a status from 200 to 599, a class such as 2xx, or a range such as 200-204"),
     }
 }
 
 fn body(reader: &mut Reader<'_>, typed: Placed<RawBodyExpect>, checks: &mut Vec<Check>) {
     let Placed { place, value: RawBodyExpect { contains, equals, length } } = typed;
     if contains.is_none() && equals.is_none() && length.is_none() {
-        reader.fault(place, "this expects nothing", "add `contains: …`, `equals: …` or `length: …`");
+        reader.fault(place, "`body` is empty", "add `contains: …`, `equals: …` or `length: …`");
     }
     if let (Some(other), Some(_)) = (
         contains.as_ref().map(|contains| contains.0[0].place).or(length.as_ref().map(|length| length.place)),
         &equals,
     ) {
-        reader.fault(other, "`equals` says all that can be said of a body", "leave out one of them");
+        let message = "`equals` cannot be combined with `contains` or `length`";
+        reader.fault(other, message, "remove this key, or remove `equals`");
     }
     if let Some(length) = length {
         let (least, most) = bounds(reader, length);
@@ -111,18 +112,14 @@ fn bounds(reader: &mut Reader<'_>, typed: Placed<Short<RawLength, Bytes>>) -> (u
         Short::Full(bounds) => bounds,
     };
     if least.is_none() && most.is_none() {
-        reader.fault(place, "this bounds nothing", "add `least: …` or `most: …`");
+        reader.fault(place, "`length` is empty", "add `least: …` or `most: …`");
     }
     let most_place = most.as_ref().map(|most| most.place);
     let least = least.and_then(|least| reader.unit(&least, units::size)).unwrap_or(0);
     let most = most.and_then(|most| reader.unit(&most, units::size)).unwrap_or(u64::MAX);
     if let Some(place) = most_place.filter(|_| least > most) {
         let (least, most) = (units::show_size(least), units::show_size(most));
-        reader.fault(
-            place,
-            format!("the least {least} is above the most {most}"),
-            "exchange `least` and `most`",
-        );
+        reader.fault(place, format!("`least` ({least}) is above `most` ({most})"), "swap `least` and `most`");
     }
     (least, most)
 }
@@ -132,7 +129,7 @@ mod tests {
     use super::status;
 
     #[test]
-    fn statuses_are_single_classes_or_ranges() {
+    fn a_status_is_a_number_a_class_or_a_range() {
         for (text, range) in
             [("200", (200, 200)), ("2xx", (200, 299)), ("200-204", (200, 204)), ("200 - 599", (200, 599))]
         {
@@ -140,8 +137,8 @@ mod tests {
         }
         for (text, help) in [
             ("204-200", "write 200-204"),
-            ("1xx", "classes of final"),
-            ("xx", "classes of"),
+            ("1xx", "use a class"),
+            ("xx", "use a class"),
             ("600", "write a status"),
             ("101", "write a status"),
             ("ok", "write a status"),

@@ -1,4 +1,4 @@
-//! The features of a gateway: what was typed, what follows from it, and the matrix that `each` and `all-pairs` stand for.
+//! Features of a gateway: the list in the plan, features that others imply, and the sets of `each` and `all-pairs`.
 
 use super::reader::Reader;
 use crate::de::one_of;
@@ -11,19 +11,19 @@ use crate::{
     Upstream,
 };
 
-/// Longer than any cache of token reviews is told to remember.
+/// Longest time that token reviews can be cached, in seconds: a day.
 const LONGEST_CACHE_S: u64 = 86_400;
 
-/// Which cases a whole matrix has.
+/// Which sets of features a matrix measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Matrix {
-    /// Bare, and each feature alone.
+    /// No feature, and each feature alone.
     Each,
-    /// And every two together.
+    /// The same, and every pair of features.
     AllPairs,
 }
 
-/// The matrix asked for, where it is one.
+/// The matrix, if `features` is `each` or `all-pairs`.
 pub(super) fn matrix(typed: &Placed<RawFeatures>) -> Option<Matrix> {
     match &typed.value {
         Short::Word(word) if word.0 == "each" => Some(Matrix::Each),
@@ -32,7 +32,7 @@ pub(super) fn matrix(typed: &Placed<RawFeatures>) -> Option<Matrix> {
     }
 }
 
-/// Where the first feature was typed.
+/// Place of the first feature.
 pub(super) fn first_place(typed: &RawGateway) -> Option<Place> {
     let features = typed.features.as_ref()?;
     match &features.value {
@@ -41,7 +41,7 @@ pub(super) fn first_place(typed: &RawGateway) -> Option<Place> {
     }
 }
 
-/// The features asked for, and those that they bring with them.
+/// The features in the plan, and those that they imply.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     typed: &RawGateway,
@@ -53,7 +53,7 @@ pub(super) fn read(
         Short::Full(list) => list,
         Short::Word(_) if matrix(all).is_some() => return Vec::new(),
         Short::Word(word) => {
-            let message = format!("`features: {}` is neither a list, nor each, nor all-pairs", word.0);
+            let message = format!("`features: {}` is not a list, `each` or `all-pairs`", word.0);
             reader.fault(all.place, message, format!("write features: [{}]", word.0));
             return Vec::new();
         }
@@ -72,24 +72,28 @@ pub(super) fn read(
         }
         let Some(feature) = feature else { continue };
         if features.iter().any(|(_, earlier)| earlier.name() == feature.name()) {
-            reader.fault(at, format!("`{}` stands twice", feature.name()), "keep one");
+            reader.fault(
+                at,
+                format!("the feature `{}` appears twice", feature.name()),
+                "remove one of the two",
+            );
             continue;
         }
         if let Some((_, earlier)) = features.iter().find(|(_, earlier)| earlier.excludes(feature)) {
             let message =
-                format!("`{}` and `{}` both want the authorization header", earlier.name(), feature.name());
-            reader.fault(at, message, "keep one of them");
+                format!("`{}` and `{}` both use the authorization header", earlier.name(), feature.name());
+            reader.fault(at, message, "remove one of the two");
         }
-        instances_suffice(reader, at, feature, upstream);
+        check_instances(reader, at, feature, upstream);
         if let Upstream::Running(running) = upstream {
-            fits_what_runs(reader, at, feature, running, pack);
+            check_running_upstream(reader, at, feature, running, pack);
         }
         features.push((at, feature));
     }
     with_implied(reader, pack, features)
 }
 
-/// `jwt` alone is the usual one.
+/// The feature with this name and its default settings. `jwt` means `jwt-hs256`.
 fn by_name(name: &str) -> Option<Feature> {
     if name == "jwt" { Some(Feature::Jwt(JwtAlgorithm::Hs256)) } else { Feature::plausible(name) }
 }
@@ -106,7 +110,7 @@ fn offered(
     if feature.is_some_and(|feature| feature.is_cached_review())
         && let Some(reason) = pack.unsupported.get(Feature::REVIEW_CACHE)
     {
-        let message = format!("the pack `{}` remembers no token reviews: {reason}", pack.name);
+        let message = format!("the pack `{}` cannot cache token reviews: {reason}", pack.name);
         reader.fault(place, message, "write token-review: 0s");
         return false;
     }
@@ -117,19 +121,19 @@ fn offered(
     if let Some(reason) = pack.unsupported.get(called) {
         let message = format!("the pack `{}` does not support `{called}`: {reason}", pack.name);
         let help = if offered.is_empty() {
-            "leave out `features`".to_owned()
+            "remove `features`".to_owned()
         } else {
-            format!("it offers {}", one_of(&offered))
+            format!("use {}", one_of(&offered))
         };
         reader.fault(place, message, help);
         return false;
     }
     let help = match nearest(name, offered.iter().copied()) {
         Some(near) if feature.is_none() => format!("did you mean `{near}`?"),
-        _ if offered.is_empty() => "it offers none; leave out `features`".to_owned(),
-        _ => format!("it offers {}", one_of(&offered)),
+        _ if offered.is_empty() => "the pack has no features; remove `features`".to_owned(),
+        _ => format!("use {}", one_of(&offered)),
     };
-    reader.fault(place, format!("the pack `{}` does not offer `{name}`", pack.name), help);
+    reader.fault(place, format!("the pack `{}` has no feature `{name}`", pack.name), help);
     false
 }
 
@@ -142,7 +146,7 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
             other => {
                 reader.fault(
                     jwt.place,
-                    format!("tokens cannot be signed by `{other}`"),
+                    format!("unknown signature algorithm `{other}`"),
                     "write HS256 or RS256",
                 );
                 JwtAlgorithm::Hs256
@@ -155,8 +159,8 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
             Ok(rate) if rate >= 1.0 && rate.fract() == 0.0 && rate <= f64::from(u32::MAX) => rate as u32,
             Ok(_) => {
                 let message =
-                    format!("a rate limit of {} is no whole number of requests per second", limit.value.0);
-                reader.fault(limit.place, message, "write 1/s or more, as in 1000/s");
+                    format!("the rate limit {} is not a whole number of requests per second", limit.value.0);
+                reader.fault(limit.place, message, "write a whole number, at least 1/s, such as 1000/s");
                 1
             }
             Err(error) => {
@@ -177,10 +181,10 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
     }
     if let Some(ask) = &raw.ask {
         if raw.routes.is_none() {
-            reader.fault(ask.place, "`ask` belongs to `routes`", "write { routes: 1000, ask: last }");
+            reader.fault(ask.place, "`ask` needs `routes`", "write { routes: 1000, ask: last }");
         }
         if !["first", "middle", "last"].contains(&ask.value.0.as_str()) {
-            let message = format!("there is no route `{}` to ask for", ask.value.0);
+            let message = format!("unknown route `{}` in `ask`", ask.value.0);
             reader.fault(ask.place, message, "write first, middle or last");
         }
     }
@@ -202,8 +206,8 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
         if time.subsec_nanos() > 0 || time.as_secs() > LONGEST_CACHE_S {
             reader.fault(
                 cache.place,
-                "a token review is remembered for whole seconds, at most a day",
-                "write 600s, or 0s",
+                "token reviews are cached for whole seconds, at most a day (86400s)",
+                "write for example 600s, or 0s for no cache",
             );
         }
         found.push((cache.place, Feature::TokenReview { cache_s: cache_s as u32 }));
@@ -214,32 +218,32 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
             if raw.ask.is_none() {
                 reader.fault(
                     place,
-                    "no feature is named here",
-                    "write { routes: 1000, ask: last }, or a feature's name",
+                    "this entry names no feature",
+                    "write the name of a feature, or a feature with settings such as { routes: 1000, ask: last }",
                 );
             }
             None
         }
         [_, (second, feature), ..] => {
-            let message = format!("`{}` stands in the same entry as another feature", feature.name());
-            reader.fault(*second, message, "give each feature an entry of its own in the list");
+            let message = format!("this entry has a second feature, `{}`", feature.name());
+            reader.fault(*second, message, "write a list entry for each feature");
             None
         }
     }
 }
 
-fn instances_suffice(reader: &mut Reader<'_>, place: Place, feature: Feature, upstream: &Upstream) {
+fn check_instances(reader: &mut Reader<'_>, place: Place, feature: Feature, upstream: &Upstream) {
     let Feature::RoundRobin { instances } = feature else { return };
     let there = instances_of(upstream);
     let wanted = instances.unwrap_or(2);
     if there < wanted {
-        let message = format!("`round-robin` needs {wanted} instances of the upstream, and there is {there}");
+        let message = format!("`round-robin` needs {wanted} instances of the upstream, which has {there}");
         reader.fault(place, message, format!("write upstream: {{ instances: {wanted} }}"));
     }
 }
 
-/// Some features need an upstream that is ours, or that was said more of.
-fn fits_what_runs(
+/// Checks features that need the built-in upstream, or more details about a running upstream.
+fn check_running_upstream(
     reader: &mut Reader<'_>,
     place: Place,
     feature: Feature,
@@ -250,30 +254,30 @@ fn fits_what_runs(
     let unsupported = pack.and_then(|pack| pack.unsupported.get(Feature::REVIEW_ELSEWHERE));
     let (message, help) = match (feature, unsupported) {
         (Feature::UpstreamTls, _) => (
-            "whether an upstream that already runs speaks TLS is said by its URL".to_owned(),
-            "leave `upstream-tls` out, and write upstream: { url: https://… }",
+            "for a running upstream, the URL decides about TLS".to_owned(),
+            "remove `upstream-tls` and write upstream: { url: https://… }",
         ),
         (Feature::TokenReview { .. }, _) if !with_token => (
-            "an upstream that already runs has to know the token that it is asked about".to_owned(),
-            "add token_file to `upstream`: a file of one line, a token that it knows",
+            "`token-review` needs a token that the running upstream knows".to_owned(),
+            "add token_file to `upstream`: a file with such a token on one line",
         ),
         (Feature::TokenReview { .. }, Some(reason)) => (
-            format!("its reviews are none that an upstream of yours answers: {reason}"),
-            "leave `token-review` out, or leave out `upstream.url` to start the built-in upstream",
+            format!("only the built-in upstream can answer this pack's token reviews: {reason}"),
+            "remove `token-review`, or remove `upstream.url` to start the built-in upstream",
         ),
         (Feature::BasicAuth | Feature::Jwt(_), _) if with_token => (
             format!(
-                "`{}` wants the authorization header, in which `upstream.token_file` is shown",
+                "`{}` uses the authorization header, which carries the token of `upstream.token_file`",
                 feature.name()
             ),
-            "leave out one of them",
+            "remove one of the two",
         ),
         _ => return,
     };
     reader.fault(place, message, help);
 }
 
-/// Whether a feature can be measured in front of `upstream` at all.
+/// Whether a feature can be measured with `upstream`.
 fn is_measurable(feature: Feature, upstream: &Upstream, pack: Option<&PackInfo>) -> bool {
     let Upstream::Running(running) = upstream else { return true };
     match feature {
@@ -294,7 +298,7 @@ fn instances_of(upstream: &Upstream) -> u32 {
     }
 }
 
-/// `mtls` is TLS, and consumers need something to be told apart by.
+/// Adds implied features: `mtls` needs `tls`, and `consumers` needs an authentication.
 fn with_implied(
     reader: &mut Reader<'_>,
     pack: Option<&PackInfo>,
@@ -321,7 +325,7 @@ fn implied(feature: Feature, beside: &[Feature]) -> Option<Feature> {
     }
 }
 
-/// Instances of the upstream that these features send requests to; all when absent.
+/// How many instances of the upstream receive requests; all of them if absent.
 pub(super) fn instances(features: &[Feature]) -> Option<u32> {
     features.iter().find_map(|feature| match feature {
         Feature::RoundRobin { instances } => *instances,
@@ -329,8 +333,8 @@ pub(super) fn instances(features: &[Feature]) -> Option<u32> {
     })
 }
 
-/// The gateways that `bare`, asked for with `each` or `all-pairs`, stands for: itself first. All but those with
-/// `round-robin` send everything to one instance of the upstream, so that it is a feature like the others.
+/// The gateways of a matrix: `bare` first, then one for each set of features. Gateways without `round-robin` use one
+/// instance of the upstream, so that the cost of `round-robin` shows.
 pub(super) fn expand(
     reader: &mut Reader<'_>,
     typed: &RawGateway,
@@ -351,15 +355,15 @@ pub(super) fn expand(
         && known.is_some()
         && let Some(features) = &typed.features
     {
-        let message = format!("the pack `{pack}` offers no features to measure");
-        reader.fault(features.place, message, "leave out `features`");
+        let message = format!("the pack `{pack}` has no features to measure");
+        reader.fault(features.place, message, "remove `features`");
     }
     let mut sets: Vec<Vec<Feature>> = vec![Vec::new()];
     sets.extend(offered.iter().map(|feature| vec![*feature]));
     if which == Matrix::AllPairs {
         for (index, one) in offered.iter().enumerate() {
             let others = offered[index + 1..].iter();
-            // What one of the two brings with it is no pair.
+            // A feature and one that it implies are not a pair.
             let apart = others.filter(|other| {
                 !one.excludes(**other)
                     && implied(*one, &[]) != Some(**other)

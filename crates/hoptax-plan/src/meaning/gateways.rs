@@ -12,10 +12,10 @@ use crate::{
 };
 use hoptax_record::DIRECT;
 
-/// Name of a gateway that already runs.
+/// The `name` of a gateway that already runs.
 const EXTERNAL: &str = "external";
 
-/// More than any gateway profits from.
+/// Most workers of a gateway.
 const MOST_WORKERS: u32 = 1024;
 
 pub(super) fn read(
@@ -56,8 +56,8 @@ pub(super) fn read(
                 for one in matrix {
                     if gateways.iter().any(|earlier| earlier.label == one.label) && one.label != gateway.label
                     {
-                        let message = format!("two gateways are labelled `{}`", one.label);
-                        reader.fault(place, message, "give this one a `label` of its own");
+                        let message = format!("two gateways have the label `{}`", one.label);
+                        reader.fault(place, message, "give this gateway another `label`");
                     }
                     gateways.push(one);
                 }
@@ -75,15 +75,15 @@ fn label(reader: &mut Reader<'_>, typed: &RawGateway, earlier: &[Gateway]) -> St
     if label.value == DIRECT {
         reader.fault(
             label.place,
-            "`direct` is the baseline, which is always measured",
-            if typed.label.is_some() { "choose another label" } else { "leave this entry out" },
+            "`direct` is the name of the baseline, which is always measured",
+            if typed.label.is_some() { "choose another label" } else { "remove this entry" },
         );
     } else if earlier.iter().any(|gateway| gateway.label == label.value) {
         reader.fault(
             label.place,
-            format!("two gateways are labelled `{}`", label.value),
+            format!("two gateways have the label `{}`", label.value),
             format!(
-                "give each its own, as in {{ name: {}, label: {}-2 }}",
+                "give this gateway another label: {{ name: {}, label: {}-2 }}",
                 typed.name.value, typed.name.value
             ),
         );
@@ -100,22 +100,22 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     if let Some(key) = key.or(access_keys(typed).first().map(|(_, key)| key)) {
         reader.fault(
             name.place,
-            format!("`{key}` belongs to a gateway that already runs, and hoptax starts `{}`", name.value),
-            format!("leave out `{key}`, or write name: external, label: {}", name.value),
+            format!("`{key}` is only for a gateway that already runs, but hoptax starts `{}`", name.value),
+            format!("remove `{key}`, or write name: external, label: {}", name.value),
         );
     }
     if let ("hop-l4" | "hop-l7", Some(variant)) = (name.value.as_str(), &typed.variant) {
-        reader.fault(variant.place, format!("`{}` has no variants", name.value), "leave out `variant`");
+        reader.fault(variant.place, format!("`{}` has no variants", name.value), "remove `variant`");
     }
     if name.value.starts_with("hop-l") {
-        not_a_pack(reader, typed);
+        refuse_keys_of_packs(reader, typed);
     }
     match name.value.as_str() {
         "hop-l4" => hop(reader, typed, HopKind::L4),
         "hop-l7" => {
             if speaks_tls(upstream) {
-                let help = "leave it out, or measure hop-l4, which passes TLS on as it is";
-                reader.fault(name.place, "`hop-l7` cannot speak TLS, which the upstream asks for", help);
+                let help = "remove this gateway, or use hop-l4, which forwards TLS unchanged";
+                reader.fault(name.place, "`hop-l7` cannot speak TLS, which the upstream requires", help);
             }
             hop(reader, typed, HopKind::L7)
         }
@@ -126,44 +126,44 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
 fn hop(reader: &mut Reader<'_>, typed: &RawGateway, kind: HopKind) -> GatewayKind {
     let name = &typed.name.value;
     if let Some(workers) = typed.workers.as_ref().filter(|workers| workers.value != 1) {
-        reader.fault(workers.place, format!("`{name}` always has one worker"), "leave out `workers`");
+        reader.fault(workers.place, format!("`{name}` always has one worker"), "remove `workers`");
     }
     if let Some(place) = features::first_place(typed) {
-        reader.fault(place, format!("`{name}` has no features"), "leave out `features`");
+        reader.fault(place, format!("`{name}` has no features"), "remove `features`");
     }
     GatewayKind::Hop(kind)
 }
 
-/// Refuses what says how a pack's gateway is started.
-fn not_a_pack(reader: &mut Reader<'_>, typed: &RawGateway) {
+/// Refuses keys that are only for gateways started from a pack.
+fn refuse_keys_of_packs(reader: &mut Reader<'_>, typed: &RawGateway) {
     let driver = typed.driver.as_ref().map(|driver| ("driver", driver.place));
     for (key, place) in driver.into_iter().chain(typed.image.as_ref().map(|image| ("image", image.place))) {
-        let message = format!("`{key}` belongs to a pack, and `{}` is none", typed.name.value);
-        reader.fault(place, message, format!("leave out `{key}`"));
+        let message = format!("`{key}` needs a pack, and `{}` is not a pack", typed.name.value);
+        reader.fault(place, message, format!("remove `{key}`"));
     }
 }
 
 fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
-    not_a_pack(reader, typed);
+    refuse_keys_of_packs(reader, typed);
     if let Some(workers) = &typed.workers {
         reader.fault(
             workers.place,
             "hoptax does not start this gateway and cannot set its workers",
-            "leave out `workers`",
+            "remove `workers`",
         );
     }
     if let Some(place) = features::first_place(typed) {
         reader.fault(
             place,
-            "hoptax does not start this gateway and cannot switch on features",
-            "leave out `features`",
+            "hoptax does not start this gateway and cannot enable features",
+            "remove `features`",
         );
     }
     if let Some(variant) = &typed.variant {
         reader.fault(
             variant.place,
             "hoptax does not start this gateway and cannot choose a variant",
-            "leave out `variant`",
+            "remove `variant`",
         );
     }
     let pid = running::pid(reader, typed.pid.as_ref());
@@ -181,7 +181,7 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway) -> GatewayKind {
     GatewayKind::External { url, pid, access: Access { tls, token_file: None } }
 }
 
-/// What says how one is let in by a gateway that already runs.
+/// The keys for TLS access to a gateway that already runs.
 fn access_keys(typed: &RawGateway) -> Typed<'_> {
     Typed {
         server_name: typed.server_name.as_ref(),
@@ -200,10 +200,10 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     let workers = reader.count(typed.workers.as_ref(), "workers", 1, MOST_WORKERS);
     let features = features::read(reader, typed, known.as_ref(), upstream);
     if let (Some(known), Upstream::Running(running)) = (&known, upstream) {
-        refuse_what_lets_no_gateway_in(reader, name, known, running);
+        check_upstream_access(reader, name, known, running);
     }
     if known.as_ref().is_some_and(|known| known.intercepts) {
-        refuse_what_cannot_be_intercepted(reader, name, upstream);
+        check_interception(reader, name, upstream);
     }
     GatewayKind::Pack {
         pack: pack_name(reader, typed, known.as_ref()),
@@ -214,16 +214,16 @@ fn pack(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) -> Gat
     }
 }
 
-/// The pack's name, with the variant that was asked for.
+/// The pack's name with the chosen variant.
 fn pack_name(reader: &mut Reader<'_>, typed: &RawGateway, known: Option<&PackInfo>) -> String {
     let name = &typed.name.value;
     let (Some(variant), Some(known)) = (&typed.variant, known) else { return name.clone() };
     let variants = || known.variants.iter().map(String::as_str);
     if known.variants.is_empty() {
-        reader.fault(variant.place, format!("the pack `{name}` has no variants"), "leave out `variant`");
+        reader.fault(variant.place, format!("the pack `{name}` has no variants"), "remove `variant`");
     } else if !variants().any(|one| one == variant.value) {
         let help = nearest(&variant.value, variants()).map_or_else(
-            || format!("it has {}", one_of(&variants().collect::<Vec<_>>())),
+            || format!("use {}", one_of(&variants().collect::<Vec<_>>())),
             |near| format!("did you mean `{near}`?"),
         );
         reader.fault(variant.place, format!("the pack `{name}` has no variant `{}`", variant.value), help);
@@ -235,8 +235,8 @@ fn speaks_tls(upstream: &Upstream) -> bool {
     matches!(upstream, Upstream::Running(running) if running.access.tls.is_some())
 }
 
-/// An upstream over TLS needs gateways that speak it, and that show it what it wants to see.
-fn refuse_what_lets_no_gateway_in(
+/// Refuses a gateway that lacks TLS or a client certificate when the upstream requires it.
+fn check_upstream_access(
     reader: &mut Reader<'_>,
     name: &Placed<String>,
     pack: &PackInfo,
@@ -249,50 +249,50 @@ fn refuse_what_lets_no_gateway_in(
         Some(reason) => Some(format!(": {reason}")),
         None => (what == upstream_tls && !pack.features.iter().any(|one| one == what)).then(String::new),
     };
-    let wanted = [(upstream_tls, "speak TLS"), (Feature::CLIENT_CERTIFICATE, "show a client certificate")];
+    let wanted = [(upstream_tls, "speak TLS"), (Feature::CLIENT_CERTIFICATE, "send a client certificate")];
     for (what, does) in
         wanted.into_iter().filter(|(what, _)| *what == upstream_tls || Some(*what) == certificate)
     {
         if let Some(why) = lacks(what) {
             let message =
-                format!("`{}` cannot {does} to the upstream, which the plan asks for{why}", pack.name);
-            reader.fault(name.place, message, "leave this gateway out");
+                format!("`{}` cannot {does} to the upstream, which the plan requires{why}", pack.name);
+            reader.fault(name.place, message, "remove this gateway");
             return;
         }
     }
 }
 
-/// What a sidecar intercepts is one application, which has to be started in its namespace.
-fn refuse_what_cannot_be_intercepted(reader: &mut Reader<'_>, name: &Placed<String>, upstream: &Upstream) {
+/// Refuses upstreams that a sidecar cannot intercept. It needs one application, started in its network namespace.
+fn check_interception(reader: &mut Reader<'_>, name: &Placed<String>, upstream: &Upstream) {
     let (what, help) = match upstream {
-        Upstream::Running(_) => ("an upstream that already runs", "leave out `upstream.url`"),
+        Upstream::Running(_) => ("an upstream that already runs", "remove `upstream.url`"),
         Upstream::BuiltIn(built_in) if built_in.instances > 1 => {
             ("several instances of the upstream", "write upstream: { instances: 1 }")
         }
         Upstream::BuiltIn(built_in) if built_in.port.is_some() => {
-            ("an upstream at a port of your choice", "leave out `upstream.port`")
+            ("an upstream with a fixed port", "remove `upstream.port`")
         }
         Upstream::BuiltIn(_) => return,
     };
-    reader.fault(name.place, format!("`{}` cannot stand in front of {what}", name.value), help);
+    reader.fault(name.place, format!("`{}` cannot be used with {what}", name.value), help);
 }
 
 fn driver(reader: &mut Reader<'_>, typed: &RawGateway, pack: Option<&PackInfo>) -> PackDriver {
     let docker = typed.driver.as_ref().filter(|driver| driver.value == RawDriver::Docker);
     if let (Some(image), None) = (&typed.image, docker) {
-        let help = "write driver: docker beside it, or leave out `image`";
-        reader.fault(image.place, "`image` is what a container is made of", help);
+        let help = "add driver: docker, or remove `image`";
+        reader.fault(image.place, "`image` needs `driver: docker`", help);
     }
     let Some(docker) = docker else { return PackDriver::Process };
     if let Some(pack) = pack.filter(|pack| !pack.docker) {
-        let message = format!("the pack `{}` does not say how it is started in a container", pack.name);
-        let help = "leave out `driver`, or copy the pack and add `docker: { image: … }` to its gateway.yaml";
+        let message = format!("the pack `{}` cannot start in a container", pack.name);
+        let help = "remove `driver`, or copy the pack and add `docker: { image: … }` to its gateway.yaml";
         reader.fault(docker.place, message, help);
     }
     if let Some(image) = &typed.image
         && let Err(help) = check_image(&image.value)
     {
-        reader.fault(image.place, format!("`{}` is no image", image.value), help);
+        reader.fault(image.place, format!("`{}` is not the name of an image", image.value), help);
     }
     PackDriver::Docker { image: typed.image.as_ref().map(|image| image.value.clone()) }
 }
@@ -300,7 +300,12 @@ fn driver(reader: &mut Reader<'_>, typed: &RawGateway, pack: Option<&PackInfo>) 
 fn unknown_help(name: &str, known: &[PackInfo]) -> String {
     let names = || known.iter().map(|pack| pack.name.as_str()).chain(["hop-l4", "hop-l7", EXTERNAL]);
     nearest(name, names()).map_or_else(
-        || format!("known here: {}; `--packs DIR` adds your own", names().collect::<Vec<_>>().join(", ")),
+        || {
+            format!(
+                "use one of: {}; `--packs DIR` adds your own packs",
+                names().collect::<Vec<_>>().join(", ")
+            )
+        },
         |near| format!("did you mean `{near}`?"),
     )
 }

@@ -1,23 +1,23 @@
-//! The delay planted in `hop-l7`.
+//! The known delay of `hop-l7`.
 
 use super::reader::Reader;
 use crate::raw::{Placed, RawGateway, RawHopDelay};
 use crate::{GatewayKind, HopDelay, HopKind, units};
 use std::time::Duration;
 
-/// What a gateway that was given a delay comes to be: `kind`, unless it is the hop that can have one.
+/// Adds the delay to `hop-l7`. Other gateways cannot have one; their `kind` is returned unchanged.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKind) -> GatewayKind {
     let Some(Placed { place, value }) = typed.delay.clone() else { return kind };
     if kind != GatewayKind::Hop(HopKind::L7) {
-        let message = format!("`{}` cannot be given a delay: only `hop-l7` can", typed.name.value);
-        reader.fault(place, message, "leave out `delay`, or write name: hop-l7");
+        let message = format!("`{}` cannot have a `delay`, only `hop-l7` can", typed.name.value);
+        reader.fault(place, message, "remove `delay`, or write name: hop-l7");
         return kind;
     }
     if value.inbound.is_none() && value.outbound.is_none() {
         reader.fault(
             place,
-            "this delay holds nothing back",
-            "write `in: 2ms` for requests, `out: 2ms` for answers, or both",
+            "`delay` needs `in` or `out`",
+            "write `in: 2ms` to delay requests, `out: 2ms` to delay responses, or both",
         );
         return kind;
     }

@@ -1,4 +1,4 @@
-//! Load: sweeps expanded into load points.
+//! Load: expands sweeps into load points.
 
 use super::reader::{Reader, UpstreamRead};
 use super::{rates, search};
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// More load points than anyone waits for; keeps a sweep of sweeps from filling the memory.
+/// Most load points. Keeps a sweep over several lists from filling the memory.
 const MOST_POINTS: usize = 1000;
 
-/// More than any machine holds; what this one holds is the lab's to say, for it depends on the descriptors.
+/// Most connections. The lab checks how many this machine supports, which depends on its file descriptors.
 const MOST_CONNECTIONS: u32 = 10_000_000;
 
 pub(super) fn read(
@@ -27,7 +27,7 @@ pub(super) fn read(
     if typed.value.is_empty() {
         reader.fault(
             typed.place,
-            "there is no load",
+            "`load` is empty",
             "add an entry, such as { loop: closed, connections: 1, duration: 5s }",
         );
     }
@@ -39,9 +39,13 @@ pub(super) fn read(
         axes.check_search(reader);
         let count = axes.lengths().into_iter().fold(1, usize::saturating_mul);
         if count > MOST_POINTS {
-            reader.fault(place, format!("this sweep makes {count} load points"), "sweep over fewer values");
+            reader.fault(
+                place,
+                format!("this sweep has {count} load points"),
+                format!("use fewer values, for at most {MOST_POINTS} load points"),
+            );
         }
-        // Points made of stand-ins would only raise doubts of their own.
+        // Placeholders of wrong values would only cause more errors.
         if reader.faults.len() > faults_before {
             continue;
         }
@@ -49,8 +53,8 @@ pub(super) fn read(
             if points.contains(&point) {
                 reader.fault(
                     place,
-                    format!("the load point {} stands twice", point.describe()),
-                    "remove one: `trials` says how often each is measured",
+                    format!("the load point {} appears twice", point.describe()),
+                    "remove one; to measure it more often, raise `trials`",
                 );
                 break;
             }
@@ -60,26 +64,26 @@ pub(super) fn read(
     points
 }
 
-/// What is swept over, each axis with at least one value.
+/// The axes of a sweep, each with at least one value.
 struct Axes {
     loops: Vec<Placed<RawLoop>>,
     rate: Vec<Placed<Option<Rate>>>,
     arrivals: Vec<Placed<Arrivals>>,
     connections: Vec<Placed<u32>>,
-    /// Absent where nothing was typed: stages then say how long, and the default does for everything else.
+    /// `None` if not in the plan: then stages have their own length, and other rates use the default.
     duration: Vec<Placed<Option<Duration>>>,
     requests: Vec<Placed<Option<u64>>>,
-    /// Requests that a connection carries.
+    /// Requests per connection.
     keepalive: Vec<Placed<Option<u32>>>,
     http: Vec<Placed<HttpVersion>>,
-    /// No axis: what is searched at every point.
+    /// Not an axis: applies to every point.
     search: Option<Placed<Search>>,
 }
 
-/// How many axes there are.
+/// Number of axes.
 const AXES: usize = 8;
 
-/// An axis that was not typed: one value, which stands nowhere.
+/// An axis that is not in the plan: one value without a place.
 fn untyped<T>(value: T) -> Vec<Placed<T>> {
     vec![Placed { place: Place::default(), value }]
 }
@@ -97,19 +101,19 @@ impl Axes {
                 let help = if open {
                     "write the closed and the open loop as two entries".to_owned()
                 } else {
-                    format!("leave out `{key}`, or write `loop: open`")
+                    format!("remove `{key}`, or write `loop: open`")
                 };
                 reader.fault(
                     place,
-                    format!("a closed loop has no `{key}`: the responses set its pace"),
+                    format!("a closed loop has no `{key}`, because responses set its pace"),
                     help,
                 );
             }
         }
         if let Some(search) = &typed.search {
-            search::check_company(reader, search.place, typed, closed);
+            search::refuse_keys(reader, search.place, typed, closed);
         } else if open && typed.rate.is_none() {
-            reader.fault(entry, "an open loop needs a `rate`", "add one, as in rate: 1000/s");
+            reader.fault(entry, "an open loop needs a `rate`", "add for example rate: 1000/s");
         }
         let search = typed.search.as_ref().and_then(|typed| search::read(reader, typed));
         let rate = match &typed.rate {
@@ -125,8 +129,8 @@ impl Axes {
         if let (Some(requests), None, false) = (&typed.requests, &typed.duration, all_staged) {
             reader.fault(
                 requests.0[0].place,
-                "`requests` without a `duration` has no end if nothing answers",
-                "add `duration` as the longest time it may take",
+                "`requests` needs a `duration`, or a trial without responses would never end",
+                "add `duration`, the longest time of a trial",
             );
         }
         Self {
@@ -146,13 +150,13 @@ impl Axes {
             duration: swept(reader, typed.duration.as_ref(), None, |reader, duration| {
                 let value = reader.unit(duration, units::duration)?;
                 if value.is_zero() {
-                    reader.fault(duration.place, "nothing can be measured in no time", "write 10s");
+                    reader.fault(duration.place, "`duration` is zero", "write a longer time, such as 10s");
                 }
                 Some(Some(value))
             }),
             requests: swept(reader, typed.requests.as_ref(), None, |reader, requests| {
                 if requests.value.0 == 0 {
-                    reader.fault(requests.place, "`requests` is zero", "write 1 or more, or leave it out");
+                    reader.fault(requests.place, "`requests` is zero", "write 1 or more, or remove it");
                 }
                 Some(Some(requests.value.0))
             }),
@@ -172,22 +176,22 @@ impl Axes {
         }
     }
 
-    /// Rates that cannot be: too high or too low to schedule, of another length than the duration, too low for it, or
-    /// more than the connections carry.
+    /// Refuses rates that are too high or too low to schedule, contradict the duration, give no request within it, or
+    /// exceed what the connections can carry.
     fn check_rates(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
         for Placed { place, value } in &self.rate {
             let Some(rate) = value else { continue };
             if rate.highest() > HIGHEST_RATE {
                 reader.fault(
                     *place,
-                    format!("more than {} cannot be scheduled", show_rate(HIGHEST_RATE)),
-                    "ask for less",
+                    format!("rates above {} are not supported", show_rate(HIGHEST_RATE)),
+                    "lower the rate",
                 );
                 continue;
             }
             let faults_before = reader.faults.len();
             for duration in &self.duration {
-                check_length(reader, *place, rate, duration);
+                check_duration(reader, *place, rate, duration);
             }
             if let Rate::Fixed(rate) = rate
                 && *rate < LOWEST_RATE
@@ -195,27 +199,27 @@ impl Axes {
             {
                 reader.fault(
                     *place,
-                    format!("less than {} cannot be scheduled", show_rate(LOWEST_RATE)),
-                    "ask for more",
+                    format!("rates below {} are not supported", show_rate(LOWEST_RATE)),
+                    "raise the rate",
                 );
             }
         }
         self.check_carried(reader, upstream);
     }
 
-    /// Little's law: requests in flight = rate × time in flight, and a connection carries one at a time. Of stages the mean
-    /// must be carried: for a while they may ask for more, which is what some of them are for.
+    /// Little's law: requests in flight = rate × time in flight, and a connection carries one request at a time. For stages
+    /// the mean rate counts, because a stage can exceed the capacity on purpose.
     fn check_carried(&self, reader: &mut Reader<'_>, upstream: &UpstreamRead) {
         let Upstream::BuiltIn(built_in) = &upstream.value else { return };
         let delay = built_in.delay.mean().as_secs_f64();
         let rates = self.rate.iter().filter_map(|rate| rate.value.as_ref());
         let Some(highest) = rates.max_by(|a, b| a.mean().total_cmp(&b.mean())) else { return };
         let rate = highest.mean();
-        let told = match highest {
+        let shown = match highest {
             Rate::Fixed(rate) => show_rate(*rate),
             Rate::Stages(_) => format!("{} on average", show_rate((rate * 1000.0).round() / 1000.0)),
         };
-        // A billionth is forgiven to the arithmetic.
+        // The tolerance allows for rounding.
         let in_flight = rate * delay;
         for connections in &self.connections {
             let carried = f64::from(connections.value);
@@ -226,12 +230,16 @@ impl Axes {
             reader.fault(
                 connections.place,
                 format!(
-                    "{told} through an upstream delay of {} keeps {least} requests in flight, and {} cannot carry them",
+                    "{shown} with an upstream delay of {} needs {least} connections, but there {}",
                     show_duration(built_in.delay.mean()),
-                    plural(connections.value, "connection"),
+                    if connections.value == 1 {
+                        "is 1".to_owned()
+                    } else {
+                        format!("are {}", connections.value)
+                    },
                 ),
                 format!(
-                    "use at least {least} connections, or a rate of at most {}",
+                    "use at least {least} connections or at most {}",
                     show_rate((carried / delay * 1000.0).floor() / 1000.0)
                 ),
             );
@@ -271,7 +279,7 @@ impl Axes {
         ]
     }
 
-    /// Every combination; the axis that was typed first changes slowest.
+    /// All combinations. The axis that comes first in the plan changes slowest.
     fn points(&self) -> Vec<LoadPoint> {
         let (lengths, places) = (self.lengths(), self.places());
         let mut slowest_first: [usize; AXES] = std::array::from_fn(|axis| axis);
@@ -313,8 +321,8 @@ impl Axes {
     }
 }
 
-/// Stages say how long they take: a duration beside them must say the same. And something must be due.
-fn check_length(reader: &mut Reader<'_>, place: Place, rate: &Rate, duration: &Placed<Option<Duration>>) {
+/// Checks that a duration agrees with the stages, and that at least one request is due.
+fn check_duration(reader: &mut Reader<'_>, place: Place, rate: &Rate, duration: &Placed<Option<Duration>>) {
     let length = match (rate, duration.value) {
         (Rate::Stages(stages), typed) => {
             let length = stages::length(stages);
@@ -322,11 +330,11 @@ fn check_length(reader: &mut Reader<'_>, place: Place, rate: &Rate, duration: &P
                 reader.fault(
                     duration.place,
                     format!(
-                        "the stages take {}, and the duration is {}",
+                        "the stages take {}, but `duration` is {}",
                         show_duration(length),
                         show_duration(typed)
                     ),
-                    "leave out `duration`: the stages say how long",
+                    "remove `duration`; the stages set it",
                 );
             }
             length
@@ -339,34 +347,31 @@ fn check_length(reader: &mut Reader<'_>, place: Place, rate: &Rate, duration: &P
     }
 }
 
-/// `on`, `off`, or how many requests a connection carries.
+/// Parses `on`, `off`, or a number of requests per connection.
 fn keepalive(text: &str) -> Result<Option<u32>, UnitError> {
     let text = text.trim();
-    let refuse = |help: &str| Err(UnitError::new(format!("`{text}` says nothing about keep-alive"), help));
+    let refuse = |help: &str| Err(UnitError::new(format!("`{text}` is not a value of `keepalive`"), help));
     let count = text.strip_suffix("requests").or(text.strip_suffix("request")).unwrap_or(text).trim_end();
     match (text, count.parse::<u32>()) {
         ("on", _) => Ok(None),
         ("off", _) => Ok(Some(1)),
         ("true" | "yes", _) => refuse("write on"),
-        ("false" | "no", _) | (_, Ok(0)) => refuse("write off: a connection carries one request at least"),
+        ("false" | "no", _) | (_, Ok(0)) => refuse("write off"),
         (_, Ok(count)) => Ok(Some(count)),
-        _ => refuse("write on, off, or how many requests a connection carries, as in 100"),
+        _ => refuse("write on, off, or the number of requests per connection, such as 100"),
     }
 }
 
-/// `1.0` or `1.1`.
+/// Parses `1.0` or `1.1`.
 fn http(text: &str) -> Result<HttpVersion, UnitError> {
     match text.trim() {
         "1.0" => Ok(HttpVersion::Http10),
         "1.1" => Ok(HttpVersion::Http11),
-        _ => Err(UnitError::new(
-            format!("`{text}` is no version of HTTP that can be spoken yet"),
-            "write 1.0 or 1.1",
-        )),
+        _ => Err(UnitError::new(format!("HTTP version `{text}` is not supported"), "write 1.0 or 1.1")),
     }
 }
 
-/// Understands the values of one axis; those that are wrong are noted and replaced by `default`.
+/// Reads the values of one axis. Wrong ones are reported and replaced by `default`.
 fn swept<T: Clone, U: Clone>(
     reader: &mut Reader<'_>,
     typed: Option<&Sweep<T>>,
@@ -381,8 +386,4 @@ fn swept<T: Clone, U: Clone>(
             value: understand(reader, typed).unwrap_or_else(|| default.clone()),
         })
         .collect()
-}
-
-fn plural(count: u32, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -1,7 +1,7 @@
-//! From what was typed to what it means: units, defaults, sweeps, and every check that needs no running thing.
+//! Turns the raw YAML types into a plan: units, defaults, sweeps, and all checks that need nothing running.
 //!
-//! A mistake does not end the reading: a stand-in takes the place of the wrong value, so that all mistakes are told at
-//! once. A plan is handed out only when there was none.
+//! Reading continues after an error, with a placeholder for the wrong value, so that all errors are reported at once.
+//! A plan is returned only if there was no error.
 
 mod body;
 mod budget;
@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Understands a whole plan; `stem` is its file's name without the ending.
+/// Checks and converts a whole plan; `stem` is the file name without its extension.
 pub(crate) fn understand(
     raw: RawPlan,
     stem: &str,
@@ -78,7 +78,7 @@ pub(crate) fn understand(
     })
 }
 
-/// Understands a list of targets that belongs to no plan; of what answers them nothing is known.
+/// Checks and converts a list of targets without a plan. Nothing is known about the upstream.
 pub(crate) fn understand_targets(
     raw: Sweep<RawTarget>,
     context: &Context,
@@ -93,7 +93,7 @@ pub(crate) fn understand_targets(
     }
 }
 
-/// Understands a list of budgets that belongs to a run which is over.
+/// Checks and converts a list of budgets for a finished run.
 pub(crate) fn understand_budget(
     raw: Vec<Placed<RawBudget>>,
     context: &BudgetContext<'_>,

@@ -1,7 +1,7 @@
 //! Rates of open loops: steady ones, stages, and sweeps of either.
 //!
-//! A list of plain rates is a sweep, a list of stages is one rate that changes, and a list of lists of stages sweeps
-//! over such rates.
+//! A list of plain rates is a sweep. A list of stages is one rate that changes. A list of lists of stages is a sweep
+//! over rates that change.
 
 use super::reader::Reader;
 use crate::error::Place;
@@ -9,10 +9,10 @@ use crate::raw::{Placed, Rate as Typed, Short, StageText, Sweep};
 use crate::{stages, units};
 use hoptax_load::spec::{Rate, Stage};
 
-/// What a rate may be typed as.
+/// One value of a sweep over rates: a rate, or a list of stages.
 type Element = Short<Vec<Placed<StageText>>, Typed>;
 
-/// Understands every rate of a sweep; those that are wrong are noted and left out.
+/// Reads all rates of a sweep. Wrong ones are reported and left out.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Placed<Rate>> {
     let words: Vec<Placed<&str>> = typed
         .0
@@ -26,7 +26,7 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Place
     if words.len() < typed.0.len() {
         return lists(reader, &typed.0);
     }
-    // Text with a comma is a whole rate by itself, as it is shown in messages.
+    // Text with a comma is a complete rate with several stages.
     let whole = words.iter().any(|word| word.value.contains(','));
     match staged {
         _ if whole => words.iter().filter_map(|word| one(reader, word)).collect(),
@@ -39,10 +39,9 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Place
             let steady = words.iter().find(|word| !stages::is_staged(word.value)).unwrap_or(&words[0]);
             reader.fault(
                 steady.place,
-                format!("`{}` does not say for how long, and other entries of this list do", steady.value),
+                format!("`{}` has no duration, but other entries of this list have one", steady.value),
                 format!(
-                    "a list of stages is one rate: write `{} for 10s`; to sweep over rates that change write a list of \
-                     lists",
+                    "for one rate with stages write `{} for 10s`; for a sweep over such rates write a list of lists",
                     steady.value
                 ),
             );
@@ -51,7 +50,7 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Sweep<Element>) -> Vec<Place
     }
 }
 
-/// A sweep in which lists of stages stand: each element is a rate of its own.
+/// Reads a sweep that contains lists of stages. Each element is one rate.
 fn lists(reader: &mut Reader<'_>, elements: &[Placed<Element>]) -> Vec<Placed<Rate>> {
     let mut rates = Vec::new();
     for Placed { place, value } in elements {
@@ -62,8 +61,8 @@ fn lists(reader: &mut Reader<'_>, elements: &[Placed<Element>]) -> Vec<Placed<Ra
             Short::Full(list) if list.is_empty() => {
                 reader.fault(
                     *place,
-                    "there is no stage",
-                    "write stages, as in [100/s for 10s, ramp to 5000/s over 60s]",
+                    "the list of stages is empty",
+                    "write stages, such as [100/s for 10s, ramp to 5000/s over 60s]",
                 );
                 None
             }
@@ -89,7 +88,7 @@ fn one(reader: &mut Reader<'_>, word: &Placed<&str>) -> Option<Placed<Rate>> {
     Some(Placed { place: word.place, value: rate })
 }
 
-/// One rate of several stages.
+/// Reads one rate with several stages.
 fn several(reader: &mut Reader<'_>, place: Place, words: &[Placed<&str>]) -> Option<Rate> {
     let mut understood: Vec<Stage> = Vec::new();
     for word in words {

@@ -1,4 +1,4 @@
-//! Reads values of a plan and notes what is wrong with them.
+//! Reads values of a plan and collects errors.
 
 use crate::error::{Fault, Place, Sources};
 use crate::raw::{Auto, Placed, RawCpus, Short};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What was understood of the upstream, and where its delay stands, for the checks that load and timeout need.
+/// The upstream, and the place of its delay for errors about load and timeouts.
 pub(super) struct UpstreamRead {
     pub(super) value: Upstream,
     pub(super) delay_place: Option<Place>,
@@ -16,10 +16,10 @@ pub(super) struct UpstreamRead {
 
 pub(super) struct Reader<'a> {
     pub(super) context: &'a Context,
-    /// What was typed, for places inside of values.
+    /// The user's input, to find places inside values.
     pub(super) sources: &'a Sources<'a>,
     pub(super) faults: Vec<Fault>,
-    /// Files that templates take lines from, by the name that they give them.
+    /// Paths of the files that `{{line FILE}}` reads, by the name in the template.
     pub(super) files: BTreeMap<String, PathBuf>,
 }
 
@@ -28,7 +28,7 @@ impl Reader<'_> {
         self.faults.push(Fault::new(place, message, help));
     }
 
-    /// Understands one value with a unit, or notes what is wrong with it.
+    /// Parses one value with a unit, or records the error.
     pub(super) fn unit<T>(
         &mut self,
         typed: &Placed<impl AsRef<str>>,
@@ -41,13 +41,13 @@ impl Reader<'_> {
         typed.and_then(|typed| self.unit(&typed, units::duration)).unwrap_or(default)
     }
 
-    /// A count from 1 to `most`; above that a typing error is likelier than a wish.
+    /// A count from 1 to `most`. A larger one is more likely a typing error.
     pub(super) fn count(&mut self, typed: Option<&Placed<u32>>, key: &str, default: u32, most: u32) -> u32 {
         let Some(&Placed { place, value }) = typed else { return default };
         if value == 0 {
             self.fault(place, format!("`{key}` is zero"), "write 1 or more");
         } else if value > most {
-            self.fault(place, format!("`{key}` is {value}"), format!("write {most} or less"));
+            self.fault(place, format!("`{key}` is too large: {value}"), format!("write {most} or less"));
         }
         value
     }
@@ -63,13 +63,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Names of plans and labels of gateways become names of directories.
+    /// Checks a plan's name or a gateway's label, which become names of directories.
     pub(super) fn check_file_name(&mut self, name: &Placed<String>, what: &str) {
         if !is_file_name(&name.value) {
             self.fault(
                 name.place,
-                format!("the {what} `{}` cannot name a directory", name.value),
-                "use up to 64 letters, digits, `.`, `_` and `-`, beginning with a letter or a digit",
+                format!("the {what} `{}` is not valid as a directory name", name.value),
+                "use up to 64 letters, digits, `.`, `_` and `-`, starting with a letter or a digit",
             );
         }
     }
@@ -99,8 +99,12 @@ impl Reader<'_> {
         let cpus = self.unit(&typed, units::cpu_list).unwrap_or_default();
         let count = self.context.cpus;
         if let Some(absent) = cpus.iter().find(|cpu| **cpu >= count) {
-            let have = if count == 1 { "only CPU 0".to_owned() } else { format!("CPUs 0 to {}", count - 1) };
-            self.fault(typed.place, format!("there is no CPU {absent}"), format!("this machine has {have}"));
+            let have = if count == 1 {
+                "use CPU 0, the only one".to_owned()
+            } else {
+                format!("use CPUs 0 to {}", count - 1)
+            };
+            self.fault(typed.place, format!("this machine has no CPU {absent}"), have);
         }
         cpus
     }

@@ -1,4 +1,4 @@
-//! What already runs: an upstream or a gateway at a URL, and how one is let in.
+//! Upstreams and gateways that already run: URL, TLS and credentials.
 
 use super::body;
 use super::reader::Reader;
@@ -9,7 +9,7 @@ use crate::units::{self, Origin};
 use crate::{Access, CertificateFiles, Running, TlsAccess, ToldLedger};
 use hoptax_record::bounded;
 
-/// Keys that say how one is let in.
+/// Keys for TLS access.
 pub(super) struct Typed<'a> {
     pub(super) server_name: Option<&'a Placed<String>>,
     pub(super) authority: Option<&'a Placed<String>>,
@@ -17,7 +17,7 @@ pub(super) struct Typed<'a> {
 }
 
 impl Typed<'_> {
-    /// Where the first of them was typed, and which it is.
+    /// Place and name of the first of these keys.
     pub(super) fn first(&self) -> Option<(Place, &'static str)> {
         let certificate = self.client_certificate.map(|typed| (typed.place, "client_certificate"));
         let name = self.server_name.map(|typed| (typed.place, "server_name"));
@@ -37,8 +37,8 @@ pub(super) fn upstream(reader: &mut Reader<'_>, url: &Placed<String>, typed: &Ra
     if tls.as_ref().is_some_and(|tls| tls.authority.is_none()) {
         reader.fault(
             url.place,
-            "gateways are told who may have signed the upstream's certificate, and nothing says who did",
-            "add authority: ca.pem, a file of the certificates of those who may have",
+            "gateways cannot verify the upstream's certificate, because there is no `authority`",
+            "add authority: ca.pem, a file with the certificates of the issuing authorities",
         );
     }
     let token_file =
@@ -48,7 +48,7 @@ pub(super) fn upstream(reader: &mut Reader<'_>, url: &Placed<String>, typed: &Ra
     Running { url: origin, access: Access { tls, token_file }, pid, ledger }
 }
 
-/// A checked origin, as it is shown and used from here on, and how TLS is spoken to it.
+/// Checks a URL. Returns its normalized form, and the TLS settings for https.
 pub(super) fn access(
     reader: &mut Reader<'_>,
     url: &Placed<String>,
@@ -59,8 +59,8 @@ pub(super) fn access(
         true => Some(tls(reader, url, &origin, typed)),
         false => {
             if let Some((place, key)) = typed.first() {
-                let message = format!("`{key}` belongs to TLS, and {origin} is plain");
-                reader.fault(place, message, format!("leave out `{key}`, or write https://"));
+                let message = format!("`{key}` needs TLS, but {origin} is not https");
+                reader.fault(place, message, format!("remove `{key}`, or write https://"));
             }
             None
         }
@@ -75,8 +75,8 @@ fn tls(reader: &mut Reader<'_>, url: &Placed<String>, origin: &Origin, typed: &T
             if !is_host_name(&name.value) {
                 reader.fault(
                     name.place,
-                    format!("`{}` is no name of a host", name.value.escape_debug()),
-                    "write one of the DNS names in its certificate",
+                    format!("`{}` is not a valid host name", name.value.escape_debug()),
+                    "write a DNS name from the server's certificate",
                 );
             }
             name.value.clone()
@@ -85,8 +85,8 @@ fn tls(reader: &mut Reader<'_>, url: &Placed<String>, origin: &Origin, typed: &T
             if is_address {
                 reader.fault(
                     url.place,
-                    format!("certificates are held against a name, and {} is an address", origin.host),
-                    "add server_name: with one of the DNS names in its certificate",
+                    format!("a certificate is checked against a name, but {} is an address", origin.host),
+                    "add server_name: with a DNS name from the server's certificate",
                 );
             }
             origin.host.clone()
@@ -104,27 +104,27 @@ fn is_host_name(name: &str) -> bool {
     rustls::pki_types::DnsName::try_from(name).is_ok()
 }
 
-/// The path of a PEM file that is there and holds what is wanted of it.
+/// The path of a PEM file, after checking that it exists and has a section of the expected kind.
 fn pem(reader: &mut Reader<'_>, file: &Placed<String>, holds: &str) -> std::path::PathBuf {
     let path = body::existing(reader, file.place, &file.value, bounded::PEM);
-    // That it is not there is told already.
+    // A missing file is reported already.
     let Ok(text) = bounded::read(&path, bounded::PEM) else { return path };
     let begins =
         |line: &str| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{holds}-----"));
     if !String::from_utf8_lossy(&text).lines().any(begins) {
         reader.fault(
             file.place,
-            format!("{} holds no {}", path.display(), holds.to_lowercase()),
-            format!("name a PEM file, with a line that ends in `{holds}-----`"),
+            format!("{} contains no {}", path.display(), holds.to_lowercase()),
+            format!("use a PEM file with a line that ends in `{holds}-----`"),
         );
     }
     path
 }
 
-/// A process to watch.
+/// The process whose CPU and memory are measured.
 pub(super) fn pid(reader: &mut Reader<'_>, typed: Option<&Placed<u32>>) -> Option<u32> {
     if let Some(pid) = typed.filter(|pid| pid.value == 0) {
-        reader.fault(pid.place, "no process has the pid 0", "leave out `pid` if it is not known");
+        reader.fault(pid.place, "`pid` is 0, which is not a process", "remove `pid` if you do not know it");
     }
     typed.map(|pid| pid.value)
 }
@@ -133,14 +133,14 @@ fn ledger(reader: &mut Reader<'_>, typed: &RawLedger) -> ToldLedger {
     let kind = typed.kind.unwrap_or_default();
     for select in &typed.select.0 {
         if let Err(help) = Selector::parse(kind, &select.value.0) {
-            reader.fault(select.place, format!("`{}` selects nothing", select.value.0), help);
+            reader.fault(select.place, format!("`{}` is not a valid selector", select.value.0), help);
         }
     }
     let url = typed.url.as_ref().and_then(|url| {
         let origin = reader.unit(url, units::origin)?;
         if origin.tls {
-            let help = "write http://, or leave out `url` to ask where the upstream answers";
-            reader.fault(url.place, "the ledger's own `url` is asked without TLS", help);
+            let help = "write http://, or remove `url` to read the ledger from the upstream's URL";
+            reader.fault(url.place, "the ledger's `url` cannot be https", help);
         }
         Some(origin.to_string())
     });
@@ -149,8 +149,8 @@ fn ledger(reader: &mut Reader<'_>, typed: &RawLedger) -> ToldLedger {
     if let Some(typed) = typed.path.as_ref().filter(|path| !is_plain_path(&path.value)) {
         reader.fault(
             typed.place,
-            format!("`{}` is no path", typed.value),
-            "begin it with `/`, without blanks",
+            format!("`{}` is not a path", typed.value),
+            "start it with `/` and use no spaces",
         );
     }
     ToldLedger {

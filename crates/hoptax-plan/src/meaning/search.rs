@@ -1,4 +1,4 @@
-//! Searches for capacity: objectives, rates, and what cannot stand beside them.
+//! Searches for capacity: objectives, rates, and keys that a search excludes.
 
 use super::reader::Reader;
 use crate::error::{Place, Sources};
@@ -8,39 +8,38 @@ use crate::{Objective, Search};
 use hoptax_load::spec::Rate;
 use std::time::Duration;
 
-/// Bounds on p99 of the frontier that is searched where nothing else is asked for, in ms: from what a person never notices
-/// to what everyone does.
+/// Default bounds on p99, in ms, for a search without `slo` and `bounds`: from imperceptible to clearly noticeable.
 const BOUNDS_MS: [u64; 5] = [1, 5, 10, 50, 100];
 
-/// More objectives than anyone reads, each of which costs trials.
+/// Most objectives of a search. Each needs trials of its own.
 const MOST_OBJECTIVES: usize = 10;
 
-/// How well a rate is known unless asked otherwise.
+/// Default precision of the rate found.
 const PRECISION: f64 = 0.05;
 
-/// Precisions that can be had: below one per cent trials scatter more, above a half nothing is said.
+/// Precisions accepted. Trials vary by more than 1 %; a result known only to 50 % is not useful.
 const PRECISIONS: std::ops::RangeInclusive<f64> = 0.01..=0.5;
 
-/// How much longer than the others the trials are that confirm, unless asked otherwise.
+/// Default length of confirming trials, as a multiple of the others.
 const CONFIRM: u32 = 2;
 
-/// What says itself how much is sent has no place beside a search.
-pub(super) fn check_company(reader: &mut Reader<'_>, search: Place, typed: &RawLoad, closed: bool) {
+/// Refuses keys that set the rate or the number of requests, which a search chooses itself.
+pub(super) fn refuse_keys(reader: &mut Reader<'_>, search: Place, typed: &RawLoad, closed: bool) {
     if closed {
-        let help = "write `loop: open`: a closed loop sends at the pace of the responses, and has no rate to search for";
+        let help = "write `loop: open`; a closed loop has no rate to search for";
         reader.fault(search, "a search needs an open loop", help);
     }
     if let Some(rate) = &typed.rate {
-        let help = "leave out `rate`: `from` and `to` of the search say which rates are tried";
-        reader.fault(rate.0[0].place, "a search tries rates of its own", help);
+        let help = "remove `rate`; `from` and `to` of the search set the range of rates";
+        reader.fault(rate.0[0].place, "a search chooses its own rates", help);
     }
     if let Some(requests) = &typed.requests {
-        let help = "leave out `requests`: each trial of a search takes its `duration`, whatever the rate";
-        reader.fault(requests.0[0].place, "a search has no number of requests", help);
+        let help = "remove `requests`; each trial of a search lasts for `duration`";
+        reader.fault(requests.0[0].place, "a search cannot have `requests`", help);
     }
 }
 
-/// Understands a search; nothing where its rates are wrong.
+/// Checks and converts a search; `None` if its rates are wrong.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option<Placed<Search>> {
     let objectives = objectives(reader, typed);
     let precision = match &typed.value.precision {
@@ -48,8 +47,7 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option
         Some(typed) => {
             let precision = reader.unit(typed, units::share).unwrap_or(PRECISION);
             if !PRECISIONS.contains(&precision) {
-                let message =
-                    format!("a precision of {} cannot be searched for", units::show_share(precision));
+                let message = format!("the precision {} is out of range", units::show_share(precision));
                 reader.fault(typed.place, message, "write 1% to 50%");
             }
             precision
@@ -58,7 +56,7 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option
     let confirm = typed.value.confirm.as_ref().and_then(|typed| {
         let value = reader.unit(typed, units::duration)?;
         if value.is_zero() {
-            reader.fault(typed.place, "nothing can be confirmed in no time", "write 10s");
+            reader.fault(typed.place, "`confirm` is zero", "write a longer time, such as 10s");
         }
         Some(value)
     });
@@ -68,49 +66,49 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Option
     let (from, to) = (from?, to?);
     if from >= to {
         let message =
-            format!("the highest rate {} is not above the lowest {}", show_rate(to), show_rate(from));
-        reader.fault(typed.value.to.place, message, "raise `to`, or lower `from`");
+            format!("the highest rate, {}, is not above the lowest, {}", show_rate(to), show_rate(from));
+        reader.fault(typed.value.to.place, message, "raise `to` or lower `from`");
     }
     if to > hoptax_load::pacer::HIGHEST_RATE {
         let message =
-            format!("more than {} cannot be scheduled", show_rate(hoptax_load::pacer::HIGHEST_RATE));
-        reader.fault(typed.value.to.place, message, "ask for less");
+            format!("rates above {} are not supported", show_rate(hoptax_load::pacer::HIGHEST_RATE));
+        reader.fault(typed.value.to.place, message, "lower `to`");
     }
-    // Zero stands for what hangs on the duration, which may be swept over.
+    // Zero means "derived from the duration" (see `at`), because the duration can be a sweep.
     let confirm = confirm.unwrap_or_default();
     let value = Search { objectives, from, to, precision, confirm };
     Some(Placed { place: typed.value.from.place, value })
 }
 
-/// The rate with which a search begins, as the axis of rates has it.
+/// The rate at which a search starts, as the only value of the axis of rates.
 pub(super) fn first_rate(search: Option<&Placed<Search>>) -> Vec<Placed<Option<Rate>>> {
     let place = search.map_or(Place::default(), |search| search.place);
     vec![Placed { place, value: search.map(|search| Rate::Fixed(search.value.from)) }]
 }
 
-/// The search at a point of this duration.
+/// The search for a load point of this duration.
 pub(super) fn at(search: &Search, duration: Duration) -> Search {
     let confirm = if search.confirm.is_zero() { duration.saturating_mul(CONFIRM) } else { search.confirm };
     Search { confirm, ..search.clone() }
 }
 
-/// A percentile needs a request beyond it: at the lowest rate, too.
+/// Checks that the lowest rate gives enough requests for the highest percentile: at least one beyond it.
 pub(super) fn check_samples(reader: &mut Reader<'_>, search: &Placed<Search>, duration: Duration) {
     let Search { objectives, from, .. } = &search.value;
     let due = from * duration.as_secs_f64();
     let highest = objectives.iter().filter_map(Objective::highest_percentile).reduce(f64::max);
     let Some(highest) = highest.filter(|_| !duration.is_zero()) else { return };
-    // A billionth is forgiven to the arithmetic.
+    // The tolerance allows for rounding.
     let needed = (1.0 / (1.0 - highest) - 1e-9).ceil();
     if due + 1e-9 < needed {
         let message = format!(
-            "at {} within {} {} requests are due, too few for p{}",
+            "at {}, a trial of {} has {} requests, too few for p{}",
             show_rate(*from),
             show_duration(duration),
             due.floor(),
             (highest * 1e8).round() / 1e6
         );
-        let help = format!("{needed} are the least: raise `from` or `duration`");
+        let help = format!("raise `from` or `duration` to have at least {needed}");
         reader.fault(search.place, message, help);
     }
 }
@@ -121,8 +119,8 @@ fn objectives(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Vec<Objecti
     match (slo, bounds) {
         (Some(_), Some(bounds)) => reader.fault(
             bounds.0[0].place,
-            "a search has either `slo` or `bounds`",
-            "leave out one: `bounds` stands for a list of objectives `p99 < BOUND and errors < 0.1%`",
+            "a search cannot have both `slo` and `bounds`",
+            "remove one; `bounds` is short for objectives `p99 < BOUND and errors < 0.1%`",
         ),
         (Some(slo), None) => {
             for typed in &slo.0 {
@@ -144,12 +142,16 @@ fn objectives(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Vec<Objecti
     let mut distinct: Vec<Objective> = Vec::new();
     for Placed { place, value } in objectives {
         if distinct.contains(&value) {
-            reader.fault(place, format!("the objective `{}` stands twice", value.text), "remove one");
+            reader.fault(
+                place,
+                format!("the objective `{}` appears twice", value.text),
+                "remove one of the two",
+            );
         }
         distinct.push(value);
     }
     if distinct.len() > MOST_OBJECTIVES {
-        let message = format!("{} objectives are searched for", distinct.len());
+        let message = format!("the search has {} objectives", distinct.len());
         reader.fault(typed.place, message, format!("write {MOST_OBJECTIVES} or fewer"));
     }
     distinct
@@ -158,14 +160,13 @@ fn objectives(reader: &mut Reader<'_>, typed: &Placed<RawSearch>) -> Vec<Objecti
 fn bound(reader: &mut Reader<'_>, typed: &Placed<Time>) -> Option<Placed<Objective>> {
     let bound = reader.unit(typed, units::duration)?;
     if bound.is_zero() {
-        reader.fault(typed.place, "nothing is answered in no time", "give a bound above zero, such as 10ms");
+        reader.fault(typed.place, "the bound is zero", "write a bound above zero, such as 10ms");
         return None;
     }
     Some(Placed { place: typed.place, value: Objective::at_bound(bound) })
 }
 
-/// Where a part of a value stands in what was typed; the whole value where that cannot be told (it is empty, or stands on
-/// another line).
+/// Place of a part of a value in the user's input. The whole value if the part is empty or on another line.
 fn place_of(sources: &Sources<'_>, place: Place, part: &str) -> Place {
     let typed = match place.source.checked_sub(1) {
         None => Some(sources.text),

@@ -1,4 +1,4 @@
-//! The targets; and headers, which the upstream has too.
+//! Targets, and headers of requests and responses.
 
 use super::reader::Reader;
 use super::templates::Template;
@@ -9,7 +9,7 @@ use crate::{Target, Upstream};
 use hoptax_load::target::MOST_TARGETS;
 use hoptax_load::template::Place as Part;
 
-/// Methods in common use, to tell `get` from a method of one's own.
+/// Common methods. Used to report `get` as a wrong spelling of `GET`.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 const MOST_WEIGHT: u32 = 1_000_000;
@@ -25,7 +25,7 @@ pub(super) fn read(
     }
 }
 
-/// Targets, at least one; what is expected of their answers is held against `upstream`.
+/// Checks and converts targets. Expected statuses are compared with the status that `upstream` returns.
 pub(super) fn list(
     reader: &mut Reader<'_>,
     Sweep(typed): Sweep<RawTarget>,
@@ -35,7 +35,7 @@ pub(super) fn list(
         reader.fault(
             beyond.place,
             format!("there are {} targets", typed.len()),
-            format!("give {MOST_TARGETS} or fewer; a template such as {{{{line paths.txt}}}} makes many paths of one target"),
+            format!("use {MOST_TARGETS} or fewer; a template such as {{{{line paths.txt}}}} gives one target many paths"),
         );
     }
     let mut targets: Vec<Target> = Vec::new();
@@ -43,23 +43,23 @@ pub(super) fn list(
         let named = value.name.as_ref().map(|name| name.place);
         let target = one(reader, value, upstream);
         if targets.iter().any(|earlier| earlier.name == target.name) {
-            twice(reader, named, place, &target);
+            duplicate(reader, named, place, &target);
         }
         targets.push(target);
     }
     targets
 }
 
-fn twice(reader: &mut Reader<'_>, named: Option<Place>, place: Place, target: &Target) {
+fn duplicate(reader: &mut Reader<'_>, named: Option<Place>, place: Place, target: &Target) {
     let name = &target.name;
     match named {
         Some(place) => {
-            reader.fault(place, format!("two targets are called `{name}`"), "give each its own name");
+            reader.fault(place, format!("two targets are named `{name}`"), "give each another name");
         }
         None => reader.fault(
             place,
-            format!("two targets are called `{name}`, as neither has a name of its own"),
-            "give them names: { name: first, path: /, … }",
+            format!("two targets have the default name `{name}`"),
+            "name them: { name: first, path: /, … }",
         ),
     }
 }
@@ -88,7 +88,7 @@ fn one(reader: &mut Reader<'_>, typed: RawTarget, upstream: &Upstream) -> Target
     Target { name, weight, method, path, headers, body, body_is_template, checks, varies }
 }
 
-/// Names stand in tables and messages.
+/// Checks a target's name, which appears in tables and messages.
 fn checked_name(reader: &mut Reader<'_>, name: Placed<String>) -> String {
     let length = name.value.chars().count();
     if name.value.trim() != name.value
@@ -98,8 +98,8 @@ fn checked_name(reader: &mut Reader<'_>, name: Placed<String>) -> String {
     {
         reader.fault(
             name.place,
-            format!("`{}` is no name for a target", name.value.escape_debug()),
-            "use up to 64 characters, neither beginning nor ending with a blank",
+            format!("`{}` is not a valid name for a target", name.value.escape_debug()),
+            "use 1 to 64 characters, without spaces at the ends",
         );
     }
     name.value
@@ -111,34 +111,34 @@ fn check_method(reader: &mut Reader<'_>, method: &Placed<String>) {
         reader.fault(
             method.place,
             format!("`{}` is not a method", method.value),
-            "use one such as GET or POST",
+            "use a method such as GET or POST",
         );
     } else if upper == "CONNECT" {
-        reader.fault(method.place, "CONNECT opens a tunnel, which cannot be measured", "use another method");
+        reader.fault(method.place, "CONNECT opens a tunnel and cannot be measured", "use another method");
     } else if METHODS.contains(&upper.as_str()) && upper != method.value {
         reader.fault(
             method.place,
-            format!("methods are case-sensitive, `{}` is not the usual one", method.value),
+            format!("methods are case-sensitive; `{}` is not a standard one", method.value),
             format!("write {upper}"),
         );
     }
 }
 
-/// Whether it is a path, as far as no template is concerned; what is wrong is told.
+/// Checks the path outside its templates. Returns false after reporting an error.
 fn check_path(reader: &mut Reader<'_>, path: &Placed<String>) -> bool {
     let text = &path.value;
     if !text.starts_with('/') {
         let help = match text.split_once("://").and_then(|(_, rest)| rest.split_once('/')) {
-            Some((_, rest)) => format!("write only /{rest}"),
+            Some((_, rest)) => format!("write only the path, /{rest}"),
             None => format!("write /{text}"),
         };
-        reader.fault(path.place, format!("the path `{text}` does not begin with `/`"), help);
+        reader.fault(path.place, format!("the path `{text}` does not start with `/`"), help);
     } else if let Some(c) = literal(text).find(|c| !c.is_ascii_graphic() || *c == '#') {
         let escaped: String = c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
         reader.fault(
             path.place,
-            format!("a path cannot hold {c:?}"),
-            format!("write it percent-encoded: {escaped}"),
+            format!("a path cannot contain {c:?}"),
+            format!("percent-encode it: {escaped}"),
         );
     } else {
         return true;
@@ -146,7 +146,7 @@ fn check_path(reader: &mut Reader<'_>, path: &Placed<String>) -> bool {
     false
 }
 
-/// Headers; of a request their values are `templates`.
+/// Checks headers. In requests the values are `templates`.
 pub(super) fn read_headers(
     reader: &mut Reader<'_>,
     typed: Ordered<Sweep<Text>>,
@@ -159,15 +159,15 @@ pub(super) fn read_headers(
         if lower == "content-length" || lower == "transfer-encoding" {
             reader.fault(
                 name.place,
-                format!("`{}` is set from the body and cannot be given", name.value),
-                "leave it out",
+                format!("hoptax sets `{}` from the body", name.value),
+                "remove this header",
             );
         }
         if headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(&name.value)) {
             reader.fault(
                 name.place,
-                format!("the header `{}` stands twice", name.value),
-                format!("to send it several times write {}: [first, second]", name.value),
+                format!("the header `{}` appears twice", name.value),
+                format!("to send it several times, write {}: [first, second]", name.value),
             );
         }
         for value in values.0 {
@@ -186,21 +186,21 @@ pub(super) fn check_header_name(reader: &mut Reader<'_>, name: &Placed<String>) 
         reader.fault(
             name.place,
             format!("`{}` is not a header name", name.value),
-            "use letters, digits and -, without blanks or colons",
+            "use letters, digits and `-`, without spaces or colons",
         );
     }
 }
 
-/// RFC 9110 §5.5, without the bytes above 127 that it calls opaque: what one gateway passes on, another refuses.
+/// RFC 9110 §5.5, without bytes above 127: some gateways forward them and others reject the request.
 fn check_header_value(reader: &mut Reader<'_>, value: &Placed<Text>) -> bool {
     let text = &value.value.0;
     if let Some(c) = text.chars().find(|c| !c.is_ascii_graphic() && !matches!(c, ' ' | '\t')) {
-        reader.fault(value.place, format!("a header value cannot hold {c:?}"), "use printable ASCII");
+        reader.fault(value.place, format!("a header value cannot contain {c:?}"), "use printable ASCII");
     } else if text.trim() != text {
         reader.fault(
             value.place,
-            "a header value neither begins nor ends with a blank",
-            "remove the blank inside the quotes: gateways do",
+            "a header value cannot start or end with a space",
+            "remove the space inside the quotes; gateways remove it too",
         );
     } else {
         return true;
@@ -214,7 +214,7 @@ pub(super) fn is_token(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// The characters of a template that stand outside of `{{…}}`, which may hold one another.
+/// The characters of a template outside `{{…}}`, which can be nested.
 fn literal(text: &str) -> std::vec::IntoIter<char> {
     let mut outside = Vec::new();
     let mut depth = 0u32;

@@ -1,4 +1,4 @@
-//! Templates in values: held against the engine's own parser, together with the files that they take lines from.
+//! Checks templates with the engine's own parser, and the files that `{{line FILE}}` reads.
 
 use super::body;
 use super::reader::Reader;
@@ -8,21 +8,21 @@ use hoptax_record::bounded;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A template and where it stands.
+/// A template and its place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Template<'a> {
-    /// The value in the plan that it is, or the one that names the file that it is.
+    /// Place of the value in the plan: the template itself, or the name of the file that holds it.
     pub(super) place: Place,
     /// The template.
     pub(super) text: &'a str,
-    /// What it is a part of.
+    /// Part of the request that contains the template.
     pub(super) part: template::Place,
-    /// The file that it is, where the plan only names it.
+    /// The file that holds the template, if the plan only names it.
     pub(super) file: Option<&'a Path>,
 }
 
 impl Reader<'_> {
-    /// Looks at a template, and at the files that it takes lines from.
+    /// Checks a template and the files that it reads lines from.
     pub(super) fn template(&mut self, template: Template<'_>) {
         let names = match template::files_named(template.text) {
             Ok(names) => names,
@@ -44,7 +44,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a file holds that lines are taken from; notes where it lies.
+    /// Reads a file of lines and records its path.
     fn lines(&mut self, name: &str, place: Place) -> Option<String> {
         let faults_before = self.faults.len();
         let path = body::existing(self, place, name, bounded::LINES);
@@ -58,14 +58,13 @@ impl Reader<'_> {
             }
             Ok(Err(error)) => {
                 let at = error.utf8_error().valid_up_to();
-                let message =
-                    format!("{} is not UTF-8 text: byte {at} belongs to no character", path.display());
-                self.fault(place, message, "lines are taken from text");
+                let message = format!("{} is not UTF-8 text: invalid byte at offset {at}", path.display());
+                self.fault(place, message, "save the file as UTF-8");
                 None
             }
             Err(error) => {
                 let message = format!("cannot read {}: {error}", path.display());
-                self.fault(place, message, "make it readable");
+                self.fault(place, message, "check the file's permissions");
                 None
             }
         }
@@ -88,14 +87,14 @@ impl Reader<'_> {
 }
 
 impl Template<'_> {
-    /// Where in what was typed the byte `at` of the template stands; the whole value where that cannot be told.
+    /// Place of the byte `at` of the template in the user's input; the whole value if it cannot be located.
     fn place_at(&self, sources: &Sources<'_>, at: usize) -> Place {
         let Some(opened) = self.text[..self.text.len().min(at + 2)].rfind("{{") else { return self.place };
         let until = |from: usize, ends: &[char]| {
             let rest = &self.text[from..];
             from + rest.find(|c: char| ends.contains(&c)).unwrap_or(rest.len())
         };
-        // To the end of the word, or of the braces and what they hold where they themselves are wrong.
+        // Mark up to the end of the word. If the braces are wrong, mark the braces and their content.
         let end = if at == opened { until(at + 2, &['}', '\n']) } else { until(at, &['}', ' ', '\t', '\n']) };
         self.find(sources, opened, end).map_or(self.place, |found| Place {
             column: found.column + self.text[opened..at.max(opened)].chars().count() as u32,
@@ -104,14 +103,14 @@ impl Template<'_> {
         })
     }
 
-    /// Where the first `fragment` of the template stands; the whole value where that cannot be told.
+    /// Place of the first `fragment` of the template; the whole value if it cannot be located.
     fn place_of(&self, sources: &Sources<'_>, fragment: &str) -> Place {
         let found = self.text.find(fragment).filter(|_| self.file.is_none());
         found.and_then(|at| self.find(sources, at, at + fragment.len())).unwrap_or(self.place)
     }
 
-    /// Where the bytes `from..to` stand in what was typed: the occurrence of the same number there. Quotes, indentation and
-    /// other lines do no harm to that; only escapes inside of those bytes do.
+    /// Place of the bytes `from..to` in the user's input. If they are the n-th occurrence of that text in the template,
+    /// this is the n-th occurrence in the input. Fails only if the input has escapes inside these bytes.
     fn find(&self, sources: &Sources<'_>, from: usize, to: usize) -> Option<Place> {
         let fragment = self.text.get(from..to).filter(|fragment| !fragment.is_empty())?;
         let number = self.text[..from].matches(fragment).count();

@@ -1,22 +1,22 @@
-//! How many rounds: a number, or as many as it takes.
+//! The number of rounds: fixed, or `auto`.
 
 use super::reader::Reader;
 use crate::raw::{Placed, RawTrials, Short, TrialsText};
 use crate::{AutoTrials, Trials, units};
 use std::time::Duration;
 
-/// Rounds beyond this would take weeks.
+/// Most rounds. More would take weeks.
 const MOST_TRIALS: u32 = 10_000;
 
-/// Rounds where a plan does not say. Fewer cover the truth as often (METHODOLOGY.md has the tables), but by width: Student's t
-/// is 12.7 for two rounds, 4.3 for three and 2.8 for five.
+/// Default number of rounds. With fewer, intervals cover the truth as often (see METHODOLOGY.md) but are much wider:
+/// Student's t is 12.7 for two rounds, 4.3 for three and 2.8 for five.
 const DEFAULT: u32 = 5;
 
-/// What `auto` alone means. Beyond 30 rounds an interval halves only with 120.
+/// Settings of `auto`. The limit is 30 rounds because halving the interval again would take 120.
 const AUTO: AutoTrials =
     AutoTrials { within: 0.05, at_most: Duration::from_secs(600), least: DEFAULT, most: 30 };
 
-/// From one round nothing is known of how rounds scatter.
+/// Fewest rounds of `auto`. One round does not show how much rounds vary.
 const FEWEST: u32 = 2;
 
 pub(super) fn read(reader: &mut Reader<'_>, typed: Option<Placed<Short<RawTrials, TrialsText>>>) -> Trials {
@@ -31,8 +31,8 @@ pub(super) fn read(reader: &mut Reader<'_>, typed: Option<Placed<Short<RawTrials
             Err(_) => {
                 reader.fault(
                     place,
-                    format!("`{}` is no number of rounds", word.0),
-                    "write a whole number such as 5, auto, or { within: 5%, at_most: 10m }",
+                    format!("`{}` is not a number of rounds", word.0),
+                    "write a whole number such as 5, `auto`, or { within: 5%, at_most: 10m }",
                 );
                 Trials::Fixed(DEFAULT)
             }
@@ -49,14 +49,14 @@ fn automatic(reader: &mut Reader<'_>, typed: RawTrials) -> AutoTrials {
             reader.fault(
                 share.place,
                 "`within` is zero",
-                "no tax is ever known exactly; write 5%, for example",
+                "write for example 5%; no interval has a width of zero",
             );
         }
     }
     let at_most = typed.at_most.as_ref().map(|time| time.place);
     let time = reader.time(typed.at_most, AUTO.at_most);
     if let (Some(place), true) = (at_most, time.is_zero()) {
-        reader.fault(place, "`at_most` is zero", "write how long all rounds may take, such as 10m");
+        reader.fault(place, "`at_most` is zero", "write the longest time for all rounds, such as 10m");
     }
     let least = reader.count(typed.least.as_ref(), "least", AUTO.least, MOST_TRIALS);
     let most = reader.count(typed.most.as_ref(), "most", AUTO.most.max(least), MOST_TRIALS);
@@ -64,7 +64,7 @@ fn automatic(reader: &mut Reader<'_>, typed: RawTrials) -> AutoTrials {
         && least > 0
         && least < FEWEST
     {
-        reader.fault(place, "`least` is 1", "from one round there is no interval; write 2 or more");
+        reader.fault(place, "`least` is 1", "write 2 or more; one round gives no interval");
     }
     if let Some(place) = typed.most.or(typed.least).map(|typed| typed.place)
         && most > 0
@@ -72,8 +72,8 @@ fn automatic(reader: &mut Reader<'_>, typed: RawTrials) -> AutoTrials {
     {
         reader.fault(
             place,
-            format!("`most` is {most}, which is below `least`, {least}"),
-            "exchange the two, or leave one out",
+            format!("`most` ({most}) is below `least` ({least})"),
+            "swap the two, or remove one",
         );
     }
     AutoTrials { within, at_most: time, least, most }

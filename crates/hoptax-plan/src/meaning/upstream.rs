@@ -8,10 +8,10 @@ use crate::units;
 use crate::{Body, BuiltInUpstream, Delay, Upstream};
 use std::time::Duration;
 
-/// Answered where the plan does not say: small enough to stay in one packet, large enough to be a real answer.
+/// Default size of a response body in bytes: it fits into one packet, and is large enough to be realistic.
 const DEFAULT_BODY: u64 = 1024;
 
-/// Each has a thread and a port of its own.
+/// Most instances. Each has its own thread and port.
 const MOST_INSTANCES: u32 = 256;
 
 pub(super) fn read(reader: &mut Reader<'_>, typed: Option<Placed<RawUpstream>>) -> UpstreamRead {
@@ -35,15 +35,15 @@ fn running(reader: &mut Reader<'_>, url: &Placed<String>, typed: &RawUpstream) -
     for (key, _) in others.iter().filter(|(_, given)| *given) {
         reader.fault(
             url.place,
-            format!("an upstream that already runs cannot be given `{key}`"),
-            format!("leave out `{key}`, or leave out `url` to start the built-in upstream"),
+            format!("`{key}` is only for the built-in upstream"),
+            format!("remove `{key}`, or remove `url` to start the built-in upstream"),
         );
     }
     let value = Upstream::Running(running::upstream(reader, url, typed));
     UpstreamRead { value, delay_place: None }
 }
 
-/// Keys that only an upstream that already runs is given.
+/// Refuses keys that are only for an upstream that already runs.
 fn refuse_without_url(reader: &mut Reader<'_>, typed: &RawUpstream) {
     let keys = [
         ("server_name", typed.server_name.as_ref().map(|typed| typed.place)),
@@ -54,12 +54,8 @@ fn refuse_without_url(reader: &mut Reader<'_>, typed: &RawUpstream) {
         ("ledger", typed.ledger.as_ref().map(|typed| typed.place)),
     ];
     for (key, place) in keys.into_iter().filter_map(|(key, place)| Some((key, place?))) {
-        let message = format!("`{key}` belongs to an upstream that already runs, and there is no `url`");
-        reader.fault(
-            place,
-            message,
-            format!("leave out `{key}`, or say where the upstream answers with `url`"),
-        );
+        let message = format!("`{key}` is only for an upstream that already runs, but there is no `url`");
+        reader.fault(place, message, format!("remove `{key}`, or add the upstream's `url`"));
     }
 }
 
@@ -72,12 +68,12 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
     let body = match typed.body {
         Some(body) => {
             let place = body.place;
-            let body = body::of_answer(reader, body);
+            let body = body::of_response(reader, body);
             if bodiless && body != Body::Size(0) {
                 reader.fault(
                     place,
-                    format!("an answer with status {status} has no body"),
-                    "leave out `body`, or answer with another status",
+                    format!("a response with status {status} has no body"),
+                    "remove `body` or change `status`",
                 );
             }
             body
@@ -98,21 +94,21 @@ fn built_in(reader: &mut Reader<'_>, typed: RawUpstream) -> UpstreamRead {
 fn status(reader: &mut Reader<'_>, typed: Option<&Placed<u16>>) -> u16 {
     let Some(Placed { place, value }) = typed else { return 200 };
     if !(200..=599).contains(value) {
-        reader.fault(*place, format!("{value} is not the status of a final answer"), "use 200 to 599");
+        reader.fault(*place, format!("{value} is not the status of a final response"), "use 200 to 599");
     }
     *value
 }
 
 fn first_port(reader: &mut Reader<'_>, port: &Placed<u16>, instances: u32) -> Option<u16> {
     if port.value == 0 {
-        reader.fault(port.place, "there is no port 0", "leave out `port` to let the kernel choose");
+        reader.fault(port.place, "`port` is zero", "remove `port` to let the kernel choose");
     }
     let last = u64::from(port.value) + u64::from(instances) - 1;
     if last > u64::from(u16::MAX) {
         reader.fault(
             port.place,
-            format!("{instances} instances from port {} on need ports up to {last}", port.value),
-            "ports end at 65535: begin lower",
+            format!("{instances} instances from port {} need ports up to {last}", port.value),
+            "choose a lower port; the highest is 65535",
         );
     }
     Some(port.value)

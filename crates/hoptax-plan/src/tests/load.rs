@@ -1,4 +1,4 @@
-//! Rates that change, keep-alive and versions of HTTP: what they mean, and what is said of mistakes.
+//! Rates that change, keep-alive and versions of HTTP, and errors in them.
 
 use super::*;
 use hoptax_load::spec::{HttpVersion, Rate, Shape, Stage};
@@ -36,7 +36,7 @@ fn a_list_of_stages_is_one_rate_and_a_list_of_rates_a_sweep() {
 }
 
 #[test]
-fn stages_say_how_long_they_take() {
+fn stages_set_the_duration() {
     let plan = good(&entry(
         "loop: open, connections: 8, rate: [[5/s for 1s, 9/s for 2s], 50/s], requests: 9, duration: 3s",
     ));
@@ -46,17 +46,17 @@ fn stages_say_how_long_they_take() {
     assert_eq!(
         plan.load[0].describe(),
         "open, ramp to 9/s over 7s constant, 8 connections",
-        "stages are shown as they are typed"
+        "stages are shown in the form in which they are typed"
     );
 }
 
 #[test]
-fn keep_alive_and_http_are_swept_like_everything_else() {
+fn keep_alive_and_http_can_be_swept() {
     let plan =
         good(&entry("loop: closed, connections: 2, keepalive: [on, off, 100, 7 requests], http: [1.1, 1.0]"));
-    let told: Vec<String> = plan.load.iter().map(LoadPoint::describe).collect();
+    let shown: Vec<String> = plan.load.iter().map(LoadPoint::describe).collect();
     assert_eq!(
-        told,
+        shown,
         [
             "closed, 2 connections",
             "closed, 2 connections, HTTP/1.0",
@@ -76,20 +76,23 @@ fn mistakes() {
     for (load, expected) in [
         (
             "loop: open, connections: 1, rate: [100/s, ramp to 5/s over 1s]",
-            "3:42 `100/s` does not say for how long, and other entries of this list do; a list of stages is one rate: \
-             write `100/s for 10s`; to sweep over rates that change write a list of lists",
+            "3:42 `100/s` has no duration, but other entries of this list have one; for one rate with stages write \
+             `100/s for 10s`; for a sweep over such rates write a list of lists",
         ),
-        ("loop: open, connections: 1, rate: [[]]", "3:42 there is no stage;"),
+        ("loop: open, connections: 1, rate: [[]]", "3:42 the list of stages is empty;"),
         ("loop: open, connections: 1, rate: [[5/s]]", "3:43 `5/s` is not a stage;"),
         (
             "loop: open, connections: 1, rate: [5/s fro 1s]",
-            "3:42 `5/s fro 1s` is not a stage; did you mean `for` by `fro`?",
+            "3:42 `5/s fro 1s` is not a stage; did you mean `for` instead of `fro`?",
         ),
-        ("loop: open, connections: 1, rate: [0/s for 1s]", "3:42 these stages send nothing;"),
-        ("loop: open, connections: 1, rate: [5/s for 0s]", "3:42 the stage `5/s for 0s` takes no time;"),
+        ("loop: open, connections: 1, rate: [0/s for 1s]", "3:42 these stages send no request;"),
+        (
+            "loop: open, connections: 1, rate: [5/s for 0s]",
+            "3:42 the stage `5/s for 0s` has a duration of zero;",
+        ),
         (
             "loop: open, connections: 1, rate: [5/s for 2s], duration: 3s",
-            "3:65 the stages take 2s, and the duration is 3s; leave out `duration`: the stages say how long",
+            "3:65 the stages take 2s, but `duration` is 3s; remove `duration`; the stages set it",
         ),
         (
             "loop: open, connections: 1, rate: [0.1/s for 2s]",
@@ -97,50 +100,52 @@ fn mistakes() {
         ),
         (
             "loop: open, connections: 1, rate: [9/s for 1s, ramp to 99999999/s over 1s]",
-            "3:42 more than 10000000/s",
+            "3:42 rates above 10000000/s are not supported",
         ),
         (
             "loop: open, connections: 1, rate: 1/h, duration: 2h",
-            "3:41 less than 0.001/s cannot be scheduled;",
+            "3:41 rates below 0.001/s are not supported;",
         ),
         ("loop: closed, connections: 1, rate: [5/s for 1s]", "3:44 a closed loop has no `rate`"),
         (
             "loop: closed, connections: 1, keepalive: true",
-            "3:48 `true` says nothing about keep-alive; write on",
+            "3:48 `true` is not a value of `keepalive`; write on",
         ),
-        ("loop: closed, connections: 1, keepalive: 0", "3:48 `0` says nothing about keep-alive; write off"),
+        ("loop: closed, connections: 1, keepalive: 0", "3:48 `0` is not a value of `keepalive`; write off"),
         (
             "loop: closed, connections: 1, keepalive: often",
-            "3:48 `often` says nothing about keep-alive; write on, off",
+            "3:48 `often` is not a value of `keepalive`; write on, off",
         ),
-        ("loop: closed, connections: 1, http: 2", "3:43 `2` is no version of HTTP that can be spoken yet;"),
+        ("loop: closed, connections: 1, http: 2", "3:43 HTTP version `2` is not supported;"),
         (
             "loop: closed, connections: 1, keepalive: [off, 1]",
-            "3:5 the load point closed, 1 connection, keep-alive off stands twice;",
+            "3:5 the load point closed, 1 connection, keep-alive off appears twice;",
         ),
     ] {
         let PlanErrors(errors) = parsed(&entry(load), &[]).expect_err(load);
-        let told: Vec<String> = errors
+        let shown: Vec<String> = errors
             .iter()
             .map(|error| format!("{}:{} {}; {}", error.line, error.column, error.message, error.help))
             .collect();
-        assert!(told.len() == 1 && told[0].starts_with(expected), "{load}\n{}", told.join("\n"));
+        assert!(shown.len() == 1 && shown[0].starts_with(expected), "{load}\n{}", shown.join("\n"));
     }
 }
 
 #[test]
-fn of_stages_the_mean_must_be_carried() {
+fn connections_must_carry_the_mean_rate_of_stages() {
     let plan = |rate: &str| {
         format!(
             "upstream: {{ delay: 100ms }}\n{}",
             entry(&format!("loop: open, connections: 10, rate: {rate}"))
         )
     };
-    // Over 100/s for a while, under it on average: what waits is carried later.
+    // Above the limit of 100/s for a while, but below it on average: waiting requests are sent later.
     good(&plan("[300/s for 1s, 10/s for 9s]"));
-    let told = parsed(&plan("[300/s for 9s, 10/s for 1s]"), &[]).expect_err("too much").to_string();
+    let shown = parsed(&plan("[300/s for 9s, 10/s for 1s]"), &[]).expect_err("too much").to_string();
     assert!(
-        told.contains("271/s on average through an upstream delay of 100ms keeps 28 requests in flight"),
-        "{told}"
+        shown.contains(
+            "271/s on average with an upstream delay of 100ms needs 28 connections, but there are 10"
+        ),
+        "{shown}"
     );
 }

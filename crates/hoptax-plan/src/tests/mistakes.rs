@@ -1,16 +1,16 @@
-//! Bad plans, and every word that is said of them.
+//! Wrong plans, and their error messages.
 
 use super::*;
 
-/// Everything that is said of a plan with one mistake.
+/// Checks the whole error output for a plan.
 #[track_caller]
 fn says(text: &str, expected: &str) {
-    let told = parsed(text, &[]).expect_err("must be refused").to_string();
-    assert_eq!(told, expected.trim_matches('\n'), "\n{told}\n");
+    let shown = parsed(text, &[]).expect_err("must be refused").to_string();
+    assert_eq!(shown, expected.trim_matches('\n'), "\n{shown}\n");
 }
 
 #[test]
-fn mistakes_are_shown_like_a_compiler_does() {
+fn errors_look_like_those_of_a_compiler() {
     says(
         "gateways: [nginx]\nload:\n  - { loop: closed, conections: 1 }\n",
         "
@@ -34,9 +34,9 @@ plans/x.yaml:3:10: the duration `3` has no unit
   |
 3 | timeout: 3
   |          ^
-  = help: add one: 3s for seconds, 3ms for milliseconds
+  = help: write 3s for seconds or 3ms for milliseconds
 
-2 mistakes
+2 errors
 ",
     );
     says(
@@ -49,20 +49,20 @@ plans/x.yaml:3:34: expected a whole number, found `1`
   = help: remove the quotes
 ",
     );
-    let told = parsed(SMALLEST, &["trials=1", "load.0.duration=5"]).unwrap_err().to_string();
+    let shown = parsed(SMALLEST, &["trials=1", "load.0.duration=5"]).unwrap_err().to_string();
     assert_eq!(
-        told,
+        shown,
         "\
 --set load.0.duration=5: the duration `5` has no unit
  |
  | load.0.duration=5
  |                 ^
- = help: add one: 5s for seconds, 5ms for milliseconds",
-        "\n{told}"
+ = help: write 5s for seconds or 5ms for milliseconds",
+        "\n{shown}"
     );
 }
 
-/// The head of the only mistake in `text`, and its help: `line:column message; help`.
+/// The errors in `text`, one per line: `line:column message; help`.
 fn mistake(text: &str) -> String {
     let PlanErrors(errors) = parsed(text, &[]).expect_err(text);
     errors
@@ -75,13 +75,13 @@ fn mistake(text: &str) -> String {
 #[test]
 fn types_and_shapes() {
     for (text, expected) in [
-        ("", "1:1 expected a mapping, found nothing; known here: name, upstream, gateways"),
+        ("", "1:1 expected a mapping, found nothing; known keys here: name, upstream, gateways"),
         ("- a\n", "1:1 expected a mapping, found a list;"),
         ("gateways: [nginx]\n", "1:1 missing key `load`; add `load: …`"),
         ("load: [{ loop: closed, connections: 1 }]\n", "1:1 missing key `gateways`"),
-        ("gateways: nginx\nload: []\n", "1:11 expected a list, found `nginx`; begin each entry with `- `"),
+        ("gateways: nginx\nload: []\n", "1:11 expected a list, found `nginx`; start each entry with `- `"),
         ("gateways: []\nload: [{ loop: closed }]\n", "2:8 missing key `connections`"),
-        ("gateways: []\nload: []\n", "2:7 there is no load; add an entry"),
+        ("gateways: []\nload: []\n", "2:7 `load` is empty; add an entry"),
         (
             "gateways: []\nload: [{ loop: closd, connections: 1 }]\n",
             "2:16 unknown value `closd`; did you mean `closed`?",
@@ -92,7 +92,7 @@ fn types_and_shapes() {
         ),
         (
             "gateways: []\nload: [{ loop: closed, connections: -1 }]\n",
-            "2:37 -1 is out of range; it must be 0 to 4294967295",
+            "2:37 -1 is out of range; use 0 to 4294967295",
         ),
         (
             "gateways: []\nload: [{ loop: closed, connections: \"1\" }]\n",
@@ -100,7 +100,7 @@ fn types_and_shapes() {
         ),
         (
             "gateways: []\nload: [{ loop: closed, connections: [] }]\n",
-            "2:37 expected at least one value, found a list;",
+            "2:37 expected at least one value, found an empty list;",
         ),
         (&format!("{SMALLEST}isolate: yes\n"), "3:10 expected true or false, found `yes`; write true"),
         (
@@ -110,25 +110,25 @@ fn types_and_shapes() {
         (&format!("{SMALLEST}name: [a]\n"), "3:7 expected a single value, found a list;"),
         (&format!("{SMALLEST}target: {{ headers: [a] }}\n"), "3:20 expected a mapping, found a list;"),
     ] {
-        let told = mistake(text);
-        assert!(told.starts_with(expected) && !told.contains('\n'), "{text}\n{told}");
+        let shown = mistake(text);
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{text}\n{shown}");
     }
 }
 
 #[test]
 fn delays_of_hops() {
     for (gateway, expected) in [
-        ("{ name: nginx, delay: { in: 2ms } }", "1:34 `nginx` cannot be given a delay: only `hop-l7` can;"),
-        ("{ name: hop-l4, delay: { in: 2ms } }", "1:35 `hop-l4` cannot be given a delay: only `hop-l7` can;"),
-        ("{ name: hop-l7, delay: { share: 1% } }", "1:35 this delay holds nothing back; write `in: 2ms`"),
-        ("{ name: hop-l7, delay: { in: 2ms, share: 0% } }", "1:35 a share of no requests is delayed;"),
-        ("{ name: hop-l7, delay: { out: 2m } }", "1:35 a delay of 2m; write 1m or less"),
+        ("{ name: nginx, delay: { in: 2ms } }", "1:34 `nginx` cannot have a `delay`, only `hop-l7` can;"),
+        ("{ name: hop-l4, delay: { in: 2ms } }", "1:35 `hop-l4` cannot have a `delay`, only `hop-l7` can;"),
+        ("{ name: hop-l7, delay: { share: 1% } }", "1:35 `delay` needs `in` or `out`; write `in: 2ms`"),
+        ("{ name: hop-l7, delay: { in: 2ms, share: 0% } }", "1:35 `share` must be above 0%"),
+        ("{ name: hop-l7, delay: { out: 2m } }", "1:35 the delay 2m is too long; write 1m or less"),
         ("{ name: hop-l7, delay: { in: 2ms, how: doze } }", "`doze`"),
     ] {
         let text =
             format!("gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1, duration: 1s }}]\n");
-        let told = mistake(&text);
-        assert!(told.contains(expected), "{gateway}: {told}");
+        let shown = mistake(&text);
+        assert!(shown.contains(expected), "{gateway}: {shown}");
     }
 }
 
@@ -136,66 +136,69 @@ fn delays_of_hops() {
 fn upstream_and_target() {
     for (line, expected) in [
         ("upstream: { instances: 0 }", "1:24 `instances` is zero; write 1 or more"),
-        ("upstream: { status: 101 }", "1:21 101 is not the status of a final answer; use 200 to 599"),
-        ("upstream: { status: 204, body: 1KiB }", "1:32 an answer with status 204 has no body;"),
-        ("upstream: { body: 1024 }", "1:19 the size `1024` has no unit; add one: 1024B"),
-        ("upstream: { body: 2GiB }", "1:19 a body of more than 1GiB;"),
-        ("upstream: { body: { text: a, size: 1B } }", "1:19 a body is one of `size`, `text` and `file`;"),
+        ("upstream: { status: 101 }", "1:21 101 is not the status of a final response; use 200 to 599"),
+        ("upstream: { status: 204, body: 1KiB }", "1:32 a response with status 204 has no body;"),
+        ("upstream: { body: 1024 }", "1:19 the size `1024` has no unit; write 1024B"),
+        ("upstream: { body: 2GiB }", "1:19 the body is larger than 1GiB;"),
+        ("upstream: { body: { text: a, size: 1B } }", "1:19 a body needs one of `size`, `text` and `file`;"),
         ("upstream: { body: { file: nothing.json } }", "1:27 cannot read no-such-directory/nothing.json: "),
         ("upstream: { delay: soon }", "1:20 `soon` is not a duration;"),
         (
             "upstream: { delay: uniform(1ms, 5ms) }",
-            "1:33 unknown key `5ms)`; a value that holds a comma needs quotes",
+            "1:33 unknown key `5ms)`; inside braces, put quotes around a value with a comma",
         ),
-        ("upstream: { failures: 2 }", "1:23 the share `2` is more than the whole; a share is at most 1"),
+        ("upstream: { failures: 2 }", "1:23 the share `2` is more than 100%; write at most 1"),
         (
             "upstream: { port: 65535, instances: 2 }",
-            "1:19 2 instances from port 65535 on need ports up to 65536;",
+            "1:19 2 instances from port 65535 need ports up to 65536;",
         ),
-        ("upstream: { port: 0 }", "1:19 there is no port 0;"),
-        ("upstream: { port: 70000 }", "1:19 70000 is out of range; it must be 0 to 65535"),
+        ("upstream: { port: 0 }", "1:19 `port` is zero;"),
+        ("upstream: { port: 70000 }", "1:19 70000 is out of range; use 0 to 65535"),
         (
             "upstream: { url: localhost }",
-            "1:18 the URL `localhost` has no scheme; write it as http://host:port or https://host:port",
+            "1:18 the URL `localhost` has no scheme; write http://host:port or https://host:port",
         ),
         (
             "upstream: { url: \"http://localhost\", delay: 1ms }",
-            "1:18 an upstream that already runs cannot be given `delay`; leave out `delay`",
+            "1:18 `delay` is only for the built-in upstream; remove `delay`",
         ),
         (
             "upstream: { delay: 3s }",
-            "1:20 the upstream holds every answer back for at least 3s, and the timeout is 3s;",
+            "1:20 every request would time out: the upstream delays each response by at least 3s, and the timeout is 3s;",
         ),
-        ("timeout: 0s", "1:10 a timeout of zero gives every request up; write 3s"),
-        ("target: { method: get }", "1:19 methods are case-sensitive, `get` is not the usual one; write GET"),
+        ("timeout: 0s", "1:10 the timeout is zero; write a longer time"),
+        (
+            "target: { method: get }",
+            "1:19 methods are case-sensitive; `get` is not a standard one; write GET",
+        ),
         ("target: { method: CONNECT }", "1:19 CONNECT opens a tunnel"),
         ("target: { method: \"G T\" }", "1:19 `G T` is not a method;"),
-        ("target: { path: api }", "1:17 the path `api` does not begin with `/`; write /api"),
+        ("target: { path: api }", "1:17 the path `api` does not start with `/`; write /api"),
         (
             "target: { path: \"http://h/api\" }",
-            "1:17 the path `http://h/api` does not begin with `/`; write only /api",
+            "1:17 the path `http://h/api` does not start with `/`; write only the path, /api",
         ),
-        ("target: { path: \"/a b\" }", "1:17 a path cannot hold ' '; write it percent-encoded: %20"),
+        ("target: { path: \"/a b\" }", "1:17 a path cannot contain ' '; percent-encode it: %20"),
         ("target: { headers: { \"a b\": c } }", "1:22 `a b` is not a header name;"),
-        ("target: { headers: { a: b, A: c } }", "1:28 the header `A` stands twice;"),
-        ("target: { headers: { a: \"b\\r\\nc\" } }", "1:25 a header value cannot hold '\\r';"),
-        ("target: { headers: { a: \" b\" } }", "1:25 a header value neither begins nor ends with a blank;"),
-        ("target: { headers: { Content-Length: 3 } }", "1:22 `Content-Length` is set from the body"),
-        ("name: ../x", "1:7 the name `../x` cannot name a directory;"),
-        ("trials: 20000", "1:9 `trials` is 20000; write 10000 or less"),
+        ("target: { headers: { a: b, A: c } }", "1:28 the header `A` appears twice;"),
+        ("target: { headers: { a: \"b\\r\\nc\" } }", "1:25 a header value cannot contain '\\r';"),
+        ("target: { headers: { a: \" b\" } }", "1:25 a header value cannot start or end with a space;"),
+        ("target: { headers: { Content-Length: 3 } }", "1:22 hoptax sets `Content-Length` from the body"),
+        ("name: ../x", "1:7 the name `../x` is not valid as a directory name;"),
+        ("trials: 20000", "1:9 `trials` is too large: 20000; write 10000 or less"),
         ("trials: 0", "1:9 `trials` is zero; write 1 or more"),
-        ("trials: many", "1:9 `many` is no number of rounds; write a whole number such as 5, auto, or"),
-        ("trials: { within: 0% }", "1:19 `within` is zero; no tax is ever known exactly"),
-        ("trials: { at_most: 0s }", "1:20 `at_most` is zero; write how long all rounds may take"),
+        ("trials: many", "1:9 `many` is not a number of rounds; write a whole number such as 5, `auto`, or"),
+        ("trials: { within: 0% }", "1:19 `within` is zero; write for example 5%"),
+        ("trials: { at_most: 0s }", "1:20 `at_most` is zero; write the longest time for all rounds"),
         ("trials: { at_most: 10 }", "1:20 the duration `10` has no unit"),
-        ("trials: { least: 1 }", "1:18 `least` is 1; from one round there is no interval"),
-        ("trials: { least: 9, most: 3 }", "1:27 `most` is 3, which is below `least`, 9; exchange the two"),
+        ("trials: { least: 1 }", "1:18 `least` is 1; write 2 or more"),
+        ("trials: { least: 9, most: 3 }", "1:27 `most` (3) is below `least` (9); swap the two"),
         ("cpus: all", "1:7 unknown value `all`; write auto, or"),
-        ("cpus: { gateway: \"1-3\" }", "1:18 there is no CPU 2; this machine has CPUs 0 to 1"),
-        ("cpus: { gateway: x }", "1:18 `x` does not name CPUs;"),
+        ("cpus: { gateway: \"1-3\" }", "1:18 this machine has no CPU 2; use CPUs 0 to 1"),
+        ("cpus: { gateway: x }", "1:18 `x` is not a list of CPUs;"),
     ] {
-        let told = mistake(&format!("{line}\n{SMALLEST}"));
-        assert!(told.starts_with(expected) && !told.contains('\n'), "{line}\n{told}");
+        let shown = mistake(&format!("{line}\n{SMALLEST}"));
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{line}\n{shown}");
     }
 }
 
@@ -204,60 +207,57 @@ fn gateways() {
     for (list, expected) in [
         (
             "kong",
-            "1:12 unknown gateway `kong`; known here: nginx, haproxy, envoy, routed, hop-l4, hop-l7, external;",
+            "1:12 unknown gateway `kong`; use one of: nginx, haproxy, envoy, routed, hop-l4, hop-l7, external;",
         ),
         ("hop_l4", "1:12 unknown gateway `hop_l4`; did you mean `hop-l4`?"),
         (
             "nginx, nginx",
-            "1:19 two gateways are labelled `nginx`; give each its own, as in { name: nginx, label: nginx-2 }",
+            "1:19 two gateways have the label `nginx`; give this gateway another label: { name: nginx, label: nginx-2 }",
         ),
-        ("direct", "1:12 `direct` is the baseline, which is always measured; leave this entry out"),
-        ("{ name: nginx, label: direct }", "1:34 `direct` is the baseline"),
-        ("{ name: nginx, label: a/b }", "1:34 the label `a/b` cannot name a directory;"),
-        ("{ name: nginx, label: .. }", "1:34 the label `..` cannot name a directory;"),
+        ("direct", "1:12 `direct` is the name of the baseline, which is always measured; remove this entry"),
+        ("{ name: nginx, label: direct }", "1:34 `direct` is the name of the baseline"),
+        ("{ name: nginx, label: a/b }", "1:34 the label `a/b` is not valid as a directory name;"),
+        ("{ name: nginx, label: .. }", "1:34 the label `..` is not valid as a directory name;"),
         ("{ name: nginx, workers: 0 }", "1:36 `workers` is zero;"),
         (
             "{ name: nginx, features: [keyauth] }",
-            "1:38 the pack `nginx` does not offer `keyauth`; did you mean `key-auth`?",
+            "1:38 the pack `nginx` has no feature `keyauth`; did you mean `key-auth`?",
         ),
         (
             "{ name: nginx, features: [tls] }",
-            "1:38 the pack `nginx` does not offer `tls`; it offers key-auth or rate-limit",
+            "1:38 the pack `nginx` has no feature `tls`; use key-auth or rate-limit",
         ),
         (
             "{ name: haproxy, features: [tls] }",
-            "1:40 the pack `haproxy` does not offer `tls`; it offers none;",
+            "1:40 the pack `haproxy` has no feature `tls`; the pack has no features;",
         ),
-        ("{ name: nginx, features: [key-auth, key-auth] }", "1:48 `key-auth` stands twice;"),
-        (
-            "{ name: nginx, features: every }",
-            "1:37 `features: every` is neither a list, nor each, nor all-pairs;",
-        ),
-        ("{ name: nginx, features: [{}] }", "1:38 no feature is named here;"),
+        ("{ name: nginx, features: [key-auth, key-auth] }", "1:48 the feature `key-auth` appears twice;"),
+        ("{ name: nginx, features: every }", "1:37 `features: every` is not a list, `each` or `all-pairs`;"),
+        ("{ name: nginx, features: [{}] }", "1:38 this entry names no feature;"),
         (
             "{ name: nginx, features: [{ rate-limit: 0.5/s }] }",
-            "1:52 a rate limit of 0.5/s is no whole number",
+            "1:52 the rate limit 0.5/s is not a whole number",
         ),
-        ("{ name: nginx, features: [{ ask: last }] }", "1:45 `ask` belongs to `routes`;"),
+        ("{ name: nginx, features: [{ ask: last }] }", "1:45 `ask` needs `routes`;"),
         (
             "{ name: nginx, features: [{ rate-limit: 5/s, routes: 3 }] }",
-            "1:65 `routes` stands in the same entry as another feature;",
+            "1:65 this entry has a second feature, `routes`;",
         ),
-        ("{ name: haproxy, features: each }", "1:39 the pack `haproxy` offers no features to measure;"),
+        ("{ name: haproxy, features: each }", "1:39 the pack `haproxy` has no features to measure;"),
         (
             "{ name: nginx, pid: 1 }",
-            "1:20 `pid` belongs to a gateway that already runs, and hoptax starts `nginx`;",
+            "1:20 `pid` is only for a gateway that already runs, but hoptax starts `nginx`;",
         ),
         ("{ name: hop-l4, workers: 2 }", "1:37 `hop-l4` always has one worker;"),
         ("{ name: hop-l7, features: [tls] }", "1:39 `hop-l7` has no features;"),
         ("external", "1:12 an external gateway needs a `url`;"),
-        ("{ name: external, url: \"https://127.0.0.1\" }", "1:35 certificates are held against a name"),
-        ("{ name: external, url: \"ftp://x\" }", "1:35 the URL `ftp://x` is not an HTTP one"),
+        ("{ name: external, url: \"https://127.0.0.1\" }", "1:35 a certificate is checked against a name"),
+        ("{ name: external, url: \"ftp://x\" }", "1:35 the URL `ftp://x` is neither http nor https"),
         ("{ name: external, url: \"http://x\", workers: 2 }", "1:56 hoptax does not start this gateway"),
-        ("{ name: external, url: \"http://x\", pid: 0 }", "1:52 no process has the pid 0;"),
+        ("{ name: external, url: \"http://x\", pid: 0 }", "1:52 `pid` is 0, which is not a process;"),
     ] {
-        let told = mistake(&format!("gateways: [{list}]\nload: [{{ loop: closed, connections: 1 }}]\n"));
-        assert!(told.starts_with(expected) && !told.contains('\n'), "{list}\n{told}");
+        let shown = mistake(&format!("gateways: [{list}]\nload: [{{ loop: closed, connections: 1 }}]\n"));
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{list}\n{shown}");
     }
 }
 
@@ -267,38 +267,38 @@ fn load_points() {
         ("loop: closed, connections: 0", "2:37 `connections` is zero;"),
         (
             "loop: closed, connections: 1, rate: 5/s",
-            "2:46 a closed loop has no `rate`: the responses set its pace; leave out `rate`, or write `loop: open`",
+            "2:46 a closed loop has no `rate`, because responses set its pace; remove `rate`, or write `loop: open`",
         ),
         ("loop: closed, connections: 1, arrivals: poisson", "2:50 a closed loop has no `arrivals`"),
         (
             "loop: [closed, open], connections: 1, rate: 5/s",
-            "2:54 a closed loop has no `rate`: the responses set its pace; write the closed and the open loop as two entries",
+            "2:54 a closed loop has no `rate`, because responses set its pace; write the closed and the open loop as two entries",
         ),
-        ("loop: open, connections: 1", "2:8 an open loop needs a `rate`; add one"),
-        (
-            "loop: open, connections: 1, rate: 1000",
-            "2:44 the rate `1000` does not say per what; add it: 1000/s",
-        ),
+        ("loop: open, connections: 1", "2:8 an open loop needs a `rate`; add for example"),
+        ("loop: open, connections: 1, rate: 1000", "2:44 the rate `1000` has no unit; write 1000/s"),
         ("loop: open, connections: 1, rate: 1/h", "2:44 at 1/h no request is due within 10s;"),
-        ("loop: open, connections: 1, rate: 9999999999/s", "2:44 more than 10000000/s cannot be scheduled;"),
+        ("loop: open, connections: 1, rate: 9999999999/s", "2:44 rates above 10000000/s are not supported;"),
         ("loop: open, connections: 1, rate: 5/s, arrivals: bursts", "2:59 unknown arrivals `bursts`;"),
-        ("loop: closed, connections: 1, duration: 0s", "2:50 nothing can be measured in no time;"),
-        ("loop: closed, connections: 1, requests: 5", "2:50 `requests` without a `duration`"),
+        ("loop: closed, connections: 1, duration: 0s", "2:50 `duration` is zero;"),
+        ("loop: closed, connections: 1, requests: 5", "2:50 `requests` needs a `duration`"),
         ("loop: closed, connections: 1, requests: 0, duration: 1s", "2:50 `requests` is zero;"),
-        ("loop: closed, connections: [1, 2, 1]", "2:8 the load point closed, 1 connection stands twice;"),
+        ("loop: closed, connections: [1, 2, 1]", "2:8 the load point closed, 1 connection appears twice;"),
     ] {
-        let told = mistake(&format!("gateways: []\nload: [{{ {entry} }}]\n"));
-        assert!(told.starts_with(expected) && !told.contains('\n'), "{entry}\n{told}");
+        let shown = mistake(&format!("gateways: []\nload: [{{ {entry} }}]\n"));
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{entry}\n{shown}");
     }
 }
 
 #[test]
 fn a_sweep_of_sweeps_is_bounded() {
     let many = (1..=1001).map(|count| count.to_string()).collect::<Vec<_>>().join(", ");
-    let told = mistake(&format!(
+    let shown = mistake(&format!(
         "gateways: []\nload: [{{ loop: closed, connections: [{many}], requests: [{many}], duration: 1s }}]\n"
     ));
-    assert_eq!(told, "2:8 this sweep makes 1002001 load points; sweep over fewer values");
+    assert_eq!(
+        shown,
+        "2:8 this sweep has 1002001 load points; use fewer values, for at most 1000 load points"
+    );
 }
 
 #[test]
@@ -308,8 +308,8 @@ fn a_rate_needs_connections_by_littles_law() {
     };
     assert_eq!(
         mistake(&plan("100ms", "rate: 1000/s, connections: [2, 100]")),
-        "4:47 1000/s through an upstream delay of 100ms keeps 100 requests in flight, and 2 connections cannot carry \
-         them; use at least 100 connections, or a rate of at most 20/s"
+        "4:47 1000/s with an upstream delay of 100ms needs 100 connections, but there are 2; use at least 100 \
+         connections or at most 20/s"
     );
     assert!(
         mistake(&plan("exponential(10ms)", "rate: [1/s, 101/s], connections: 1")).contains("at least 2 ")
@@ -324,28 +324,22 @@ fn a_rate_needs_connections_by_littles_law() {
 #[test]
 fn budgets() {
     for (entry, expected) in [
-        ("{ metric: added_p99 }", "3:10 this entry limits nothing; add `max: …` or `min: …`"),
+        ("{ metric: added_p99 }", "3:10 this budget has no limit; add `max: …` or `min: …`"),
         ("{ metric: added_p98, max: 1ms }", "3:20 unknown value `added_p98`; did you mean `added_p9"),
         ("{ metric: added_p99, max: 1 }", "3:36 the duration `1` has no unit;"),
-        ("{ metric: added_p99, max: 1ms, min: 2ms }", "3:46 the least 2ms is above the most 1ms;"),
+        ("{ metric: added_p99, max: 1ms, min: 2ms }", "3:46 `min` (2ms) is above `max` (1ms);"),
         (
             "{ gateway: ngnix, metric: added_p99, max: 1ms }",
-            "3:21 no gateway here is labelled `ngnix`; did you mean `nginx`?",
+            "3:21 no gateway has the label `ngnix`; did you mean `nginx`?",
         ),
         (
             "{ metric: error_share, max: 1% }, { metric: error_share, max: 2% }",
-            "3:44 `max` of this metric of every gateway is limited twice;",
+            "3:44 `max` of this metric is set twice for every gateway;",
         ),
         ("{ metric: added_p99 , maximum: 1ms }", "3:32 unknown key `maximum`;"),
-        (
-            "{ metric: p50, max: +10% }",
-            "3:10 this limit is a change, but nothing is said that it is relative to;",
-        ),
-        ("{ metric: p50, max: +10%, against: ngnix }", "3:45 no gateway here is labelled `ngnix`;"),
-        (
-            "{ metric: p50, max: 1ms, against: direct }",
-            "3:44 `against` is for changes, and this limit is a value;",
-        ),
+        ("{ metric: p50, max: +10% }", "3:10 this limit is a change, but there is nothing to compare with;"),
+        ("{ metric: p50, max: +10%, against: ngnix }", "3:45 no gateway has the label `ngnix`;"),
+        ("{ metric: p50, max: 1ms, against: direct }", "3:44 `against` needs a relative limit;"),
         ("{ metric: p50, max: +10ms, against: direct }", "3:30 `+10ms` is not a change;"),
         (
             "{ metric: error_share, max: +10%, against: direct }",
@@ -353,31 +347,31 @@ fn budgets() {
         ),
         (
             "{ metric: p50, max: -20%, min: -10%, against: direct }",
-            "3:41 the least -10% is above the most -20%;",
+            "3:41 `min` (-10%) is above `max` (-20%);",
         ),
-        ("{ metric: p50, max: 1ms, load: { connections: 4711 } }", "3:41 no load point is like this;"),
+        ("{ metric: p50, max: 1ms, load: { connections: 4711 } }", "3:41 no load point matches;"),
         (
             "{ metric: p50, max: 1ms, load: { loops: open } }",
             "3:43 unknown key `loops`; did you mean `loop`?",
         ),
     ] {
-        let told = mistake(&format!("{SMALLEST}budget: [{entry}]\n"));
-        assert!(told.starts_with(expected) && !told.contains('\n'), "{entry}\n{told}");
+        let shown = mistake(&format!("{SMALLEST}budget: [{entry}]\n"));
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{entry}\n{shown}");
     }
 }
 
 #[test]
-fn every_mistake_is_told_in_the_order_of_the_lines() {
-    let told = mistake(
+fn all_errors_are_reported_in_the_order_of_lines() {
+    let shown = mistake(
         "trials: 0\ngateways: [ngnix, kong]\nload: [{ loop: open, connections: 0 }]\ntimeout: soon\nbudget: [{ metric: added_p50 }]\n",
     );
-    let lines: Vec<_> = told.lines().map(|line| line.split(' ').next().unwrap()).collect();
-    assert_eq!(lines, ["1:9", "2:12", "2:19", "3:8", "3:35", "4:10", "5:10"], "{told}");
+    let lines: Vec<_> = shown.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(lines, ["1:9", "2:12", "2:19", "3:8", "3:35", "4:10", "5:10"], "{shown}");
 }
 
 #[test]
-fn mistakes_point_into_the_text_whatever_ends_its_lines() {
-    // To YAML a lone carriage return ends a line, and what is missing at the end stands behind the last one.
+fn errors_point_into_the_text_with_any_line_ending() {
+    // In YAML a lone carriage return ends a line. Something missing at the end is shown after the last character.
     for (text, line, column, excerpt) in [
         ("name: a\rgateways: [nginx]\rload: }\r", 3, 7, "load: }"),
         ("name: a\r\ngateways: [nginx]\r\nload: }\r\n", 3, 7, "load: }"),
@@ -386,8 +380,8 @@ fn mistakes_point_into_the_text_whatever_ends_its_lines() {
         ("gateways: [nginx\n", 1, 17, "gateways: [nginx"),
     ] {
         let error = &parsed(text, &[]).unwrap_err().0[0];
-        let told = (error.line, error.column, error.excerpt.as_str());
-        assert_eq!(told, (line, column, excerpt), "{text:?}: {error}");
+        let shown = (error.line, error.column, error.excerpt.as_str());
+        assert_eq!(shown, (line, column, excerpt), "{text:?}: {error}");
     }
     let error = &parsed(SMALLEST, &["load=[\n{ loop: }"]).unwrap_err().0[0];
     assert_eq!((error.line, error.excerpt.as_str()), (0, "{ loop: }"), "{error}");
@@ -395,7 +389,7 @@ fn mistakes_point_into_the_text_whatever_ends_its_lines() {
     assert_eq!((error.line, error.column, error.excerpt.as_str()), (0, 13, "load=[closed"), "{error}");
 }
 
-/// Whatever is typed, the answer is a plan or mistakes that can be shown.
+/// Damaged input gives a plan or errors that can be shown, and never a panic.
 #[test]
 fn damaged_plans_are_refused_without_a_panic() {
     let mut random = hoptax_load::random::Random::new(11);
@@ -425,5 +419,5 @@ fn damaged_plans_are_refused_without_a_panic() {
             assert!(!errors.to_string().is_empty());
         }
     }
-    assert!(refused > 300, "the damage was too small to say anything: {refused}");
+    assert!(refused > 300, "too few damaged plans were refused: {refused}");
 }

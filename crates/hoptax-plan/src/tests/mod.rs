@@ -1,4 +1,4 @@
-//! Whole plans: what they mean.
+//! Whole plans.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ fn good(text: &str) -> Plan {
 const SMALLEST: &str = "gateways: [nginx]\nload: [{ loop: closed, connections: 1 }]\n";
 
 #[test]
-fn defaults_fill_what_was_left_out() {
+fn missing_keys_have_defaults() {
     assert_eq!(
         good(SMALLEST),
         Plan {
@@ -92,7 +92,7 @@ fn defaults_fill_what_was_left_out() {
 }
 
 #[test]
-fn everything_can_be_said() {
+fn a_plan_with_every_key() {
     let plan = good(
         r#"
 name: all
@@ -186,7 +186,7 @@ fn points(load: &str) -> Vec<String> {
 }
 
 #[test]
-fn sweeps_expand_with_the_first_typed_changing_slowest() {
+fn the_first_axis_of_a_sweep_changes_slowest() {
     assert_eq!(
         points("loop: closed, connections: [1, 100], duration: [2s, 1s]"),
         [
@@ -217,13 +217,13 @@ fn sweeps_expand_with_the_first_typed_changing_slowest() {
 }
 
 #[test]
-fn sets_lie_over_the_file() {
+fn sets_override_the_file() {
     let plan = parsed(SMALLEST, &["trials=1", "load.0.duration=2s", "gateways=[hop-l4, hop-l7]"]).unwrap();
     assert_eq!((plan.trials.at_least(), plan.load[0].duration), (1, Duration::from_secs(2)));
     assert_eq!(plan.gateways.len(), 2);
 }
 
-/// The plan as it is read from a record that it was written to.
+/// The plan after a round trip through the record on disk.
 fn kept(plan: &Plan) -> Plan {
     let json = serde_json::to_string(&hoptax_record::plan::Plan::from(plan)).expect("JSON");
     serde_json::from_str::<hoptax_record::plan::Plan>(&json)
@@ -233,7 +233,7 @@ fn kept(plan: &Plan) -> Plan {
 }
 
 #[test]
-fn what_is_understood_survives_the_record() {
+fn a_plan_survives_the_record() {
     let plan = good(SMALLEST);
     assert_eq!(kept(&plan), plan);
 }
@@ -262,7 +262,7 @@ fn features_of(text: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn features_have_settings_and_bring_what_they_need() {
+fn features_have_settings() {
     let one = |features: &str| {
         let load = "load: [{ loop: closed, connections: 1 }]";
         features_of(&format!("gateways: [{{ name: nginx, features: {features} }}]\n{load}\n"))[0].1.clone()
@@ -273,7 +273,7 @@ fn features_have_settings_and_bring_what_they_need() {
 }
 
 #[test]
-fn a_matrix_stands_for_bare_alone_and_together() {
+fn a_matrix_has_bare_single_and_paired_features() {
     let plan = |features: &str| {
         features_of(&format!(
             "gateways: [{{ name: nginx, label: n, features: {features} }}]\nload: [{{ loop: closed, connections: 1 }}]\n"

@@ -1,4 +1,4 @@
-//! Targets, templates, expectations and connections: what they mean, and every word that is said of mistakes.
+//! Targets, templates, expectations and connections, and errors in them.
 
 use super::*;
 use hoptax_load::spec::Check;
@@ -11,7 +11,7 @@ fn with(head: &str) -> String {
     format!("{head}{LOAD}")
 }
 
-/// A plan in a directory of its own, in which these files lie.
+/// Parses a plan in a new directory with these files.
 fn beside(files: &[(&str, &str)], text: &str) -> Result<Plan, PlanErrors> {
     let directory = tempfile::tempdir().expect("a directory");
     for (name, content) in files {
@@ -21,8 +21,8 @@ fn beside(files: &[(&str, &str)], text: &str) -> Result<Plan, PlanErrors> {
     parse("plans/x.yaml", text, &[], &context)
 }
 
-/// What is said of the only mistake: the line, what is marked in it, `message; help`.
-fn told(outcome: Result<Plan, PlanErrors>) -> String {
+/// The errors, one per line: the line number, the marked text, `message; help`.
+fn shown(outcome: Result<Plan, PlanErrors>) -> String {
     let PlanErrors(errors) = outcome.expect_err("must be refused");
     let one = |error: &PlanError| {
         let marked = error.excerpt.chars().skip(error.column as usize - 1).take(error.span as usize);
@@ -77,9 +77,8 @@ fn bodies_and_lengths() {
     let body =
         |body: &str| good(&with(&format!("target: {{ method: POST, body: {body} }}\n"))).targets[0].clone();
     assert_eq!(body("64KiB").body, Some(Body::Size(65_536)));
-    // Nothing to expand: nothing is looked at for each request.
-    assert!(!body("{ text: plain }").body_is_template);
-    assert!(body("{ text: '\\{{' }").body_is_template, "what is escaped must be taken out");
+    assert!(!body("{ text: plain }").body_is_template, "there is nothing to expand");
+    assert!(body("{ text: '\\{{' }").body_is_template, "the escape must be removed");
     let length = |expect: &str| {
         good(&with(&format!("target: {{ expect: {{ body: {{ length: {expect} }} }} }}\n"))).targets[0].checks
             [0]
@@ -103,17 +102,17 @@ fn files_are_found_beside_the_plan() {
     assert_eq!(plan.files.keys().collect::<Vec<_>>(), ["ids.txt"]);
     assert_eq!(plan.files["ids.txt"].file_name().expect("a name"), "ids.txt");
     let templates: Vec<bool> = plan.targets.iter().map(|target| target.body_is_template).collect();
-    assert_eq!(templates, [false, true, false], "a file is a template only where it says so");
+    assert_eq!(templates, [false, true, false], "a file is a template only with `template: true`");
 }
 
 #[test]
-fn a_mistake_in_a_template_is_marked_where_it_stands() {
+fn errors_in_templates_have_places() {
     for (head, expected) in [
         ("target: { path: \"/a/{{sec}}\" }\n", "1 [sec] there is no template `sec`; did you mean `seq`?"),
         ("target:\n  path: /a/{{sec}}\n", "2 [sec] there is no template `sec`"),
         (
             "target: { body: { text: {{seq}} } }\n",
-            "1 [{] a mapping cannot be a key; keys are words, and a value that holds",
+            "1 [{] a mapping cannot be a key; a key must be a word; put quotes around",
         ),
         ("target: { path: \"/{{seq}}/{{ sec }}\" }\n", "1 [sec] there is no template `sec`"),
         ("target: { path: \"/{{seq\" }\n", "1 [{{seq] a template is not closed; write `}}`"),
@@ -128,18 +127,21 @@ fn a_mistake_in_a_template_is_marked_where_it_stands() {
             "target: { body: { text: '{{line no.txt}}' } }\n",
             "1 [line no.txt] cannot read no-such-directory/no.txt: ",
         ),
-        ("target: { body: { size: 5B, template: true } }\n", "1 [true] a body of a size holds no template;"),
+        (
+            "target: { body: { size: 5B, template: true } }\n",
+            "1 [true] a body with only a `size` cannot be a template;",
+        ),
         (
             "target: { path: \"/{{seq}} x\" }\n",
-            "1 [\"/{{seq}} x\"] a path cannot hold ' '; write it percent-encoded: %20",
+            "1 [\"/{{seq}} x\"] a path cannot contain ' '; percent-encode it: %20",
         ),
         (
             "target: { path: \"/é{{seq}}\" }\n",
-            "1 [\"/é{{seq}}\"] a path cannot hold 'é'; write it percent-encoded: %C3%A9",
+            "1 [\"/é{{seq}}\"] a path cannot contain 'é'; percent-encode it: %C3%A9",
         ),
     ] {
-        let told = told(parsed(&with(head), &[]));
-        assert!(told.starts_with(expected) && !told.contains('\n'), "{head}\n{told}");
+        let shown = shown(parsed(&with(head), &[]));
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{head}\n{shown}");
     }
     let PlanErrors(errors) = parsed(LOAD, &["target={ path: \"/{{sec}}\" }"]).expect_err("refused");
     assert_eq!((errors[0].line, errors[0].column, errors[0].span), (0, 20, 3), "{errors:?}");
@@ -147,64 +149,61 @@ fn a_mistake_in_a_template_is_marked_where_it_stands() {
         &[("body.json", "{}\n{{random 9 1}}")],
         &with("target: { method: POST, body: { file: body.json, template: true } }\n"),
     );
-    let told = told(outcome);
-    assert!(told.starts_with("1 [body.json] ") && told.contains("body.json:2:3: 9 is above 1"), "{told}");
+    let shown = shown(outcome);
+    assert!(shown.starts_with("1 [body.json] ") && shown.contains("body.json:2:3: 9 is above 1"), "{shown}");
 }
 
 #[test]
-fn lines_that_cannot_stand_in_their_place_are_refused_before_anything_starts() {
+fn lines_of_files_are_checked_before_the_run() {
     let files = [("ids.txt", "one\ntwo words\n"), ("none.txt", "\n\n")];
     let outcome = beside(&files, &with("target: { path: \"/{{line ids.txt}}\" }\n"));
-    let said = told(outcome);
+    let said = shown(outcome);
     assert!(said.starts_with("1 [{{line ids.txt] line 2 of `ids.txt`"), "{said}");
-    let said = told(beside(&files, &with("target: { path: \"/{{line none.txt}}\" }\n")));
+    let said = shown(beside(&files, &with("target: { path: \"/{{line none.txt}}\" }\n")));
     assert!(said.contains("none.txt"), "{said}");
     let outcome = beside(&files, &with("target: { method: POST, body: { text: '{{line ids.txt}}' } }\n"));
     outcome.unwrap_or_else(|errors| panic!("a body takes any line: {errors}"));
 }
 
 #[test]
-fn mistakes_in_targets_and_expectations() {
+fn errors_in_targets_and_expectations() {
     for (head, expected) in [
-        ("target: []\n", "1 [[] expected at least one value, found a list;"),
+        ("target: []\n", "1 [[] expected at least one value, found an empty list;"),
         ("target: { weigth: 2 }\n", "1 [weigth] unknown key `weigth`; did you mean `weight`?"),
         ("target: { weight: 0 }\n", "1 [0] `weight` is zero;"),
-        ("target: { name: \" a\" }\n", "1 [\" a\"] ` a` is no name for a target;"),
-        (
-            "target: [{ path: / }, {}]\n",
-            "1 [{] two targets are called `GET /`, as neither has a name of its own;",
-        ),
-        ("target: [{ name: a }, { name: a }]\n", "1 [a] two targets are called `a`; give each its own name"),
+        ("target: { name: \" a\" }\n", "1 [\" a\"] ` a` is not a valid name for a target;"),
+        ("target: [{ path: / }, {}]\n", "1 [{] two targets have the default name `GET /`; name them"),
+        ("target: [{ name: a }, { name: a }]\n", "1 [a] two targets are named `a`; give each another name"),
         (
             "target: { expect: { status: 99 } }\n",
-            "1 [99] `99` is no status to expect; write a status such as",
+            "1 [99] `99` is not a status; write a status from 200 to 599",
         ),
         (
             "target: { expect: { status: [201, 4xx] } }\n",
-            "1 [201] the upstream answers with status 200, which is not expected; expect 200, or",
+            "1 [201] `expect` does not include 200, the status that the upstream returns; add 200 to",
         ),
-        ("target: { expect: { body: {} } }\n", "1 [{] this expects nothing; add `contains: …`"),
+        ("target: { expect: { body: {} } }\n", "1 [{] `body` is empty; add `contains: …`"),
         ("target: { expect: { body: { contains: \"\" } } }\n", "1 [\"\"] every body contains an empty text;"),
         (
             "target: { expect: { body: { equals: a, contains: b } } }\n",
-            "1 [b] `equals` says all that can be said of a body;",
+            "1 [b] `equals` cannot be combined with `contains` or `length`;",
         ),
         ("target: { expect: { body: { length: 5 } } }\n", "1 [5] the size `5` has no unit;"),
         (
             "target: { expect: { body: { length: { least: 2B, most: 1B } } } }\n",
-            "1 [1B] the least 2B is above the most 1B;",
+            "1 [1B] `least` (2B) is above `most` (1B);",
         ),
-        ("target: { expect: { body: { length: {} } } }\n", "1 [{] this bounds nothing;"),
+        ("target: { expect: { body: { length: {} } } }\n", "1 [{] `length` is empty;"),
         ("target: { expect: { headers: { \"a b\": any } } }\n", "1 [\"a b\"] \"a b\" is not a header name;"),
         (
             "target: { method: HEAD, expect: { body: { equals: a } } }\n",
-            "1 [{] the answer to HEAD has no body;",
+            "1 [{] the response to HEAD has no body;",
         ),
         ("target: { expect: { stauts: 200 } }\n", "1 [stauts] unknown key `stauts`; did you mean `status`?"),
         ("upstream: { body: { text: a, template: true } }\n", "1 [template] unknown key `template`;"),
     ] {
-        let told = told(parsed(&with(head), &[]));
-        assert!(told.starts_with(expected) && !told.contains('\n'), "{head}\n{told}");
+        let shown = shown(parsed(&with(head), &[]));
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{head}\n{shown}");
     }
     good(&with("upstream: { failures: 100% }\ntarget: { expect: { status: 500 } }\n"));
 }
@@ -223,20 +222,20 @@ fn one_timeout_or_three() {
         Timeouts { connect: ms(3000), first_byte: ms(5), total: ms(3000) }
     );
     for (typed, expected) in [
-        ("{}", "1 [{] no timeout is given here;"),
-        ("{ connect: 0s }", "1 [0s] a timeout of zero gives every request up;"),
+        ("{}", "1 [{] `timeout` is empty;"),
+        ("{ connect: 0s }", "1 [0s] the timeout is zero;"),
         (
             "{ first_byte: 2s, total: 1s }",
-            "1 [2s] the timeout to the first byte, 2s, is above that to the last, 1s; lower `first_byte`",
+            "1 [2s] `first_byte` (2s) is above `total` (1s); lower `first_byte`",
         ),
         ("{ frist_byte: 2s }", "1 [frist_byte] unknown key `frist_byte`; did you mean `first_byte`?"),
     ] {
-        let told = told(parsed(&with(&format!("timeout: {typed}\n")), &[]));
-        assert!(told.starts_with(expected) && !told.contains('\n'), "{typed}\n{told}");
+        let shown = shown(parsed(&with(&format!("timeout: {typed}\n")), &[]));
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{typed}\n{shown}");
     }
     let slow = "upstream: { delay: 100ms }\ntimeout: { first_byte: 100ms }\n";
-    let told = told(parsed(&with(slow), &[]));
-    assert!(told.contains("raise `timeout.first_byte` above the delay"), "{told}");
+    let shown = shown(parsed(&with(slow), &[]));
+    assert!(shown.contains("raise `timeout.first_byte` above the delay"), "{shown}");
 }
 
 #[test]
@@ -247,13 +246,13 @@ fn source_addresses() {
     let external = "upstream: { url: \"http://[::1]:1\" }\nsources: [\"::1\"]\n";
     assert_eq!(good(&with(external)).sources, [address("::1")]);
     for (typed, expected) in [
-        ("[127.0.0.x]", "1 [127.0.0.x] `127.0.0.x` is not an address; write addresses of this machine"),
-        ("[0.0.0.0]", "1 [0.0.0.0] nothing can be sent from 0.0.0.0;"),
-        ("[127.0.0.2, 127.0.0.2]", "1 [127.0.0.2] 127.0.0.2 stands twice;"),
-        ("[\"::1\"]", "1 [\"::1\"] there is no way from ::1 to 127.0.0.1"),
+        ("[127.0.0.x]", "1 [127.0.0.x] `127.0.0.x` is not an IP address; write addresses of this machine"),
+        ("[0.0.0.0]", "1 [0.0.0.0] 0.0.0.0 cannot be a source address;"),
+        ("[127.0.0.2, 127.0.0.2]", "1 [127.0.0.2] 127.0.0.2 appears twice;"),
+        ("[\"::1\"]", "1 [\"::1\"] ::1 cannot connect to 127.0.0.1"),
         ("127.0.0.2", "1 [127.0.0.2] expected a list, found `127.0.0.2`;"),
     ] {
-        let told = told(parsed(&with(&format!("sources: {typed}\n")), &[]));
-        assert!(told.starts_with(expected) && !told.contains('\n'), "{typed}\n{told}");
+        let shown = shown(parsed(&with(&format!("sources: {typed}\n")), &[]));
+        assert!(shown.starts_with(expected) && !shown.contains('\n'), "{typed}\n{shown}");
     }
 }

@@ -5,7 +5,7 @@ use crate::selector::SelectorKind;
 use crate::{Access, CertificateFiles, TlsAccess, ToldLedger};
 use std::path::{Path, PathBuf};
 
-/// A directory with the files that plans here name.
+/// A directory with the files that these plans name.
 pub(super) fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     for (name, text) in [
@@ -43,7 +43,7 @@ const LOAD: &str = "load: [{ loop: closed, connections: 1 }]\n";
 const SECURE: &str = "url: \"https://127.0.0.1:6443\", server_name: api.test, authority: ca.pem";
 
 #[test]
-fn an_upstream_over_tls_has_a_name_an_authority_and_what_lets_one_in() {
+fn an_upstream_over_tls_has_a_name_an_authority_and_credentials() {
     let directory = directory();
     let text = format!(
         "upstream: {{ {SECURE}, client_certificate: {{ certificate: ca.pem, key: client.key }}, token_file: token, pid: 4711, \
@@ -78,7 +78,7 @@ fn an_upstream_over_tls_has_a_name_an_authority_and_what_lets_one_in() {
 }
 
 #[test]
-fn an_external_gateway_over_tls_may_be_signed_by_who_the_system_trusts() {
+fn an_external_gateway_can_use_the_systems_authorities() {
     let text = format!("gateways: [{{ name: external, url: \"https://gate.test\" }}]\n{LOAD}");
     let plan = read(&text, Path::new(".")).unwrap_or_else(|error| panic!("{error}"));
     let tls = TlsAccess { server_name: "gate.test".into(), authority: None, client_certificate: None };
@@ -88,62 +88,70 @@ fn an_external_gateway_over_tls_may_be_signed_by_who_the_system_trusts() {
 }
 
 #[test]
-fn what_cannot_be_let_in_is_refused() {
+fn wrong_access_is_refused() {
     let directory = directory();
     let certificate = "client_certificate: { certificate: ca.pem, key: client.key }";
     for (upstream, gateways, part) in [
         ("url: \"https://127.0.0.1:1\", authority: ca.pem", "envoy", "add server_name:"),
         ("url: \"https://api.test\"", "envoy", "add authority: ca.pem"),
-        ("url: \"https://a.b\", server_name: \"a b\", authority: ca.pem", "envoy", "is no name of a host"),
+        (
+            "url: \"https://a.b\", server_name: \"a b\", authority: ca.pem",
+            "envoy",
+            "is not a valid host name",
+        ),
         (
             "url: \"http://a.b\", authority: ca.pem",
             "envoy",
-            "`authority` belongs to TLS, and http://a.b:80 is plain",
+            "`authority` needs TLS, but http://a.b:80 is not https",
         ),
         ("url: \"https://a.b\", authority: none.pem", "envoy", "cannot read"),
-        ("url: \"https://a.b\", authority: token", "envoy", "holds no certificate"),
+        ("url: \"https://a.b\", authority: token", "envoy", "contains no certificate"),
         ("authority: ca.pem", "envoy", "there is no `url`"),
-        ("url: \"http://a.b\", ledger: { select: 'a{b}' }", "envoy", "`a{b}` selects nothing"),
-        ("url: \"http://a.b\", ledger: { select: a, path: metrics }", "envoy", "begin it with `/`"),
-        ("url: \"http://a.b\", ledger: { select: a, url: \"https://a.b\" }", "envoy", "is asked without TLS"),
-        ("url: \"http://a.b\", pid: 0", "envoy", "no process has the pid 0"),
+        ("url: \"http://a.b\", ledger: { select: 'a{b}' }", "envoy", "`a{b}` is not a valid selector"),
+        ("url: \"http://a.b\", ledger: { select: a, path: metrics }", "envoy", "start it with `/`"),
+        (
+            "url: \"http://a.b\", ledger: { select: a, url: \"https://a.b\" }",
+            "envoy",
+            "`url` cannot be https",
+        ),
+        ("url: \"http://a.b\", pid: 0", "envoy", "`pid` is 0, which is not a process"),
         (SECURE, "hop-l7", "`hop-l7` cannot speak TLS"),
         (
             SECURE,
             "plain",
-            "`plain` cannot speak TLS to the upstream, which the plan asks for: it was built without TLS",
+            "`plain` cannot speak TLS to the upstream, which the plan requires: it was built without TLS",
         ),
         (
             &format!("{SECURE}, {certificate}"),
             "shy",
-            "`shy` cannot show a client certificate to the upstream",
+            "`shy` cannot send a client certificate to the upstream",
         ),
-        (SECURE, "{ name: envoy, features: [upstream-tls] }", "is said by its URL"),
+        (SECURE, "{ name: envoy, features: [upstream-tls] }", "the URL decides about TLS"),
         (SECURE, "{ name: envoy, features: [token-review] }", "add token_file to `upstream`"),
         (
             &format!("{SECURE}, token_file: token"),
             "{ name: envoy, features: [jwt] }",
-            "`jwt-hs256` wants the authorization header",
+            "`jwt-hs256` uses the authorization header",
         ),
         (
             &format!("{SECURE}, token_file: token"),
             "{ name: shy, features: [token-review] }",
-            "its reviews are none that an upstream of yours answers: it sends no body",
+            "only the built-in upstream can answer this pack's token reviews: it sends no body",
         ),
         (
             "instances: 1",
             "{ name: envoy, authority: ca.pem }",
-            "`authority` belongs to a gateway that already runs",
+            "`authority` is only for a gateway that already runs",
         ),
     ] {
         let text = format!("upstream: {{ {upstream} }}\ngateways: [{gateways}]\n{LOAD}");
-        let told = read(&text, directory.path()).expect_err(&text);
-        assert!(told.contains(part), "{text}\n{told}");
+        let shown = read(&text, directory.path()).expect_err(&text);
+        assert!(shown.contains(part), "{text}\n{shown}");
     }
 }
 
 #[test]
-fn a_matrix_has_what_can_be_measured_in_front_of_what_already_runs() {
+fn a_matrix_has_only_features_that_the_running_upstream_allows() {
     let directory = directory();
     let labels = |more: &str| {
         let text =
@@ -156,7 +164,7 @@ fn a_matrix_has_what_can_be_measured_in_front_of_what_already_runs() {
 }
 
 #[test]
-fn a_target_may_say_that_bodies_vary() {
+fn bodies_of_a_target_can_vary() {
     let text = format!("gateways: [hop-l4]\ntarget: {{ path: /now, expect: {{ varies: true }} }}\n{LOAD}");
     let plan = read(&text, &PathBuf::new()).unwrap_or_else(|error| panic!("{error}"));
     assert!(plan.targets[0].varies);

@@ -1,8 +1,8 @@
-//! The JSON Schema and the reference page, held against the parser.
+//! Compares the JSON Schema and the reference page with the parser.
 
 use super::*;
 
-/// The schema's patterns and the parsers of units must not disagree, or editors would mark good plans as bad.
+/// The schema's patterns must accept what the parsers of units accept, or editors would mark valid plans as wrong.
 #[test]
 fn patterns_of_the_schema_accept_what_the_parser_accepts() {
     let schema = schema();
@@ -31,7 +31,7 @@ fn patterns_of_the_schema_accept_what_the_parser_accepts() {
     assert_eq!(parses, [true; 4]);
 }
 
-/// Every key that the schema knows, from the plan down, with the name of what holds it.
+/// All keys of the schema, each with the name of its block.
 fn keys(schema: &serde_json::Value) -> Vec<(String, String)> {
     let mut keys = Vec::new();
     let top = schema["properties"].as_object().unwrap().keys();
@@ -85,7 +85,7 @@ fn the_examples_of_the_reference_are_plans() {
     }
 }
 
-/// Whether a value is as a schema says. Knows the words that the schema of plans is written in, and no others.
+/// Checks values against a schema. Knows only the JSON Schema keywords that the schema of plans uses.
 struct Editor(serde_json::Value);
 
 impl Editor {
@@ -114,7 +114,7 @@ impl Editor {
                 serde_json::Value::Array(types) => types.iter().any(|said| is_a(said, value)),
                 one => is_a(one, value),
             },
-            // To JSON Schema 1 and 1.0 are one number.
+            // In JSON Schema, 1 and 1.0 are the same number.
             "enum" => listed()
                 .iter()
                 .any(|one| one == value || one.as_f64().is_some_and(|one| value.as_f64() == Some(one))),
@@ -145,7 +145,7 @@ impl Editor {
         }
     }
 
-    /// Whether an editor would leave this plan unmarked.
+    /// Whether an editor would accept this plan.
     fn accepts_plan(&self, text: &str, sets: &[String]) -> bool {
         let Ok(mut root) = node::read(text, 0, 0) else { return false };
         node::apply_sets(&mut root, sets).is_empty() && self.accepts(&self.0, &json(&root))
@@ -165,7 +165,7 @@ fn is_a(kind: &serde_json::Value, value: &serde_json::Value) -> bool {
     }
 }
 
-/// What an editor takes it for: YAML's core schema (YAML 1.2, section 10.3).
+/// The JSON value that an editor reads: YAML's core schema (YAML 1.2, section 10.3).
 fn json(node: &node::Node) -> serde_json::Value {
     match &node.value {
         node::Value::Sequence(items) => items.iter().map(json).collect(),
@@ -189,7 +189,7 @@ fn repository() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a plan may say of the pack in this folder.
+/// The pack in this folder, as plans are checked against it.
 fn described(folder: &std::path::Path) -> PackInfo {
     let text = std::fs::read_to_string(folder.join("gateway.yaml")).expect("a manifest");
     let manifest = node::read(&text, 0, 0).expect("YAML");
@@ -221,7 +221,7 @@ fn word(node: &node::Node) -> Option<String> {
     }
 }
 
-/// The plans of this repository, by name. `lab` stands in for the directory that is there while a Kubernetes lab runs.
+/// The plans of this repository, by name. `lab` replaces the directory that exists while a Kubernetes lab runs.
 fn plans(lab: &std::path::Path) -> Vec<(String, String)> {
     let mut plans = vec![("hoptax init".to_owned(), TEMPLATE.to_owned())];
     for entry in std::fs::read_dir(repository().join("plans")).expect("there") {
@@ -239,7 +239,7 @@ fn plans(lab: &std::path::Path) -> Vec<(String, String)> {
     plans
 }
 
-/// As [`parse`], with files found where the repository's plans lie, and every pack known.
+/// As [`parse`], in the directory `plans/` and with all packs known.
 fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
     static PACKS: std::sync::LazyLock<Vec<PackInfo>> = std::sync::LazyLock::new(|| {
         let folders = std::fs::read_dir(repository().join("gateways")).expect("there");
@@ -250,7 +250,7 @@ fn understood(text: &str, sets: &[String]) -> Result<Plan, PlanErrors> {
     parse("plans/x.yaml", text, sets, &Context { directory, known, ..context() })
 }
 
-/// Mistakes, and whether the schema knows them too: it cannot know what hangs together, or what this machine has.
+/// Wrong values, and whether the schema refuses them too. It cannot check relations between keys, or this machine.
 const MISTAKEN: [(&str, bool); 34] = [
     ("trials=many", true),
     ("trials=-1", true),
@@ -300,12 +300,12 @@ fn the_schema_and_the_parser_judge_the_same_plans() {
     }
     for (mistake, known) in MISTAKEN {
         let sets = [mistake.to_owned()];
-        assert!(understood(SMALLEST, &sets).is_err(), "{mistake} is understood");
+        assert!(understood(SMALLEST, &sets).is_err(), "{mistake} is accepted");
         assert_eq!(editor.accepts_plan(SMALLEST, &sets), !known, "{mistake}");
     }
 }
 
-/// Every place in a plan, as `--set` names it.
+/// All paths of a plan in the form that `--set` uses.
 fn places(node: &node::Node, path: &str, places: &mut Vec<String>) {
     let mut inner = |step: &str, node| {
         let path = if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") };
@@ -324,7 +324,7 @@ fn places(node: &node::Node, path: &str, places: &mut Vec<String>) {
     }
 }
 
-/// An editor must not mark what runs, whatever stands where.
+/// An editor must not mark a plan that the parser accepts.
 #[test]
 fn the_schema_refuses_nothing_that_the_parser_understands() {
     let values = [

@@ -1,4 +1,4 @@
-//! Searches for capacity: what they mean, and what is said of mistakes.
+//! Searches for capacity, and errors in them.
 
 use super::*;
 use hoptax_load::spec::{Arrivals, Rate, Shape};
@@ -16,12 +16,12 @@ fn search(typed: &str, rest: &str) -> (LoadPoint, Search) {
 
 #[track_caller]
 fn says(text: &str, expected: &str) {
-    let told = parsed(text, &[]).expect_err("must be refused").to_string();
-    assert_eq!(told, expected.trim_matches('\n'), "\n{told}\n");
+    let shown = parsed(text, &[]).expect_err("must be refused").to_string();
+    assert_eq!(shown, expected.trim_matches('\n'), "\n{shown}\n");
 }
 
 #[test]
-fn what_is_left_out_is_filled_in() {
+fn defaults_of_a_search() {
     let (point, search) = search(r#"slo: "p99 < 10ms", from: 100/s, to: 50000/s"#, ", duration: 5s");
     assert_eq!(point.shape, Shape::Open { rate: Rate::Fixed(100.0), arrivals: Arrivals::Constant });
     assert_eq!((search.from, search.to, search.precision), (100.0, 50_000.0, 0.05));
@@ -46,7 +46,7 @@ fn a_frontier_is_one_search_with_several_objectives() {
 }
 
 #[test]
-fn searches_are_swept_with_everything_else() {
+fn searches_can_be_swept() {
     let text = entry(
         "from: 1000/s, to: 9000/s, confirm: 7s, precision: 10%",
         ", duration: [1s, 2s], arrivals: poisson",
@@ -59,7 +59,7 @@ fn searches_are_swept_with_everything_else() {
 }
 
 #[test]
-fn a_mistake_in_an_objective_is_pointed_at() {
+fn errors_in_an_objective_have_places() {
     says(
         &entry(r#"slo: "p99 < 10ms and eror < 0.1%", from: 100/s, to: 900/s"#, ""),
         r#"
@@ -77,46 +77,50 @@ plans/x.yaml:3:57: the duration `10` has no unit
   |
 3 |   - { loop: open, connections: 8, search: { slo: "p99 < 10", from: 100/s, to: 900/s } }
   |                                                         ^^
-  = help: add one: 10s for seconds, 10ms for milliseconds
+  = help: write 10s for seconds or 10ms for milliseconds
 "#,
     );
 }
 
 #[test]
-fn what_cannot_be_searched_is_refused() {
+fn wrong_searches_are_refused() {
     let slo = r#"slo: "p99 < 10ms""#;
     for (typed, rest, part) in [
-        ("from: 900/s, to: 100/s", "", "the highest rate 100/s is not above the lowest 900/s"),
-        ("from: 100/s, to: 900/s", ", rate: 5/s", "leave out `rate`"),
-        ("from: 100/s, to: 900/s", ", requests: 500, duration: 9s", "leave out `requests`"),
+        ("from: 900/s, to: 100/s", "", "the highest rate, 100/s, is not above the lowest, 900/s"),
+        ("from: 100/s, to: 900/s", ", rate: 5/s", "remove `rate`"),
+        ("from: 100/s, to: 900/s", ", requests: 500, duration: 9s", "remove `requests`"),
         ("from: 100/s, to: 900/s, precision: 0.1%", "", "write 1% to 50%"),
-        ("from: 100/s, to: 900/s, bounds: [1ms]", "", "either `slo` or `bounds`"),
-        ("from: 10/s, to: 900/s", ", duration: 2s", "20 requests are due, too few for p99"),
-        ("from: 10/s, to: 900/s", ", duration: 2s", "100 are the least"),
-        ("from: 100/s, to: 99999999/s", "", "cannot be scheduled"),
+        ("from: 100/s, to: 900/s, bounds: [1ms]", "", "both `slo` and `bounds`"),
+        (
+            "from: 10/s, to: 900/s",
+            ", duration: 2s",
+            "at 10/s, a trial of 2s has 20 requests, too few for p99",
+        ),
+        ("from: 10/s, to: 900/s", ", duration: 2s", "to have at least 100"),
+        ("from: 100/s, to: 99999999/s", "", "rates above 10000000/s are not supported"),
         ("from: 100/s", "", "to"),
-        ("from: 100/s, to: 900/s, confirm: 0s", "", "nothing can be confirmed in no time"),
+        ("from: 100/s, to: 900/s, confirm: 0s", "", "`confirm` is zero"),
     ] {
-        let told = parsed(&entry(&format!("{slo}, {typed}"), rest), &[]).expect_err(typed).to_string();
-        assert!(told.contains(part), "{typed}: {told}");
+        let shown = parsed(&entry(&format!("{slo}, {typed}"), rest), &[]).expect_err(typed).to_string();
+        assert!(shown.contains(part), "{typed}: {shown}");
     }
     let closed = entry(&format!("{slo}, from: 100/s, to: 900/s"), "").replace("loop: open", "loop: closed");
-    let told = parsed(&closed, &[]).expect_err("closed").to_string();
-    assert!(told.contains("a search needs an open loop"), "{told}");
+    let shown = parsed(&closed, &[]).expect_err("closed").to_string();
+    assert!(shown.contains("a search needs an open loop"), "{shown}");
     for (typed, part) in [
-        (r#"slo: ["p99 < 1ms", "p99 <= 1ms"]"#, "stands twice"),
-        ("bounds: [1ms, 0ms]", "nothing is answered in no time"),
+        (r#"slo: ["p99 < 1ms", "p99 <= 1ms"]"#, "appears twice"),
+        ("bounds: [1ms, 0ms]", "the bound is zero"),
     ] {
-        let told = parsed(&entry(&format!("{typed}, from: 100/s, to: 900/s"), ""), &[])
+        let shown = parsed(&entry(&format!("{typed}, from: 100/s, to: 900/s"), ""), &[])
             .expect_err(typed)
             .to_string();
-        assert!(told.contains(part), "{typed}: {told}");
+        assert!(shown.contains(part), "{typed}: {shown}");
     }
 }
 
-/// By Little's law four connections and 20 ms carry 200/s: a search may go beyond that, and not begin there.
+/// By Little's law, four connections and 20 ms carry 200/s. A search can go beyond that rate but not start there.
 #[test]
-fn a_search_begins_where_its_connections_carry_it() {
+fn the_first_rate_of_a_search_fits_its_connections() {
     let text = |from: &str| {
         format!(
             "upstream: {{ delay: 20ms }}\n{}",
@@ -125,6 +129,6 @@ fn a_search_begins_where_its_connections_carry_it() {
         .replace("connections: 8", "connections: 4")
     };
     good(&text("100/s"));
-    let told = parsed(&text("300/s"), &[]).expect_err("too much").to_string();
-    assert!(told.contains("use at least 6 connections"), "{told}");
+    let shown = parsed(&text("300/s"), &[]).expect_err("too much").to_string();
+    assert!(shown.contains("use at least 6 connections"), "{shown}");
 }

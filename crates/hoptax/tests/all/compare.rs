@@ -173,10 +173,10 @@ fn mistakes_in_a_budget_file_are_told_with_their_place() {
     let (_one, dir) = on_disk(&nginx(200, 20));
     for (content, expected) in [
         ("- { metric: cpu, max: 1ms }\n", "b.yaml:1:13"),
-        ("- { gateway: ngnix, metric: p50, max: 1ms }\n", "no gateway here is labelled `ngnix`"),
+        ("- { gateway: ngnix, metric: p50, max: 1ms }\n", "no gateway has the label `ngnix`"),
         ("- { metric: p50, max: +10% }\n", "--baseline"),
-        ("budget:\n- { metric: p50, max: 1ms }\n", "this file is the list itself"),
-        ("- { metric: p50, max: 1ms, load: { loop: open } }\n", "no load point is like this"),
+        ("budget:\n- { metric: p50, max: 1ms }\n", "write the value of `budget` in a plan"),
+        ("- { metric: p50, max: 1ms, load: { loop: open } }\n", "no load point matches"),
     ] {
         let file = scratch.file("b.yaml", content);
         let refused = gate(&[&dir, &"--budget", &file]);

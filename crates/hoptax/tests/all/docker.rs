@@ -200,9 +200,9 @@ fn an_image_that_is_not_there_is_told_before_anything_starts() {
 fn plans_that_ask_for_a_container_wrongly_are_refused_where_they_do() {
     let scratch = Scratch::new();
     for (gateway, told) in [
-        ("{ name: hop-l4, driver: docker }", "`driver` belongs to a pack, and `hop-l4` is none"),
-        ("{ name: krakend, image: x }", "`image` is what a container is made of"),
-        ("{ name: krakend, driver: docker, image: \"--rm\" }", "`--rm` is no image"),
+        ("{ name: hop-l4, driver: docker }", "`driver` needs a pack, and `hop-l4` is not a pack"),
+        ("{ name: krakend, image: x }", "`image` needs `driver: docker`"),
+        ("{ name: krakend, driver: docker, image: \"--rm\" }", "`--rm` is not the name of an image"),
         ("{ name: krakend, driver: podman }", "podman"),
     ] {
         let text = format!("gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1 }}]\n");

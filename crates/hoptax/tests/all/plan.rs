@@ -90,7 +90,7 @@ fn a_plan_that_is_not_there_or_not_text_ends_with_two() {
     fs::write(directory.path().join("binary.yaml"), b"name: \xff\n").unwrap();
     let (code, _, err) = run(directory.path(), &["check", "binary.yaml"]);
     assert_eq!(code, 2);
-    assert!(err.contains("byte 6"), "{err}");
+    assert!(err.contains("offset 6"), "{err}");
     let (code, ..) = run(directory.path(), &["check"]);
     assert_eq!(code, 2, "no plan was named");
 }

@@ -115,19 +115,19 @@ fn a_file_that_is_wrong_is_shown_with_its_place_and_the_way_out() {
     for (text, place, said) in [
         ("- path: /a\n  metod: POST\n", ":2:3: unknown key `metod`", "did you mean `method`?"),
         ("- path: /a/{{sek}}\n", ":1:14: there is no template `sek`", "did you mean `seq`?"),
-        ("- path: a\n", ":1:9: the path `a` does not begin", "write /a"),
+        ("- path: a\n", ":1:9: the path `a` does not start", "write /a"),
         (
             "- path: \"/{{line no.txt}}\"\n",
             ":1:13: cannot read",
-            "a relative path starts at the directory of",
+            "a relative path starts from the directory of",
         ),
-        ("- path: /a\n  expect: { status: 2000 }\n", ":2:21: `2000` is no status", "a class such as 2xx"),
-        ("- path: /a\n- path: /a\n", ":2:3: two targets are called `GET /a`", "give them names"),
-        ("targets:\n- path: /a\n", ":1:1: `targets` is no part of a target", "this file is the list itself"),
-        ("", ":1:1: there are no targets here, but nothing", "write a list of them"),
-        ("[]", ":1:1: there are no targets here, but a list", "write a list of them"),
+        ("- path: /a\n  expect: { status: 2000 }\n", ":2:21: `2000` is not a status", "a class such as 2xx"),
+        ("- path: /a\n- path: /a\n", ":2:3: two targets have the default name `GET /a`", "name them"),
+        ("targets:\n- path: /a\n", ":1:1: a target has no key `targets`", "only the value of `target`"),
+        ("", ":1:1: expected a list of targets, found nothing", "write the value of `target`"),
+        ("[]", ":1:1: expected a list of targets, found an empty list", "write the value of `target`"),
         ("[\n\t{\"path\": \"/a\"\n\t{\"path\": \"/b\"}]", ":3:2: malformed", "a missing quote, bracket"),
-        (&many, ":257:3: there are 257 targets", "give 256 or fewer"),
+        (&many, ":257:3: there are 257 targets", "use 256 or fewer"),
     ] {
         let file = scratch.file("t.yaml", text).display().to_string();
         let output = load(&["http://127.0.0.1:9", "--targets", &file]);
@@ -155,5 +155,5 @@ fn what_stands_in_the_file_cannot_be_typed_beside_it() {
     }
     let output = load(&["http://127.0.0.1:9", "--targets", "/nowhere/t.yaml"]);
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && told.contains("is the path right?"), "{told}");
+    assert!(output.status.code() == Some(2) && told.contains("check the path"), "{told}");
 }

@@ -119,7 +119,7 @@ fn loads_that_cannot_be_are_refused() {
         ("load http://127.0.0.1/ --timeout 0s", "--timeout 0s gives everything up"),
         ("load http://127.0.0.1/ --connect-timeout 0ms", "--connect-timeout 0s gives"),
         ("load http://127.0.0.1/ --first-byte-timeout 20s", "longer than --timeout 10s"),
-        ("load http://127.0.0.1/ --cpus x", "does not name CPUs"),
+        ("load http://127.0.0.1/ --cpus x", "is not a list of CPUs"),
     ]);
 }
 
