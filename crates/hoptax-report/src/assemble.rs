@@ -1,4 +1,4 @@
-//! From a run and its analysis to the report model.
+//! Builds the report model from a run and its analysis.
 
 use super::format::Scale;
 use super::model::Model;
@@ -13,7 +13,7 @@ use hoptax_record::report::HostLooks;
 use std::time::{Duration, UNIX_EPOCH};
 
 impl Model {
-    /// The model of a run. `unreadable` are lines of the records that were skipped, in words.
+    /// The model of a run. `unreadable` are the skipped lines of the records, in words.
     pub fn new(run: &RunRecord, trials_recorded: usize, analysis: Analysis, unreadable: &[String]) -> Self {
         let ended = run.ended.as_ref();
         let answer = sentence::answer(run, &analysis);
@@ -70,7 +70,7 @@ fn rounds(run: &RunRecord, analysis: &Analysis) -> u32 {
     }
 }
 
-/// Why rounds ended, in words.
+/// Why `trials: auto` started no further round.
 fn why_stopped(run: &RunRecord) -> Option<String> {
     let Trials::Auto(auto) = run.plan.trials else { return None };
     let within = Scale::percent().value(auto.within);

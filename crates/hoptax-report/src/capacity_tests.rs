@@ -1,4 +1,4 @@
-//! What was searched for, as each format shows it.
+//! Results of searches, in each format.
 
 use crate::fixture::Reported as _;
 use crate::html::words;
@@ -8,7 +8,7 @@ use hoptax_plan::Objective;
 use hoptax_record::StepPurpose;
 use std::time::Duration;
 
-/// Direct holds 8,000/s and nginx 3,000/s below 10 ms, and 1,500/s below 2 ms; each tried at a few rates.
+/// Direct holds 8,000/s and nginx 3,000/s below 10 ms, nginx 1,500/s below 2 ms; each with a few rates tried.
 fn searched() -> Run {
     let mut point = searched_point();
     let search = point.search.as_mut().expect("a search");
@@ -60,7 +60,7 @@ fn a_terminal_shows_a_table_for_each_objective_within_its_width() {
 }
 
 #[test]
-fn a_heading_tells_rounds_only_where_there_were_any() {
+fn the_heading_mentions_rounds_only_if_there_were_any() {
     let mut run = searched();
     assert_eq!(run.model().rounds, 0);
     let text = terminal(&run.model(), 120, false);
@@ -86,7 +86,7 @@ fn csv_has_a_line_for_each_gateway_and_objective() {
         ",findings,objective,capacity,capacity_low,capacity_high,capacity_below,capacity_limited_by"
     ));
     assert!(lines[4].starts_with("nginx,") && lines[4].ends_with(",,gateway"), "{text}");
-    // The label of the load holds commas of its own, and is quoted.
+    // The load's label contains commas, and is quoted.
     let commas = |line: &str| line.split('"').step_by(2).collect::<String>().matches(',').count();
     assert!(lines.iter().all(|line| commas(line) == commas(lines[0])), "{text}");
 }
@@ -144,7 +144,7 @@ fn json_has_an_entry_for_each_gateway_and_objective() {
 }
 
 #[test]
-fn a_search_beside_rounds_adds_to_what_is_said_of_the_gateway() {
+fn a_search_beside_rounds_adds_a_sentence_about_the_gateway() {
     let mut run = searched();
     run.record.load.insert(0, hoptax_analysis::fixture::closed_point(8, 1));
     run.record.plan.load = run.record.load.clone();

@@ -1,4 +1,4 @@
-//! One line per case, then one per capacity: for spreadsheets and plotting tools. RFC 4180, every time in µs.
+//! The report as CSV: one line per case, then one per capacity. RFC 4180; every time is in µs.
 
 use super::Model;
 use hoptax_analysis::{Capacity, Case, Difference, Load, Price};
@@ -6,7 +6,7 @@ use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Statistic};
 use serde::Serialize;
 
-/// The cases as CSV, with a line of headings. Cells of figures that were not measured are empty.
+/// The report as CSV, with a line of headings. Cells of figures that were not measured are empty.
 pub fn csv(model: &Model) -> String {
     let mut text = line(headings().iter().map(String::as_str));
     let headings = headings().len();
@@ -84,11 +84,11 @@ fn headings() -> Vec<String> {
     names
 }
 
-/// Columns of lines that tell a capacity.
+/// Columns that only lines of a capacity fill.
 const CAPACITY: [&str; 6] =
     ["objective", "capacity", "capacity_low", "capacity_high", "capacity_below", "capacity_limited_by"];
 
-/// What was searched for: whose, at which load, and the columns of [`CAPACITY`], which are the last ones.
+/// The line of a capacity: gateway and load, then the columns of [`CAPACITY`] at the end.
 fn of_capacity(one: &Capacity, headings: usize) -> Vec<String> {
     let trials = one.rate.as_ref().map(|rate| rate.trials.to_string()).unwrap_or_default();
     let mut cells = about(&one.gateway, &one.load);
@@ -102,7 +102,7 @@ fn of_capacity(one: &Capacity, headings: usize) -> Vec<String> {
     cells
 }
 
-/// Whose line it is, and its load.
+/// The first columns: gateway and load.
 fn about(gateway: &str, load: &Load) -> Vec<String> {
     vec![
         gateway.to_owned(),
@@ -124,7 +124,7 @@ fn three(estimate: Option<&Estimate>) -> [String; 3] {
     ]
 }
 
-/// Whether a difference can be told from noise, in the words of every other format.
+/// The verdict of a difference, in the words of every other format.
 fn verdict(difference: Option<&Difference>) -> String {
     difference
         .map_or("", |one| if one.distinguishable { "distinguishable" } else { "not distinguishable" })
@@ -173,7 +173,7 @@ fn cells(model: &Model, case: &Case) -> Vec<String> {
     cells
 }
 
-/// Features, the gateway without them, and what they cost.
+/// Features, the gateway without them, and their prices.
 fn of_price(model: &Model, case: &Case) -> Vec<String> {
     let is_own = |row: &&Price| row.gateway == case.gateway && row.load.index == case.load.index;
     let price = model.prices.rows.iter().find(is_own);
@@ -187,7 +187,7 @@ fn of_price(model: &Model, case: &Case) -> Vec<String> {
     cells
 }
 
-/// A word as it is written in JSON.
+/// A value's name in JSON.
 fn name(word: &impl Serialize) -> String {
     serde_json::to_value(word).ok().and_then(|name| Some(name.as_str()?.to_string())).unwrap_or_default()
 }
@@ -222,7 +222,7 @@ mod tests {
         assert!(text.contains("\"exited, it said \"\"no\"\"\""), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4);
-        // Quoted cells of this run hold one comma each: the load's label, and the failure of envoy.
+        // Each line of this run has one quoted cell with one comma: the load's label, or envoy's failure.
         let commas: Vec<usize> = lines.iter().map(|line| line.matches(',').count()).collect();
         assert_eq!(commas, [commas[0], commas[0] + 1, commas[0] + 1, commas[0] + 2]);
         let mut failing = Run::closed(1);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tax_in_the_noise_is_named_in_words() {
+    fn a_tax_in_the_noise_is_called_not_distinguishable() {
         let mut run = Run::closed(1);
         for round in 0..3 {
             run.direct(round, 100, 160);

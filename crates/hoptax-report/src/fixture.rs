@@ -3,9 +3,9 @@
 use crate::Model;
 use hoptax_analysis::fixture::Run;
 
-/// A run that a report can be made of.
+/// Converts a made-up run to a report model.
 pub(crate) trait Reported {
-    /// Its model.
+    /// The model of this run.
     fn model(&self) -> Model;
 }
 

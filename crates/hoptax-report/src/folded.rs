@@ -1,21 +1,21 @@
-//! A report that fits into a comment on GitHub: what one must know first, then parts that are opened by a click, of which
-//! those that matter least make way where there is not enough room.
+//! Fits a report into a comment on GitHub: the key results first, then folded parts. Parts with the highest
+//! rank are dropped if there is not enough room.
 
 use super::text::inline;
 
-/// Characters that a comment, the text of a pull request or an issue may have on GitHub.
+/// Most characters of a comment, a pull request's text or an issue on GitHub.
 pub(super) const MOST_CHARACTERS: usize = 65_536;
-/// Room for what a bot puts around the report, as a marker by which it finds its comment again.
+/// Room for what a bot adds, such as a marker to find its comment again.
 const SPARE: usize = 1_000;
 
-/// What is opened by a click.
+/// A folded part of the report.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// What it is about, as plain text.
+    /// Title, plain text.
     pub(super) title: String,
     /// Markdown.
     pub(super) body: String,
-    /// Which parts make way first: those with the highest.
+    /// Parts with the highest rank are dropped first.
     pub(super) rank: u8,
 }
 
@@ -26,7 +26,7 @@ impl Part {
     }
 }
 
-/// The first part and as many of the others as fit, in their order, with a line about those that do not.
+/// The first part and as many of the others as fit, with a line about those that do not.
 pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
     let mut left_out = Vec::new();
     loop {
@@ -35,7 +35,7 @@ pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
         if text.chars().count() + SPARE <= MOST_CHARACTERS {
             return text;
         }
-        // Of equals the last one: load points stand in the plan's order.
+        // Of equal parts the last one: load points are in the plan's order.
         let next = parts.iter().enumerate().max_by_key(|(_, part)| part.rank).map(|(at, _)| at);
         match next {
             Some(at) => left_out.push(parts.remove(at).title),
@@ -44,7 +44,7 @@ pub(super) fn fitted(first: &str, mut parts: Vec<Part>) -> String {
     }
 }
 
-/// What was left out, in a line; empty where nothing was.
+/// A line that names the dropped parts; empty if there are none.
 fn about(left_out: &[String]) -> String {
     const NAMED: usize = 3;
     if left_out.is_empty() {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_least_makes_way_and_is_named() {
+    fn the_least_important_part_is_dropped_and_named() {
         let parts =
             vec![part("a", 1, 20_000), part("b<", 2, 20_000), part("c", 2, 20_000), part("d", 0, 20_000)];
         let text = fitted("first\n", parts);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_left_alone() {
+    fn a_report_that_fits_is_unchanged() {
         let text = fitted("first\n", vec![part("a", 1, 100)]);
         assert!(text.ends_with("</details>\n") && !text.contains("Left out"), "{text}");
     }

@@ -1,18 +1,18 @@
-//! Numbers as people read them. Every figure carries as many digits as help, never more than three that count.
+//! Formats numbers for people, with at most three significant digits.
 
 use hoptax_stats::Estimate;
 
-/// A unit that a group of numbers shares, so that a value and its interval are read alike.
+/// A unit for a group of numbers, so that a value and its interval are easy to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
-    /// What to divide by.
+    /// Divisor from the base unit.
     divisor: f64,
     /// The unit's name.
     pub(super) unit: &'static str,
 }
 
 impl Scale {
-    /// The unit in which a time of this many µs is best read.
+    /// A unit for a time of this many µs.
     pub(super) fn of_us(us: f64) -> Self {
         match us.abs() {
             us if us < 1000.0 => Self { divisor: 1.0, unit: "µs" },
@@ -21,7 +21,7 @@ impl Scale {
         }
     }
 
-    /// The unit in which a throughput, in requests/s, is best read.
+    /// A unit for a throughput in requests/s.
     pub(super) fn of_throughput(per_second: f64) -> Self {
         match per_second {
             _ if per_second < 2000.0 => Self::plain(),
@@ -29,7 +29,7 @@ impl Scale {
         }
     }
 
-    /// The unit in which so many bytes, more or fewer, are best read.
+    /// A unit for this many bytes; may be negative.
     pub(super) fn of_bytes(bytes: f64) -> Self {
         match bytes.abs() {
             bytes if bytes < 1024.0 => Self { divisor: 1.0, unit: "B" },
@@ -44,7 +44,7 @@ impl Scale {
         Self { divisor: 1.0, unit: "" }
     }
 
-    /// Shares, told in per cent.
+    /// Shares, as percentages.
     pub(super) fn percent() -> Self {
         Self { divisor: 0.01, unit: "%" }
     }
@@ -67,14 +67,14 @@ impl Scale {
         }
     }
 
-    /// An interval without the unit: `38–44`, or with a word where a sign would be misread: `−3 to 5`.
+    /// An interval without its unit: `38–44`, or `−3 to 5` if a dash could be misread as a sign.
     pub(super) fn interval(self, low: f64, high: f64) -> String {
         let between = if low < 0.0 || high < 0.0 { " to " } else { "–" };
         let (low, high) = ends(low / self.divisor, high / self.divisor);
         format!("{low}{between}{high}")
     }
 
-    /// The interval of an estimate, or that there is none.
+    /// The interval of an estimate, or `one trial` or `no interval`.
     pub(super) fn interval_of(self, estimate: &Estimate) -> String {
         match estimate.interval() {
             Some((low, high)) => self.interval(low, high),
@@ -84,14 +84,14 @@ impl Scale {
     }
 }
 
-/// The ends of an interval with as many decimals as its width warrants: rounding moves an end by no more than 5 % of
-/// the width. An interval without a width is told like any number.
+/// The ends of an interval, with decimals to match its width: rounding moves an end by at most 5 % of the
+/// width. An interval of width zero is formatted like any number.
 fn ends(low: f64, high: f64) -> (String, String) {
     let width = high - low;
     if width <= 0.0 || !width.is_finite() {
         return (number(low), number(high));
     }
-    // A step of a tenth of the width errs by half of it. Three decimals are the most that help.
+    // A step of a tenth of the width errs by up to half of it. More than three decimals do not help.
     let decimals = (-(width / 10.0).log10().floor()).clamp(0.0, 3.0) as usize;
     let told = |end: f64| {
         let text = format!("{:.decimals$}", end.abs());
@@ -108,7 +108,7 @@ fn ends(low: f64, high: f64) -> (String, String) {
     (told(low), told(high))
 }
 
-/// Three digits that count; whole numbers with thousands apart; a true minus sign.
+/// Three significant digits, thousands separators, a true minus sign.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     let digits = match size {
@@ -125,7 +125,7 @@ pub(super) fn number(value: f64) -> String {
     if value < 0.0 && text != "0" { format!("−{text}") } else { text }
 }
 
-/// A whole number with thousands apart.
+/// A whole number with thousands separators.
 pub(super) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -138,7 +138,7 @@ pub(super) fn grouped(value: f64) -> String {
     if value < 0.0 && digits != "0" { format!("−{text}") } else { text }
 }
 
-/// Bytes in the unit in which they are best read.
+/// Bytes with a suitable unit.
 pub(super) fn bytes(bytes: f64) -> String {
     match bytes {
         _ if bytes < 1024.0 => format!("{} B", number(bytes)),
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_digits_that_count() {
+    fn three_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.123, "0.12"),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_intervals_are_rounded_to_what_their_width_warrants() {
+    fn ends_of_intervals_have_decimals_to_match_their_width() {
         for (low, high, text) in [
             (8.93, 26.1, "9–26"),
             (-2.75, 47.5, "−3 to 48"),

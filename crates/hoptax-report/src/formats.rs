@@ -1,4 +1,4 @@
-//! The formats of `hoptax report`: one line each.
+//! The formats of `hoptax report`.
 
 use super::charts::{self, Chart, ChartError, Theme};
 use super::html::{HtmlError, html};
@@ -10,22 +10,22 @@ use hoptax_plan::recorded::RunRecord;
 /// A format of `hoptax report`.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
-    /// The name that users type.
+    /// Name on the command line.
     pub name: &'static str,
-    /// The format in a phrase, for the help.
+    /// Description for the help.
     pub about: &'static str,
-    /// What it draws.
+    /// How it is drawn.
     pub draw: Draw,
 }
 
-/// What a format draws, and from what.
+/// How a format is drawn, and from what.
 #[derive(Debug, Clone, Copy)]
 pub enum Draw {
     /// The whole report.
     Report(fn(&Model, Screen) -> Result<String, HtmlError>),
     /// One document with the whole distributions of all cases.
     Cases(fn(&[Pooled]) -> serde_json::Result<String>),
-    /// One document per case, in a file with this ending.
+    /// One document per case, in a file with this extension.
     EachCase(&'static str, DrawCase),
     /// A single chart.
     Chart(DrawChart),
@@ -34,13 +34,13 @@ pub enum Draw {
 /// Draws one case of a run from its whole distribution.
 pub type DrawCase = fn(&RunRecord, &Pooled) -> serde_json::Result<String>;
 
-/// Draws one chart at one load point; absent if the report has nothing for it to show.
+/// Draws one chart at one load point; absent if the report has no data for it.
 pub type DrawChart = fn(Chart, &Model, &Load, Theme) -> Result<Option<Vec<u8>>, ChartError>;
 
-/// The screen that a report is drawn for, where the format depends on it.
+/// The screen, for formats that depend on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Screen {
-    /// Columns.
+    /// Width in columns.
     pub width: u16,
     /// Whether to add ANSI colours.
     pub colour: bool,
@@ -50,15 +50,15 @@ pub struct Screen {
 #[rustfmt::skip]
 pub const FORMATS: [Format; 10] = [
     Format::report("terminal", "Tables and sentences for a terminal", |model, to| Ok(terminal(model, to.width, to.colour))),
-    Format::report("markdown", "For a pull request", |model, _| Ok(markdown(model))),
+    Format::report("markdown", "A summary for a pull request, in Markdown", |model, _| Ok(markdown(model))),
     Format::report("html", "One self-contained page with charts", |model, _| html(model)),
-    Format::report("json", "The stable interface for programs", |model, _| Ok(json(model))),
+    Format::report("json", "JSON for programs: a stable interface", |model, _| Ok(json(model))),
     Format::report("csv", "One line per case and per capacity, for spreadsheets", |model, _| Ok(csv(model))),
-    Format::of("fortio", "What `fortio report` shows: one file per case", Draw::EachCase("json", foreign::fortio_of_case)),
-    Format::of("hgrm", "Percentiles of the response time for HdrHistogram's plotters: one file per case", Draw::EachCase("hgrm", |_, case| Ok(foreign::hgrm(&case.response_time)))),
-    Format::of("kong", "The `.data.json` that the charts of Kong's performance test framework are drawn from", Draw::Cases(foreign::kong)),
-    Format::of("svg", "With --chart: a chart that stays sharp at every size", Draw::Chart(charts::svg_file)),
-    Format::of("png", "With --chart: a chart for where SVG is not taken", Draw::Chart(charts::png)),
+    Format::of("fortio", "JSON for `fortio report`: one file per case", Draw::EachCase("json", foreign::fortio_of_case)),
+    Format::of("hgrm", "Percentiles of response times for HdrHistogram's plotters: one file per case", Draw::EachCase("hgrm", |_, case| Ok(foreign::hgrm(&case.response_time)))),
+    Format::of("kong", "The `.data.json` for the charts of Kong's performance test framework", Draw::Cases(foreign::kong)),
+    Format::of("svg", "A chart as SVG, sharp at every size; with --chart", Draw::Chart(charts::svg_file)),
+    Format::of("png", "A chart as PNG, for tools that do not accept SVG; with --chart", Draw::Chart(charts::png)),
 ];
 
 impl Format {
@@ -74,7 +74,7 @@ impl Format {
         Self::of(name, about, Draw::Report(draw))
     }
 
-    /// The format of this name.
+    /// The format with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         FORMATS.iter().find(|format| format.name == name)
     }
@@ -86,7 +86,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_page_of_the_reference_lists_every_format() {
+    fn the_reference_page_lists_every_format() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/report.md");
         let page = std::fs::read_to_string(path).expect("docs/reference/report.md");
         let table: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();

@@ -1,7 +1,7 @@
-//! The report as one page that needs nothing else: no network, its data, charts and script inside.
+//! The report as one self-contained HTML page: data, charts and script are inside, and it needs no network.
 //!
-//! Sentences, the verdict and every table stand in the page itself; the script only draws charts and adds controls. Without
-//! one there is still the chart of the tax. The page may ask for nothing: its policy forbids every request, and every script but ours.
+//! Sentences, verdict and tables are in the page itself; the script adds charts and controls. Without scripts
+//! there is still a chart of the tax. The page's policy forbids every request, and every script but ours.
 
 use super::assets::{CHARTS, STYLE};
 use super::capacity;
@@ -23,18 +23,18 @@ use hoptax_record::dir::RenderedFile;
 use hoptax_stats::{Estimate, Statistic};
 use minijinja::{Environment, HtmlEscape, Value, context};
 
-/// Why the page could not be made.
+/// Why the page could not be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum HtmlError {
-    /// The template does not fit the model: a fault of hoptax.
+    /// The template does not match the model: a bug of hoptax.
     #[error("cannot fill the report's template, which is a bug of hoptax: {0:#}")]
     Template(#[from] minijinja::Error),
-    /// A chart could not be drawn: a fault of hoptax.
+    /// A chart could not be drawn: a bug of hoptax.
     #[error(transparent)]
     Chart(#[from] ChartError),
 }
 
-/// Escapes a text, and sets what stands between backticks as code.
+/// Escapes a text, and shows text between backticks as code.
 fn code(text: &str) -> Value {
     let mut page = String::new();
     for (index, part) in text.split('`').enumerate() {
@@ -45,9 +45,9 @@ fn code(text: &str) -> Value {
 }
 
 const TEMPLATE: &str = include_str!("../assets/report/report.html");
-/// Says that scripts run, before anything is drawn: what only they can fill is hidden otherwise.
+/// Marks the page before anything is drawn, so that elements that need scripts are shown.
 const BEGIN: &str = "document.documentElement.classList.add(\"js\");";
-/// Our script, in files that share one scope.
+/// Our script. Its files share one scope.
 const SCRIPT: &str = concat!(
     "\"use strict\";\n(() => {\n",
     include_str!("../assets/report/numbers.js"),
@@ -63,10 +63,10 @@ const SCRIPT: &str = concat!(
     "})();\n",
 );
 
-/// The page.
+/// The report as a page.
 ///
 /// # Errors
-/// Only by a fault of hoptax itself.
+/// Only for a bug of hoptax.
 pub fn html(model: &Model) -> Result<String, HtmlError> {
     let mut environment = Environment::new();
     environment.add_filter("code", code);
@@ -96,7 +96,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
             .collect::<Vec<_>>(),
         gateways => model.summaries_outside_prices().map(|one| context! {
             gateway => &one.gateway,
-            // What is said begins with the name, which stands by itself.
+            // The template shows the name separately.
             sentence => one.sentence.strip_prefix(&one.gateway).unwrap_or(&one.sentence),
             details => one.details.join(" "),
             colour => charts::css(charts::colour(model, &one.gateway)),
@@ -121,7 +121,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     Ok(page)
 }
 
-/// The verdict: its class, its name, and why.
+/// The verdict: its CSS class, its name, and the reason.
 fn judged(model: &Model) -> (&'static str, &'static str, String) {
     let (class, name, gravest) = match model.belief() {
         _ if !model.measured_anything() => return ("void", "Nothing was measured.", String::new()),
@@ -143,7 +143,7 @@ fn judged(model: &Model) -> (&'static str, &'static str, String) {
     (class, name, because)
 }
 
-/// A policy under which the page asks for nothing, and runs these scripts alone.
+/// A policy that allows these scripts and no requests.
 fn policy(scripts: &[&str]) -> String {
     let digest = |script: &&str| {
         let digest = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
@@ -156,7 +156,7 @@ fn policy(scripts: &[&str]) -> String {
     )
 }
 
-/// The chart for pages without a script: the tax where latency says most.
+/// The chart for browsers without scripts: the tax at the load point of headline latencies.
 fn fallback(model: &Model) -> Result<String, ChartError> {
     let Some(load) = headline::for_latency(&mut model.loads()) else { return Ok(String::new()) };
     let wide = charts::tax(model, load, Width::Wide)?.unwrap_or_default();
@@ -180,7 +180,7 @@ fn rendered(model: &Model) -> Vec<Value> {
         .collect()
 }
 
-/// The numbers behind a finding, in words.
+/// The evidence of a finding, in words.
 fn evidence(finding: &Finding) -> Vec<(String, String)> {
     let told = |value: &serde_json::Value| match value {
         serde_json::Value::Number(value) => value.as_f64().map_or_else(|| value.to_string(), number),
@@ -247,7 +247,7 @@ fn of_target(target: &TargetFigures) -> Value {
     }
 }
 
-/// Why requests failed and which checks answers did not pass, each with how often.
+/// Causes of failed requests, and failed checks of responses, with counts.
 fn of_failures(case: &Case) -> Vec<(String, String)> {
     let Some(counts) = &case.counts else { return Vec::new() };
     let causes = counts.causes.iter().map(|(cause, count)| (causes::words(*cause).to_string(), *count));
@@ -255,7 +255,8 @@ fn of_failures(case: &Case) -> Vec<(String, String)> {
     causes.chain(checks).map(|(why, count)| (why, grouped(count as f64))).collect()
 }
 
-/// Connects and TLS handshakes at the median and p99, handshakes and those resumed; a dash where there were none.
+/// Connections opened; connect and first byte at p50 and p99; TLS handshakes, resumed ones, and their p50 and
+/// p99. A dash for a missing figure.
 fn of_connects(case: &Case) -> Vec<String> {
     let time = |estimate: Option<&Estimate>| table::time(estimate).value;
     let latency = |latency: Option<&Latency>, statistic| time(latency.and_then(|one| one.get(statistic)));
@@ -293,7 +294,8 @@ fn of_counts(counts: &hoptax_load::record::Counts) -> Vec<String> {
     .to_vec()
 }
 
-/// Upstream requests and connections per request, bytes per response, generator's use, PSS.
+/// Upstream requests and connections per request, HTTP versions, bytes per response, the generator's CPU share,
+/// PSS.
 fn of_work(case: &Case) -> Vec<String> {
     let or_dash = |told: Option<String>| told.unwrap_or_else(|| "–".into());
     let ledger = case.ledger.as_ref();
@@ -325,7 +327,7 @@ fn of_budget(result: &BudgetResult) -> Value {
     }
 }
 
-/// The command line, quoted where a shell would need it.
+/// The command line, quoted for a shell.
 fn command_line(words: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,@%+".contains(c))
@@ -337,7 +339,7 @@ fn command_line(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// The page as it is where no script runs, without style, scripts and data: what tests of its words look at.
+/// The page without style, scripts and data, for tests of its text.
 #[cfg(test)]
 pub(super) fn words(model: &Model) -> String {
     let page = html(model).expect("drawn");
@@ -358,7 +360,7 @@ mod tests {
     use hoptax_analysis::fixture::{Run, sample, via};
 
     #[test]
-    fn says_everything_without_a_script_and_asks_for_nothing() {
+    fn is_complete_without_scripts_and_requests_nothing() {
         let page = html(&sample().model()).expect("drawn");
         let text = words(&sample().model());
         for foreign in
@@ -380,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_lets_our_scripts_run_and_nothing_else() {
+    fn the_policy_allows_only_our_scripts() {
         let page = html(&sample().model()).expect("drawn");
         let policy = page.split_once("Content-Security-Policy\" content=\"").expect("a policy").1;
         let policy = policy.split_once('"').expect("its end").0.replace("&#x27;", "'").replace("&#x2f;", "/");
@@ -398,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn rendered_files_stand_in_the_page_escaped() {
+    fn rendered_files_are_in_the_page_escaped() {
         let mut model = sample().model();
         let file = |gateway: &str, text: &str, left_out| RenderedFile {
             gateway: gateway.into(),
@@ -431,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_outside_cannot_become_markup() {
+    fn untrusted_text_cannot_become_markup() {
         let mut run = Run::steady(3, 100, &[("<script>alert(1)</script>", 150)]);
         run.record.plan_text = "# </pre><script>".into();
         run.record.plan.name = "<img onerror=x>".into();

@@ -1,21 +1,22 @@
-//! The main table on a terminal of any width. No cell is ever wrapped: a figure cut in two cannot be read.
+//! Lays out the main table on a terminal of any width. Cells are never wrapped: a figure cut in two cannot be
+//! read.
 //!
-//! The widest arrangement that fits is taken: each figure and its interval on one line; else the interval below the
-//! figure; else the columns in several blocks, each of which repeats the gateway's name.
+//! The first layout that fits is used: figure and interval on one line; the interval below the figure; the
+//! columns in several blocks, each with the gateways' names.
 
 use super::table::Cell;
 
-/// Marks a tax that does not stand out of the noise.
+/// Marks a tax that is not distinguishable from noise.
 pub(super) const MARK: &str = "~";
 
-/// One line of the table: a gateway (or what else it is about), and its figures or the words that stand in their place.
+/// A row of the table: its name, and its figures or the words that replace them.
 pub(super) type Line = (String, Result<Vec<Cell>, &'static str>);
 
-/// Blanks between columns, where there is room for two.
+/// Spaces between columns; two if there is room.
 const GAPS: [usize; 2] = [2, 1];
 
-/// The lines of a table in at most `width` columns, as far as one column beside the names fits at all. `first` stands above
-/// the names, `headings` above the figures.
+/// Lines of the table in at most `width` columns, if at least one column fits beside the names. `first` is the
+/// heading of the names, `headings` are those of the figures.
 pub(super) fn table(first: &str, headings: &[&str], lines: &[Line], width: usize) -> Vec<String> {
     let headings = Headings { first, rest: headings };
     let names = lines.iter().map(|(name, _)| length(name)).max().unwrap_or(0).max(length(first));
@@ -98,7 +99,7 @@ impl<'h> Columns<'h> {
     }
 }
 
-/// A cell in the line or the two lines that it takes. The heading says that it is memory, so its unit can be short.
+/// A cell on one line or two. The unit of memory is shortened, because the heading makes it clear.
 fn texts(cell: &Cell, in_one_line: bool) -> Vec<String> {
     let mark = if cell.distinguishable { "" } else { MARK };
     let value = ["Ki", "Mi", "Gi"]
@@ -138,7 +139,7 @@ mod tests {
         (name.into(), Ok(row.to_vec()))
     }
 
-    /// Everything that a table shows, in the order of its columns, however they are arranged.
+    /// Whether the table shows everything in a cell, in any layout.
     fn shown(lines: &[String], cell: &Cell) -> bool {
         let text = lines.join("\n");
         let interval = cell.interval.replace(" to ", "…");
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cell_is_wrapped_whatever_the_values_and_the_width() {
+    fn no_cell_is_ever_wrapped() {
         let names = ["hop-l4", "a-label-of-20-letters"];
         for name in names {
             for (us, half) in [

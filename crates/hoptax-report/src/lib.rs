@@ -1,4 +1,4 @@
-//! From the analysis to something to read. [`Model`] is computed once; everything else only draws it.
+//! Reports, from an analysis. [`Model`] is computed once; each format only draws it.
 #![forbid(unsafe_code)]
 
 mod assemble;

@@ -1,4 +1,5 @@
-//! The report for a pull request: GitHub-flavoured Markdown. What one must know stands open, everything else is folded.
+//! The report for a pull request: GitHub-flavoured Markdown. The key results are visible, everything else is
+//! folded.
 
 use super::capacity;
 use super::figures;
@@ -12,15 +13,15 @@ use hoptax_analysis::headline::for_latency;
 use hoptax_analysis::{BudgetResult, Case, Load, Outcome, Severity, TargetFigures};
 use std::fmt::Write;
 
-/// Findings make way last, the table of a load point before what is told of all, and the plan first: whoever reads a pull
-/// request has it.
+/// Ranks of folded parts: parts with the highest rank are dropped first if the report is too long. Findings are
+/// dropped last, the plan first, because readers of a pull request have it.
 const FINDINGS: u8 = 0;
 const SECTION: u8 = 1;
 const LOAD: u8 = 2;
 const AGAIN: u8 = 3;
 
-/// The report as Markdown: the answer, the verdict and the table of the load point that the answer is about, then, folded, what
-/// explains them. It fits into a comment on GitHub, whatever was measured.
+/// The report as Markdown: the answer, the verdict and the table of the headline load point, then the rest in
+/// folded parts. It always fits into a comment on GitHub.
 pub fn markdown(model: &Model) -> String {
     let headline = for_latency(&mut model.loads()).map(|load| load.index);
     let mut text = answer(model);
@@ -40,7 +41,7 @@ pub fn markdown(model: &Model) -> String {
     fitted(&text, parts(model, headline))
 }
 
-/// The title, what is to be known of the records, the answer, and a sentence or two for each gateway.
+/// The title, notes on the records, the answer, and one or two sentences for each gateway.
 fn answer(model: &Model) -> String {
     let mut text = format!("## {}: what does each hop cost?\n\n", inline(&model.name));
     for note in &model.notes {
@@ -55,7 +56,7 @@ fn answer(model: &Model) -> String {
     text
 }
 
-/// How far to believe it, with what says not to.
+/// The verdict, with the codes of the findings behind it.
 fn verdict(model: &Model) -> String {
     if !model.measured_anything() {
         return String::new();
@@ -73,7 +74,7 @@ fn verdict(model: &Model) -> String {
     format!("\n**{}**{codes}\n", model.belief().words())
 }
 
-/// What is folded, in the order in which it stands.
+/// The folded parts, in their order.
 fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut add = |title: String, body: String, rank: u8| {
@@ -88,7 +89,7 @@ fn parts(model: &Model, headline: Option<usize>) -> Vec<Part> {
     add(super::events::HEADING.into(), super::events::markdown(model), SECTION);
     add(super::path::HEADING.into(), super::path::markdown(model), SECTION);
     add("Budgets that were kept".into(), budget(model, "", |outcome| outcome == Outcome::Kept), SECTION);
-    add("Logs of what was not measured".into(), last_words(model), SECTION);
+    add("Logs of what was not measured".into(), logs(model), SECTION);
     add(counted_findings(model), findings(model), FINDINGS);
     add("How it was measured".into(), again(model), AGAIN);
     parts
@@ -162,7 +163,7 @@ fn target_row(target: &TargetFigures) -> String {
     format!("| {} |{cells} – |", inline(&name))
 }
 
-/// The budgets with such outcomes, below a heading if there is one; empty where there are none.
+/// The budgets with an outcome that `of` selects, below an optional heading; empty if there are none.
 fn budget(model: &Model, heading: &str, of: impl Fn(Outcome) -> bool) -> String {
     let results: Vec<&BudgetResult> = model.budget.iter().filter(|result| of(result.outcome)).collect();
     if results.is_empty() {
@@ -197,8 +198,8 @@ fn failures(model: &Model) -> String {
     text
 }
 
-/// The logs and answers of what was not measured.
-fn last_words(model: &Model) -> String {
+/// Logs and answers of what could not be measured.
+fn logs(model: &Model) -> String {
     let mut text = String::new();
     for (label, failure) in model.failures().into_iter().filter(|(_, failure)| !failure.detail.is_empty()) {
         let _ = write!(text, "- {} ({})\n\n", inline(label), stage_name(failure.stage));
@@ -223,7 +224,7 @@ fn findings(model: &Model) -> String {
     text
 }
 
-/// The other cases of a finding, as many as one reads.
+/// The other cases of a finding, up to a readable number.
 fn also(others: &[&str]) -> String {
     const MOST: usize = 8;
     let named = inline(&others[..others.len().min(MOST)].join("; "));
@@ -266,7 +267,7 @@ fn again(model: &Model) -> String {
         }
     }
     text += &super::host::markdown(&model.host, inline);
-    // A fence longer than any in the plan, so that the plan cannot end it.
+    // A fence longer than any in the plan, so that the plan cannot close it.
     let fence = "`".repeat(longest_run_of_ticks(&model.plan_text).max(2) + 1);
     let plan = model.plan_text.trim_end();
     let _ = write!(text, "\n{fence}yaml\n{plan}\n{fence}\n");
@@ -300,9 +301,9 @@ mod tests {
         assert!(text.contains("**envoy** (not installed)"), "{text}");
     }
 
-    /// Everything that is told stands once, the answer before what explains it.
+    /// Everything appears once, the answer first.
     #[test]
-    fn answer_verdict_and_table_stand_open_and_first() {
+    fn answer_verdict_and_table_are_visible_and_first() {
         let mut run = Run::with_load(vec![closed_point(1, 5), closed_point(32, 5)]);
         for round in 0..3 {
             for load in 0..2 {
@@ -363,7 +364,7 @@ mod tests {
             assert!(text.chars().count() <= 65_536, "{gateways} × {loads}: {}", text.chars().count());
             let whole = gateways * u64::from(loads) <= 24;
             assert_eq!(text.contains("Left out"), !whole, "{gateways} × {loads}");
-            assert!(text.contains("<summary>Findings: "), "they make way last");
+            assert!(text.contains("<summary>Findings: "), "they are dropped last");
         }
     }
 
@@ -386,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside_cannot_become_markup() {
+    fn untrusted_text_cannot_become_markup() {
         let mut run = Run::steady(2, 100, &[("a|b<script>", 150)]);
         run.record.plan_text = "```\nname: x\n".into();
         let text = markdown(&run.model());

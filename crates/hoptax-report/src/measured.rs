@@ -1,4 +1,5 @@
-//! A run directory that was read, under the name that it has in messages: what reports and comparisons are made of.
+//! A run directory that was read, with the name that messages use for it. Reports and comparisons start from
+//! it.
 
 use super::Model;
 use hoptax_analysis::compare::{Comparison, Obstacle, Refusal, Subject, compare};
@@ -13,14 +14,14 @@ use std::path::Path;
 pub struct Measured {
     /// Its directory's name.
     pub name: String,
-    /// What the directory holds.
+    /// Content of the directory.
     pub run: Run,
 }
 
-/// Why two runs, or two gateways of one, were not compared.
+/// Why two runs, or two gateways of one run, were not compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCompared {
-    /// A run with itself, and no two of its gateways.
+    /// A single run without the labels of two gateways.
     #[error("{name} needs something to compare it with: name a second run, or two of its gateways")]
     Alone {
         /// The run.
@@ -28,23 +29,23 @@ pub enum NotCompared {
         /// Its gateways.
         labels: Vec<String>,
     },
-    /// A gateway with itself.
+    /// Twice the same gateway of one run.
     #[error("cannot compare {0} with itself: name two different labels")]
     Itself(String),
-    /// A run has no gateway of that label.
+    /// The run has no gateway with this label.
     #[error("{name} has no gateway labelled {label}")]
     NoLabel {
         /// The run.
         name: String,
-        /// What was asked for.
+        /// The requested label.
         label: String,
-        /// What may have been meant, or what there is.
+        /// The closest label, or all labels.
         help: String,
     },
-    /// They answer different questions.
+    /// The runs answer different questions.
     #[error("these runs answer different questions")]
     Obstacles(Vec<Obstacle>),
-    /// Nothing was measured in both.
+    /// No case was measured in both runs.
     #[error("these runs cannot be compared: {0}")]
     NothingInCommon(String),
 }
@@ -53,7 +54,7 @@ impl Measured {
     /// Reads a run directory.
     ///
     /// # Errors
-    /// If it is none, or was written by a later version.
+    /// If it is not a run directory, or a newer hoptax wrote it.
     pub fn read(path: &Path) -> Result<Self, DirError> {
         let run = recorded::read(path)?;
         let place = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
@@ -63,17 +64,17 @@ impl Measured {
         Ok(Self { name, run })
     }
 
-    /// Its trials.
+    /// Its trials, prepared for a comparison.
     pub fn side(&self) -> Side<'_> {
         Side::read(&self.run.record, &self.run.trials)
     }
 
-    /// What is computed of them.
+    /// Its analysis.
     pub fn analyse(&self) -> Analysis {
         analyse(&self.run.record, &self.run.trials)
     }
 
-    /// Everything that the directory tells.
+    /// Its report model.
     pub fn model(&self) -> Model {
         Model::of(&self.run)
     }
@@ -96,8 +97,8 @@ impl Measured {
     }
 }
 
-/// Sets `second`, or another gateway of the same run, against `first`; `labels` name the gateway of each. `least` and `force`
-/// are those of [`compare`].
+/// Compares `second`, or another gateway of the same run, with `first`. `labels` name the gateway of each;
+/// `least` and `force` are those of [`compare`].
 ///
 /// # Errors
 /// If they cannot be compared.
@@ -124,7 +125,7 @@ pub fn compared(
         }
     }
     let (side_a, analysis_a) = (first.side(), first.analyse());
-    // Within one run both are the same side: that is what pairs their rounds.
+    // Within one run both subjects share one side, so that their rounds are paired.
     let own = second.map(|second| (second.side(), second.analyse()));
     let (side_b, analysis_b) = own.as_ref().map_or((&side_a, &analysis_a), |(side, one)| (side, one));
     let (one, two) = (labels.map(|labels| labels.0), labels.map(|labels| labels.1));

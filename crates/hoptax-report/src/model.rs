@@ -7,14 +7,14 @@ use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{HostLooks, Summary};
 use hoptax_record::{Contender, Environment, Failure, Stopped};
 
-/// What a report says.
+/// Everything that a report shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// The plan's name.
     pub name: String,
-    /// Whether the run ended before its last trial: by a signal, or because it was killed.
+    /// Whether the run was interrupted or killed before its last trial.
     pub interrupted: bool,
-    /// Version of hoptax that measured.
+    /// Version of hoptax that measured the run.
     pub hoptax: String,
     /// Start, RFC 3339, UTC.
     pub started: String,
@@ -24,56 +24,57 @@ pub struct Model {
     pub seed: u64,
     /// The command line.
     pub command: Vec<String>,
-    /// The plan as it was typed.
+    /// The plan as typed.
     pub plan_text: String,
-    /// Rounds asked for; with `trials: auto` those that were begun; 0 where every load point is searched.
+    /// Rounds planned; with `trials: auto`, rounds started; 0 if every load point is a search.
     pub rounds: u32,
-    /// Why there was no further round; absent where their number was fixed.
+    /// Why `trials: auto` started no further round; absent for a fixed number of rounds.
     pub stopped: Option<Stopped>,
-    /// Method and path requested; of several targets each with its share.
+    /// Method and path requested; with several targets, each with its share.
     pub target: String,
     /// Settings of gateways: `equalised` or `stock`.
     pub profile: Profile,
-    /// Trials planned, direct ones included.
+    /// Number of trials planned, including direct.
     pub trials_planned: u32,
-    /// Trials recorded.
+    /// Number of trials recorded.
     pub trials_recorded: usize,
     /// The machine.
     pub environment: Environment,
-    /// How fit the machine was.
+    /// Fitness of the machine.
     pub host: HostLooks,
     /// Direct and the gateways, with versions, settings and failures.
     pub contenders: Vec<Contender>,
-    /// Which gateway adds least, or that it cannot be told; absent where there is no choice.
+    /// The gateway that adds least, or that there is no clear winner; absent if there is no choice.
     pub answer: Option<String>,
-    /// One sentence or two per gateway, the least tax first.
+    /// One or two sentences per gateway, smallest tax first.
     pub summary: Vec<Summary>,
-    /// What features cost; without rows where no gateway with features has a sibling without.
+    /// Prices of features; without rows unless a gateway is measured with and without features.
     pub prices: PriceList,
-    /// How far direct lies from itself.
+    /// Difference between the two direct trials of a round.
     pub noise_floor: Vec<NoiseFloor>,
     /// Every contender at every load point.
     pub cases: Vec<Case>,
-    /// The highest rates that were searched for: by load point, then contender, then objective.
+    /// Results of searches: by load point, then contender, then objective.
     pub capacity: Vec<Capacity>,
-    /// Doubts, the gravest first.
+    /// Findings, most severe first.
     pub findings: Vec<Finding>,
     /// Budgets.
     pub budget: Vec<BudgetResult>,
-    /// What is to be known about the records themselves: lines that could not be read, an upstream without a ledger.
+    /// Notes on the records: unreadable lines, an upstream without a ledger.
     pub notes: Vec<String>,
-    /// The files with which gateways ran, for the page; whoever reads the run directory adds them.
+    /// The files that the gateways ran with. Only the page shows them, and the reader of the run directory adds
+    /// them.
     pub rendered: Vec<RenderedFile>,
 }
 
-/// Whether the run is to be believed.
+/// Whether the figures of a run can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
-    /// No finding is graver than a note.
+    /// No finding is worse than a note.
     Believable,
     /// There are warnings.
     Warnings,
-    /// A finding says not to believe a case.
+    /// A finding is `void`.
     Void,
 }
 
@@ -103,13 +104,13 @@ impl Model {
         if parts.is_empty() { trials } else { format!("{trials} in {}", parts.join(" and ")) }
     }
 
-    /// What is said of each gateway that is not told in the price list: set against its sibling, it says more there.
+    /// Summaries of gateways that are not in the price list, which shows more about them.
     pub fn summaries_outside_prices(&self) -> impl Iterator<Item = &Summary> {
         self.summary.iter().filter(|one| !self.prices.contains(&one.gateway))
     }
 
-    /// The gateways with the settings in which they differ from what is shipped; those that are the same in version, workers
-    /// and settings, as one gateway with various features is, told together.
+    /// Gateways and their settings that differ from the shipped defaults. Gateways with the same version,
+    /// workers and settings are grouped, for example one gateway with different features.
     pub fn settings(&self) -> Vec<(Vec<&str>, &Contender)> {
         let mut groups: Vec<(Vec<&str>, &Contender)> = Vec::new();
         for one in self.contenders.iter().filter(|one| !one.kind.is_empty()) {
@@ -131,7 +132,7 @@ impl Model {
         self.cases.iter().any(|case| case.trials > 0) || self.capacity.iter().any(searched)
     }
 
-    /// Whether the run is to be believed.
+    /// Whether the figures can be used.
     pub fn belief(&self) -> Belief {
         match self.findings.iter().map(|finding| finding.severity).min() {
             Some(Severity::Void) => Belief::Void,
@@ -140,12 +141,12 @@ impl Model {
         }
     }
 
-    /// Whether a budget was breached, or could not be judged: a limit that nothing was set against is not kept.
+    /// Whether a budget was breached or could not be judged.
     pub fn over_budget(&self) -> bool {
         self.budget.iter().any(|result| result.outcome != Outcome::Kept)
     }
 
-    /// The load points at which cases are measured, in the plan's order.
+    /// The load points with cases, in the plan's order.
     pub fn loads(&self) -> impl Iterator<Item = &Load> {
         self.noise_floor.iter().map(|floor| &floor.load).filter(|load| load.search.is_none())
     }
@@ -155,8 +156,8 @@ impl Model {
         self.cases.iter().filter(move |case| case.load.index == load.index)
     }
 
-    /// Findings about cases told once per rule and severity: the first, and the cases of the others. What is found of the
-    /// whole run is told by itself: its evidence is its own.
+    /// Findings, grouped by rule and severity: the first finding, and the cases of the others. Findings about
+    /// the whole run are never grouped, because their evidence differs.
     pub fn findings_by_rule(&self) -> Vec<(&Finding, Vec<&str>)> {
         let mut rules: Vec<(&Finding, Vec<&str>)> = Vec::new();
         for finding in &self.findings {

@@ -1,22 +1,22 @@
-//! Load points that differ in one thing alone: lines over that thing.
+//! Sweeps: groups of load points that differ only in connections or only in rate.
 
 use hoptax_analysis::Load;
 use serde::Serialize;
 
-/// A line of load points.
+/// A group of load points, drawn as lines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Sweep {
-    /// What differs: `connections` or `rate`.
+    /// The differing property: `connections` or `rate`.
     pub(crate) axis: &'static str,
-    /// What they have in common, in words.
+    /// The common properties, in words.
     pub(crate) label: String,
-    /// Indexes of the load points, by what differs.
+    /// Indexes of the load points, in the order of the differing property.
     pub(crate) loads: Vec<usize>,
-    /// The values of what differs.
+    /// Values of the differing property.
     pub(crate) at: Vec<f64>,
 }
 
-/// Every sweep among load points; those of which there are most points come first.
+/// Every sweep among the load points, longest first.
 pub(crate) fn sweeps(loads: &[&Load]) -> Vec<Sweep> {
     let mut sweeps = Vec::new();
     let connections = |load: &Load| Some(f64::from(load.connections));
@@ -28,7 +28,8 @@ pub(crate) fn sweeps(loads: &[&Load]) -> Vec<Sweep> {
 
 type Rest = (Option<f64>, Option<u32>);
 
-/// Load points alike in everything but `of`; `rest` is what of rate and connections must be equal.
+/// Groups load points that differ only in `of`. `rest` returns the one of rate and connections that must be
+/// equal.
 fn collect(
     loads: &[&Load],
     axis: &'static str,
@@ -63,7 +64,7 @@ fn collect(
     }
 }
 
-/// `open loop, 1,000 requests/s`: the load point's label without what differs.
+/// `open loop, 1,000 requests/s`: the label without the differing property.
 fn common(load: &Load, axis: &str) -> String {
     let word = if axis == "connections" { "connection" } else { "/s" };
     let parts: Vec<&str> = load.label.split(", ").filter(|part| !part.contains(word)).collect();
@@ -77,7 +78,7 @@ mod tests {
     use hoptax_analysis::fixture::{Run, closed_point, open_point};
 
     #[test]
-    fn load_points_that_differ_in_one_thing_make_a_line() {
+    fn load_points_that_differ_in_one_property_make_a_sweep() {
         let run = Run::with_load(vec![
             closed_point(32, 1),
             open_point(1000.0, 64, 1),
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_load_point_makes_none() {
+    fn a_single_load_point_makes_no_sweep() {
         let model = Run::closed(4).model();
         assert_eq!(sweeps(&model.loads().collect::<Vec<_>>()), []);
     }

@@ -1,17 +1,17 @@
-//! The main table, as cells: what the terminal, Markdown and HTML draw, each in its own way.
+//! Cells of the main table, which the terminal, Markdown and HTML lay out.
 
 use super::format::{Scale, bytes};
 use hoptax_analysis::{Case, Difference, TargetFigures};
 use hoptax_stats::Estimate;
 
-/// A figure with the interval that it is never shown without.
+/// A figure with its interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cell {
-    /// The value with its unit; a dash where there is none.
+    /// The value with its unit; a dash if it is missing.
     pub(super) value: String,
-    /// The interval; empty where the figure has none by its nature (a maximum, a missing figure).
+    /// The interval; empty for a maximum and for a missing figure.
     pub(super) interval: String,
-    /// Whether a tax stands out of the noise; true for everything that is no tax.
+    /// Whether a tax is distinguishable from noise; true for everything else.
     pub(super) distinguishable: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn row(case: &Case) -> Option<[Cell; 7]> {
     ])
 }
 
-/// The row of one target of a mix: what is its own. Its name is set off, so that it is not taken for a gateway.
+/// The row of a target of a mix. A dot before its name shows that it is not a gateway.
 pub(super) fn target_row(target: &TargetFigures) -> (String, [Cell; 7]) {
     let cells = [
         none(),

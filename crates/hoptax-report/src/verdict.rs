@@ -1,4 +1,4 @@
-//! The verdict on a run: what decides its exit code.
+//! The verdict on a run, which decides the exit code.
 
 use super::model::{Belief, Model};
 
@@ -7,16 +7,16 @@ use super::model::{Belief, Model};
 pub enum Verdict {
     /// Nothing was measured.
     Nothing,
-    /// A `void` finding says not to believe it.
+    /// The run has a `void` finding.
     Void,
     /// A budget was not kept.
     OverBudget,
-    /// It was measured, and every budget was kept.
+    /// All is measured, and every budget was kept.
     Good,
 }
 
 impl Verdict {
-    /// The verdict on a report; `accept_void` passes over `void` findings.
+    /// The verdict on a report; `accept_void` ignores `void` findings.
     pub fn of(model: &Model, accept_void: bool) -> Self {
         if !model.measured_anything() {
             Self::Nothing

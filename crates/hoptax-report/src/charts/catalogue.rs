@@ -1,4 +1,4 @@
-//! Which charts can be had as files of their own, and what each shows of a report.
+//! The charts that are available as files, and their content.
 
 use super::colour::colour;
 use super::lines::{Axis, Line, Panel};
@@ -13,12 +13,12 @@ use hoptax_plan::Metric;
 use hoptax_stats::Estimate;
 use plotters::style::RGBColor;
 
-/// A chart that can stand alone.
+/// A chart that is available as a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chart {
     /// Added response time at the median.
     Tax,
-    /// The same at the 99th percentile.
+    /// Added response time at the 99th percentile.
     TaxP99,
     /// CPU time of gateways per request.
     Cpu,
@@ -26,11 +26,11 @@ pub enum Chart {
     Memory,
     /// Response time by percentile.
     Percentiles,
-    /// Throughput and response time while trials went on.
+    /// Throughput and response time over time.
     Time,
     /// Median response time over connections or rate.
     SweepP50,
-    /// The same at the 99th percentile.
+    /// Response time at the 99th percentile over connections or rate.
     SweepP99,
     /// Throughput over connections or rate.
     SweepThroughput,
@@ -40,18 +40,18 @@ pub enum Chart {
     SweepMemory,
     /// Response time of each trial of a search, by its rate.
     Frontier,
-    /// The highest rates that were found.
+    /// The highest rates that hold an objective.
     Capacity,
     /// What features add to the median.
     Prices,
 }
 
-/// A chart before it is drawn.
+/// The content of a chart.
 #[derive(Debug)]
 pub(super) struct Drawing {
     pub(super) title: String,
     pub(super) subtitle: String,
-    /// Where its figures come from.
+    /// Run and version that the figures come from.
     pub(super) source: String,
     pub(super) body: Body,
 }
@@ -70,7 +70,7 @@ impl Body {
         }
     }
 
-    /// What stands in the key, each name once; lines that stand beside their names need none.
+    /// Entries of the key, each name once. A ranked chart needs no key: its names are beside its lines.
     pub(super) fn names(&self) -> Vec<(String, RGBColor)> {
         let Self::Panels(panels) = self else { return Vec::new() };
         let mut names: Vec<(String, RGBColor)> = Vec::new();
@@ -83,7 +83,7 @@ impl Body {
     }
 }
 
-/// Percentiles as they stand under the chart of them: the share beyond, as one in so many.
+/// Percentiles on the axis: the rarity, "1 in n", and its name.
 const RARITIES: [(f64, &str); 7] = [
     (2.0, "p50"),
     (10.0, "p90"),
@@ -113,7 +113,7 @@ impl Chart {
         Self::Prices,
     ];
 
-    /// By which it is asked for.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tax => "tax",
@@ -153,26 +153,25 @@ impl Chart {
         }
     }
 
-    /// What a run must have measured so that there is something to draw.
+    /// What a run must have measured for this chart, for error messages.
     pub fn needs(self) -> &'static str {
         match self {
-            Self::Tax | Self::TaxP99 | Self::Cpu | Self::Memory => "a gateway that was measured",
-            Self::Percentiles | Self::Time => "a trial in which something was answered",
+            Self::Tax | Self::TaxP99 | Self::Cpu | Self::Memory => "a measured gateway",
+            Self::Percentiles | Self::Time => "a trial with responses",
             Self::SweepP50 | Self::SweepP99 | Self::SweepThroughput | Self::SweepCpu | Self::SweepMemory => {
-                "load points that differ in connections or rate alone"
+                "load points that differ only in connections or only in rate"
             }
             Self::Frontier | Self::Capacity => "a search for a capacity",
-            Self::Prices => "a gateway with features beside the same gateway without",
+            Self::Prices => "a gateway measured with and without features",
         }
     }
 
-    /// Whether it is one of a search's.
+    /// Whether it is a chart of searches.
     pub fn is_of_searches(self) -> bool {
         matches!(self, Self::Frontier | Self::Capacity)
     }
 
-    /// What it shows of this report at this load point, or over those that differ from it in one thing; `None` where there is
-    /// nothing to show.
+    /// The chart for this load point, or for the sweep with it; `None` if the report has no data for it.
     pub(super) fn of(self, model: &Model, load: &Load) -> Option<Drawing> {
         let with_intervals = format!("{}; with 95 % intervals", load.label);
         let (subtitle, body) = match self {
@@ -197,7 +196,7 @@ impl Chart {
         Some(Drawing { title: self.title().to_owned(), subtitle, source, body })
     }
 
-    /// One of the charts over connections or rate.
+    /// A chart over connections or rate.
     fn over(self, model: &Model, sweep: &Sweep) -> Option<Panel> {
         let unit = match self {
             Self::SweepThroughput => Unit::Rate,
@@ -229,13 +228,13 @@ impl Chart {
             Self::SweepP50 | Self::SweepP99 => Axis::around(unit, values.into_iter())?,
             _ => Axis::linear(unit, values.into_iter().reduce(f64::max)?),
         };
-        let ticks: Vec<(f64, String)> = sweep.at.iter().map(|x| (*x, Unit::Rate.told(*x))).collect();
+        let ticks: Vec<(f64, String)> = sweep.at.iter().map(|x| (*x, Unit::Rate.format(*x))).collect();
         let (first, last) = (sweep.at.first()?, sweep.at.last()?);
         let across = Axis::marked(ticks, first / 1.15, last * 1.15);
         Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
     }
 
-    /// What a chart over connections or rate shows of a case.
+    /// The figure of a case that a chart over connections or rate shows.
     fn figure(self, case: &Case) -> Option<Estimate> {
         match self {
             Self::SweepP50 => case.response_time.as_ref()?.p50,
@@ -265,7 +264,7 @@ fn row(model: &Model, label: &str, difference: &Difference) -> Row {
     }
 }
 
-/// A tax in time, with the noise floor.
+/// A tax in µs, with the noise floor.
 pub(super) fn tax(model: &Model, load: &Load, metric: Metric) -> Option<Ranked> {
     let rows = model
         .at(load)
@@ -275,7 +274,7 @@ pub(super) fn tax(model: &Model, load: &Load, metric: Metric) -> Option<Ranked> 
     Ranked::new(Unit::Time, floor, rows)
 }
 
-/// The largest resident set: of any trial, so it has no interval.
+/// The largest resident set of any trial, without an interval.
 fn resident(case: &Case) -> Option<Estimate> {
     let bytes = case.memory.as_ref()?.gateway_rss_bytes_max?;
     Some(Estimate::bare(bytes as f64, case.trials))
@@ -333,7 +332,7 @@ fn percentiles(model: &Model, load: &Load) -> Option<Panel> {
     Some(Panel { title: String::new(), across, up, lines, marks: Vec::new() })
 }
 
-/// Trials whose rates differ by less than this are one place of a search's line.
+/// Trials whose rates differ by less than this factor become one point of a search's line.
 const ALIKE: f64 = 1.1;
 
 fn frontier(model: &Model, load: &Load) -> Option<Panel> {
@@ -358,7 +357,7 @@ fn frontier(model: &Model, load: &Load) -> Option<Panel> {
     Some(Panel { title: String::new(), across, up, lines, marks })
 }
 
-/// Writes who holds a rate at that rate; those who hold about the same share a mark.
+/// Marks the rate that a contender holds. Contenders with about the same rate share a mark.
 fn mark(marks: &mut Vec<(f64, String)>, rate: f64, who: &str) {
     match marks.iter_mut().find(|(at, _)| *at < rate * ALIKE && rate < *at * ALIKE) {
         Some((_, names)) if names.split(", ").any(|name| name == who) => {}
@@ -367,7 +366,7 @@ fn mark(marks: &mut Vec<(f64, String)>, rate: f64, who: &str) {
     }
 }
 
-/// The middle one of trials at about the same rate: one spoilt trial says little of it.
+/// Groups trials at about the same rate into their median, because a single disturbed trial means little.
 fn middles(trials: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut groups: Vec<Vec<(f64, f64)>> = Vec::new();
     for trial in trials {

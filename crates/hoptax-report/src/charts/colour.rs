@@ -4,8 +4,8 @@ use crate::model::Model;
 use hoptax_record as record;
 use plotters::style::RGBColor;
 
-/// Okabe and Ito's palette, which people with any colour vision tell apart ("Color Universal Design", 2008); its
-/// yellow comes last, as it is faint on white. Its black is direct's, drawn in grey.
+/// Okabe and Ito's palette, which people with any colour vision can distinguish ("Color Universal Design",
+/// 2008). Its yellow is last, because it is faint on white. Its black is for direct, drawn in grey.
 const PALETTE: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -17,14 +17,14 @@ const PALETTE: [RGBColor; 7] = [
 ];
 pub(super) const DIRECT: RGBColor = RGBColor(0x80, 0x80, 0x80);
 
-/// A contender's colour: the same in every chart.
+/// A contender's colour, the same in every chart.
 pub(crate) fn colour(model: &Model, label: &str) -> RGBColor {
     let gateways = model.contenders.iter().filter(|one| one.label != record::DIRECT);
     let position = gateways.enumerate().find(|(_, one)| one.label == label).map(|(index, _)| index);
     position.map_or(DIRECT, shade)
 }
 
-/// A colour of the palette; for those beyond it the same ones again, first darker, then lighter, so that 21 differ.
+/// A colour of the palette. Further contenders get the same colours again, darker and then lighter: 21 in all.
 pub(super) fn shade(index: usize) -> RGBColor {
     let colour = PALETTE[index % PALETTE.len()];
     let to = |part: u8| match index / PALETTE.len() % 3 {
@@ -35,7 +35,7 @@ pub(super) fn shade(index: usize) -> RGBColor {
     RGBColor(to(colour.0), to(colour.1), to(colour.2))
 }
 
-/// A colour as CSS has it.
+/// A colour in CSS.
 pub(crate) fn css(colour: RGBColor) -> String {
     format!("#{:02x}{:02x}{:02x}", colour.0, colour.1, colour.2)
 }

@@ -1,4 +1,4 @@
-//! Lines over something: percentiles, connections, rates, time.
+//! Charts of lines over percentiles, connections, rates or time.
 
 use super::sheet::{ChartError, Sheet};
 use super::unit::Unit;
@@ -6,27 +6,27 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatte
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-/// Height of the lines of one panel, without its title, px.
+/// Height of a panel's drawing area, without its title, px.
 const HEIGHT: i32 = 320;
 const TITLE: i32 = 26;
-/// What is left free on both sides, px: half of what is written at the end of an axis.
+/// Free space on both sides, px: half of the longest label at the end of an axis.
 const SIDE: i32 = 28;
-/// Size of what is written along the axes, px.
+/// Font size along the axes, px.
 const SIZE: u32 = 13;
-/// Pixels between the intervals of two lines at the same place.
+/// Distance between the intervals of two lines at the same place, px.
 const BESIDE: i32 = 4;
-/// What is below this stands at the bottom of a logarithmic axis, in the axis's unit.
+/// Smaller values are drawn at the bottom of a logarithmic axis, in the axis's unit.
 const LEAST: f64 = 1e-3;
 
 /// Lines that share their axes.
 #[derive(Debug)]
 pub(super) struct Panel {
-    /// What is drawn; empty where the chart's title says it.
+    /// Title; empty if the chart's title is enough.
     pub(super) title: String,
     pub(super) across: Axis,
     pub(super) up: Axis,
     pub(super) lines: Vec<Line>,
-    /// Places across with a vertical line, and what is written there.
+    /// Vertical lines: position and label.
     pub(super) marks: Vec<(f64, String)>,
 }
 
@@ -35,13 +35,13 @@ pub(super) struct Panel {
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) colour: RGBColor,
-    /// Drawn thin, and not named: the second line of a name.
+    /// Whether it is a second line of the same contender: drawn thin and without a name.
     pub(super) second: bool,
-    /// Whether each point has a dot.
+    /// Whether points have dots.
     pub(super) dots: bool,
-    /// Points; a gap where there is no value.
+    /// Points; `None` interrupts the line.
     pub(super) points: Vec<(f64, Option<f64>)>,
-    /// Vertical intervals: where, from, to.
+    /// Vertical intervals: position, low, high.
     pub(super) ranges: Vec<(f64, f64, f64)>,
 }
 
@@ -51,12 +51,12 @@ pub(super) struct Axis {
     log: bool,
     low: f64,
     high: f64,
-    /// Where a value is written, and how.
+    /// Labels: value and text.
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// Linear, from nothing.
+    /// A linear axis from zero.
     pub(super) fn linear(unit: Unit, high: f64) -> Self {
         let high = high.max(LEAST) * 1.08;
         let ticks = unit.steps(0.0, high, 5).into_iter().filter(|step| *step <= high);
@@ -64,11 +64,11 @@ impl Axis {
             log: false,
             low: 0.0,
             high,
-            ticks: ticks.map(|step| (step, unit.told_beside(step, high))).collect(),
+            ticks: ticks.map(|step| (step, unit.format_for_axis(step, high))).collect(),
         }
     }
 
-    /// Logarithmic, around values above nothing; `None` where there are none.
+    /// A logarithmic axis around the positive values; `None` if there are none.
     pub(super) fn around(unit: Unit, values: impl Iterator<Item = f64>) -> Option<Self> {
         let (least, most) = values
             .filter(|value| *value > LEAST)
@@ -80,16 +80,16 @@ impl Axis {
             let ticks = powers
                 .flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)))
                 .filter(|tick| (low..=high).contains(tick));
-            Self { log: true, low, high, ticks: ticks.map(|tick| (tick, unit.told(tick))).collect() }
+            Self { log: true, low, high, ticks: ticks.map(|tick| (tick, unit.format(tick))).collect() }
         })
     }
 
-    /// Logarithmic, with these places marked.
+    /// A logarithmic axis with these labels.
     pub(super) fn marked(ticks: Vec<(f64, String)>, low: f64, high: f64) -> Self {
         Self { log: true, low, high, ticks }
     }
 
-    /// Linear, with these places marked.
+    /// A linear axis with these labels.
     pub(super) fn plain(ticks: Vec<(f64, String)>, high: f64) -> Self {
         Self { log: false, low: 0.0, high, ticks }
     }
@@ -98,7 +98,7 @@ impl Axis {
         if self.log { value.max(self.low).log10() } else { value }
     }
 
-    /// Its ends, as [`Self::place`] has them.
+    /// The ends, in coordinates of [`Self::place`].
     fn ends(&self) -> std::ops::Range<f64> {
         self.place(self.low)..self.place(self.high)
     }
@@ -136,17 +136,17 @@ impl ValueFormatter<f64> for Axis {
 }
 
 impl Panel {
-    /// Pixels from top to bottom.
+    /// Total height, px.
     pub(super) fn height(&self) -> i32 {
         HEIGHT + if self.title.is_empty() { 0 } else { TITLE }
     }
 
-    /// Pixels that what is written beside its lines takes.
+    /// Width of the labels beside the lines, px.
     pub(super) fn labels<DB: DrawingBackend>(&self, sheet: &Sheet<DB>) -> i32 {
         self.up.ticks.iter().map(|(_, text)| sheet.width(text, SIZE)).max().unwrap_or(0)
     }
 
-    /// Draws it below `top`, `width` pixels wide, of which `labels` and a little more are beside the lines.
+    /// Draws the panel below `top`, `width` pixels wide, including `labels` pixels beside the lines.
     pub(super) fn draw<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,
@@ -205,7 +205,7 @@ impl Panel {
         self.draw_marks(sheet, &|at| place(at, self.up.high))
     }
 
-    /// The intervals, side by side where they belong to the same place.
+    /// The intervals; those at the same place are drawn side by side.
     fn draw_ranges<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,
@@ -228,7 +228,7 @@ impl Panel {
         Ok(())
     }
 
-    /// What is written at the marks.
+    /// The labels of marks.
     fn draw_marks<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,
@@ -245,7 +245,7 @@ impl Panel {
 }
 
 impl Line {
-    /// The parts between gaps.
+    /// The parts of the line between gaps.
     fn stretches(&self) -> Vec<Vec<(f64, f64)>> {
         let parts = self.points.split(|(_, value)| value.is_none());
         let whole =
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logarithmic_axis_marks_round_values_within_its_ends() {
+    fn a_logarithmic_axis_has_round_labels_within_its_ends() {
         let axis = Axis::around(Unit::Time, [90.0, 0.0, 1800.0].into_iter()).expect("values");
         let ticks: Vec<&str> = axis.ticks.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(ticks, ["100 µs", "200 µs", "500 µs", "1 ms", "2 ms"]);

@@ -1,7 +1,8 @@
-//! Charts that are drawn without a browser: files of their own, and the tax as SVG for pages whose script does not run. And the
-//! colours of contenders, for every chart.
+//! Charts that are drawn without a browser: chart files, and the chart of the tax for pages without scripts.
+//! Also the colours of contenders, for every chart.
 //!
-//! [`catalogue`] says what is shown, [`ranked`] and [`lines`] draw it on a [`sheet`], [`standalone`] makes a file of it.
+//! [`catalogue`] defines the content, [`ranked`] and [`lines`] draw it on a [`sheet`], [`standalone`] adds
+//! title and key for a file.
 
 mod catalogue;
 mod colour;
@@ -24,18 +25,18 @@ use plotters::prelude::{BLACK, RGBColor, SVGBackend};
 use ranked::Room;
 use sheet::{Ink, Sheet};
 
-/// A chart of this report at this load point as SVG; `None` where the report has nothing for it to show.
+/// A chart at a load point as SVG; `None` if the report has no data for it.
 ///
 /// # Errors
-/// Only by a fault of hoptax itself.
+/// Only for a bug of hoptax.
 pub fn svg(chart: Chart, model: &Model, load: &Load, theme: Theme) -> Result<Option<String>, ChartError> {
     chart.of(model, load).map(|drawing| standalone::svg(&drawing, theme)).transpose()
 }
 
-/// The same as a file.
+/// The same as the bytes of a file.
 ///
 /// # Errors
-/// Only by a fault of hoptax itself.
+/// Only for a bug of hoptax.
 pub fn svg_file(
     chart: Chart,
     model: &Model,
@@ -45,28 +46,28 @@ pub fn svg_file(
     Ok(svg(chart, model, load, theme)?.map(String::into_bytes))
 }
 
-/// The same as PNG, with two dots for each pixel.
+/// A chart at a load point as PNG, with two dots per pixel.
 ///
 /// # Errors
-/// Only by a fault of hoptax itself.
+/// Only for a bug of hoptax.
 pub fn png(chart: Chart, model: &Model, load: &Load, theme: Theme) -> Result<Option<Vec<u8>>, ChartError> {
     chart.of(model, load).map(|drawing| standalone::png(&drawing, theme)).transpose()
 }
 
-/// Whether the report has something for the chart to show at this load point.
+/// Whether the report has data for the chart at this load point.
 pub fn has(chart: Chart, model: &Model, load: &Load) -> bool {
     chart.of(model, load).is_some()
 }
 
-/// The load point that a report shows first; absent where there are searches alone.
+/// The load point that a report shows first; absent if there are only searches.
 pub fn shown_first(model: &Model) -> Option<&Load> {
     headline::for_latency(&mut model.loads())
 }
 
-/// Colours that the page replaces by its own, so that one drawing serves light and dark.
+/// Colours that the page replaces by its own, for light and dark themes.
 const OF_PAGE: Ink = Ink { paper: None, text: BLACK, quiet: BLACK, grid: RGBColor(0xcc, 0xcc, 0xcc) };
 
-/// The two widths that a page has: for a laptop and for a phone. A drawing made for one is unreadable on the other.
+/// Widths of the fallback chart: for laptops and for phones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     Wide,
@@ -82,7 +83,8 @@ impl Width {
     }
 }
 
-/// The added time at the median for a page, least first, with intervals and the noise floor; absent where there is no tax.
+/// The added time at the median for a page, smallest first, with intervals and the noise floor; absent without
+/// a tax.
 pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
     let Some(ranked) = catalogue::tax(model, load, Metric::AddedP50) else { return Ok(None) };
     let mut svg = String::new();
@@ -92,7 +94,7 @@ pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<Str
     ranked.draw(&sheet, Room { top: 0, width: across, wide: width == Width::Wide })?;
     sheet.present()?;
     drop(sheet);
-    // The page decides on size and namespace.
+    // The page sets size and namespace.
     let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
     let class = if width == Width::Wide { "wide" } else { "narrow" };
     let described = format!("Added response time at the median with 95 % intervals, {}", load.label);
@@ -139,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_draws_nothing() {
+    fn without_figures_there_is_no_chart() {
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).nothing_completed());
         let model = run.model();
         let load = model.loads().next().expect("one");
         assert_eq!(tax(&model, load, Width::Wide).expect("no error"), None);
-        // Trials took their time and memory all the same.
+        // These trials still have a duration and memory.
         for chart in Chart::ALL.into_iter().filter(|chart| ![Chart::Time, Chart::Memory].contains(chart)) {
             assert_eq!(svg(chart, &model, load, Theme::Light).expect("no error"), None, "{}", chart.name());
         }
@@ -161,7 +163,7 @@ mod tests {
         assert!(roxmltree::Document::parse(&alone).is_ok());
     }
 
-    /// Two gateways over two load points and a search.
+    /// A run with two gateways, two load points and a search.
     fn swept() -> Run {
         let mut run =
             Run::with_load(vec![open_point(1000.0, 2, 1), open_point(1000.0, 8, 1), searched_point()]);
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_chart_stands_alone_as_svg_and_png() {
+    fn every_chart_can_be_drawn_as_svg_and_png() {
         let (swept, features) = (swept().model(), matrix(230, 33).model());
         for chart in Chart::ALL {
             let model = if chart == Chart::Prices { &features } else { &swept };
@@ -227,11 +229,11 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_beside_what_was_measured() {
+    fn values_are_written_beside_their_lines() {
         let model = Run::steady(3, 100, &[("nginx", 150)]).model();
         let load = model.loads().next().expect("one");
         let added = model.cases.iter().find_map(|case| case.tax.as_ref()?.added_p50.as_ref()).expect("a tax");
-        let value = Unit::Time.told(added.estimate.estimate);
+        let value = Unit::Time.format(added.estimate.estimate);
         assert!(drawn(Chart::Tax, &model, load).contains(&value), "{value}");
     }
 }

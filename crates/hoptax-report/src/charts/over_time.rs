@@ -1,4 +1,4 @@
-//! Throughput and response time while trials went on: rounds side by side, as the gaps between trials say nothing.
+//! Throughput and response time over time: rounds side by side, without the gaps between trials.
 
 use super::colour::colour;
 use super::lines::{Axis, Line, Panel};
@@ -8,7 +8,7 @@ use crate::model::Model;
 use hoptax_analysis::{Case, Load, Series};
 use hoptax_record::DirectTrial;
 
-/// What stands between two rounds, as a share of a trial.
+/// Space between two rounds, as a share of a trial.
 const GAP: f64 = 0.06;
 
 /// Both panels; `None` where no trial has windows.
@@ -40,10 +40,10 @@ pub(super) fn panels(model: &Model, load: &Load) -> Option<Vec<Panel>> {
     Some(std::iter::once(first).chain(second).collect())
 }
 
-/// Where rounds stand across.
+/// Positions of rounds on the axis.
 struct Place<'a> {
     rounds: &'a [u32],
-    /// Of a trial, s.
+    /// Duration of a trial, s.
     length: f64,
 }
 
@@ -53,16 +53,16 @@ impl Place<'_> {
         before as f64 * self.length * (1.0 + GAP)
     }
 
-    /// Seconds since its trial began, at both ends of each round.
+    /// A label at the end of each round: seconds since its trial began.
     fn axis(&self) -> Axis {
-        let told = |round: &u32| {
+        let labels = |round: &u32| {
             let start = self.start(*round);
             [(start, "0 s".to_owned()), (start + self.length, format!("{} s", number(self.length)))]
         };
-        // Where rounds are narrow, their ends would stand upon each other's beginnings.
+        // With many rounds, the labels of neighbouring rounds would overlap.
         let ticks: Vec<(f64, String)> = match self.rounds {
             rounds if rounds.len() <= 4 => {
-                rounds.iter().flat_map(|round| told(round).into_iter().skip(1)).collect()
+                rounds.iter().flat_map(|round| labels(round).into_iter().skip(1)).collect()
             }
             _ => Vec::new(),
         };
@@ -70,7 +70,7 @@ impl Place<'_> {
         Axis::plain(ticks, last + self.length)
     }
 
-    /// Where rounds begin, and where events were.
+    /// Marks for the start of rounds and for events.
     fn marks(&self, cases: &[&Case], named: bool) -> Vec<(f64, String)> {
         let few = self.rounds.len() <= 12;
         let mut marks: Vec<(f64, String)> = Vec::new();
@@ -87,7 +87,7 @@ impl Place<'_> {
     }
 }
 
-/// The lines of every case. A round's two direct trials share their place: the later one is a line of its own.
+/// The lines of every case. A round's two direct trials share their place; the later one is a separate line.
 fn lines(
     model: &Model,
     cases: &[&Case],

@@ -1,4 +1,4 @@
-//! Figures with their intervals, one line each, the least first.
+//! Charts of figures with intervals, one line each, smallest first.
 
 use super::sheet::{ChartError, Sheet, shortened};
 use super::unit::Unit;
@@ -6,16 +6,16 @@ use hoptax_stats::Estimate;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-/// Height of one line, and of what stands above and below all of them, px.
+/// Height of a line, px; below it the space above and below all lines.
 pub(super) const LINE: i32 = 40;
 const ABOVE: i32 = 10;
 const BELOW: i32 = 30;
 
-/// What is drawn.
+/// Content of the chart.
 #[derive(Debug)]
 pub(super) struct Ranked {
     pub(super) unit: Unit,
-    /// Values up to this far from zero are no more than noise.
+    /// Half-width of the noise floor around zero; absent if there is none.
     pub(super) floor: Option<f64>,
     pub(super) rows: Vec<Row>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) colour: RGBColor,
     pub(super) estimate: Estimate,
-    /// Whether it is told from nothing; drawn hollow where it is not.
+    /// Whether the figure is distinguishable from noise; its dot is hollow if it is not.
     pub(super) clear: bool,
 }
 
@@ -36,25 +36,25 @@ impl Row {
     }
 }
 
-/// Room for all lines, and how much of it is text.
+/// The space for all lines, and how it is used.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Pixels from the top of the sheet.
     pub(super) top: i32,
     /// Pixels across.
     pub(super) width: i32,
-    /// Whether values stand beside their lines, and names are long.
+    /// Whether values are written beside their lines, and names are long.
     pub(super) wide: bool,
 }
 
 impl Ranked {
-    /// With the least first; `None` without rows.
+    /// Sorts the rows, smallest first; `None` without rows.
     pub(super) fn new(unit: Unit, floor: Option<f64>, mut rows: Vec<Row>) -> Option<Self> {
         rows.sort_by(|a, b| a.estimate.estimate.total_cmp(&b.estimate.estimate));
         (!rows.is_empty()).then_some(Self { unit, floor, rows })
     }
 
-    /// Pixels from top to bottom.
+    /// Total height, px.
     pub(super) fn height(&self) -> i32 {
         ABOVE + LINE * self.rows.len() as i32 + BELOW
     }
@@ -74,7 +74,7 @@ impl Ranked {
             sheet.text(&name, (axis.left - 14, y), 14, HPos::Right, &sheet.ink.text)?;
             if room.wide {
                 let place = (axis.at(row.ends().1) + 10, y);
-                sheet.text(&self.told(row), place, 13, HPos::Left, &sheet.ink.text)?;
+                sheet.text(&self.value_in_words(row), place, 13, HPos::Left, &sheet.ink.text)?;
             }
         }
         Ok(())
@@ -88,7 +88,7 @@ impl Ranked {
             texts.map(|text| sheet.width(&text, size)).max().unwrap_or(0)
         };
         let names = widest(&mut self.rows.iter().map(|row| shortened(&row.name, letters(room))), 14);
-        let values = widest(&mut self.rows.iter().map(|row| self.told(row)), 13);
+        let values = widest(&mut self.rows.iter().map(|row| self.value_in_words(row)), 13);
         let right = room.width - if room.wide { values + 24 } else { 18 };
         Axis::new(
             self.unit,
@@ -99,8 +99,8 @@ impl Ranked {
         )
     }
 
-    fn told(&self, row: &Row) -> String {
-        let value = self.unit.told(row.estimate.estimate);
+    fn value_in_words(&self, row: &Row) -> String {
+        let value = self.unit.format(row.estimate.estimate);
         match row.clear {
             true => value,
             false => format!("{value}, not distinguishable"),
@@ -108,12 +108,12 @@ impl Ranked {
     }
 }
 
-/// Letters of a name that are shown before it is cut.
+/// Letters of a name before it is shortened.
 fn letters(room: Room) -> usize {
     if room.wide { 28 } else { 12 }
 }
 
-/// Where values stand across.
+/// The horizontal axis.
 struct Axis {
     left: i32,
     right: i32,
@@ -123,7 +123,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// From `low` to `high`, with a little room at both ends, between two pixels; about `count` steps are marked.
+    /// An axis from `low` to `high`, with a margin, between two pixels, with about `count` labels.
     fn new(unit: Unit, low: f64, high: f64, (left, right): (i32, i32), count: u32) -> Self {
         let room = (high - low).max(f64::MIN_POSITIVE) * 0.04;
         let low = if low < 0.0 { low - room } else { low };
@@ -138,7 +138,7 @@ impl Axis {
         self.left + (share * f64::from(self.right - self.left)).round() as i32
     }
 
-    /// Grid lines with their values below.
+    /// Grid lines with labels below.
     fn draw<DB: DrawingBackend>(
         &self,
         sheet: &Sheet<DB>,
@@ -151,7 +151,7 @@ impl Axis {
             let x = self.at(*step);
             let colour = if *step == 0.0 { &sheet.ink.text } else { &sheet.ink.grid };
             sheet.line(&[(x, top), (x, bottom)], colour, 1)?;
-            let value = unit.told_beside(*step, largest);
+            let value = unit.format_for_axis(*step, largest);
             sheet.text(&value, (x, bottom + 14), 13, HPos::Center, &sheet.ink.quiet)?;
         }
         Ok(())

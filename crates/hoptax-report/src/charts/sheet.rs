@@ -1,11 +1,11 @@
-//! What is drawn upon: sizes in pixels of the finished chart, whatever it is drawn as.
+//! The drawing surface: sizes are in pixels of the finished chart, in every format.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::sync::Once;
 
-/// A chart that could not be drawn.
+/// Why a chart could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw a chart: {0}")]
 pub struct ChartError(String);
@@ -16,26 +16,26 @@ impl ChartError {
     }
 }
 
-/// DejaVu Sans, cut by `scripts/chart-font.sh`: so that a PNG has the same letters on every machine.
+/// DejaVu Sans, reduced by `scripts/chart-font.sh`. A PNG then has the same letters on every machine.
 const FONT: &[u8] = include_bytes!("../../assets/vendor/dejavu-sans.ttf");
 
-/// The name under which plotters finds it; in an SVG the reader's own font of that name.
+/// Name of the font for plotters. In an SVG the reader's own font of this name is used.
 const FAMILY: &str = "sans-serif";
 
-/// plotters asks for the height of a line where CSS asks for the size of a letter, and takes this for their ratio.
+/// Line height ÷ font size: plotters expects the former, CSS the latter.
 const EM: f64 = 1.24;
 
-/// Colours of everything that is no contender.
+/// Colours of everything except contenders.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ink {
-    /// Behind everything; nothing where the page shows through.
+    /// Background; `None` for a transparent one.
     pub(super) paper: Option<RGBColor>,
     pub(super) text: RGBColor,
     pub(super) quiet: RGBColor,
     pub(super) grid: RGBColor,
 }
 
-/// A drawing area, its colours, and how many dots of it make a pixel.
+/// A drawing area, its colours, and its number of dots per pixel.
 pub(super) struct Sheet<DB: DrawingBackend> {
     pub(super) area: DrawingArea<DB, Shift>,
     pub(super) ink: Ink,
@@ -46,7 +46,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
     pub(super) fn new(backend: DB, ink: Ink, dots: i32) -> Result<Self, ChartError> {
         static REGISTERED: Once = Once::new();
         REGISTERED.call_once(|| {
-            // A font that cannot be read is told by the first text.
+            // If the font cannot be read, drawing the first text returns an error.
             let _ = plotters::style::register_font(FAMILY, FontStyle::Normal, FONT);
         });
         let area = backend.into_drawing_area();
@@ -56,7 +56,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
         Ok(Self { area, ink, dots })
     }
 
-    /// So many pixels, in dots.
+    /// Converts pixels to dots.
     pub(super) fn px(&self, pixels: i32) -> i32 {
         pixels * self.dots
     }
@@ -82,7 +82,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
         self.area.draw(&Rectangle::new(corners, colour.filled())).map_err(ChartError::new)
     }
 
-    /// A dot, or a ring where it is hollow.
+    /// A dot, or a ring if `hollow`.
     pub(super) fn dot(
         &self,
         at: (i32, i32),
@@ -94,7 +94,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
         self.area.draw(&Circle::new(self.place(at), self.px(size), style)).map_err(ChartError::new)
     }
 
-    /// A text whose middle is as high as `at`.
+    /// A text, vertically centred at `at`.
     pub(super) fn text(
         &self,
         text: &str,
@@ -113,7 +113,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
         TextStyle { font, color: colour, pos: Pos::new(across, VPos::Center) }
     }
 
-    /// How wide a text of this size is, pixels.
+    /// Width of a text, pixels.
     pub(super) fn width(&self, text: &str, size: u32) -> i32 {
         let style = self.style(size, HPos::Left, &self.ink.text);
         let dots = self.area.estimate_text_size(text, &style).map_or(0, |(across, _)| across as i32);
@@ -125,7 +125,7 @@ impl<DB: DrawingBackend> Sheet<DB> {
     }
 }
 
-/// Cut in the middle: gateways with features begin alike and differ at their ends.
+/// Shortens a name in the middle: gateways with features begin alike and differ at the end.
 pub(super) fn shortened(name: &str, most: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= most {
@@ -136,7 +136,7 @@ pub(super) fn shortened(name: &str, most: usize) -> String {
     letters[..begin].iter().chain(&['…']).chain(&letters[end..]).collect()
 }
 
-/// Steps of 1, 2 or 5 times a power of ten from at or below `low` to at or above `high`, about `count` of them.
+/// About `count` values in steps of 1, 2 or 5 times a power of ten. They span `low` to `high`.
 pub(super) fn steps(low: f64, high: f64, count: u32) -> Vec<f64> {
     let rough = ((high - low) / f64::from(count.max(1))).max(f64::MIN_POSITIVE);
     let power = 10_f64.powf(rough.log10().floor());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_cut_keep_what_tells_them_apart() {
+    fn shortened_names_keep_their_differing_ends() {
         assert_eq!(shortened("nginx.tls", 12), "nginx.tls");
         assert_eq!(shortened("nginx.key-auth.tls", 12), "ngi…auth.tls");
         assert_ne!(shortened("nginx.key-auth.tls", 12), shortened("nginx.key-auth.cors", 12));

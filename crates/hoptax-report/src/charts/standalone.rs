@@ -1,4 +1,4 @@
-//! A chart as a file of its own, to be put into a page, a pull request or a slide: title, what it shows, where it comes from.
+//! A chart as a file for a page, a pull request or a slide, with title, subtitle and source.
 
 use super::catalogue::{Body, Drawing};
 use super::ranked::Room;
@@ -6,7 +6,7 @@ use super::sheet::{ChartError, Ink, Sheet};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-/// Behind a chart that stands alone.
+/// Background of a chart file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
     /// White.
@@ -15,14 +15,14 @@ pub enum Theme {
     Dark,
 }
 
-/// Pixels across.
+/// Width, px.
 const WIDTH: i32 = 960;
 const HEAD: i32 = 64;
 const KEY: i32 = 24;
 const FOOT: i32 = 34;
-/// A PNG has two dots for each pixel, for screens that have as many.
+/// A PNG has two dots per pixel, for high-resolution screens.
 const DENSITY: i32 = 2;
-/// What is drawn has twice as many dots in each direction as is kept: their mean smooths edges.
+/// A PNG is drawn with this many dots per kept dot in each direction. Their mean smooths edges.
 const OVERSAMPLING: i32 = 2;
 
 const LIGHT: Ink = Ink {
@@ -38,13 +38,13 @@ const DARK: Ink = Ink {
     grid: RGBColor(0x33, 0x3a, 0x43),
 };
 
-/// As SVG.
+/// The chart as SVG.
 pub(super) fn svg(drawing: &Drawing, theme: Theme) -> Result<String, ChartError> {
     let mut svg = String::new();
     let key = Key::new(drawing);
     let size = (WIDTH as u32, height(drawing, &key) as u32);
     draw(SVGBackend::with_string(&mut svg, size), drawing, &key, theme, 1)?;
-    // For whoever does not see it.
+    // For screen readers.
     let title = format!("<title>{}</title>", minijinja::HtmlEscape(&drawing.title));
     let head = svg.find("<svg").and_then(|start| svg[start..].find('>').map(|end| start + end + 1));
     if let Some(head) = head {
@@ -54,7 +54,7 @@ pub(super) fn svg(drawing: &Drawing, theme: Theme) -> Result<String, ChartError>
     Ok(svg)
 }
 
-/// As PNG.
+/// The chart as PNG.
 pub(super) fn png(drawing: &Drawing, theme: Theme) -> Result<Vec<u8>, ChartError> {
     let dots = DENSITY * OVERSAMPLING;
     let key = Key::new(drawing);
@@ -91,12 +91,12 @@ fn smoothed(drawn: &[u8], width: usize, height: usize) -> Vec<u8> {
     kept
 }
 
-/// The names of lines with their colours, in as many rows as they need.
+/// The key: names of lines with their colours, in as many rows as needed.
 struct Key {
     rows: Vec<Vec<(String, RGBColor)>>,
 }
 
-/// About how wide a letter of the key is, px: what is put into a row is decided before there is anything to draw upon.
+/// Estimated width of a letter, px: rows are laid out before there is a surface to measure text on.
 const LETTER: i32 = 8;
 
 impl Key {

@@ -3,10 +3,10 @@
 use super::sheet::steps;
 use crate::format::{Scale, number};
 
-/// What is drawn along an axis.
+/// Quantity along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// µs.
+    /// Time, µs.
     Time,
     /// Requests/s, or connections.
     Rate,
@@ -23,19 +23,19 @@ impl Unit {
         }
     }
 
-    /// A value with the unit in which it is best read.
-    pub(super) fn told(self, value: f64) -> String {
+    /// A value with a suitable unit.
+    pub(super) fn format(self, value: f64) -> String {
         self.scale(value).value(value)
     }
 
-    /// Round values from at or below `low` to at or above `high`, about `count` of them.
+    /// About `count` round values. They span `low` to `high`.
     pub(super) fn steps(self, low: f64, high: f64, count: u32) -> Vec<f64> {
         let one = self.scale(high.max(-low)).one();
         steps(low / one, high / one, count).into_iter().map(|step| step * one).collect()
     }
 
-    /// A value on an axis that goes to `largest`.
-    pub(super) fn told_beside(self, value: f64, largest: f64) -> String {
+    /// A value on an axis that ends at `largest`.
+    pub(super) fn format_for_axis(self, value: f64, largest: f64) -> String {
         if value == 0.0 { number(0.0) } else { self.scale(largest).value(value) }
     }
 }

@@ -1,11 +1,11 @@
-//! Budgets set against what was measured.
+//! Budgets and their outcomes.
 
 use super::figures::estimate;
 use crate::model::{Belief, Model};
 use hoptax_analysis::{BudgetResult, ChangeResult};
 use hoptax_record::report::{Budget, Change, Gate};
 
-/// What `hoptax gate --format json` prints.
+/// Output of `hoptax gate --format json`.
 pub(crate) fn gate(model: &Model) -> Gate {
     Gate {
         schema: 1,

@@ -8,7 +8,7 @@ use hoptax_record::report::{Comparison, Row};
 /// Version of the document.
 const SCHEMA: u32 = 1;
 
-/// What `hoptax compare --format json` prints.
+/// Output of `hoptax compare --format json`.
 pub fn comparison(one: &compare::Comparison) -> Comparison {
     Comparison {
         schema: SCHEMA,

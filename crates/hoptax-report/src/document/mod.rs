@@ -1,4 +1,4 @@
-//! From the report model to the documents that programs read: one file per topic.
+//! Fills the documents for programs from the report model: one file per topic.
 
 mod budgets;
 mod capacity;

@@ -19,7 +19,7 @@ pub(crate) fn tax(one: &analysis::Tax) -> Tax {
 
 pub(super) fn noise_floors(floors: &[analysis::NoiseFloor]) -> NoiseFloors {
     NoiseFloors {
-        definition: "root mean square over rounds of (direct last − direct first)",
+        definition: "root mean square over rounds of (last direct − first direct)",
         by_load: floors.iter().map(noise_floor).collect(),
     }
 }

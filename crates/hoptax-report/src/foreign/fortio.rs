@@ -1,8 +1,8 @@
-//! A result as fortio's `load -json` writes it (its Go types `fhttp.HTTPRunnerResults`,
-//! `periodic.RunnerResults` and `stats.HistogramData`, version 1.63), for `fortio report` and what else reads those.
+//! A result in the format of fortio's `load -json` (Go types `fhttp.HTTPRunnerResults`,
+//! `periodic.RunnerResults` and `stats.HistogramData`, version 1.63), for `fortio report` and other readers.
 //!
-//! Times are seconds. `DurationHistogram` is the response time, so in an open loop without coordinated omission; it holds
-//! timeouts, and no other failures, as those have no time.
+//! Times are seconds. `DurationHistogram` is the response time; in an open loop it is therefore free of
+//! coordinated omission. It includes timeouts, but no other failures, because they have no time.
 
 use hdrhistogram::Histogram;
 use hoptax_load::record::Counts;
@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 const SECOND: f64 = 1e9;
-/// The percentiles that fortio prints unless told otherwise, and 95.
+/// The default percentiles of fortio, and 95.
 const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
-/// The first bucket's length and each further one's growth: 10 % apart is finer than a chart is wide.
+/// Width of the first bucket; each further bucket is 10 % wider, finer than a chart can show.
 const FIRST_BUCKET: u64 = 1000;
 const GROWTH: f64 = 1.1;
 
@@ -30,12 +30,12 @@ struct FortioResult<'a> {
     requested_duration: String,
     #[serde(rename = "ActualQPS")]
     actual_qps: f64,
-    /// Nanoseconds.
+    /// ns.
     actual_duration: u64,
     num_threads: u32,
     version: String,
     duration_histogram: Times,
-    /// Left out where there are failures: they have no times that could be drawn.
+    /// Absent if there are failures, because they have no times to draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors_duration_histogram: Option<Times>,
     exactly: u64,
@@ -54,7 +54,7 @@ struct FortioResult<'a> {
     http10: bool,
     disable_keep_alive: bool,
     insecure: bool,
-    /// Nanoseconds.
+    /// ns.
     #[serde(rename = "HTTPReqTimeOut")]
     timeout: u64,
     socket_count: u64,
@@ -81,7 +81,7 @@ struct Times {
 struct Bucket {
     start: f64,
     end: f64,
-    /// Cumulative.
+    /// Cumulative percentage.
     percent: f64,
     count: u64,
 }
@@ -93,46 +93,46 @@ struct Percentile {
     value: f64,
 }
 
-/// What such a result tells.
+/// Input for such a result.
 #[derive(Debug)]
 pub struct Facts<'a> {
-    /// What `fortio report` shows as the result's title.
+    /// Title of the result in `fortio report`.
     pub labels: &'a str,
     /// What was requested.
     pub url: &'a str,
-    /// When the measured time began, Unix nanoseconds.
+    /// Start of the measured time, Unix nanoseconds.
     pub started_unix_ns: u64,
-    /// When requests were due.
+    /// When requests are due.
     pub shape: &'a Shape,
-    /// Requests asked for; absent where the duration alone was.
+    /// Number of requests planned; absent if only the duration limits them.
     pub requests: Option<u64>,
-    /// Measured time asked for.
+    /// Measured time planned.
     pub duration: Duration,
-    /// Measured time, ns.
+    /// Actual measured time, ns.
     pub measured_ns: u64,
-    /// Requests that completed in it.
+    /// Requests completed in the measured time.
     pub completed: u64,
     /// Connections.
     pub connections: u32,
-    /// Connections opened over the whole life.
+    /// Connections opened over the generator's whole life.
     pub opened: u64,
     /// Outcomes.
     pub counts: &'a Counts,
-    /// Completed − scheduled, ns.
+    /// Response time: completed − scheduled, ns.
     pub response_time: &'a Histogram<u64>,
-    /// Of each connect, ns.
+    /// Duration of each connect, ns.
     pub connect: &'a Histogram<u64>,
-    /// Whether HTTP/1.0 was spoken.
+    /// Whether HTTP/1.0 was used.
     pub http10: bool,
-    /// Whether each connection carried one request.
+    /// Whether each connection carried only one request.
     pub keep_alive_off: bool,
-    /// Whether the server's certificate was not looked at.
+    /// Whether the server's certificate was not verified.
     pub insecure: bool,
-    /// Given to a request, ns.
+    /// Timeout of a request, ns.
     pub timeout_ns: u64,
 }
 
-/// The document.
+/// The JSON document.
 ///
 /// # Errors
 /// If a figure is not a number.
@@ -146,7 +146,7 @@ fn result<'a>(facts: &Facts<'a>) -> FortioResult<'a> {
     let mut ret_codes: BTreeMap<i32, u64> =
         counts.status.iter().map(|(status, count)| (i32::from(*status), *count)).collect();
     if failed > 0 {
-        // So fortio calls what never was a response.
+        // fortio's code for requests without a response.
         ret_codes.insert(-1, failed);
     }
     let started = SystemTime::UNIX_EPOCH + Duration::from_nanos(facts.started_unix_ns);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_all_is_zero() {
+    fn without_responses_all_figures_are_zero() {
         let times = Times::of(&empty(TRIAL_DIGITS));
         assert_eq!((times.count, times.max, times.data.len(), times.percentiles.len()), (0, 0.0, 0, 0));
     }

@@ -1,5 +1,5 @@
-//! A percentile distribution as HdrHistogram's own `outputPercentileDistribution` writes it, which its plotters read. Values
-//! are milliseconds.
+//! A percentile distribution in the format of HdrHistogram's `outputPercentileDistribution`, for its plotters.
+//! Values are milliseconds.
 
 use hdrhistogram::Histogram;
 use std::fmt::Write;
@@ -53,7 +53,8 @@ mod tests {
             histogram.record(value * 1_000_000).expect("in range");
         }
         let text = hgrm(&histogram);
-        // What the plotter at hdrhistogram.github.io takes: no comment, four columns, numbers in the first and last.
+        // Like the plotter at hdrhistogram.github.io: skip comments, take four columns, with numbers in the
+        // first and last.
         let rows: Vec<Vec<f64>> = text
             .lines()
             .filter(|line| !line.starts_with('#'))
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_there_is_only_the_frame() {
+    fn without_responses_there_is_only_the_frame() {
         let text = hgrm(&empty(TRIAL_DIGITS));
         assert!(text.contains("Total count    =            0]"), "{text}");
     }

@@ -1,9 +1,10 @@
-//! The `.data.json` of Kong's performance test framework (`spec/helpers/perf`), which its `charts.py` draws. Times are ms.
+//! The `.data.json` of Kong's performance test framework (`spec/helpers/perf`), which its `charts.py` draws.
+//! Times are ms.
 //!
-//! The framework's own files hold percentiles of wrk2 that are two further ones (99.99 % where 90 % is meant), and an average RPS
-//! that is the sum divided by three, whatever the number of trials. Here percentiles are those that they are called, and averages
-//! are over all trials. That `charts.py` draws error bars twice as long as the range from the least to the largest trial is its own
-//! doing, and stays so.
+//! The framework's own files differ: two of their percentiles from wrk2 are mislabelled (99.99 % as 90 %), and
+//! their average RPS is the sum divided by three, for any number of trials. Here percentiles are as labelled,
+//! and averages are over all trials. `charts.py` draws error bars twice as long as the range of the trials;
+//! that cannot be fixed here.
 
 use hoptax_analysis::{Load, Pooled};
 use hoptax_stats::Statistic;
@@ -23,14 +24,14 @@ struct Options {
     xaxis_title: Option<&'static str>,
 }
 
-/// A gateway (what Kong's framework compares are versions) in a suite, which is a load point.
+/// A gateway (in Kong's framework a version) in a suite, here a load point.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     version: &'a str,
     suite: Suite<'a>,
     /// Requests per second of each trial.
     rpss: Vec<f64>,
-    /// All trials together.
+    /// Requests per second over all trials.
     rps: f64,
     latencies_p90: Vec<f64>,
     latencies_p99: Vec<f64>,
@@ -45,7 +46,7 @@ enum Suite<'a> {
     Number(u64),
 }
 
-/// The document. Cases in which nothing completed are left out: the charts have no place for them.
+/// The JSON document. Cases without completed requests are left out, because the charts cannot show them.
 ///
 /// # Errors
 /// If a figure is not a number.
@@ -75,18 +76,18 @@ fn row<'a>(case: &'a Pooled, sweep: Option<Sweep>) -> Option<Row<'a>> {
     })
 }
 
-/// What load points differ in, where it is one whole number: their charts then have an axis of numbers.
+/// A whole number in which load points differ. Charts then have a numeric axis.
 #[derive(Debug, Clone, Copy)]
 struct Sweep {
     title: &'static str,
     of: fn(&Load) -> Option<u64>,
 }
 
-/// The charts round the numbers of suites, so that only whole ones will do.
+/// The charts round the numbers of suites, so only whole numbers work.
 const SWEEPS: [Sweep; 2] = [
     Sweep { title: "connections", of: |load| Some(u64::from(load.connections)) },
     Sweep {
-        title: "requests/s asked for",
+        title: "rate, requests/s",
         of: |load| load.rate.filter(|rate| rate.fract() == 0.0).map(|rate| rate as u64),
     },
 ];
@@ -137,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_that_they_are_called_and_averages_are_over_all_trials() {
+    fn percentiles_are_as_labelled_and_averages_are_over_all_trials() {
         let mut run = Run::closed(1);
-        // 1 to 1,000 ms in two trials, and twice that in two more.
+        // 1 to 1,000 ms in two trials, and twice that in the other two.
         for (round, factor) in [(0, 1_000), (1, 1_000), (2, 2_000), (3, 2_000)] {
             run.push(via("kong", round).response_times_us((1..=1000).map(|ms| ms * factor)));
         }
@@ -174,12 +175,12 @@ mod tests {
             told["data"].as_array().expect("rows").iter().filter_map(|row| row["suite"].as_u64()).collect();
         assert_eq!(suites, [1, 1, 8, 8, 32, 32]);
         let told = drawn(&over(vec![open_point(500.0, 8, 5), open_point(1000.0, 8, 5)]));
-        assert_eq!(told["options"]["xaxis_title"], "requests/s asked for");
+        assert_eq!(told["options"]["xaxis_title"], "rate, requests/s");
         assert_eq!(told["data"][3]["suite"], 1000);
     }
 
     #[test]
-    fn what_is_no_sweep_has_labels() {
+    fn without_a_sweep_suites_have_labels() {
         for points in [
             vec![closed_point(1, 5)],
             vec![closed_point(1, 5), open_point(500.0, 8, 5)],
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_completed_nothing_is_left_out() {
+    fn cases_without_responses_are_left_out() {
         let mut run = Run::steady(2, 100, &[]);
         run.push(via("dead", 0).nothing_completed());
         let told = drawn(&run);

@@ -1,4 +1,4 @@
-//! Documents that other programs read: fortio's results, HdrHistogram's distributions, the data of Kong's framework.
+//! Output in the formats of other programs: fortio, HdrHistogram, Kong's performance test framework.
 
 mod fortio;
 mod hgrm;
@@ -13,8 +13,8 @@ use hoptax_load::spec::HttpVersion;
 use hoptax_plan::Target;
 use hoptax_plan::recorded::RunRecord;
 
-/// A case of a run as a result of fortio. Its trials are taken together: the time asked for is that of all of them. As a run does
-/// not record where a gateway listened, the URL is what was requested of it.
+/// A case of a run as a result of fortio, with all trials taken together. The URL is the requested path,
+/// because a run does not record where a gateway listened.
 ///
 /// # Errors
 /// If a figure is not a number.
@@ -42,13 +42,13 @@ pub fn fortio_of_case(run: &RunRecord, case: &Pooled) -> serde_json::Result<Stri
     })
 }
 
-/// A name for a case's file, without an ending: letters, digits and hyphens.
+/// File name of a case, without extension: letters, digits and hyphens.
 pub fn file_name(case: &str) -> String {
     let mut name = String::new();
     for letter in case.chars() {
         match letter {
             letter if letter.is_ascii_alphanumeric() => name.push(letter.to_ascii_lowercase()),
-            // Between thousands it would part what belongs together.
+            // A comma between thousands gives no hyphen.
             ',' if name.ends_with(|last: char| last.is_ascii_digit()) => {}
             _ if name.ends_with('-') || name.is_empty() => {}
             _ => name.push('-'),
@@ -65,7 +65,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn a_case_of_fortio_holds_all_trials() {
+    fn a_fortio_result_includes_all_trials() {
         let run = Run::steady(3, 100, &[("nginx", 150)]);
         let pooled = Pooled::all(&run.record, &run.trials);
         let text = fortio_of_case(&run.record, &pooled[1]).expect("drawn");

@@ -1,7 +1,7 @@
-//! The page's data: one JSON document, from which its script draws every chart.
+//! The page's data: one JSON document for its script.
 //!
-//! Figures stand in it as they stand in the JSON report, under the same names, because both are written by the same types;
-//! what is added is what charts need and no program asks for: colours, a trial in time, a whole distribution.
+//! Figures have the names and types of the JSON report. In addition there is what only charts need: colours,
+//! trials over time, whole distributions.
 
 mod searches;
 mod times;
@@ -20,18 +20,18 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use times::Times;
 
-/// Version of the document; it is read by the page that it lies in, and by nobody else.
+/// Version of the document. Only the script in the same page reads it.
 const SCHEMA: u32 = 2;
 
-/// Everything that the page's script knows.
+/// Everything that the page's script needs.
 #[derive(Debug, Serialize)]
 pub(super) struct Page<'m> {
     schema: u32,
     name: &'m str,
-    /// Direct and the gateways, in the plan's order: other members name them by their place here.
+    /// Direct and the gateways, in the plan's order. Other members refer to them by index.
     contenders: Vec<Contender<'m>>,
     loads: Vec<PageLoad>,
-    /// Index of the load point that is shown first; absent where there are searches alone.
+    /// Index of the load point that is shown first; absent if there are only searches.
     first_load: Option<usize>,
     cases: Vec<PageCase<'m>>,
     sweeps: Vec<Sweep>,
@@ -50,7 +50,7 @@ struct Contender<'m> {
 struct PageLoad {
     #[serde(flatten)]
     load: report::Load,
-    /// By the names of the tax; what is not known is left out.
+    /// By metric of the tax; unknown values are left out.
     noise_floor: BTreeMap<&'static str, f64>,
 }
 
@@ -119,12 +119,12 @@ impl<'m> Page<'m> {
         }
     }
 
-    /// Whether there are lines over connections or rate.
+    /// Whether there are sweeps.
     pub(super) fn has_sweeps(&self) -> bool {
         !self.sweeps.is_empty()
     }
 
-    /// The document as it may stand in an element `script`: nothing in it ends the element or begins a comment.
+    /// The document for an element `script`: nothing in it can end the element or start a comment.
     pub(super) fn json(&self) -> String {
         let text = serde_json::to_string(self).expect("the page's document has only string keys");
         text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_ends_the_element_that_the_document_stands_in() {
+    fn the_document_cannot_end_its_script_element() {
         let mut run = Run::steady(3, 100, &[("</script><!--\u{2028}", 150)]);
         run.record.plan.name = "<script>".into();
         let text = Page::new(&run.model()).json();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_stand_in_time_with_their_rounds() {
+    fn trials_over_time_have_their_rounds() {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 2)]);
         let windows = vec![vec![200; 100]; 20];
         for round in 0..2 {

@@ -1,4 +1,4 @@
-//! Searches for a capacity: every trial by its rate, and what was found.
+//! Capacity searches: every trial by its rate, and the results.
 
 use crate::document;
 use crate::model::Model;
@@ -11,11 +11,11 @@ use serde::Serialize;
 pub(super) struct Search<'m> {
     /// Index of the load point.
     load: usize,
-    /// The load point in words.
+    /// The load point, in words.
     label: &'m str,
     /// Objectives, in the plan's order.
     objectives: Vec<&'m str>,
-    /// What each contender holds under each objective.
+    /// The result of each contender under each objective.
     found: Vec<Found>,
     /// The trials of each contender.
     trials: Vec<Trials>,
@@ -32,11 +32,11 @@ struct Found {
 #[derive(Debug, Serialize)]
 struct Trials {
     gateway: usize,
-    /// Rate, and p50 and p99 (µs) of each trial that has them, by rate.
+    /// Rate, p50 and p99 (µs) of each trial that has them, in the order of rates.
     points: Vec<(f64, f64, f64)>,
 }
 
-/// Every search, in the plan's order. `place` is a contender's place in the document.
+/// Every search, in the plan's order. `place` returns a contender's index in the document.
 pub(super) fn searches(model: &Model, place: impl Fn(&str) -> Option<usize>) -> Vec<Search<'_>> {
     let mut searches: Vec<Search<'_>> = Vec::new();
     for one in &model.capacity {
@@ -59,7 +59,7 @@ pub(super) fn searches(model: &Model, place: impl Fn(&str) -> Option<usize>) -> 
 }
 
 impl<'m> Search<'m> {
-    /// Adds what was found under one objective. A contender's trials are the same for all of them.
+    /// Adds the result under one objective. A contender's trials are the same for all objectives.
     fn add(&mut self, gateway: usize, one: &'m Capacity) {
         let known = self.objectives.iter().position(|slo| *slo == one.slo);
         let objective = known.unwrap_or_else(|| {

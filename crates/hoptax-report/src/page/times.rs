@@ -1,17 +1,17 @@
-//! Trials in time, in as few letters as a chart needs.
+//! Trials over time, in a compact form for charts.
 
 use hoptax_analysis::Series;
 use hoptax_record::DirectTrial;
 use serde::Serialize;
 
-/// One trial in time.
+/// One trial over time.
 #[derive(Debug, Serialize)]
 pub(super) struct Times {
     /// Round, from 0.
     round: u32,
-    /// Whether it is the later one of a round's two direct trials.
+    /// Whether it is the second of the round's two direct trials.
     last: bool,
-    /// Time that a point stands for, s.
+    /// Duration of a point, s.
     step_s: f64,
     /// Requests/s.
     throughput: Vec<f64>,
@@ -35,7 +35,7 @@ impl Times {
     }
 }
 
-/// A number with four digits that count: a thousandth of a chart's height is not seen.
+/// Rounds to four significant digits; a chart cannot show more.
 pub(super) fn short(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
