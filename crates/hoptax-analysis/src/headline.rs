@@ -28,7 +28,71 @@ pub struct Headline<'a> {
     pub tax: &'a Difference,
 }
 
+/// A gateway's place in a [`Ranking`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ranked<'a> {
+    /// The gateway's label.
+    pub gateway: &'a str,
+    /// Its added latency at the median. It has an interval.
+    pub tax: &'a Difference,
+}
+
+/// Gateways ranked by added latency at the median, at one load point.
+///
+/// One gateway beats another only if its 95 % interval ends below the start of the other's. This is stricter than a
+/// test of the difference. All lists are in order of the estimate, the lowest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking<'a> {
+    /// The load point.
+    pub load: &'a Load,
+    /// The gateway with the lowest estimate, and all gateways that it does not beat. A single leader is the winner.
+    pub leaders: Vec<Ranked<'a>>,
+    /// Gateways that every leader beats.
+    pub beaten: Vec<Ranked<'a>>,
+    /// Gateways that the first leader beats, but another leader does not.
+    pub between: Vec<Ranked<'a>>,
+    /// Gateways that were measured, but have no interval at this load point.
+    pub unranked: Vec<&'a str>,
+}
+
+impl<'a> Ranking<'a> {
+    /// `None` with fewer than two gateways that have an interval.
+    fn new(load: &'a Load, mut ranked: Vec<Ranked<'a>>, unranked: Vec<&'a str>) -> Option<Self> {
+        ranked.sort_by(|one, other| one.tax.estimate.estimate.total_cmp(&other.tax.estimate.estimate));
+        let beats = |one: &Ranked<'_>, other: &Ranked<'_>| one.tax.estimate.high < other.tax.estimate.low;
+        let least = ranked.first().copied().filter(|_| ranked.len() > 1)?;
+        let (others, leaders): (Vec<_>, Vec<_>) = ranked.into_iter().partition(|one| beats(&least, one));
+        let (beaten, between) =
+            others.into_iter().partition(|other| leaders.iter().all(|leader| beats(leader, other)));
+        Some(Self { load, leaders, beaten, between, unranked })
+    }
+
+    /// True if no leader's tax is distinguishable from noise.
+    pub fn is_in_the_noise(&self) -> bool {
+        self.leaders.iter().all(|leader| !leader.tax.distinguishable)
+    }
+}
+
 impl Analysis {
+    /// Ranks these gateways at the load point of their latency headline; `None` unless two of them have an interval there.
+    pub fn ranking(&self, gateways: &[&str]) -> Option<Ranking<'_>> {
+        let measured =
+            || self.cases.iter().filter(|case| case.trials > 0 && gateways.contains(&case.gateway.as_str()));
+        let load = for_latency(&mut measured().map(|case| &case.load))?;
+        let at_load = measured().filter(|case| case.load.index == load.index);
+        let ranked: Vec<Ranked<'_>> = at_load
+            .filter_map(|case| {
+                let tax = case.tax.as_ref()?.get(Metric::AddedP50)?;
+                tax.estimate.interval().map(|_| Ranked { gateway: &case.gateway, tax })
+            })
+            .collect();
+        let mut unranked: Vec<&str> = measured().map(|case| case.gateway.as_str()).collect();
+        unranked.sort_unstable();
+        unranked.dedup();
+        unranked.retain(|gateway| ranked.iter().all(|one| one.gateway != *gateway));
+        Ranking::new(load, ranked, unranked)
+    }
+
     /// The headlines of a gateway: added latency at the median and, if a closed loop was measured, the throughput
     /// ratio.
     pub fn headlines(&self, gateway: &str) -> Vec<Headline<'_>> {
@@ -115,6 +179,98 @@ mod tests {
         assert_eq!(headlines(vec![many, one, stages()]), [(1, p50), (0, ratio)]);
         assert_eq!(headlines(vec![stages()]), [(0, p50)]);
         assert_eq!(Run::closed(1).analyse().headlines("nginx"), []);
+    }
+
+    /// The labels of leaders, beaten, between and unranked gateways. Each gateway is given by its response times in µs,
+    /// one per round; direct takes 100 µs.
+    fn ranking(gateways: &[(&str, &[u64])]) -> Option<[Vec<String>; 4]> {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.direct(round, 100, 100);
+        }
+        for (gateway, times) in gateways {
+            for (round, time) in (0..).zip(*times) {
+                run.push(via(gateway, round).all_at_us(*time));
+            }
+        }
+        let labels: Vec<&str> = gateways.iter().map(|(gateway, _)| *gateway).collect();
+        let analysis = run.analyse();
+        let ranking = analysis.ranking(&labels)?;
+        let named = |ranked: &[Ranked<'_>]| ranked.iter().map(|one| one.gateway.to_owned()).collect();
+        let unranked = ranking.unranked.iter().map(|gateway| (*gateway).to_owned()).collect();
+        Some([named(&ranking.leaders), named(&ranking.beaten), named(&ranking.between), unranked])
+    }
+
+    const FAST: &[u64] = &[140, 141, 142, 143];
+    /// Overlaps with both its neighbours, which do not overlap.
+    const SCATTERED: &[u64] = &[130, 150, 170, 190];
+    const MIDDLE: &[u64] = &[180, 181, 182, 183];
+    const SLOW: &[u64] = &[400, 401, 402, 403];
+
+    #[test]
+    fn one_clearly_lowest_gateway_wins() {
+        let [leaders, beaten, between, unranked] =
+            ranking(&[("slow", SLOW), ("fast", FAST), ("middle", MIDDLE)]).expect("three gateways");
+        assert_eq!((leaders, beaten), (vec!["fast".to_owned()], vec!["middle".into(), "slow".into()]));
+        assert_eq!((between, unranked), (vec![], vec![]));
+    }
+
+    #[test]
+    fn overlapping_gateways_lead_together_and_beat_the_rest() {
+        let [leaders, beaten, between, _] =
+            ranking(&[("slow", SLOW), ("fast", FAST), ("scattered", SCATTERED), ("middle", MIDDLE)])
+                .expect("four gateways");
+        assert_eq!(leaders, ["fast", "scattered"]);
+        assert_eq!((beaten, between), (vec!["slow".to_owned()], vec!["middle".to_owned()]));
+    }
+
+    #[test]
+    fn all_may_overlap() {
+        let [leaders, beaten, between, _] = ranking(&[("a", FAST), ("b", FAST)]).expect("two gateways");
+        assert_eq!((leaders.len(), beaten.len(), between.len()), (2, 0, 0));
+    }
+
+    #[test]
+    fn gateways_without_an_interval_are_not_ranked() {
+        let one_trial = &FAST[..1];
+        let [leaders, _, _, unranked] =
+            ranking(&[("fast", FAST), ("slow", SLOW), ("late", one_trial)]).expect("two with intervals");
+        assert_eq!((leaders, unranked), (vec!["fast".to_owned()], vec!["late".to_owned()]));
+        assert_eq!(ranking(&[("fast", FAST), ("late", one_trial)]), None);
+        assert_eq!(ranking(&[("fast", FAST)]), None, "nothing to compare with");
+    }
+
+    #[test]
+    fn ranks_at_one_load_point_only() {
+        let mut run = Run::with_load(vec![closed_point(1, 1), open_point(1000.0, 8, 1)]);
+        for round in 0..3 {
+            for load in 0..2 {
+                run.push(via("direct", round).first().at_load(load).all_at_us(100));
+                run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                run.push(via("nginx", round).at_load(load).all_at_us(150 + u64::from(round)));
+                run.push(via("envoy", round).at_load(load).all_at_us(190 + u64::from(round)));
+            }
+            run.push(via("closed-only", round).all_at_us(120 + u64::from(round)));
+        }
+        let analysis = run.analyse();
+        let ranking = analysis.ranking(&["envoy", "nginx", "closed-only"]).expect("two gateways");
+        assert!(ranking.load.is_open());
+        assert_eq!(ranking.unranked, ["closed-only"]);
+        assert_eq!(ranking.leaders.iter().map(|one| one.gateway).collect::<Vec<_>>(), ["nginx"]);
+        assert!(!ranking.is_in_the_noise());
+    }
+
+    #[test]
+    fn leaders_may_be_in_the_noise() {
+        let mut run = Run::closed(1);
+        for round in 0..4 {
+            run.direct(round, 100, 180);
+            run.push(via("nginx", round).all_at_us(150 + u64::from(round)));
+            run.push(via("envoy", round).all_at_us(900 + u64::from(round)));
+        }
+        let analysis = run.analyse();
+        let ranking = analysis.ranking(&["envoy", "nginx"]).expect("two gateways");
+        assert!(ranking.leaders.len() == 1 && ranking.is_in_the_noise(), "{ranking:?}");
     }
 
     #[test]

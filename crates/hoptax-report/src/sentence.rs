@@ -2,7 +2,7 @@
 
 use super::format::Scale;
 use super::text::{capital, listed, place, with_interval};
-use hoptax_analysis::headline;
+use hoptax_analysis::headline::{self, Ranked, Ranking};
 use hoptax_analysis::{Analysis, Case, Difference, Load, Severity};
 use hoptax_plan::Metric;
 use hoptax_plan::recorded::RunRecord;
@@ -68,11 +68,7 @@ fn case_of<'a>(
 }
 
 /// The short answer: which gateway adds least at the median, or that there is no clear winner. Built-in hops are
-/// references and do not compete. Absent if fewer than two gateways were measured at the same load point, and for a
-/// void run.
-///
-/// One gateway beats another only if its 95 % interval ends below the start of the other's. This is stricter than a
-/// test of the difference.
+/// references and do not compete. Absent for a void run, and unless two gateways have an interval at the same load point.
 pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(|finding| finding.severity == Severity::Void) {
         return None;
@@ -82,47 +78,54 @@ pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     let competes =
         |label: &str, kind: &str| label != DIRECT && !kind.starts_with("hop-") && !is_priced(label);
     let gateways = run.contenders.iter().filter(|one| competes(&one.label, &one.kind));
-    let mut taxes: Vec<(&str, &Load, &Difference)> = gateways
-        .filter_map(|one| median(&one.label, analysis).map(|(load, tax)| (&*one.label, load, tax)))
-        .collect();
-    taxes.sort_by(|one, other| one.2.estimate.estimate.total_cmp(&other.2.estimate.estimate));
-    let ((least, load, tax), others) = taxes.split_first()?;
-    if others.is_empty() || others.iter().any(|(_, other, _)| other.index != load.index) {
-        return None;
-    }
-    let at = place(load);
-    let (_, least_high) = tax.estimate.interval()?;
-    let begins_above =
-        |tax: &Difference, high: f64| tax.estimate.interval().is_some_and(|(low, _)| low > high);
-    let (clear, close): (Vec<_>, Vec<_>) =
-        others.iter().partition(|(_, _, other)| begins_above(other, least_high));
-    if close.is_empty() {
-        return Some(format!("{least} adds least {at}: {} at the median.", interval(tax)));
-    }
-    let tied: Vec<String> = std::iter::once(&(*least, *load, *tax))
-        .chain(close.iter().copied())
-        .map(|(label, _, tax)| format!("{label} {}", interval(tax)))
-        .collect();
-    // The highest end of all that overlap; absent if one of them has no interval, as it may end anywhere.
-    let highs: Option<Vec<f64>> =
-        close.iter().map(|(_, _, other)| other.estimate.interval().map(|(_, high)| high)).collect();
-    let tied_high = highs.map(|highs| highs.into_iter().fold(least_high, f64::max));
-    let (by_all, by_least): (Vec<_>, Vec<_>) =
-        clear.into_iter().partition(|(_, _, other)| tied_high.is_some_and(|high| begins_above(other, high)));
-    let named = |beaten: Vec<&(&str, &Load, &Difference)>| {
-        let each: Vec<String> =
-            beaten.into_iter().map(|(label, _, tax)| format!("{label} ({})", time(tax))).collect();
-        listed(&each)
+    let gateways: Vec<&str> = gateways.map(|one| one.label.as_str()).collect();
+    analysis.ranking(&gateways).map(|ranking| in_words(&ranking))
+}
+
+/// The ranking in words: the winner, or the gateways that lead together and those that they beat.
+fn in_words(ranking: &Ranking<'_>) -> String {
+    let at = format!("at the median {}", place(ranking.load));
+    let figures = |ranked: &[Ranked<'_>]| {
+        let each = ranked.iter().map(|one| format!("{} {}", one.gateway, interval(one.tax)));
+        listed(&each.collect::<Vec<_>>())
     };
-    let mut answer = format!("No clear winner at the median {at}: {} overlap.", listed(&tied));
-    if !by_all.is_empty() {
-        let who = if tied.len() == 2 { "Both" } else { "All" };
-        answer.push_str(&format!(" {who} beat {}.", named(by_all)));
+    let estimates = |ranked: &[Ranked<'_>]| {
+        let each = ranked.iter().map(|one| format!("{} ({})", one.gateway, time(one.tax)));
+        listed(&each.collect::<Vec<_>>())
+    };
+    let noise = ranking.is_in_the_noise();
+    let all_overlap = ranking.beaten.is_empty() && ranking.between.is_empty();
+    let mut answer = match (ranking.leaders.as_slice(), noise) {
+        ([winner], false) => format!("{} adds least {at}: {}.", winner.gateway, interval(winner.tax)),
+        ([winner], true) => format!(
+            "{} adds least {at}: {}, which is not distinguishable from noise.",
+            winner.gateway,
+            interval(winner.tax)
+        ),
+        (leaders, true) if all_overlap => {
+            format!("No gateway's added latency is distinguishable from noise {at}: {}.", figures(leaders))
+        }
+        (leaders, true) => format!(
+            "No clear winner {at}: {} overlap, and {} is distinguishable from noise.",
+            figures(leaders),
+            if leaders.len() == 2 { "neither" } else { "none" }
+        ),
+        (leaders, false) => format!("No clear winner {at}: {} overlap.", figures(leaders)),
+    };
+    if ranking.leaders.len() > 1 && !ranking.beaten.is_empty() {
+        let who = if ranking.leaders.len() == 2 { "Both" } else { "All" };
+        answer.push_str(&format!(" {who} beat {}.", estimates(&ranking.beaten)));
     }
-    if !by_least.is_empty() {
-        answer.push_str(&format!(" Only {least} beats {}.", named(by_least)));
+    if !ranking.between.is_empty() {
+        let also = if ranking.beaten.is_empty() { "" } else { "also " };
+        let first = ranking.leaders[0].gateway;
+        answer.push_str(&format!(" {first} {also}beats {}.", estimates(&ranking.between)));
     }
-    Some(answer)
+    if !ranking.unranked.is_empty() {
+        let unranked: Vec<String> = ranking.unranked.iter().map(ToString::to_string).collect();
+        answer.push_str(&format!(" Not ranked, for lack of trials there: {}.", listed(&unranked)));
+    }
+    answer
 }
 
 fn nothing(gateway: &str, cases: &[&Case]) -> String {
@@ -299,7 +302,11 @@ mod tests {
         };
         let answer = |run: &Run| super::answer(&run.record, &run.analyse()).expect("two gateways");
         let clear = run(300, 1);
-        assert!(answer(&clear).starts_with("nginx adds least at 1 connection: 4"), "{}", answer(&clear));
+        assert!(
+            answer(&clear).starts_with("nginx adds least at the median at 1 connection: 4"),
+            "{}",
+            answer(&clear)
+        );
         let order: Vec<String> = super::summaries(&clear.record, &clear.analyse())
             .into_iter()
             .map(|summary| summary.gateway)
@@ -313,8 +320,43 @@ mod tests {
             three.push(via("kong", round).all_at_us(400 + u64::from(round)));
         }
         assert!(answer(&three).contains(" overlap. Both beat kong (30"), "{}", answer(&three));
+        let mut between = run(145, 20);
+        for round in 0..4 {
+            between.push(via("fast", round).all_at_us(130 + u64::from(round)));
+            between.push(via("kong", round).all_at_us(140 + u64::from(round)));
+            between.push(via("late", 0).all_at_us(150));
+        }
+        let between = answer(&between);
+        assert!(between.contains(" overlap. fast beats kong (4"), "{between}");
+        assert!(between.ends_with(" Not ranked, for lack of trials there: late."), "{between}");
         let alone = Run::steady(3, 100, &[("nginx", 150)]);
         assert_eq!(super::answer(&alone.record, &alone.analyse()), None, "nothing to choose from");
+    }
+
+    #[test]
+    fn an_answer_within_the_noise_says_so() {
+        let run = |gateways: &[(&str, u64)]| {
+            let mut run = Run::closed(1);
+            for round in 0..4 {
+                run.direct(round, 100, 180);
+                for (gateway, time) in gateways {
+                    run.push(via(gateway, round).all_at_us(time + u64::from(round)));
+                }
+            }
+            super::answer(&run.record, &run.analyse()).expect("two gateways")
+        };
+        let alike = run(&[("envoy", 150), ("nginx", 150)]);
+        let start =
+            "No gateway's added latency is distinguishable from noise at the median at 1 connection: ";
+        assert!(alike.starts_with(start) && alike.contains(" and nginx "), "{alike}");
+        let beaten = run(&[("envoy", 150), ("nginx", 150), ("kong", 900)]);
+        assert!(
+            beaten.contains(" overlap, and neither is distinguishable from noise. Both beat kong ("),
+            "{beaten}"
+        );
+        let clear = run(&[("nginx", 150), ("kong", 900)]);
+        assert!(clear.starts_with("nginx adds least at the median at 1 connection: "), "{clear}");
+        assert!(clear.ends_with("), which is not distinguishable from noise."), "{clear}");
     }
 
     #[test]
