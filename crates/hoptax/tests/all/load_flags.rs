@@ -53,9 +53,9 @@ fn certificates_are_checked_as_asked() {
     assert!(text.contains("TLS            TLSv1.2, TLS_ECDHE_"), "{text}");
     assert!(text.contains("certificates not checked") && text.contains("200: 60"), "{text}");
 
-    refused(&with(&base, &named), 1, "give its authority (`--ca FILE`)");
-    refused(&with(&base, &[&named[..], &["--ca", &wrong]].concat()), 1, "signed by nobody who is trusted");
-    refused(&with(&base, &["--ca", &ca]), 1, "ask for the name that it is for (`--server-name NAME`)");
+    refused(&with(&base, &named), 1, "pass its authority (`--ca FILE`)");
+    refused(&with(&base, &[&named[..], &["--ca", &wrong]].concat()), 1, "not signed by a trusted authority");
+    refused(&with(&base, &["--ca", &ca]), 1, "pass the name in the certificate (`--server-name NAME`)");
     refused(&with(&base, &["--ca", &file("key.pem", "-----BEGIN PRIVATE KEY-----")]), 2, "is it the key?");
 }
 
@@ -84,7 +84,7 @@ fn a_client_certificate_is_shown_to_who_demands_one() {
     refused(&with(&base, &["--cert", &chain]), 2, "name its file by --key");
     let (_, stranger) = tls::identity("stranger.test", None, false);
     let stranger = file("stranger.pem", &stranger);
-    refused(&with(&base, &["--cert", &chain, "--key", &stranger]), 2, "give the two that belong together");
+    refused(&with(&base, &["--cert", &chain, "--key", &stranger]), 2, "give a matching pair");
 }
 
 #[test]

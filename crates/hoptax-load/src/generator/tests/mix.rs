@@ -277,7 +277,7 @@ fn targets_that_cannot_be_requested_are_refused_before_anything_starts() {
     let address: SocketAddr = "127.0.0.1:1".parse().expect("an address");
     for (targets, part) in [
         (vec![], "targets is empty; give at least one"),
-        (vec![target("a", 1, "/", &[]), target("a", 1, "/", &[])], "another target has it too"),
+        (vec![target("a", 1, "/", &[]), target("a", 1, "/", &[])], "another target has the same name"),
         (vec![target("a", 0, "/", &[])], "target \"a\", weight: it is 0"),
         (vec![target("a", 1, "/{{lien x}}", &[])], "path: there is no template `lien`; did you mean `line`?"),
         (vec![target("a", 1, "/", &[Check::Status(vec![(42, 42)])])], "check 1: 42 is not the status"),
