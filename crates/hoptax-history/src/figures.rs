@@ -58,13 +58,13 @@ impl Analysed {
         let analysis = analyse(&run.record, &run.trials);
         let side = Side::read(&run.record, &run.trials);
         let of_case = |case: &hoptax_analysis::Case| {
-            let told = Metric::ALL.into_iter().filter_map(|metric| {
+            let figures = Metric::ALL.into_iter().filter_map(|metric| {
                 Some((metric.name().to_owned(), Figure::of(&measured(metric, case, &side)?)?))
             });
             CaseFigures {
                 gateway: case.gateway.clone(),
                 load: case.load.label.clone(),
-                figures: told.collect(),
+                figures: figures.collect(),
             }
         };
         let measured_cases = analysis.cases.iter().filter(|case| case.trials > 0);

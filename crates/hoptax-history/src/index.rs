@@ -151,8 +151,8 @@ fn in_memory() -> Result<Connection, Error> {
 
 /// Whether SQLite finds the index undamaged, present and writable.
 pub(super) fn is_sound(index: &Connection) -> bool {
-    let told = index.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
-    told.is_ok_and(|told| told == "ok") && index.path().is_some_and(|path| Path::new(path).exists())
+    let result = index.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0));
+    result.is_ok_and(|result| result == "ok") && index.path().is_some_and(|path| Path::new(path).exists())
 }
 
 /// An empty index of the directory `root`.

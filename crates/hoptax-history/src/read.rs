@@ -114,7 +114,7 @@ fn without_record(found: &Found, state: State, problem: String) -> Row {
 
 /// A directory without `run.json`: the run is just starting, or lost it.
 fn unrecorded(found: &Found, now_ns: i64) -> Row {
-    let until = found.trials.written_ns().and_then(|written| going_on(written, now_ns, PATIENCE));
+    let until = found.trials.written_ns().and_then(|written| running_until(written, now_ns, PATIENCE));
     let (state, problem) = match found.trials {
         Mark::Absent => {
             (State::Foreign, format!("it is named like a run but has neither {RUN} nor {TRIALS}"))
@@ -134,7 +134,7 @@ fn unrecorded(found: &Found, now_ns: i64) -> Row {
 }
 
 fn unreadable(found: &Found, error: &DirError) -> Row {
-    let told = error.to_string();
+    let message = error.to_string();
     let (state, problem) = match error {
         DirError::Newer { found, .. } => {
             (State::Newer, format!("{RUN} has schema {found}, written by a newer hoptax"))
@@ -144,7 +144,7 @@ fn unreadable(found: &Found, error: &DirError) -> Row {
         }
         DirError::Foreign { source, .. } => (State::Broken, format!("{RUN} cannot be read: {source}")),
         DirError::Read { source, .. } => (State::Broken, format!("{RUN} cannot be read: {source}")),
-        DirError::Create { .. } | DirError::Write { .. } => (State::Broken, told),
+        DirError::Create { .. } | DirError::Write { .. } => (State::Broken, message),
     };
     without_record(found, state, problem)
 }
@@ -170,7 +170,7 @@ fn recorded(found: &Found, record: &RunRecord, now_ns: i64) -> Row {
     };
     let written = found.run.written_ns().max(found.trials.written_ns()).unwrap_or(0);
     let until = match (&record.ended, &counted) {
-        (None, Ok(_)) => going_on(written, now_ns, PATIENCE.saturating_add(longest_trial(&record.plan))),
+        (None, Ok(_)) => running_until(written, now_ns, PATIENCE.saturating_add(longest_trial(&record.plan))),
         _ => None,
     };
     let (state, problem) = state(record, &counted, until.is_some());
@@ -200,9 +200,9 @@ fn recorded(found: &Found, record: &RunRecord, now_ns: i64) -> Row {
 }
 
 /// The state of a run with a readable record, and what is wrong with it.
-fn state(record: &RunRecord, counted: &Result<Lines, String>, goes_on: bool) -> (State, Option<String>) {
+fn state(record: &RunRecord, counted: &Result<Lines, String>, is_running: bool) -> (State, Option<String>) {
     let lines = match counted {
-        Ok(_) if goes_on => return (State::Running, None),
+        Ok(_) if is_running => return (State::Running, None),
         Ok(lines) => lines,
         Err(problem) => return (State::Damaged, Some(problem.clone())),
     };
@@ -217,8 +217,8 @@ fn state(record: &RunRecord, counted: &Result<Lines, String>, goes_on: bool) -> 
             None => (State::Whole, None),
         },
     };
-    let told: Vec<String> = why.into_iter().chain(cut).collect();
-    (state, (!told.is_empty()).then(|| told.join("; ")))
+    let problems: Vec<String> = why.into_iter().chain(cut).collect();
+    (state, (!problems.is_empty()).then(|| problems.join("; ")))
 }
 
 fn contender(one: &hoptax_record::Contender) -> Contender {
@@ -243,7 +243,7 @@ fn longest_trial(plan: &Plan) -> Duration {
 
 /// Until when a run with its last write at `written_ns` counts as in progress, Unix seconds; absent if that is
 /// over. A write in the future means a wrong clock, and counts as over.
-fn going_on(written_ns: i64, now_ns: i64, patience: Duration) -> Option<i64> {
+fn running_until(written_ns: i64, now_ns: i64, patience: Duration) -> Option<i64> {
     let patience = i64::try_from(patience.as_nanos()).unwrap_or(i64::MAX);
     let is_recent = now_ns.saturating_sub(written_ns).saturating_abs() <= patience;
     is_recent.then(|| seconds(written_ns.saturating_add(patience)))
@@ -281,18 +281,18 @@ fn count_lines(path: &Path) -> io::Result<Lines> {
 
 impl Basis {
     fn of(record: &RunRecord) -> Self {
-        let machine = &record.environment;
-        let told = [
-            ("kernel", machine.kernel.clone()),
-            ("CPU", machine.cpu.clone()),
-            ("CPUs", machine.cpus.to_string()),
-            ("governor", machine.governor.clone().unwrap_or_default()),
-            ("hypervisor", machine.hypervisor.clone().unwrap_or_default()),
+        let environment = &record.environment;
+        let machine = [
+            ("kernel", environment.kernel.clone()),
+            ("CPU", environment.cpu.clone()),
+            ("CPUs", environment.cpus.to_string()),
+            ("governor", environment.governor.clone().unwrap_or_default()),
+            ("hypervisor", environment.hypervisor.clone().unwrap_or_default()),
         ];
         Self {
-            host: machine.host.clone(),
-            machine: told.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            plan: digest(&asked(&record.plan)),
+            host: environment.host.clone(),
+            machine: machine.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            plan: digest(&digest_input(&record.plan)),
             gateways: record
                 .contenders
                 .iter()
@@ -304,7 +304,7 @@ impl Basis {
 
 /// The parts of a plan that all cases share. Gateways and load points belong to single cases; process ids change in
 /// every run.
-fn asked(plan: &Plan) -> String {
+fn digest_input(plan: &Plan) -> String {
     let mut plan = serde_json::to_value(kept::Plan::from(plan)).unwrap_or_default();
     if let Some(members) = plan.as_object_mut() {
         members
@@ -335,12 +335,16 @@ mod tests {
     fn a_recent_write_means_in_progress() {
         let second = 1_000_000_000;
         let minute = Duration::from_secs(60);
-        assert_eq!(going_on(100 * second, 130 * second, minute), Some(160));
-        assert_eq!(going_on(100 * second, 160 * second, minute), Some(160));
-        assert_eq!(going_on(100 * second, 161 * second, minute), None);
-        assert_eq!(going_on(200 * second, 150 * second, minute), Some(260), "clocks of files are coarse");
-        assert_eq!(going_on(9000 * second, 150 * second, minute), None);
-        assert_eq!(going_on(i64::MAX, 0, Duration::MAX), Some(i64::MAX / second));
+        assert_eq!(running_until(100 * second, 130 * second, minute), Some(160));
+        assert_eq!(running_until(100 * second, 160 * second, minute), Some(160));
+        assert_eq!(running_until(100 * second, 161 * second, minute), None);
+        assert_eq!(
+            running_until(200 * second, 150 * second, minute),
+            Some(260),
+            "clocks of files are coarse"
+        );
+        assert_eq!(running_until(9000 * second, 150 * second, minute), None);
+        assert_eq!(running_until(i64::MAX, 0, Duration::MAX), Some(i64::MAX / second));
     }
 
     #[test]

@@ -210,13 +210,13 @@ pub(super) fn end_analysis(
         Ok(one) => (one.verdict, one.answer.clone(), one.unreadable.first().cloned()),
         Err(problem) => (None, None, Some(problem.clone())),
     };
-    let told: Vec<String> =
+    let problems: Vec<String> =
         begun.problem.iter().filter(|known| **known != GIVEN_UP).cloned().chain(found).collect();
     let is_damaged = analysed.as_ref().map_or(true, |one| !one.unreadable.is_empty());
     let sql = "UPDATE runs SET tries = 0, verdict = ?3, answer = ?4, problem = ?5,
         state = CASE WHEN ?6 AND state = 'whole' THEN 'damaged' ELSE state END
         WHERE run = ?1 AND mark = ?2";
-    let problem = (!told.is_empty()).then(|| told.join("; "));
+    let problem = (!problems.is_empty()).then(|| problems.join("; "));
     let values = params![begun.run, begun.mark, verdict, answer, problem, is_damaged];
     if change.prepare_cached(sql)?.execute(values)? == 0 {
         return Ok(());

@@ -36,13 +36,13 @@ pub(super) fn choices(index: &Connection) -> Result<Vec<TrendChoice>, Error> {
     let mut rows = rows.query([])?;
     let mut choices: Vec<TrendChoice> = Vec::new();
     while let Some(row) = rows.next()? {
-        let told: String = row.get(3)?;
-        let told: Vec<&str> = told.split(' ').collect();
+        let names: String = row.get(3)?;
+        let names: Vec<&str> = names.split(' ').collect();
         let new = TrendChoice {
             name: row.get(0)?,
             gateway: row.get(1)?,
             load: row.get(2)?,
-            metrics: Metric::ALL.into_iter().filter(|metric| told.contains(&metric.name())).collect(),
+            metrics: Metric::ALL.into_iter().filter(|metric| names.contains(&metric.name())).collect(),
             runs: row.get(4)?,
         };
         match choices.last_mut().filter(|last| same_case(last, &new)) {

@@ -116,7 +116,7 @@ fn the_page_has_the_table_and_its_chart() {
     run.trials.truncate(5);
     run.record.ended.as_mut().expect("made with an end").interrupted = true;
     let model = run.model();
-    assert!(model.measured_anything(), "an interrupted search still tells what is known");
+    assert!(model.measured_anything(), "an interrupted search still has results");
     assert_eq!(model.capacity[0].rate.expect("of five trials").trials, 5);
     run.trials.clear();
     assert!(words(&run.model()).contains("not reached"), "a search that was never begun");

@@ -22,7 +22,8 @@ pub fn terminal(comparison: &Comparison, width: u16, all: bool) -> String {
     for line in caveats(comparison) {
         text.push_str(&wrapped(&format!("! {line}"), width));
     }
-    let (shown, hidden): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| all || is_told(row));
+    let (shown, hidden): (Vec<&Row>, Vec<&Row>) =
+        comparison.rows.iter().partition(|row| all || is_shown(row));
     let mut heading = String::new();
     for row in shown {
         let next = format!("{}: {}", row.load.label, labels(row));
@@ -53,11 +54,11 @@ pub fn markdown(comparison: &Comparison) -> String {
     for line in caveats(comparison) {
         text.push_str(&format!("- ⚠ {}\n", inline(&line)));
     }
-    let (told, rest): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| is_told(row));
+    let (shown, rest): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| is_shown(row));
     if !text.ends_with("\n\n") {
         text.push('\n');
     }
-    text.push_str(&table(&told));
+    text.push_str(&table(&shown));
     if !rest.is_empty() {
         let count = rest.len();
         text.push_str(&format!("\n<details><summary>{count} more rows, not distinguishable</summary>\n\n"));
@@ -120,7 +121,7 @@ pub struct RowWords {
 /// A comparison in words.
 pub fn words(comparison: &Comparison) -> Words {
     let of = |row: &Row| {
-        let told = |estimate: &Option<Estimate>| {
+        let cell = |estimate: &Option<Estimate>| {
             estimate.as_ref().map_or("–".into(), |one| figure(row.metric, one))
         };
         RowWords {
@@ -128,13 +129,13 @@ pub fn words(comparison: &Comparison) -> Words {
             gateway: labels(row),
             metric: row.metric.name(),
             unit: row.unit,
-            before: told(&row.a),
-            after: told(&row.b),
+            before: cell(&row.a),
+            after: cell(&row.b),
             change: amount(row),
             relative: relative(row).copied().map(document::estimate),
             verdict: row.verdict,
             stands: row.stands(),
-            told: is_told(row),
+            told: is_shown(row),
         }
     };
     Words {
@@ -149,7 +150,7 @@ pub fn words(comparison: &Comparison) -> Words {
 /// A figure of a metric with its interval, in words.
 pub fn figure_of(metric: Metric, estimate: f64, interval: Option<(f64, f64)>) -> String {
     let (low, high) = interval.unzip();
-    // Points of a trend do not record their number of trials: 1 stands for "no interval", 2 for any other number.
+    // Points of a trend do not record their number of trials. 1 makes the text say `one trial`.
     figure(metric, &Estimate { estimate, low, high, trials: if interval.is_some() { 2 } else { 1 } })
 }
 
@@ -207,7 +208,7 @@ fn chance(comparison: &Comparison) -> String {
 }
 
 /// Whether a row is shown without `--all`.
-fn is_told(row: &Row) -> bool {
+fn is_shown(row: &Row) -> bool {
     row.headline || row.verdict != Verdict::NotDistinguishable
 }
 
@@ -265,7 +266,7 @@ fn table(rows: &[&Row]) -> String {
         "| load | gateway | metric | before | after | change | verdict |\n|---|---|---|---:|---:|---:|---|\n",
     );
     for row in rows {
-        let told = |estimate: &Option<hoptax_stats::Estimate>| {
+        let cell = |estimate: &Option<hoptax_stats::Estimate>| {
             estimate.as_ref().map_or("–".into(), |one| figure(row.metric, one))
         };
         let verdict = match row.stands() {
@@ -273,7 +274,7 @@ fn table(rows: &[&Row]) -> String {
             false => row.verdict.words().to_string(),
         };
         let cells =
-            [&row.load.label, &labels(row), row.metric.name(), &told(&row.a), &told(&row.b), &amount(row)];
+            [&row.load.label, &labels(row), row.metric.name(), &cell(&row.a), &cell(&row.b), &amount(row)];
         text.push_str(&format!("| {} | {verdict} |\n", cells.map(inline).join(" | ")));
     }
     text

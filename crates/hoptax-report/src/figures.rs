@@ -43,8 +43,8 @@ pub fn figure_in_words(metric: Metric, estimate: f64, interval: Option<(f64, f64
 /// A change in per cent, with its sign and its interval.
 pub(super) fn change(change: &Estimate) -> String {
     let percent = |share: f64| {
-        let told = number(share * 100.0);
-        if share > 0.0 && told != "0" { format!("+{told}") } else { told }
+        let text = number(share * 100.0);
+        if share > 0.0 && text != "0" { format!("+{text}") } else { text }
     };
     let interval = match change.interval() {
         Some((low, high)) => format!("{} to {}", percent(low), percent(high)),
@@ -56,11 +56,11 @@ pub(super) fn change(change: &Estimate) -> String {
 
 /// A budget's limits, in words.
 pub(super) fn limit(result: &BudgetResult) -> String {
-    let told = |limit| value(result.metric, limit);
+    let shown = |limit| value(result.metric, limit);
     let mut words = match (result.max, result.min) {
-        (Some(max), Some(min)) => vec![format!("{} to {}", told(min), told(max))],
-        (Some(max), None) => vec![format!("at most {}", told(max))],
-        (None, Some(min)) => vec![format!("at least {}", told(min))],
+        (Some(max), Some(min)) => vec![format!("{} to {}", shown(min), shown(max))],
+        (Some(max), None) => vec![format!("at most {}", shown(max))],
+        (None, Some(min)) => vec![format!("at least {}", shown(min))],
         (None, None) => Vec::new(),
     };
     if let Some(ChangeResult { against, max, min, drift, .. }) = &result.change {

@@ -61,8 +61,8 @@ fn about(left_out: &[String]) -> String {
 
 /// As many whole lines as fit.
 fn cut(text: &str) -> String {
-    let told = about(&["the rest".to_owned()]);
-    let room = MOST_CHARACTERS - SPARE - told.chars().count();
+    let note = about(&["the rest".to_owned()]);
+    let room = MOST_CHARACTERS - SPARE - note.chars().count();
     let mut kept = String::new();
     let mut used = 0;
     for line in text.split_inclusive('\n') {
@@ -72,7 +72,7 @@ fn cut(text: &str) -> String {
         }
         kept.push_str(line);
     }
-    kept + &told
+    kept + &note
 }
 
 #[cfg(test)]

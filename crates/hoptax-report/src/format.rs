@@ -93,7 +93,7 @@ fn ends(low: f64, high: f64) -> (String, String) {
     }
     // A step of a tenth of the width errs by up to half of it. More than three decimals do not help.
     let decimals = (-(width / 10.0).log10().floor()).clamp(0.0, 3.0) as usize;
-    let told = |end: f64| {
+    let rounded = |end: f64| {
         let text = format!("{:.decimals$}", end.abs());
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
         let nothing = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
@@ -105,7 +105,7 @@ fn ends(low: f64, high: f64) -> (String, String) {
             (false, fraction) => format!("{sign}{whole}.{fraction}"),
         }
     };
-    (told(low), told(high))
+    (rounded(low), rounded(high))
 }
 
 /// Three significant digits, thousands separators, a true minus sign.

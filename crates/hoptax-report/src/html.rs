@@ -182,12 +182,12 @@ fn rendered(model: &Model) -> Vec<Value> {
 
 /// The evidence of a finding, in words.
 fn evidence(finding: &Finding) -> Vec<(String, String)> {
-    let told = |value: &serde_json::Value| match value {
+    let shown = |value: &serde_json::Value| match value {
         serde_json::Value::Number(value) => value.as_f64().map_or_else(|| value.to_string(), number),
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    finding.evidence.iter().map(|(name, value)| (name.replace('_', " "), told(value))).collect()
+    finding.evidence.iter().map(|(name, value)| (name.replace('_', " "), shown(value))).collect()
 }
 
 fn of_load(model: &Model, load: &Load) -> Value {
@@ -297,7 +297,7 @@ fn of_counts(counts: &hoptax_load::record::Counts) -> Vec<String> {
 /// Upstream requests and connections per request, HTTP versions, bytes per response, the generator's CPU share,
 /// PSS.
 fn of_work(case: &Case) -> Vec<String> {
-    let or_dash = |told: Option<String>| told.unwrap_or_else(|| "–".into());
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let ledger = case.ledger.as_ref();
     let share = |value: f64| Scale::percent().value(value);
     vec![

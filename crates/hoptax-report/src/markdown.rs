@@ -33,8 +33,8 @@ pub fn markdown(model: &Model) -> String {
     if model.measured_anything() {
         line(&mut text, "\nIn parentheses: 95 % intervals over trials.");
     }
-    if let Some(told) = quiet::line(model) {
-        line(&mut text, &format!("\n{told}"));
+    if let Some(windows) = quiet::line(model) {
+        line(&mut text, &format!("\n{windows}"));
     }
     text.push_str(&budget(model, "Over budget", |outcome| outcome != Outcome::Kept));
     text.push_str(&failures(model));
@@ -173,14 +173,14 @@ fn budget(model: &Model, heading: &str, of: impl Fn(Outcome) -> bool) -> String 
     let mut text = format!("{heading}| case | metric | limit | measured | |\n|---|---|---:|---:|---|\n");
     for result in results {
         let limit = inline(&figures::limit(result));
-        let told = inline(&figures::measured(result));
+        let measured = inline(&figures::measured(result));
         let outcome = match result.outcome {
             Outcome::Kept => "kept",
             Outcome::Breached => "**breached**",
             Outcome::Unmeasured => "**not measured**",
         };
         let case = inline(&result.case);
-        line(&mut text, &format!("| {case} | {} | {limit} | {told} | {outcome} |", result.metric.name()));
+        line(&mut text, &format!("| {case} | {} | {limit} | {measured} | {outcome} |", result.metric.name()));
     }
     text
 }

@@ -343,7 +343,7 @@ mod tests {
                 assert!(!figure[member].is_null(), "{member}: {figure}");
             }
         }
-        // 4 × 5 figures, all of which have an interval.
+        // 4 × 5 figures, each with an interval, at 5 %.
         assert!((prices["expected_by_chance"].as_f64().expect("a number") - 1.0).abs() < 1e-9, "{prices}");
 
         let text = csv(&model);

@@ -73,10 +73,10 @@ pub(super) async fn report(State(app): Asking, RunId(id): RunId) -> Result<Respo
 pub(super) async fn annotate(
     State(app): Asking,
     RunId(id): RunId,
-    BodyOf(told): BodyOf<Annotation>,
+    BodyOf(changes): BodyOf<Annotation>,
 ) -> Answer<Entry> {
-    let changed =
-        app.history(move |store| Ok(store.annotate(&id, told.tags.as_deref(), told.note.as_deref())?));
+    let changed = app
+        .history(move |store| Ok(store.annotate(&id, changes.tags.as_deref(), changes.note.as_deref())?));
     let changed = changed.await?;
     app.forget();
     Ok(Json(changed))

@@ -59,12 +59,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for BodyOf<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         // Serde would also accept a list in place of an object.
-        let Json(told) =
+        let Json(object) =
             Json::<Map<String, Value>>::from_request(request, state).await.map_err(|rejection| Problem {
                 status: rejection.status(),
                 ..Problem::asked(rejection.body_text())
             })?;
-        serde_json::from_value(Value::Object(told)).map(Self).map_err(|error| Problem {
+        serde_json::from_value(Value::Object(object)).map(Self).map_err(|error| Problem {
             status: StatusCode::UNPROCESSABLE_ENTITY,
             ..Problem::asked(format!("the body is not valid: {error}"))
         })

@@ -74,18 +74,20 @@ impl Guard {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies =
             cookies.flat_map(|line| line.split(';')).filter_map(|one| one.trim().split_once('='));
-        bearer.is_some_and(|token| alike(&digested(token), &secret.token))
-            || cookies.any(|(key, value)| key == name && alike(&digested(value), &digested(&secret.cookie)))
+        bearer.is_some_and(|token| equal_in_constant_time(&digested(token), &secret.token))
+            || cookies.any(|(key, value)| {
+                key == name && equal_in_constant_time(&digested(value), &digested(&secret.cookie))
+            })
     }
 
     /// Response to a request with the right token in its address: sets the cookie, and leads to the address
     /// without the token.
-    fn let_in(&self, secret: &Secret, uri: &Uri) -> Option<Response> {
+    fn accept_token(&self, secret: &Secret, uri: &Uri) -> Option<Response> {
         let query = uri.query()?;
         let (shown, others): (Vec<&str>, Vec<&str>) =
             query.split('&').partition(|part| part.starts_with("token="));
         let token = unescaped(shown.first()?.strip_prefix("token=")?);
-        if !alike(&digested(&token), &secret.token) {
+        if !equal_in_constant_time(&digested(&token), &secret.token) {
             return None;
         }
         let place = match others.is_empty() {
@@ -113,7 +115,7 @@ pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>
     if let Some(secret) = &guard.token
         && !guard.knows(secret, request.headers())
     {
-        if let Some(answer) = guard.let_in(secret, request.uri()) {
+        if let Some(answer) = guard.accept_token(secret, request.uri()) {
             return Ok(Some(answer));
         }
         return Err(Problem::new(
@@ -122,10 +124,10 @@ pub(super) fn admit(guard: &Guard, request: &Request) -> Result<Option<Response>
             "open the address that `hoptax serve` printed, or send the header `Authorization: Bearer TOKEN`",
         ));
     }
-    not_for_others(request.headers())?;
+    refuse_other_sites(request.headers())?;
     if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE) {
-        own_change(request.headers(), authority)?;
-        short_enough(request.headers())?;
+        check_change(request.headers(), authority)?;
+        check_length(request.headers())?;
     }
     Ok(None)
 }
@@ -144,8 +146,8 @@ fn authority(request: &Request) -> Result<&str, Problem> {
 
 /// Refuses requests of another site's page other than navigation. The page could not read the answer, but
 /// preparing it costs time.
-fn not_for_others(headers: &HeaderMap) -> Result<(), Problem> {
-    let is = |name: &'static str, value: &str| headers.get(name).is_some_and(|told| told == value);
+fn refuse_other_sites(headers: &HeaderMap) -> Result<(), Problem> {
+    let is = |name: &'static str, value: &str| headers.get(name).is_some_and(|found| found == value);
     let other = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
     if other && !is("sec-fetch-mode", "navigate") {
         let help = "open the page directly, or send the request from a program";
@@ -160,7 +162,7 @@ fn not_for_others(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// Refuses a change unless our own page or a program requests it: a page or form of another site could send it
 /// too.
-fn own_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
+fn check_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
     let content = text(headers, &header::CONTENT_TYPE).unwrap_or_default();
     let kind = content.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
@@ -196,7 +198,7 @@ fn own_change(headers: &HeaderMap, authority: &str) -> Result<(), Problem> {
 }
 
 /// Refuses a body that announces more bytes than any use needs, without reading it.
-fn short_enough(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
     let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     match announced {
         Some(length) if length > MOST_BODY as u64 => Err(Problem::new(
@@ -232,7 +234,7 @@ fn digested(text: &str) -> [u8; 32] {
 }
 
 /// Compares in constant time.
-fn alike(one: &[u8; 32], other: &[u8; 32]) -> bool {
+fn equal_in_constant_time(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
 
@@ -320,7 +322,7 @@ mod tests {
                     value.parse().expect("a value"),
                 );
             }
-            own_change(&map, "localhost:7300").map_err(|problem| problem.status.as_u16())
+            check_change(&map, "localhost:7300").map_err(|problem| problem.status.as_u16())
         };
         let json = ("content-type", "application/json; charset=utf-8");
         assert_eq!(

@@ -48,8 +48,8 @@ pub(super) fn document(operations: &[Operation]) -> Value {
 /// Two sets of schemas: members may be absent in what clients send, and are always present in what the server
 /// sends.
 struct Schemas {
-    told: SchemaGenerator,
-    asked: SchemaGenerator,
+    sent: SchemaGenerator,
+    received: SchemaGenerator,
 }
 
 impl Schemas {
@@ -62,20 +62,20 @@ impl Schemas {
             });
             settings.into_generator()
         };
-        Self { told: of(Contract::Serialize), asked: of(Contract::Deserialize) }
+        Self { sent: of(Contract::Serialize), received: of(Contract::Deserialize) }
     }
 
     fn all(mut self) -> Map<String, Value> {
-        let mut all = self.asked.take_definitions(true);
-        all.extend(self.told.take_definitions(true));
+        let mut all = self.received.take_definitions(true);
+        all.extend(self.sent.take_definitions(true));
         all
     }
 }
 
 fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
     let mut answers = Map::new();
-    answers.insert("200".into(), answer("Done.", (operation.answer)(&mut schemas.told)));
-    let problem = schemas.told.subschema_for::<Problem>();
+    answers.insert("200".into(), answer("Done.", (operation.answer)(&mut schemas.sent)));
+    let problem = schemas.sent.subschema_for::<Problem>();
     for (status, meaning) in operation.refusals {
         answers.insert(status.to_string(), answer(meaning, problem.clone()));
     }
@@ -86,10 +86,10 @@ fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
         "responses": answers,
     });
     if let Some(query) = operation.query {
-        described["parameters"] = parameters(query, &mut schemas.asked);
+        described["parameters"] = parameters(query, &mut schemas.received);
     }
     if let Some(body) = operation.body {
-        let schema = body(&mut schemas.asked);
+        let schema = body(&mut schemas.received);
         described["requestBody"] =
             json!({ "required": true, "content": { "application/json": { "schema": schema } } });
     }
@@ -104,8 +104,8 @@ fn answer(meaning: &str, schema: Schema) -> Value {
 }
 
 /// Each member of a query as a parameter.
-fn parameters(query: Shape, asked: &mut SchemaGenerator) -> Value {
-    let schema = query(asked).to_value();
+fn parameters(query: Shape, received: &mut SchemaGenerator) -> Value {
+    let schema = query(received).to_value();
     let required = |name: &str| {
         schema["required"].as_array().is_some_and(|all| all.iter().any(|required| required == name))
     };

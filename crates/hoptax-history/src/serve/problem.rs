@@ -59,16 +59,16 @@ impl IntoResponse for Problem {
 
 impl From<HistoryError> for Problem {
     fn from(error: HistoryError) -> Self {
-        let told = error.to_string();
+        let message = error.to_string();
         match error {
             HistoryError::NoRun { .. } => {
-                Self::new(StatusCode::NOT_FOUND, told, "/api/v1/runs lists all runs")
+                Self::new(StatusCode::NOT_FOUND, message, "/api/v1/runs lists all runs")
             }
-            HistoryError::Invalid(_) => Self::asked(told),
+            HistoryError::Invalid(_) => Self::asked(message),
             HistoryError::Running { .. } | HistoryError::NotOurs { .. } => {
-                Self::new(StatusCode::CONFLICT, told, "nothing was changed")
+                Self::new(StatusCode::CONFLICT, message, "nothing was changed")
             }
-            _ => Self::fault(told),
+            _ => Self::fault(message),
         }
     }
 }

@@ -81,8 +81,8 @@ fn two(typed: &str) -> Result<(&str, &str), Problem> {
 }
 
 fn refused(refusal: NotCompared) -> Problem {
-    let told = refusal.to_string();
-    let problem = |status, help: String| Problem::new(status, told, help);
+    let message = refusal.to_string();
+    let problem = |status, help: String| Problem::new(status, message, help);
     match refusal {
         NotCompared::Alone { labels, .. } => problem(
             StatusCode::BAD_REQUEST,

@@ -13,7 +13,7 @@ fn an_unusable_index_is_replaced() {
     let whole = [("20260101T000000Z-a".to_owned(), State::Whole)];
     let index = root.path().join(FILE);
     for garbage in [
-        &b"no database at all, but longer than a header of one is, so that it is looked at whole and in full"
+        &b"not a database, but longer than the header of a database, so that SQLite reads all of this text!!"
             [..],
         b"",
         b"x",

@@ -63,7 +63,7 @@ pub struct Row {
     pub verdict: Verdict,
 }
 
-/// A difference between two runs because of which they answer different questions.
+/// A difference because of which two runs answer different questions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obstacle {
     /// What differs.

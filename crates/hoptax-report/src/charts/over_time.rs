@@ -11,7 +11,7 @@ use hoptax_record::DirectTrial;
 /// Space between two rounds, as a share of a trial.
 const GAP: f64 = 0.06;
 
-/// Both panels; `None` where no trial has windows.
+/// Both panels; `None` if no trial has windows.
 pub(super) fn panels(model: &Model, load: &Load) -> Option<Vec<Panel>> {
     let cases: Vec<&Case> =
         model.at(load).filter(|case| case.series.iter().any(|one| !one.throughput.is_empty())).collect();

@@ -74,7 +74,7 @@ pub(in crate::serve) async fn page(State(app): State<Arc<App>>, QueryOf(typed): 
             let Comparison { verdict, paired, .. } = comparison;
             (Some(context! { verdict, paired, words => text, drawn }), None)
         }
-        Some(Err(problem)) => (None, Some(told(&problem))),
+        Some(Err(problem)) => (None, Some(refusal(&problem))),
     };
     let with = context! { typed, choices, labels_a, labels_b, comparison, refused };
     filled(&app, "compare.html", "compare", with)
@@ -85,7 +85,7 @@ fn can_be_compared(entry: &Entry) -> bool {
 }
 
 /// Why there is no comparison. The page offers a link to force it if only settings differ.
-fn told(problem: &Problem) -> Value {
+fn refusal(problem: &Problem) -> Value {
     let Problem { error, help, obstacles, status } = problem;
     let by_force = !obstacles.is_empty();
     // The help of a bad request is for programs, not for readers of the page.

@@ -84,8 +84,8 @@ fn when(unix: i64) -> String {
     // Years with more than four digits can only be a clock gone wrong.
     match since.filter(|_| unix < 253_402_300_800) {
         Some(time) => {
-            let told = humantime::format_rfc3339_seconds(time).to_string();
-            format!("{} UTC", told[..16].replace('T', " "))
+            let text = humantime::format_rfc3339_seconds(time).to_string();
+            format!("{} UTC", text[..16].replace('T', " "))
         }
         None => "at an unknown time".into(),
     }
