@@ -6,7 +6,7 @@ use crate::support::PATIENCE;
 use crate::support::server::{Response, Server};
 use crate::world::{get, is_missing};
 use hoptax_lab::features::{self, Credentials, FeatureVariables, TOKEN_REVIEW_PATH};
-use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::packs::binary;
 use hoptax_lab::render::{UpstreamAddress, Variables, render};
 use hoptax_plan::{Feature, Profile};
 use hoptax_servers::readiness;
@@ -18,7 +18,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 const PACKS: [&str; 7] = ["nginx", "nginx-lua", "haproxy", "envoy", "caddy", "apache", "trafficserver"];
 
@@ -79,9 +79,8 @@ fn start(
     shows: bool,
     directory: &Path,
 ) -> Gateway {
-    // Read once: to look at every pack with every feature takes a while.
-    static PACKS: LazyLock<PackSet> = LazyLock::new(|| PackSet::load(None).expect("the packs are right"));
-    let pack = PACKS.get(pack).expect("a pack");
+    let packs = crate::world::packs();
+    let pack = packs.get(pack).expect("a pack");
     let [port, admin_port] = two_ports().map(|address| address.port());
     let directory = &directory.join(port.to_string());
     std::fs::create_dir(directory).expect("made");
@@ -142,9 +141,10 @@ fn gateways_show_upstreams_the_certificate_that_they_are_given() {
     for pack in PACKS.into_iter().filter(|pack| !is_missing(pack)) {
         let features = [Feature::UpstreamTls];
         let made = Credentials::make(&features).expect("made");
-        for (version, told) in [(&TLS12, "TLSv1_2"), (&TLS13, "TLSv1_3")] {
+        for (version, told, shown) in [(&TLS12, "TLSv1_2", &[true][..]), (&TLS13, "TLSv1_3", &[true, false])]
+        {
             let upstream = upstream(strict(&made, version));
-            for shows in [true, false] {
+            for &shows in shown {
                 let directory = tempfile::tempdir().expect("a directory");
                 let gateway = start(pack, &features, &made, upstream.address, shows, directory.path());
                 let answer = get(gateway.address, "/some/path");
@@ -184,7 +184,7 @@ fn token_reviews_show_it_too_and_are_read() {
 /// Packs of gateways that cannot be had here: what they render names the files where the product's manual says so.
 #[test]
 fn packs_from_documentation_name_the_certificate() {
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let rendered = |pack: &str, file: &str, shows: bool| {
         let mut variables =
             Variables::sample(Profile::Equalised, None).with_sample_features(vec![Feature::UpstreamTls]);

@@ -6,7 +6,7 @@ use crate::world::{Running, exe, is_missing, running_plan};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::conformance::{Seen, mismatches, observe};
-use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::packs::binary;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_plan::{Gateway, GatewayKind};
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,7 +25,7 @@ fn as_yaml(seen: &[Seen]) -> String {
 #[test]
 fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_loopback_alone() {
     let missing = INSTALLED.into_iter().filter(|pack| is_missing(pack)).count();
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let names: Vec<&str> = packs
         .iter()
         // A sidecar answers inside its namespace, for every network that is there.

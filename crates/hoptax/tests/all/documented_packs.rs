@@ -6,6 +6,7 @@ use hoptax_lab::packs::{Pack, PackSet};
 use hoptax_lab::render::{self, Rendered, UpstreamAddress, Variables};
 use hoptax_plan::{Ask, Feature, Profile};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -674,11 +675,14 @@ fn complaint(program: &str, arguments: &[&str], text: &str) -> Option<String> {
 
 #[test]
 fn scripts_are_scripts() {
-    let mut shells = 0;
+    let (mut shells, mut looked_at) = (0, BTreeSet::new());
     for name in DOCUMENTED {
         for case in cases(name) {
             for file in case.rendered.files.iter().filter(|file| file.name.ends_with(".sh")) {
-                assert_eq!(complaint("sh", &["-n"], &file.text), None, "{}\n{}", case.what, file.text);
+                // Most cases have the same script.
+                if looked_at.insert(file.text.clone()) {
+                    assert_eq!(complaint("sh", &["-n"], &file.text), None, "{}\n{}", case.what, file.text);
+                }
                 assert!(file.text.contains("\nexec "), "{}: the gateway takes the script's place", case.what);
                 shells += 1;
             }

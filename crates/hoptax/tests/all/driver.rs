@@ -3,7 +3,6 @@
 use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, get, http_upstream, running_plan};
 use hoptax_host::tree::descendants;
-use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
 use hoptax_load::spec::TargetSpec;
@@ -12,7 +11,7 @@ use hoptax_record::Stage;
 use std::path::Path;
 
 fn driver(plan: &Plan, run: &Path) -> ProcessDriver {
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     ProcessDriver::new(plan, packs, run).expect("a driver").with_exe(exe())
 }
 

@@ -1,17 +1,13 @@
 //! An upstream inside the test that answers with what it was sent, plain or over TLS, and a client that speaks to gateways
 //! as their features want it.
 
-use crate::support::PATIENCE;
+use crate::support::client::{Answer, exchange};
 use crate::support::server::{Response, Server};
 use hoptax_lab::features::{Change, Credentials, RESPONSE_REMOVED};
 use hoptax_load::spec::TlsSpec;
-use hoptax_load::tls::client_config;
-use hoptax_wire::http1::{ResponseDecoder, Step, fields};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Starts an upstream that answers `instance NAME`, the head of the request, and so many letters that it is worth compressing.
@@ -62,34 +58,13 @@ pub(crate) const GET: Request<'static> = Request {
     from: Ipv4Addr::LOCALHOST,
 };
 
-/// A whole answer.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body: Vec<u8>,
-    /// TLS version and cipher suite, as rustls calls them.
-    pub(crate) tls: Option<String>,
-}
-
-impl Answer {
-    /// The body, in lower case: gateways write names of headers as they like.
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).to_ascii_lowercase()
-    }
-
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(String::as_str)
-    }
-}
-
 /// Sends `request` as `change` says on a connection of its own, over `tls` where there is any.
 pub(crate) fn ask(
     address: SocketAddr,
     change: &Change,
     tls: Option<&TlsSpec>,
     request: &Request<'_>,
-) -> anyhow::Result<Answer> {
+) -> std::io::Result<Answer> {
     let mut head = format!(
         "{} {}{} HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n",
         request.method, change.prefix, request.path
@@ -103,21 +78,7 @@ pub(crate) fn ask(
     for (name, value) in request.headers {
         head += &format!("{name}: {value}\r\n");
     }
-    let SocketAddr::V4(address) = address else { anyhow::bail!("not an IPv4 address") };
-    let plain = connect(request.from, address)?;
-    let Some(spec) = tls else {
-        let mut stream = plain;
-        stream.write_all((head + "\r\n").as_bytes())?;
-        return read(&mut stream);
-    };
-    let (config, name) = client_config(spec)?;
-    let session = rustls::ClientConnection::new(config, name)?;
-    let mut stream = rustls::StreamOwned::new(session, plain);
-    stream.write_all((head + "\r\n").as_bytes())?;
-    let answer = read(&mut stream)?;
-    let (version, suite) = (stream.conn.protocol_version(), stream.conn.negotiated_cipher_suite());
-    let told = version.zip(suite).map(|(version, suite)| format!("{version:?} {:?}", suite.suite()));
-    Ok(Answer { tls: told, ..answer })
+    exchange(Some(request.from), address, tls, &(head + "\r\n"))
 }
 
 /// The line that a template of several consumers' credentials stands for.
@@ -125,51 +86,4 @@ fn expanded(value: &str, change: &Change, consumer: usize) -> String {
     let file = value.strip_prefix("{{line ").and_then(|rest| rest.strip_suffix("}}"));
     let line = |file: &str| change.files[file].lines().nth(consumer).expect("as many consumers").to_owned();
     file.map_or_else(|| value.to_owned(), line)
-}
-
-fn connect(from: Ipv4Addr, to: SocketAddrV4) -> anyhow::Result<TcpStream> {
-    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-    let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-    bind(&descriptor, &SocketAddrV4::new(from, 0))?;
-    connect(&descriptor, &to)?;
-    let stream = TcpStream::from(descriptor);
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(stream)
-}
-
-fn read(stream: &mut dyn Read) -> anyhow::Result<Answer> {
-    let mut decoder = ResponseDecoder::new();
-    decoder.begin(false);
-    let mut answer = Answer { status: 0, headers: BTreeMap::new(), body: Vec::new(), tls: None };
-    let mut input = Vec::new();
-    loop {
-        let consumed = match decoder.advance(&input)? {
-            Step::NeedMore => {
-                let mut piece = [0; 16 * 1024];
-                let count = stream.read(&mut piece)?;
-                if count == 0 {
-                    anyhow::ensure!(decoder.end_of_input()?, "the connection was closed without an answer");
-                    return Ok(answer);
-                }
-                input.extend_from_slice(&piece[..count]);
-                0
-            }
-            Step::Interim { consumed } => consumed,
-            Step::Head { consumed, head } => {
-                answer.status = head.status;
-                fields(&input[..consumed], |field| {
-                    let value = String::from_utf8_lossy(field.value).into_owned();
-                    answer.headers.insert(field.name.to_ascii_lowercase(), value);
-                })?;
-                consumed
-            }
-            Step::Body { consumed, data } => {
-                answer.body.extend_from_slice(&input[data]);
-                consumed
-            }
-            Step::End { .. } => return Ok(answer),
-        };
-        input.drain(..consumed);
-    }
 }

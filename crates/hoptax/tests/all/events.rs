@@ -4,7 +4,6 @@ use crate::run::{report, run, run_awake, run_directory, text, trials};
 use crate::support::{Json, Scratch};
 use crate::wire::{Client, Server};
 use crate::world::is_missing;
-use hoptax_lab::packs::PackSet;
 use hoptax_servers::{ledger, upstream};
 use std::path::Path;
 
@@ -65,7 +64,7 @@ fn routed(packs: &Path, pack: &str, template: &str, changes: &[(&str, &str)]) ->
     let read = |file: &str| std::fs::read_to_string(to.join(file)).expect("text");
     let mut manifest =
         read("gateway.yaml").replacen(&format!("name: {pack}\n"), &format!("name: {name}\n"), 1);
-    let known = PackSet::load(None).expect("the packs are right");
+    let known = crate::world::packs();
     if !known.get(pack).expect("a pack").manifest().features.iter().any(|feature| feature == "routes") {
         manifest.push_str("\nfeatures: [routes]\n");
         let mut text = read(template);

@@ -9,7 +9,7 @@ mod world;
 
 use crate::support::{Scratch, skip};
 use crate::world::is_missing;
-use hoptax_lab::packs::{PackSet, binary};
+use hoptax_lab::packs::binary;
 use hoptax_plan::{AccessLog, Ask, Feature, JwtAlgorithm, Profile};
 use proofs::prove;
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ fn sets() -> Vec<Vec<Feature>> {
 
 /// Whether a gateway of `make gateways-extra` is there.
 fn is_built(pack: &str) -> bool {
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     binary::find(packs.get(pack).expect("a pack")).is_some()
 }
 
@@ -59,7 +59,7 @@ fn is_left_out(pack: &str) -> bool {
 }
 
 fn offered(pack: &str) -> Vec<String> {
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     packs.get(pack).expect("a pack").manifest().features.clone()
 }
 
@@ -180,7 +180,7 @@ fn the_script_knows_every_pack_that_is_built() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gateways-extra.sh");
     let output = Command::new(script).arg("--list").output().expect("it runs");
     let listed = String::from_utf8(output.stdout).expect("text");
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let expected: Vec<_> = packs
         .iter()
         .filter_map(|pack| {

@@ -6,7 +6,6 @@ mod parties;
 
 use crate::world::is_missing;
 use hoptax_lab::features::KEY_HEADER;
-use hoptax_lab::packs::PackSet;
 use hoptax_load::spec::TlsVersion;
 use hoptax_plan::{Ask, Feature, JwtAlgorithm, Profile};
 use parties::{Origin, Started, driver, start, started};
@@ -18,7 +17,7 @@ const PROFILES: [Profile; 2] = [Profile::Stock, Profile::Equalised];
 
 /// Calls `prove` with each of the two packs that offers all of `features`, in both profiles, in front of one upstream.
 fn with_each(features: &[Feature], prove: impl Fn(&Started, &Origin)) {
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let offers = |pack: &str| {
         let offered = &packs.get(pack).expect("a pack").manifest().features;
         features.iter().all(|feature| offered.iter().any(|name| name == feature.name()))

@@ -44,14 +44,15 @@ fn shortened(text: &str) -> String {
         let line = match line.split_once("duration: ") {
             Some((before, after)) => {
                 let end = after.find([',', ' ', '}']).unwrap_or(after.len());
-                format!("{before}duration: 500ms{}", &after[end..])
+                format!("{before}duration: 300ms{}", &after[end..])
             }
             None if line.starts_with("trials:") => "trials: 2".to_owned(),
+            None if line.starts_with("warmup:") => "warmup: 50ms".to_owned(),
             None => line.to_owned(),
         };
         let _ = writeln!(short, "{line}");
     }
-    let warmup = if text.contains("\nwarmup:") { "" } else { "warmup: 100ms\n" };
+    let warmup = if text.contains("\nwarmup:") { "" } else { "warmup: 50ms\n" };
     let trials = if text.contains("\ntrials:") { "" } else { "trials: 2\n" };
     short + warmup + trials
 }
@@ -125,8 +126,8 @@ fn a_page_is_read_in_its_order() {
 #[test]
 fn a_plan_is_made_short_and_nothing_else_is_touched() {
     let plan = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 10s }\n  - loop: open\n    duration: 5s\ntrials: 5\n";
-    let short = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 500ms }\n  - loop: open\n    duration: 500ms\n\
-                 trials: 2\nwarmup: 100ms\n";
+    let short = "name: a\nload:\n  - { loop: closed, connections: 1, duration: 300ms }\n  - loop: open\n    duration: 300ms\n\
+                 trials: 2\nwarmup: 50ms\n";
     assert_eq!(shortened(plan), short);
     assert_eq!(shortened("name: template\n"), "name: template\n");
 }

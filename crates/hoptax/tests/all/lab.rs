@@ -4,7 +4,6 @@ use crate::support::{PATIENCE, hoptax};
 use crate::world::{Running, exe, http_upstream, is_missing, running_plan};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
-use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_plan::{Gateway, GatewayKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -258,7 +257,7 @@ fn started_to_be_killed() {
     let kind =
         GatewayKind::Pack { pack, workers: 2, features: vec![], instances: None, driver: Default::default() };
     let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     let upstream = http_upstream("unasked");
     let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
@@ -309,7 +308,7 @@ fn nothing_outlives_a_killed_guard() {
             driver: Default::default(),
         };
         let plan = running_plan(vec![Gateway { label: pack.into(), kind }]);
-        let packs = PackSet::load(None).expect("the packs are right");
+        let packs = crate::world::packs();
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let upstream = http_upstream("unasked");
         let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
@@ -340,7 +339,7 @@ fn a_killed_gateway_is_noticed_with_its_last_words() {
         driver: Default::default(),
     };
     let plan = running_plan(vec![Gateway { label: "killed".into(), kind }]);
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     let upstream = http_upstream("unasked");
     let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);

@@ -116,35 +116,27 @@ fn gateways_with_a_thread_for_each_connection_are_held_to_cpus() {
     }
 }
 
+/// Three faults that have nothing to do with each other, in one pack.
 #[test]
-fn a_pack_without_a_pool_is_found() {
-    is_found(&[("keepalive {{ [connections, 32] | max }};", "")], &["upstream connections"]);
-}
-
-#[test]
-fn a_pack_that_always_logs_is_found() {
+fn a_pack_without_a_pool_that_always_logs_and_closes_clients_connections_is_found() {
     let always =
         ("access_log {{ access_log or \"off\" }};", "access_log {{ access_log or (dir ~ '/always.log') }};");
-    is_found(&[always], &["access log off"]);
+    let plants = [
+        ("keepalive {{ [connections, 32] | max }};", ""),
+        always,
+        ("keepalive_requests 1000000000;\n    {%- if", "keepalive_timeout 0;\n    {%- if"),
+    ];
+    is_found(&plants, &["upstream connections", "client connections", "access log off"]);
 }
 
+/// nginx keeps no connection on which it speaks HTTP/1.0.
 #[test]
-fn a_pack_that_never_logs_is_found() {
-    is_found(&[("access_log {{ access_log or \"off\" }};", "access_log off;")], &["access log on"]);
-}
-
-#[test]
-fn http_1_0_to_the_upstream_is_found() {
-    let plants = [("proxy_http_version 1.1;", "proxy_http_version 1.0;")];
-    is_found(&plants, &["upstream connections", "upstream HTTP version"]);
-}
-
-#[test]
-fn a_pack_that_closes_clients_connections_is_found() {
-    is_found(
-        &[("keepalive_requests 1000000000;\n    {%- if", "keepalive_timeout 0;\n    {%- if")],
-        &["client connections"],
-    );
+fn a_pack_that_never_logs_and_speaks_http_1_0_to_the_upstream_is_found() {
+    let plants = [
+        ("access_log {{ access_log or \"off\" }};", "access_log off;"),
+        ("proxy_http_version 1.1;", "proxy_http_version 1.0;"),
+    ];
+    is_found(&plants, &["upstream connections", "upstream HTTP version", "access log on"]);
 }
 
 #[test]

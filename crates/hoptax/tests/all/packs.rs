@@ -36,7 +36,7 @@ fn answers_through_real_upstreams(pack: &str) {
         let run = tempfile::tempdir().expect("a directory");
         let mut plan = running_plan(vec![gateway(pack, workers)]);
         (plan.profile, plan.access_log) = (profile, access_log);
-        let packs = PackSet::load(None).expect("the packs are right");
+        let packs = crate::world::packs();
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
 
         let service = driver.start_gateway(&plan.gateways[0], &addresses);
@@ -114,7 +114,7 @@ fn equalised_gateways_keep_their_upstream_connections() {
         let upstream = http_upstream("kept");
         let run = tempfile::tempdir().expect("a directory");
         let plan = running_plan(vec![gateway(pack, 1)]);
-        let packs = PackSet::load(None).expect("the packs are right");
+        let packs = crate::world::packs();
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
         let service = Running(service.unwrap_or_else(|failure| panic!("{pack}: {failure:#?}")));
@@ -147,7 +147,7 @@ fn nginx_counts_its_own_requests_on_the_admin_port() {
     let upstream = http_upstream("counted");
     let run = tempfile::tempdir().expect("a directory");
     let plan = running_plan(vec![gateway("nginx", 1)]);
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     let service = driver.start_gateway(&plan.gateways[0], &[upstream.address]);
     let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
@@ -364,7 +364,7 @@ fn gateways_are_listed_for_people_and_for_programs() {
     let mut folders: Vec<_> = folders.map(|folder| folder.file_name().into_string().expect("text")).collect();
     folders.sort_unstable();
     assert_eq!(names, folders.iter().map(|name| Some(name.as_str())).collect::<Vec<_>>());
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     for row in rows.as_array().expect("a list") {
         let name = row["name"].as_str().expect("a name");
         assert!(row["features"].is_array(), "{row}");

@@ -34,9 +34,9 @@ fn command(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Command {
 fn the_screen_shows_the_run_and_the_report_stands_on_the_normal_screen() {
     let scratch = Scratch::new();
     let mut terminal = Terminal::new(80, 24);
-    let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "3s"), &[]));
+    let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "2s"), &[]));
     wait_until("a case is shown", PATIENCE, || terminal.seen().contains("Medians so far"));
-    // Of each trial two seconds are shown; which frame is the first may be late.
+    // Of each trial one second is shown at least; which frame is the first may be late.
     wait_until("a second is shown", PATIENCE, || terminal.seen().contains("none failed"));
     terminal.resize(40, 12);
     let (status, seen) = terminal.after(&mut process);

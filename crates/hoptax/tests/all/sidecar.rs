@@ -4,7 +4,6 @@ use crate::run::{run, run_directory, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
 use crate::world::{Running, exe, get, is_missing, running_plan};
 use hoptax_host::tree::descendants;
-use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_lab::{Driver as _, verify};
 use hoptax_load::spec::TargetSpec;
@@ -84,7 +83,7 @@ fn what_comes_for_the_application_goes_through_its_sidecar_and_direct_past_it() 
     let mut plan = running_plan(gateways);
     plan.profile = Profile::Equalised;
     let run = tempfile::tempdir().expect("a directory");
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     let upstream = driver.start_upstream();
     let upstream = Running(upstream.unwrap_or_else(|failure| panic!("{failure:#?}")));

@@ -1,5 +1,6 @@
 //! What the tests share: the binary under test, a place to write, repeated looks, and notes of what was skipped.
 
+pub(crate) mod client;
 pub(crate) mod hog;
 mod notes;
 pub(crate) mod planted_pack;

@@ -1,23 +1,31 @@
 //! A small world for the lab's tests: an upstream inside the test, a client, and services that stop with their test.
 
+use crate::support::client::exchange;
 use crate::support::server::{Response, Server};
 use crate::support::{PATIENCE, skip};
 use hoptax_lab::packs::{PackSet, binary};
 use hoptax_lab::{Service, fake};
 use hoptax_plan::{Gateway, Plan};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// The binary under test.
 pub(crate) fn exe() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_hoptax"))
 }
 
+/// The packs of the project, read once.
+pub(crate) fn packs() -> PackSet {
+    static PACKS: LazyLock<PackSet> = LazyLock::new(|| PackSet::load(None).expect("the packs are right"));
+    PACKS.clone()
+}
+
 /// Whether a gateway's tests are skipped: it is not installed, and HOPTAX_ALLOW_MISSING says that this is fine.
 #[track_caller]
 pub(crate) fn is_missing(pack: &str) -> bool {
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = packs();
     let missing = binary::find(packs.get(pack).expect("a pack")).is_none();
     assert!(
         !missing || std::env::var_os("HOPTAX_ALLOW_MISSING").is_some(),
@@ -57,15 +65,9 @@ pub(crate) struct Answer {
 
 /// One request on a connection of its own.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("it accepts connections");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
     let request = format!("GET {path} HTTP/1.1\r\nhost: echo.com\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("sent");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("answered in time");
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no HTTP: {text:?}"));
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    Answer { status, body: body.to_owned() }
+    let answer = exchange(None, address, None, &request).unwrap_or_else(|error| panic!("{path}: {error}"));
+    Answer { status: answer.status, body: answer.text() }
 }
 
 /// One request on a connection that is then kept open.

@@ -4,7 +4,7 @@ use crate::run::{report, run_directory, text, trials};
 use crate::support::{Scratch, hoptax};
 
 use crate::world::is_missing;
-use hoptax_lab::packs::{Pack, PackSet, binary};
+use hoptax_lab::packs::{Pack, binary};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ fn plan() -> PathBuf {
 #[test]
 fn the_plan_names_every_pack() {
     let plan = std::fs::read_to_string(plan()).expect("readable");
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     // A sidecar would put everybody's upstream into its namespace.
     for name in packs.iter().filter(|pack| pack.manifest().intercept.is_none()).map(Pack::name) {
         let named = plan.lines().any(|line| line.trim() == format!("- {name}"));
@@ -58,7 +58,7 @@ fn every_installed_gateway_is_measured_and_the_ledger_agrees() {
         assert!((completed..=sent).contains(&upstream), "{who}: {upstream} of {completed}..={sent}");
         measured.insert(who);
     }
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     for pack in packs.iter().filter(|pack| pack.manifest().intercept.is_none()) {
         let there = binary::find(pack).is_some();
         assert_eq!(measured.contains(pack.name()), there, "{}: measured if installed", pack.name());

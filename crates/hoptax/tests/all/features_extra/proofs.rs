@@ -1,6 +1,7 @@
 //! What shows that a feature is on: one function for each.
 
-use super::world::{Answer, Extra, Request};
+use super::world::{Extra, Request};
+use crate::support::client::Answer;
 use hoptax_lab::features::{
     CORS_ORIGIN, KEY_HEADER, REQUEST_ID_HEADER, REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET,
 };

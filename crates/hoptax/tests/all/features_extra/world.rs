@@ -1,20 +1,19 @@
 //! A gateway with features in front of upstreams that answer with what they were asked.
 
+use crate::support::client::{Answer, exchange};
 use crate::support::server::{Response, Server};
 use crate::support::{PATIENCE, wait_until};
 use crate::world::{Running, exe, running_plan};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::Change;
-use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_load::spec::TlsSpec;
 use hoptax_plan::{AccessLog, Feature, Gateway, GatewayKind, Profile};
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process};
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 const LABEL: &str = "extra";
@@ -27,28 +26,6 @@ pub(super) struct Extra {
     upstreams: Vec<Server>,
     // Its directory of secrets goes when it goes.
     _driver: ProcessDriver,
-}
-
-/// One answer.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    head: String,
-    pub(super) body: Vec<u8>,
-}
-
-impl Answer {
-    /// What the upstream was asked, where it was the upstream that answered.
-    pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| {
-            let (found, value) = line.split_once(':')?;
-            found.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
-    }
 }
 
 /// One request: what every client of the gateway's features sends, and how this one differs.
@@ -82,7 +59,7 @@ impl Extra {
         let mut plan = running_plan(vec![Gateway { label: LABEL.into(), kind }]);
         (plan.profile, plan.access_log) = (profile, access_log);
         let run = tempfile::tempdir().expect("a directory");
-        let packs = PackSet::load(None).expect("the packs are right");
+        let packs = crate::world::packs();
         let mut driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
         let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address).collect();
         let service = driver.start_gateway(&plan.gateways[0], &addresses);
@@ -122,23 +99,7 @@ impl Extra {
             text += &format!("{name}: {value}\r\n");
         }
         text += "\r\n";
-        let plain = connect(self.service.0.addresses()[0], request.from)?;
-        let mut stream: Box<dyn Stream> = match tls {
-            None => Box::new(plain),
-            Some(spec) => {
-                let (config, name) = hoptax_load::tls::client_config(spec).expect("a spec of hoptax's own");
-                let session = rustls::ClientConnection::new(config, name).expect("a session");
-                Box::new(rustls::StreamOwned::new(session, plain))
-            }
-        };
-        stream.write_all(text.as_bytes())?;
-        let mut bytes = Vec::new();
-        match stream.read_to_end(&mut bytes) {
-            // Some end TLS without saying so; what came before is whole.
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof && !bytes.is_empty() => {}
-            read => drop(read?),
-        }
-        parse(&bytes).ok_or_else(|| std::io::Error::other(format!("no answer: {} bytes", bytes.len())))
+        exchange(request.from, self.service.0.addresses()[0], tls, &text)
     }
 
     /// Credentials of all consumers.
@@ -191,51 +152,6 @@ impl Extra {
             };
             assert!(loopback, "it listens on {address}");
         }
-    }
-}
-
-trait Stream: Read + Write {}
-
-impl<T: Read + Write> Stream for T {}
-
-/// Connects from an address of choice: all of 127.0.0.0/8 is this machine.
-fn connect(to: SocketAddr, from: Option<Ipv4Addr>) -> std::io::Result<TcpStream> {
-    let stream = match from {
-        None => TcpStream::connect_timeout(&to, PATIENCE)?,
-        Some(from) => {
-            use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-            let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-            bind(&fd, &SocketAddrV4::new(from, 0))?;
-            connect(&fd, &to)?;
-            TcpStream::from(fd)
-        }
-    };
-    stream.set_read_timeout(Some(PATIENCE))?;
-    Ok(stream)
-}
-
-fn parse(bytes: &[u8]) -> Option<Answer> {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
-    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    let mut answer = Answer { status, head, body: bytes[end + 4..].to_vec() };
-    if answer.header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
-        answer.body = unchunked(&answer.body)?;
-    }
-    Some(answer)
-}
-
-fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
-    let mut body = Vec::new();
-    loop {
-        let end = rest.windows(2).position(|two| two == b"\r\n")?;
-        let length = std::str::from_utf8(&rest[..end]).ok()?.split(';').next()?.trim();
-        let length = usize::from_str_radix(length, 16).ok()?;
-        if length == 0 {
-            return Some(body);
-        }
-        body.extend_from_slice(rest.get(end + 2..end + 2 + length)?);
-        rest = rest.get(end + 4 + length..)?;
     }
 }
 

@@ -5,14 +5,13 @@ use crate::run::{run, run_directory, text, trials};
 use crate::support::{Json, Scratch};
 use crate::world::is_missing;
 use hoptax_lab::features::KEY_HEADER;
-use hoptax_lab::packs::PackSet;
 use hoptax_plan::{Ask, Feature, Profile};
 use std::collections::BTreeSet;
 
 /// All features that `pack` offers, but for those that want the `authorization` header in place of `authorization`, and TLS to
 /// an upstream, which the one here does not speak.
 fn together(pack: &str, authorization: &str) -> Vec<Feature> {
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     let mut features: Vec<_> = offered
         .iter()
@@ -100,7 +99,7 @@ fn all_features_work_together() {
 /// What a feature brings stands in the record with its reason.
 #[test]
 fn every_feature_tells_its_settings() {
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     for pack in ["nginx", "nginx-lua"].into_iter().filter(|pack| !is_missing(pack)) {
         let told = &packs.get(pack).expect("a pack").manifest().settings.features;
         let origin = Origin::start("one");
@@ -158,7 +157,7 @@ upstream: { instances: 2, body: 1KiB }
         })
         .map(who)
         .collect();
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let offered = packs.get("nginx").expect("a pack").manifest().features.clone();
     let wanted = offered.iter().map(|name| format!("nginx.{name}"));
     let missing: BTreeSet<_> = wanted.filter(|label| !measured.contains(label)).collect();

@@ -1,18 +1,15 @@
 //! Who takes part in the tests of features: an upstream that remembers what it was asked, a gateway with features switched on,
 //! and a client that may use TLS and come from another address.
 
-use crate::support::PATIENCE;
+use crate::support::client::{Answer, exchange, exchange_all};
 use crate::support::server::{self, Response, Server};
 use crate::world::{Running, exe, running_plan};
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::{Change, TOKEN_REVIEW_PATH};
-use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_load::spec::TlsSpec;
-use hoptax_load::tls::client_config;
 use hoptax_plan::{Feature, Gateway, GatewayKind, Profile};
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -120,7 +117,7 @@ pub(super) fn driver(
     let run = tempfile::tempdir().expect("a directory");
     let mut plan = running_plan(wanted.iter().enumerate().map(gateway).collect());
     plan.profile = profile;
-    let packs = PackSet::load(None).expect("the packs are right");
+    let packs = crate::world::packs();
     let driver = ProcessDriver::new(&plan, packs, run.path()).expect("a driver").with_exe(exe());
     (driver, run, plan.gateways)
 }
@@ -137,20 +134,6 @@ pub(super) fn started(
     let (address, change) = (service.0.addresses()[0], service.0.facts().change.clone());
     let what = format!("{} {profile:?} {:?}", gateway.label, gateway.features());
     Ok((service, address, change, what))
-}
-
-/// One answer.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    headers: Headers,
-    pub(super) body: Vec<u8>,
-}
-
-impl Reply {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
-        value(&self.headers, name)
-    }
 }
 
 /// One request, changed step by step.
@@ -233,103 +216,25 @@ impl Ask {
         text + if close { "connection: close\r\n\r\n" } else { "\r\n" } + self.body
     }
 
-    fn connect(&self) -> TcpStream {
-        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-        if let Some(from) = self.from {
-            bind(&socket, &SocketAddr::new(IpAddr::V4(from), 0)).expect("an address of this machine");
-        }
-        connect(&socket, &self.to).expect("it accepts connections");
-        let stream = TcpStream::from(socket);
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        stream
-    }
-
     /// Sends it on a connection of its own.
-    pub(super) fn send(&self) -> Reply {
+    pub(super) fn send(&self) -> Answer {
         self.try_send().unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
     /// The same, where there may be no answer.
-    pub(super) fn try_send(&self) -> std::io::Result<Reply> {
-        Ok(reply(&self.exchange(&self.text(true))?.0))
+    pub(super) fn try_send(&self) -> std::io::Result<Answer> {
+        exchange(self.from, self.to, self.tls.as_ref(), &self.text(true))
     }
 
     /// The same over TLS, and what was agreed on: version and cipher suite.
     pub(super) fn agreed(&self) -> std::io::Result<(rustls::ProtocolVersion, rustls::CipherSuite)> {
-        let (_, agreed) = self.exchange(&self.text(true))?;
-        Ok(agreed.expect("TLS"))
+        Ok(self.try_send()?.tls.expect("TLS"))
     }
 
     /// Statuses of `count` of them, sent at once on one connection.
     pub(super) fn statuses_of(&self, count: usize) -> Vec<u16> {
         let text = self.text(false).repeat(count - 1) + &self.text(true);
-        let (bytes, _) = self.exchange(&text).expect("answers");
-        let text = String::from_utf8_lossy(&bytes);
-        let statuses = text.split("HTTP/1.1 ").skip(1);
-        statuses.map(|answer| answer[..3].parse().expect("a status")).collect()
-    }
-
-    #[allow(clippy::type_complexity)]
-    fn exchange(
-        &self,
-        text: &str,
-    ) -> std::io::Result<(Vec<u8>, Option<(rustls::ProtocolVersion, rustls::CipherSuite)>)> {
-        let mut plain = self.connect();
-        let Some(spec) = &self.tls else {
-            plain.write_all(text.as_bytes())?;
-            return Ok((read_all(&mut plain)?, None));
-        };
-        let (config, name) = client_config(spec).expect("a client");
-        let session = rustls::ClientConnection::new(config, name).expect("a session");
-        let mut stream = rustls::StreamOwned::new(session, plain);
-        stream.write_all(text.as_bytes())?;
-        let bytes = read_all(&mut stream)?;
-        let version = stream.conn.protocol_version().expect("agreed");
-        let suite = stream.conn.negotiated_cipher_suite().expect("agreed").suite();
-        Ok((bytes, Some((version, suite))))
-    }
-}
-
-fn read_all(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    match stream.read_to_end(&mut bytes) {
-        // A close without TLS's own goodbye ends an answer as well as one with it.
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof && !bytes.is_empty() => Ok(bytes),
-        Err(error) => Err(error),
-        Ok(0) => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        Ok(_) => Ok(bytes),
-    }
-}
-
-/// The one answer in `bytes`, its chunks put together.
-fn reply(bytes: &[u8]) -> Reply {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("the head ends");
-    let head = String::from_utf8_lossy(&bytes[..end]);
-    let mut lines = head.lines();
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
-    let headers: Headers = lines
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
-        .collect();
-    let mut body = bytes[end + 4..].to_vec();
-    if value(&headers, "transfer-encoding") == Some("chunked") {
-        body = joined(&body);
-    }
-    Reply { status, headers, body }
-}
-
-fn joined(mut rest: &[u8]) -> Vec<u8> {
-    let mut body = Vec::new();
-    loop {
-        let end = rest.iter().position(|byte| *byte == b'\r').expect("a size");
-        let size =
-            std::str::from_utf8(&rest[..end]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
-        let size = size.expect("a size");
-        if size == 0 {
-            return body;
-        }
-        body.extend_from_slice(&rest[end + 2..end + 2 + size]);
-        rest = &rest[end + 2 + size + 2..];
+        let answers = exchange_all(self.from, self.to, self.tls.as_ref(), &text, count).expect("answers");
+        answers.iter().map(|answer| answer.status).collect()
     }
 }

@@ -1,0 +1,129 @@
+//! The HTTP/1.1 client of all tests that ask a gateway something: a connection of its own for each exchange, plain or over TLS, from an
+//! address of choice. An answer is read to its end and no further: some gateways leave a connection open for a second after that.
+
+use super::PATIENCE;
+use hoptax_load::spec::TlsSpec;
+use hoptax_load::tls::client_config;
+use hoptax_wire::http1::{ResponseDecoder, Step};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Status line and headers as they came.
+    pub(crate) head: String,
+    /// Chunks put together.
+    pub(crate) body: Vec<u8>,
+    /// What was agreed on over TLS.
+    pub(crate) tls: Option<(rustls::ProtocolVersion, rustls::CipherSuite)>,
+}
+
+impl Answer {
+    /// The value of a header, whose name is given in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (this, value) = line.split_once(':')?;
+            this.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// Sends one request, which is written out, and reads the answer.
+pub(crate) fn exchange(
+    from: Option<Ipv4Addr>,
+    to: SocketAddr,
+    tls: Option<&TlsSpec>,
+    request: &str,
+) -> io::Result<Answer> {
+    let answers = exchange_all(from, to, tls, request, 1)?;
+    Ok(answers.into_iter().next().expect("one answer"))
+}
+
+/// Sends requests at once on one connection, and reads so many answers.
+pub(crate) fn exchange_all(
+    from: Option<Ipv4Addr>,
+    to: SocketAddr,
+    tls: Option<&TlsSpec>,
+    requests: &str,
+    count: usize,
+) -> io::Result<Vec<Answer>> {
+    let is_head = requests.starts_with("HEAD ");
+    let mut plain = connect(from, to)?;
+    let Some(spec) = tls else {
+        plain.write_all(requests.as_bytes())?;
+        return read(&mut plain, is_head, count);
+    };
+    let (config, name) = client_config(spec).expect("a spec that fits");
+    let session = rustls::ClientConnection::new(config, name).map_err(io::Error::other)?;
+    let mut stream = rustls::StreamOwned::new(session, plain);
+    stream.write_all(requests.as_bytes())?;
+    let mut answers = read(&mut stream, is_head, count)?;
+    let version = stream.conn.protocol_version().expect("agreed");
+    let suite = stream.conn.negotiated_cipher_suite().expect("agreed").suite();
+    answers.iter_mut().for_each(|answer| answer.tls = Some((version, suite)));
+    Ok(answers)
+}
+
+/// Connects from an address of choice: all of 127.0.0.0/8 is this machine.
+fn connect(from: Option<Ipv4Addr>, to: SocketAddr) -> io::Result<TcpStream> {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    if let Some(from) = from {
+        bind(&descriptor, &SocketAddrV4::new(from, 0))?;
+    }
+    connect(&descriptor, &to)?;
+    let stream = TcpStream::from(descriptor);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+fn read(stream: &mut impl Read, is_head: bool, count: usize) -> io::Result<Vec<Answer>> {
+    let (mut decoder, mut input, mut answers) = (ResponseDecoder::new(), Vec::new(), Vec::new());
+    let mut answer = None;
+    decoder.begin(is_head);
+    while answers.len() < count {
+        let consumed = match decoder.advance(&input).map_err(io::Error::other)? {
+            Step::NeedMore => {
+                let mut piece = [0; 16 * 1024];
+                let read = match stream.read(&mut piece) {
+                    // Some end TLS without saying so.
+                    Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
+                    read => read?,
+                };
+                if read == 0 {
+                    let is_whole = decoder.end_of_input().map_err(io::Error::other)?;
+                    let whole = answer.take().filter(|_| is_whole);
+                    answers.push(whole.ok_or(ErrorKind::UnexpectedEof)?);
+                    continue;
+                }
+                input.extend_from_slice(&piece[..read]);
+                0
+            }
+            Step::Interim { consumed } => consumed,
+            Step::Head { consumed, head } => {
+                let text = String::from_utf8_lossy(&input[..consumed]).into_owned();
+                answer = Some(Answer { status: head.status, head: text, body: Vec::new(), tls: None });
+                consumed
+            }
+            Step::Body { consumed, data } => {
+                let body = &mut answer.as_mut().expect("its head came before").body;
+                body.extend_from_slice(&input[data]);
+                consumed
+            }
+            Step::End { consumed, .. } => {
+                answers.push(answer.take().expect("its head came before"));
+                decoder.begin(is_head);
+                consumed
+            }
+        };
+        input.drain(..consumed);
+    }
+    Ok(answers)
+}
