@@ -2,8 +2,8 @@
 //!
 //! On rented machines the hypervisor takes the CPU away in bursts, and the effect of a burst on a few requests can
 //! outweigh the effect of a gateway on all. The rule that leaves windows out was fixed beforehand. It uses steal only
-//! and treats direct and gateways alike: a rule that used response times would choose its result. METHODOLOGY.md
-//! describes what the rule can and cannot do; this module's tests simulate it.
+//! and treats direct and gateways alike: a rule that used response times would choose its result.
+//! docs/concepts/simulations.md shows what it can and cannot do, with figures from this module's tests.
 
 mod figures;
 mod restrict;

@@ -1,11 +1,11 @@
-//! What the rule does to a tax, in a world whose truth is known. docs/concepts/simulations.md states these figures; tests compare
-//! them.
+//! Simulates the effect of the rule on a tax whose true value is known. docs/concepts/simulations.md states these
+//! figures, and the tests compare them.
 //!
-//! An open loop sends Poisson arrivals to one server on one CPU. Via the gateway each request costs more of that CPU. The
-//! hypervisor takes the CPU away in bursts; the kernel learns of a burst when the CPU runs again, counts it in ticks, and is
-//! asked at the edges of windows. Each simulated run is made three times from the same randomness: without bursts (the
-//! truth), and with them, of which all windows or quiet ones are looked at. So their error is the bursts' and the rule's
-//! alone.
+//! An open loop sends Poisson arrivals to one server on one CPU. Via the gateway each request costs more CPU time. The
+//! hypervisor takes the CPU away in bursts; the kernel notices a burst when the CPU runs again, counts it in ticks, and
+//! is read at the edges of windows. Each run is simulated twice from the same randomness: without bursts (the truth)
+//! and with them. From the latter the tax is computed from all windows and from quiet ones, so the error is caused by
+//! the bursts and the rule only.
 
 use super::restrict::restrict;
 use super::windows::{Quiet, RULE, Rule};
@@ -23,63 +23,63 @@ use hoptax_stats::{mean, standard_deviation};
 use std::collections::BTreeMap;
 
 const ROUNDS: u32 = 5;
-/// Windows of a trial: 3 s.
+/// Windows per trial: 3 s.
 const WINDOWS: usize = 30;
-/// Windows of warm-up, which are in no figure.
+/// Windows of warm-up, which no figure uses.
 const WARMUP: usize = 5;
-/// µs.
+/// Length of a window, µs.
 const WINDOW: f64 = WINDOW_NS as f64 / 1e3;
 /// Requests per µs.
 const RATE: f64 = 1500e-6;
-/// CPU time of a request, µs: a fixed part and an exponential one. Direct uses 0.3 of the CPU, via the gateway 0.45.
+/// CPU time of a request, µs: a fixed and an exponential part. Direct uses 0.3 of the CPU, the gateway 0.45.
 const DIRECT_COST: (f64, f64) = (100.0, 100.0);
 const VIA_COST: (f64, f64) = (200.0, 100.0);
-/// How far rounds differ from each other.
+/// Relative difference between rounds.
 const DRIFT: f64 = 0.02;
 /// The kernel's tick, µs.
 const TICK: f64 = 10_000.0;
 /// Share of the CPU that direct uses.
 const DIRECT_USE: f64 = RATE * (DIRECT_COST.0 + DIRECT_COST.1);
 
-/// What makes the hypervisor take the CPU away.
+/// When the hypervisor takes the CPU away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Steal {
     Never,
-    /// Time alone.
+    /// At random times.
     Random,
-    /// CPU time used: who uses more is punished more often.
+    /// After random amounts of CPU time used, so more use means more steal.
     FollowsLoad,
-    /// CPU time used, in slices too short for a tick.
+    /// The same, in slices shorter than a tick.
     Slices,
 }
 
 impl Steal {
-    /// A burst, µs: a fixed part and an exponential one.
+    /// Length of a burst, µs: a fixed and an exponential part.
     fn burst(self) -> (f64, f64) {
         if self == Self::Slices { (1_000.0, 1_000.0) } else { (15_000.0, 35_000.0) }
     }
 
-    /// Mean time between bursts, µs; where they follow load, at the load of direct.
+    /// Mean time between bursts, µs; if they follow load, at direct's load.
     fn between(self) -> f64 {
         if self == Self::Slices { 400_000.0 } else { 1_200_000.0 }
     }
 
-    /// Whether bursts come by CPU time used.
+    /// True if bursts follow CPU time used.
     fn follows_load(self) -> bool {
         matches!(self, Self::FollowsLoad | Self::Slices)
     }
 }
 
-/// The simulated CPU: works, and is taken away.
+/// The simulated CPU.
 struct Cpu {
     steal: Steal,
     random: Random,
-    /// When it will have worked off everything, µs.
+    /// When it will be idle, µs.
     free: f64,
-    /// When the next burst begins: on the clock, or in CPU time used.
+    /// When the next burst begins: a time, or an amount of CPU time used.
     next: f64,
     used: f64,
-    /// What was taken in bursts that have ended, with the moment at which the kernel learnt of it.
+    /// Bursts that have ended: when the kernel noticed, and the time taken.
     taken: Vec<(f64, f64)>,
 }
 
@@ -90,18 +90,18 @@ impl Cpu {
         cpu
     }
 
-    /// How long the CPU is left alone: on the clock, or in CPU time used.
+    /// Until the next burst: a duration, or an amount of CPU time used.
     fn pause(&mut self) -> f64 {
         let scale = if self.steal.follows_load() { DIRECT_USE } else { 1.0 };
         self.steal.between() * scale * self.random.exponential()
     }
 
-    /// Serves a request that arrives at `now` and costs `cost`; tells when it is done.
+    /// Serves a request that arrives at `now` and costs `cost`; returns when it is done.
     fn serve(&mut self, now: f64, cost: f64) -> f64 {
         let mut at = self.free.max(now);
         let mut left = cost;
         loop {
-            // How much work fits in before the next burst.
+            // Work possible before the next burst.
             let until = match self.steal {
                 Steal::Never => f64::INFINITY,
                 Steal::Random => self.next - at,
@@ -117,7 +117,7 @@ impl Cpu {
             let (fixed, scattered) = self.steal.burst();
             let began = if self.steal.follows_load() { at } else { self.next };
             let ended = began + fixed + scattered * self.random.exponential();
-            // An idle CPU has nothing taken from it: only what it wanted to run counts.
+            // Only time in which the CPU had work counts as taken.
             if ended > at {
                 self.taken.push((ended, ended - at));
                 at = ended;
@@ -126,7 +126,7 @@ impl Cpu {
         }
     }
 
-    /// What `/proc/stat` shows per window, ns: whole ticks, from the warm-up on.
+    /// Steal in `/proc/stat` per window, ns: whole ticks, including warm-up.
     fn stat(&self) -> Vec<u64> {
         let total = |until: f64| {
             let known = self.taken.iter().filter(|(at, _)| *at <= until).map(|(_, taken)| taken).sum::<f64>();
@@ -139,13 +139,13 @@ impl Cpu {
     }
 }
 
-/// A simulated trial, and of each request the windows in which it was due and completed, and its response time, µs.
+/// A simulated trial, and for each request the windows in which it was due and completed, and its response time, µs.
 struct Simulated {
     trial: MadeTrial,
     requests: Vec<(usize, usize, f64)>,
 }
 
-/// `stream` decides arrivals and costs, and bursts apart from them.
+/// Simulates a trial. `stream` seeds arrivals and costs, and bursts separately.
 fn simulate(who: &str, round: u32, steal: Steal, seed: u64, stream: u64, drift: f64) -> Simulated {
     let mut random = Random::stream(seed, stream);
     let mut cpu = Cpu::new(steal, Random::stream(seed, stream + 1000));
@@ -172,7 +172,7 @@ fn simulate(who: &str, round: u32, steal: Steal, seed: u64, stream: u64, drift: 
     Simulated { trial, requests }
 }
 
-/// A run: in each round direct, via the gateway, direct.
+/// A run with direct, gateway, direct in each round.
 fn run(steal: Steal, seed: u64) -> Vec<Simulated> {
     let mut drift = Random::stream(seed, 7);
     (0..ROUNDS)
@@ -190,7 +190,7 @@ fn run(steal: Steal, seed: u64) -> Vec<Simulated> {
         .collect()
 }
 
-/// What the trials of a run say of the tax.
+/// The tax computed from a run's trials.
 fn tax(trials: Vec<Trial<'_>>) -> Tax {
     let (direct, gateway): (Vec<_>, Vec<_>) =
         trials.into_iter().partition(|trial| trial.record.contender == DIRECT);
@@ -202,28 +202,28 @@ fn whole(run: &[Simulated]) -> Vec<Trial<'_>> {
     run.iter().map(|one| Trial::read(&one.trial.0).expect("it did not fail")).collect()
 }
 
-/// The trials restricted to what a rule leaves in.
+/// The trials restricted to the windows that a rule keeps.
 fn by<'a>(rule: &Rule, trials: &[Trial<'a>]) -> Vec<Trial<'a>> {
     let restricted =
         |trial: &Trial<'a>| restrict(trial, &Quiet::by(rule, trial.record).filter(Quiet::is_enough)?);
     trials.iter().filter_map(restricted).collect()
 }
 
-/// The rule without regard to what a burst leaves around it.
+/// The rule without leaving out the time around bursts.
 const BURSTS_ALONE: Rule = Rule { before: 0, after: 0, in_proportion: false, ..RULE };
 const METRICS: [Metric; 3] = [Metric::AddedP50, Metric::AddedP90, Metric::AddedP99];
-/// How windows are looked at: all; without those that show steal; quiet ones.
-const LOOKS: [Option<&Rule>; 3] = [None, Some(&BURSTS_ALONE), Some(&RULE)];
+/// The windows used: all, those without steal, quiet ones.
+const SELECTIONS: [Option<&Rule>; 3] = [None, Some(&BURSTS_ALONE), Some(&RULE)];
 const ALL: usize = 0;
 const UNSTOLEN: usize = 1;
 const QUIET: usize = 2;
 
-/// What came of many runs in one metric.
+/// Results of many runs in one metric.
 #[derive(Default)]
 struct Outcome {
-    /// Error of the tax against the same run without bursts, µs, one per run.
+    /// Error of the tax, compared with the same run without bursts, µs; one per run.
     errors: Vec<f64>,
-    /// Width of the interval, µs, one per run with at least two rounds.
+    /// Width of the interval, µs; one per run with at least two rounds.
     widths: Vec<f64>,
 }
 
@@ -242,12 +242,12 @@ impl Outcome {
     }
 }
 
-/// What came of many runs.
+/// Results of many runs.
 #[derive(Default)]
 struct Outcomes {
-    /// By look and metric.
+    /// By selection and metric.
     of: [[Outcome; 3]; 3],
-    /// Windows, and those left out, of direct and of the gateway.
+    /// Numbers of windows of direct and of the gateway.
     windows: [usize; 2],
     left_out: [usize; 2],
 }
@@ -265,20 +265,20 @@ impl Outcomes {
                 outcomes.left_out[side] += quiet.left_out();
                 outcomes.windows[side] += quiet.windows();
             }
-            let restricted = LOOKS.map(|rule| rule.map(|rule| by(rule, &trials)));
-            for (look, trials) in restricted.into_iter().enumerate() {
-                outcomes.add(look, &tax(trials.unwrap_or_else(|| whole(&disturbed))), &truth);
+            let restricted = SELECTIONS.map(|rule| rule.map(|rule| by(rule, &trials)));
+            for (selection, trials) in restricted.into_iter().enumerate() {
+                outcomes.add(selection, &tax(trials.unwrap_or_else(|| whole(&disturbed))), &truth);
             }
         }
         outcomes
     }
 
-    fn add(&mut self, look: usize, tax: &Tax, truth: &Tax) {
-        for (metric, outcome) in METRICS.iter().zip(&mut self.of[look]) {
+    fn add(&mut self, selection: usize, tax: &Tax, truth: &Tax) {
+        for (metric, outcome) in METRICS.iter().zip(&mut self.of[selection]) {
             let truth = truth.get(*metric).expect("every round has direct").estimate.estimate;
-            if let Some(told) = tax.get(*metric).map(|told| told.estimate) {
-                outcome.errors.push(told.estimate - truth);
-                outcome.widths.extend(told.interval().map(|(low, high)| high - low));
+            if let Some(tax) = tax.get(*metric).map(|tax| tax.estimate) {
+                outcome.errors.push(tax.estimate - truth);
+                outcome.widths.extend(tax.interval().map(|(low, high)| high - low));
             }
         }
     }
@@ -288,16 +288,16 @@ impl Outcomes {
     }
 }
 
-/// Runs of each kind: as many as tell a bias from the scatter of the bursts.
+/// Runs of each kind: enough to tell a bias from scatter.
 const RUNS: u64 = 30;
 
-/// The table of docs/concepts/simulations.md, line by line: what steals, how windows are looked at, and for each metric the mean error and its
-/// standard error. The test's own figures must lie within two standard errors of what is written there, so that another
-/// way to make an interval or a mean does not make the text wrong, but another rule does.
+/// Compares with the table of docs/concepts/simulations.md: one line per kind of steal and selection of windows, with
+/// mean error and standard error per metric. Results must lie within two standard errors of the page, so a small change
+/// to intervals or means keeps the page valid, and a change of the rule does not.
 fn page_agrees(steal: &str, outcomes: &Outcomes) {
     let text = include_str!("../../../../docs/concepts/simulations.md");
     let mut wrong = Vec::new();
-    for (look, words) in ["all", "without stolen ones", "quiet"].into_iter().enumerate() {
+    for (selection, words) in ["all", "without stolen ones", "quiet"].into_iter().enumerate() {
         let start = format!("| {steal} | {words} |");
         let line = text.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_default();
         let stated = line.split('|').map(|cell| cell.split('±').next().unwrap_or_default().trim());
@@ -305,65 +305,65 @@ fn page_agrees(steal: &str, outcomes: &Outcomes) {
         let near = |(stated, one): (&f64, &Outcome)| {
             (stated - one.error()).abs() <= 2.0 * one.standard_error() + 0.1
         };
-        let of = &outcomes.of[look];
+        let of = &outcomes.of[selection];
         if stated.len() != of.len() || !stated.iter().zip(of).all(near) {
-            let told = of.iter().map(|one| format!(" {:+.1} ± {:.1} |", one.error(), one.standard_error()));
-            wrong.push(format!("{start}{}", told.collect::<String>().replace('-', "−")));
+            let cells = of.iter().map(|one| format!(" {:+.1} ± {:.1} |", one.error(), one.standard_error()));
+            wrong.push(format!("{start}{}", cells.collect::<String>().replace('-', "−")));
         }
     }
     assert!(wrong.is_empty(), "docs/concepts/simulations.md should say:\n{}", wrong.join("\n"));
 }
 
-/// Nothing is left of the error but what its standard error lets expect: two of them.
+/// True if the mean error is at most two standard errors.
 fn is_unbiased(outcome: &Outcome) -> bool {
     outcome.errors.len() as u64 == RUNS && outcome.error().abs() <= 2.0 * outcome.standard_error()
 }
 
 #[test]
-fn steal_that_comes_at_random_leaves_the_quiet_tax_unbiased_and_narrow() {
+fn random_steal_leaves_the_quiet_tax_unbiased_and_narrow() {
     let outcomes = Outcomes::new(Steal::Random, RUNS);
     for (metric, name) in METRICS.iter().map(|metric| metric.name()).enumerate() {
-        let [all, unstolen, quiet] = [ALL, UNSTOLEN, QUIET].map(|look| &outcomes.of[look][metric]);
+        let [all, unstolen, quiet] = [ALL, UNSTOLEN, QUIET].map(|selection| &outcomes.of[selection][metric]);
         assert!(is_unbiased(quiet), "{name}: {} ± {}", quiet.error(), quiet.standard_error());
         assert!(quiet.width() < 0.5 * all.width(), "{name}: {} of {}", quiet.width(), all.width());
-        // Windows behind a burst hold what waited for its end: leaving out the burst alone is not enough. Such late
-        // responses are few and very late, so that the median says it most clearly.
+        // Windows after a burst contain the requests that waited for its end, so leaving out only the burst is not
+        // enough. Such responses are few and very late, which shows most clearly in the median.
         let least = if metric == 0 { 3.0 } else { 1.5 };
         assert!(unstolen.error() > least * unstolen.standard_error(), "{name}: {}", unstolen.error());
     }
-    // Bursts are independent of who runs: as much is left out of direct as of the gateway.
+    // Bursts are independent of load: direct and gateway lose equal shares.
     let [direct, gateway] = outcomes.share_left_out();
     assert!((gateway / direct - 1.0).abs() < 0.1, "{direct} {gateway}");
     page_agrees("at random", &outcomes);
 }
 
 #[test]
-fn steal_that_follows_load_is_in_the_tax_of_all_windows_and_not_in_the_quiet_one() {
+fn steal_that_follows_load_biases_the_tax_of_all_windows_only() {
     let outcomes = Outcomes::new(Steal::FollowsLoad, RUNS);
     for (metric, name) in METRICS.iter().map(|metric| metric.name()).enumerate() {
-        let [all, quiet] = [ALL, QUIET].map(|look| &outcomes.of[look][metric]);
+        let [all, quiet] = [ALL, QUIET].map(|selection| &outcomes.of[selection][metric]);
         assert!(is_unbiased(quiet), "{name}: {} ± {}", quiet.error(), quiet.standard_error());
         assert!(all.error() > 3.0 * all.standard_error(), "{name}: {}", all.error());
     }
     let [direct, gateway] = outcomes.share_left_out();
-    assert!(gateway > 1.2 * direct, "who uses more CPU loses more windows: {direct} {gateway}");
+    assert!(gateway > 1.2 * direct, "more CPU use loses more windows");
     page_agrees("follows load", &outcomes);
 }
 
 #[test]
-fn slices_shorter_than_a_tick_are_the_limit_of_the_rule() {
+fn slices_shorter_than_a_tick_bias_the_quiet_tax() {
     let outcomes = Outcomes::new(Steal::Slices, RUNS);
     for (metric, name) in METRICS.iter().map(|metric| metric.name()).enumerate() {
-        let [all, quiet] = [ALL, QUIET].map(|look| &outcomes.of[look][metric]);
+        let [all, quiet] = [ALL, QUIET].map(|selection| &outcomes.of[selection][metric]);
         assert!(quiet.error() > 2.0 * quiet.standard_error(), "{name}: {}", quiet.error());
         assert!(quiet.error() < all.error(), "{name}: {} of {}", quiet.error(), all.error());
     }
     page_agrees("in slices of 2 ms", &outcomes);
 }
 
-/// Windows are by completion, so a request may be due in one that is left out and complete in one that is kept, and the
-/// other way round. Shares: of the requests that a burst kept waiting (10 ms or more), those that complete in kept windows;
-/// of those due in kept windows, the ones that complete in windows left out, and so are missing.
+/// Windows count completed requests, so a request may be due in a window left out and complete in one kept, or the
+/// reverse. Returns two shares: of the requests delayed by a burst (10 ms or more), those that complete in kept
+/// windows; and of the requests due in kept windows, those that complete in windows left out and are therefore missing.
 fn crossings(rule: &Rule) -> (f64, f64) {
     let (mut late, mut late_kept, mut kept, mut missing) = (0, 0, 0, 0);
     for seed in 0..RUNS {
@@ -381,21 +381,21 @@ fn crossings(rule: &Rule) -> (f64, f64) {
 }
 
 #[test]
-fn leaving_windows_out_omits_hardly_any_request_of_those_it_keeps() {
+fn leaving_windows_out_loses_hardly_any_request_of_kept_windows() {
     let (late_alone, missing_alone) = crossings(&BURSTS_ALONE);
     let (late, missing) = crossings(&RULE);
-    // Without neighbours, windows that look untouched hold a good part of what the bursts did.
+    // Without neighbouring windows, windows that look undisturbed contain many effects of bursts.
     assert!(late_alone > 0.1, "{late_alone}");
     assert!(late < 0.01, "{late}");
     assert!(missing < 0.001 && missing < missing_alone, "{missing} {missing_alone}");
     let text = include_str!("../../../../docs/concepts/simulations.md").replace('\n', " ");
-    let told = [
+    let stated = [
         format!("{:.0} % of the requests that a burst kept waiting", late_alone * 100.0),
         format!("with the neighboring windows {:.1} %", late * 100.0),
         format!("{:.2} % of the requests due in quiet windows", missing * 100.0),
     ];
     assert!(
-        told.iter().all(|told| text.contains(told)),
-        "docs/concepts/simulations.md should say: {told:#?}"
+        stated.iter().all(|stated| text.contains(stated)),
+        "docs/concepts/simulations.md should say: {stated:#?}"
     );
 }

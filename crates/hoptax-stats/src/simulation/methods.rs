@@ -1,19 +1,19 @@
-//! The ways to make an interval that were considered, so that they can be set beside each other.
+//! Methods for intervals that were considered, for comparison.
 
 use super::super::Draws;
 use super::super::two_sided_95;
 
-/// A figure that can be made of any draw of rounds, with what all methods need of it.
+/// A figure that can be computed for any draw of rounds, with the inputs of all methods.
 pub(super) struct Figure<'a> {
     rounds: usize,
     of: &'a dyn Fn(&[u64]) -> Option<f64>,
     draws: Draws,
     estimate: f64,
-    /// The figures of the draws, ascending, each with how likely it is.
+    /// The figures of the draws, ascending, each with its probability.
     drawn: Vec<(f64, f64)>,
 }
 
-/// A way to make an interval.
+/// A method for an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Method {
     /// Student's t with the standard error of the bootstrap.
@@ -24,11 +24,11 @@ pub(super) enum Method {
     MeanOfRounds,
     /// Percentiles of the draws.
     Percentile,
-    /// The same, widened to what t would ask for (Hesterberg 2015).
+    /// The same, widened to match Student's t (Hesterberg 2015).
     Expanded,
     /// Bias-corrected and accelerated (Efron 1987).
     Bca,
-    /// Studentised by the jackknife.
+    /// Bootstrap-t, studentised by the jackknife.
     BootstrapT,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Figure<'a> {
         (self.of)(drawn).expect("every round has samples")
     }
 
-    /// The figure of one round.
+    /// The figure of a single round.
     fn alone(&self, round: usize) -> f64 {
         let mut drawn = vec![0; self.rounds];
         drawn[round] = 1;
@@ -152,8 +152,8 @@ fn bca(figure: &Figure<'_>) -> (f64, f64) {
     figure.between(at(-1.96), at(1.96))
 }
 
-/// B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. A draw without scatter has no t: it counts
-/// as beyond all others.
+/// B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 12.5. A draw without scatter has no t and
+/// counts as more extreme than all others.
 fn bootstrap_t(figure: &Figure<'_>) -> (f64, f64) {
     let mut ts: Vec<(f64, f64)> = figure
         .draws
@@ -170,7 +170,7 @@ fn bootstrap_t(figure: &Figure<'_>) -> (f64, f64) {
     (figure.estimate - quantile(&ts, 0.975) * error, figure.estimate - quantile(&ts, 0.025) * error)
 }
 
-/// Of values in ascending order, each with how likely it is.
+/// The quantile of values in ascending order, each with its probability.
 fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
     let mut sum = 0.0;
     let reached = values.iter().find(|(_, likely)| {
@@ -180,7 +180,7 @@ fn quantile(values: &[(f64, f64)], share: f64) -> f64 {
     reached.or(values.last()).expect("there are draws").0
 }
 
-/// The normal distribution's cumulative function, by Simpson's rule over its density: exact to 1e-9 here.
+/// The normal distribution function, by Simpson's rule over the density: exact to 1e-9 here.
 fn cumulative(z: f64) -> f64 {
     const STEPS: u32 = 400;
     let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();

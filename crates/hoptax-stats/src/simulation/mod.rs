@@ -1,4 +1,4 @@
-//! How often intervals cover the truth, where the truth is known: made-up rounds of request times.
+//! Simulates how often intervals contain the true value.
 //!
 //! The tests check the claims of docs/concepts/simulations.md about the method in use. An ignored test prints its tables:
 //! `cargo test --release -p hoptax-stats --lib coverage_tables -- --ignored --nocapture`.
@@ -13,14 +13,14 @@ use hoptax_load::random::Random;
 use methods::{Figure, Method};
 use world::{Round, World};
 
-/// What is estimated.
+/// The estimated figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum What {
     Added(Statistic),
     Ratio,
 }
 
-/// Rounds of one made-up run, laid out as those of a real one.
+/// Rounds of one simulated run, in the layout of a real one.
 struct Run {
     units: Units,
     via: Rounds,
@@ -49,7 +49,7 @@ impl Run {
         }
     }
 
-    /// The figure of a draw: what a tax is.
+    /// The figure of a draw: the tax.
     fn figure(&self, what: What) -> impl Fn(&[u64]) -> Option<f64> {
         let readers = match what {
             What::Added(statistic) => self.via.reader(statistic).zip(self.direct.reader(statistic)),
@@ -62,7 +62,7 @@ impl Run {
     }
 }
 
-/// Shares of runs whose intervals cover the truth, by method, and the intervals' mean widths.
+/// For each method, the share of runs whose interval contains the true value, and the mean width.
 fn coverage(
     world: World,
     what: What,
@@ -87,15 +87,15 @@ fn coverage(
     seen
 }
 
-/// Everything that is estimated in a world.
+/// The figures estimated in each model.
 const FIGURES: [What; 3] = [What::Added(Statistic::P50), What::Added(Statistic::P99), What::Ratio];
 
-/// Runs of each kind in the tests: their share of 95 % is known to within 1.1 % (one standard error).
+/// Runs per test: a share of 95 % is then accurate to 1.1 % (one standard error).
 const RUNS: u32 = 400;
 
-/// Holds every figure of a world to the target. Four standard errors are allowed for chance: of some sixty shares none will
-/// then fail by it. Where a world's intervals are known to be too wide, only the lower bound counts.
-fn holds(world: World, rounds: usize) {
+/// Checks the coverage of every figure in a model. Four standard errors are allowed, so that none of some sixty shares
+/// fails by chance. If intervals are known to be too wide, only the lower bound is checked.
+fn check_coverage(world: World, rounds: usize) {
     let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
     for what in FIGURES {
         let (share, _) = coverage(world, what, rounds, RUNS, 11, &[Method::InUse])[0];
@@ -110,22 +110,22 @@ macro_rules! covers {
         #[test]
         fn $name() {
             for rounds in [3, 5] {
-                holds(World::$world, rounds);
+                check_coverage(World::$world, rounds);
             }
         }
     )*};
 }
 
 covers! {
-    covers_the_truth_where_times_are_skewed: Skewed
-    covers_the_truth_where_times_have_an_exponential_tail: Tail
-    covers_the_truth_where_times_are_correlated: Correlated
-    covers_the_truth_where_there_are_bad_windows: Bursts
-    covers_the_truth_where_times_are_bimodal: Bimodal
-    covers_the_truth_where_the_percentile_lies_between_two_modes: Edge
-    covers_the_truth_where_rounds_are_good_or_bad: BadRounds
-    covers_the_truth_where_rounds_have_an_effect_of_their_own: Drift
-    covers_the_truth_where_a_gateway_is_noisier_than_direct: Unequal
+    covers_the_truth_with_skewed_times: Skewed
+    covers_the_truth_with_an_exponential_tail: Tail
+    covers_the_truth_with_correlated_times: Correlated
+    covers_the_truth_with_bad_windows: Bursts
+    covers_the_truth_with_bimodal_times: Bimodal
+    covers_the_truth_with_the_percentile_between_two_modes: Edge
+    covers_the_truth_with_good_and_bad_rounds: BadRounds
+    covers_the_truth_with_an_effect_of_rounds: Drift
+    covers_the_truth_with_a_gateway_noisier_than_direct: Unequal
 }
 
 /// The same test rejects two methods that docs/concepts/simulations.md calls too narrow, so it can fail.
@@ -135,7 +135,7 @@ fn the_percentile_bootstrap_and_averages_of_percentiles_do_not_cover() {
     assert!((0.75..0.90).contains(&five), "{five}");
     let p99 = What::Added(Statistic::P99);
     let many = coverage(World::Bursts, p99, 20, 100, 11, &[Method::MeanOfRounds, Method::InUse]);
-    assert!(many[0].0 < 0.87 && many[1].0 > 0.9, "an average of p99 is the p99 of nothing: {many:?}");
+    assert!(many[0].0 < 0.87 && many[1].0 > 0.9, "an average of p99 is not a p99 of anything: {many:?}");
 }
 
 #[test]

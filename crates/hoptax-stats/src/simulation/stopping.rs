@@ -1,18 +1,19 @@
-//! What it does to intervals that `trials: auto` stops when they are narrow: it stops sooner where the scatter seems small by
-//! luck, so they cover the truth less often than they say. docs/concepts/simulations.md states by how much.
+//! How much coverage intervals lose because `trials: auto` stops when they are narrow: it stops earlier if the scatter
+//! is small by chance. docs/concepts/simulations.md states the figures.
 
 use super::super::{Precision, of_mean};
 use super::world::normal;
 use hoptax_load::random::Random;
 
-/// The tax in truth, and direct's own figure, µs: half-widths are to be below 5 % of the latter.
+/// The true tax and direct's figure, µs. Half-widths must be at most 5 % of the latter.
 const TAX_US: f64 = 20.0;
 const DIRECT_US: f64 = 100.0;
 const LEAST: usize = 5;
 const MOST: usize = 30;
 const RUNS: u32 = 4000;
 
-/// The share of runs whose last interval covers the truth, and the mean number of rounds. Rounds scatter by `sigma`, µs.
+/// The share of runs whose last interval contains the true value, and the mean number of rounds. Rounds scatter by
+/// `sigma`, µs.
 fn covered(sigma: f64, noise: fn(&mut Random) -> f64) -> (f64, f64) {
     let mut random = Random::new(21);
     let (mut covered, mut rounds) = (0.0, 0.0);
@@ -35,22 +36,22 @@ fn covered(sigma: f64, noise: fn(&mut Random) -> f64) -> (f64, f64) {
 #[test]
 fn stopping_when_narrow_costs_a_few_per_cent_of_coverage() {
     let skewed = |random: &mut Random| random.exponential() - 1.0;
-    let (mut least, mut least_skewed, mut told) = (1.0_f64, 1.0_f64, String::new());
+    let (mut least, mut least_skewed, mut table) = (1.0_f64, 1.0_f64, String::new());
     for sigma in [1.0, 4.0, 6.0, 8.0, 12.0, 20.0] {
         let ((even, rounds), (odd, _)) = (covered(sigma, normal), covered(sigma, skewed));
         least = least.min(even);
         least_skewed = least_skewed.min(odd);
-        told += &format!("| {sigma} | {rounds:.1} | {:.1} | {:.1} |\n", 100.0 * even, 100.0 * odd);
-        // Rounds as skewed as that are covered in 88 % where nothing is stopped early.
-        assert!(odd > 0.80, "{told}");
+        table += &format!("| {sigma} | {rounds:.1} | {:.1} | {:.1} |\n", 100.0 * even, 100.0 * odd);
+        // Such skewed rounds have a coverage of 88 % without early stopping.
+        assert!(odd > 0.80, "{table}");
     }
-    println!("{told}");
-    // 95 % where nothing is stopped early; four standard errors of a share of 4,000 runs.
+    println!("{table}");
+    // Coverage without early stopping is 95 %. The allowance is four standard errors of a share of 4,000 runs.
     let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
-    assert!(least > 0.90 - 4.0 * error, "{told}");
+    assert!(least > 0.90 - 4.0 * error, "{table}");
     let text = include_str!("../../../../docs/concepts/simulations.md").replace('\n', " ");
     for (worst, words) in [(least, " at worst"), (least_skewed, "")] {
         let stated = format!("become {:.1} %{words}", 100.0 * worst);
-        assert!(text.contains(&stated), "docs/concepts/simulations.md should say: {stated}\n{told}");
+        assert!(text.contains(&stated), "docs/concepts/simulations.md should say: {stated}\n{table}");
     }
 }

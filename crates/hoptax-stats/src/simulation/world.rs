@@ -1,26 +1,26 @@
-//! Worlds of which the truth is known: how request times come about, direct and via a gateway.
+//! Models of request times whose true tax is known.
 
 use super::What;
 use hoptax_load::random::Random;
 use std::f64::consts::TAU;
 
-/// Requests of a trial.
+/// Requests per trial.
 const REQUESTS: usize = 500;
 /// What the gateway adds to each request, µs.
 const ADDED_US: f64 = 20.0;
-/// Share of direct's throughput that the gateway has.
+/// Throughput of the gateway ÷ direct's.
 const RATIO: f64 = 0.7;
-/// The middle of direct's times, µs.
+/// Median of direct's times, µs.
 const MIDDLE_US: f64 = 100.0;
 
-/// One round: direct's times (of both its trials), those via the gateway, ns; throughput via and direct.
+/// One round: times of both direct trials and of the gateway's, ns; throughput of gateway and direct.
 pub(super) struct Round {
     pub(super) direct: Vec<u64>,
     pub(super) via: Vec<u64>,
     pub(super) throughput: [f64; 2],
 }
 
-/// How times come about.
+/// A model of request times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum World {
     Skewed,
@@ -61,20 +61,20 @@ impl World {
         }
     }
 
-    /// Whether rounds differ so much that intervals are wider than need be: what direct and the gateway have in common
-    /// cancels in the middle of their distributions, and not quite at the ends of merged ones.
+    /// True if rounds differ so much that intervals are too wide: differences that direct and gateway share cancel in
+    /// the median, but not quite in the tails of merged distributions.
     pub(super) fn is_wide(self) -> bool {
         matches!(self, Self::BadRounds | Self::Drift)
     }
 
-    /// The true figure: of what infinitely many rounds would show.
+    /// The true figure: that of infinitely many rounds.
     pub(super) fn truth(self, what: What) -> f64 {
         let statistic = match what {
             What::Added(statistic) => statistic,
             What::Ratio => return RATIO,
         };
-        // Direct and via differ in nothing but what is added, so that each percentile moves by that. Only here their times
-        // scatter differently: both are lognormal, by the sum of what moves rounds, trials and requests.
+        // Gateway and direct differ only by the added time, so each percentile moves by it. The exception is `Unequal`:
+        // both are lognormal there, and their scatter (of rounds, trials and requests together) differs.
         let of = |trial: f64| {
             let sigma = (ROUND * ROUND + trial * trial + REQUEST * REQUEST).sqrt();
             let z = if statistic.quantile() == Some(0.99) { 2.326_347_874 } else { 0.0 };
@@ -83,11 +83,11 @@ impl World {
         ADDED_US + if self == Self::Unequal { of(NOISY_TRIAL) - of(QUIET_TRIAL) } else { 0.0 }
     }
 
-    /// A round as it may turn out. Times are made only where they are asked for.
+    /// Generates a round. Times are generated only if `what` needs them.
     pub(super) fn round(self, random: &mut Random, what: What) -> Round {
         let shared = self.of_round(random);
         if what == What::Ratio {
-            // Direct's two trials, and the gateway's. A server that takes longer answers less.
+            // Direct's two trials and the gateway's. A server that takes longer answers fewer requests.
             let mut rate = |via| 1.0 / (shared * self.of_trial(random, via) * (0.02 * normal(random)).exp());
             let (first, last, via) = (rate(false), rate(false), rate(true));
             return Round {
@@ -99,7 +99,7 @@ impl World {
         let mut trial = |via: bool| -> Vec<u64> {
             let factor = MIDDLE_US * shared * self.of_trial(random, via);
             let added = if via { ADDED_US } else { 0.0 };
-            // As a histogram of three digits keeps them.
+            // Rounded as in a histogram with three digits.
             let kept = |time: f64| ((time * factor + added) * 10.0).round() as u64 * 100;
             self.times(random).into_iter().map(kept).collect()
         };
@@ -108,7 +108,7 @@ impl World {
         Round { direct, via, throughput: [1.0, 1.0] }
     }
 
-    /// By how much everything in a round is slower.
+    /// Factor by which all trials of a round are slower.
     fn of_round(self, random: &mut Random) -> f64 {
         match self {
             Self::BadRounds if random.unit() < 0.3 => 1.5,
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// By how much one trial is slower.
+    /// Factor by which one trial is slower.
     fn of_trial(self, random: &mut Random, via: bool) -> f64 {
         match self {
             Self::Drift => (0.03 * normal(random)).exp(),
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// The times of a trial's requests, of which 1 is the middle.
+    /// The times of a trial's requests, relative to their median.
     fn times(self, random: &mut Random) -> Vec<f64> {
         let mut lognormal =
             |sigma: f64| (0..REQUESTS).map(|_| (sigma * normal(random)).exp()).collect::<Vec<f64>>();
@@ -157,7 +157,7 @@ const REQUEST: f64 = 0.5;
 const NOISY_TRIAL: f64 = 0.1;
 const QUIET_TRIAL: f64 = 0.02;
 
-/// Each time resembles the one before it: the logarithms are an autoregressive process of the first order.
+/// Each time depends on the one before it: the logarithms are an autoregressive process of order 1.
 fn correlated(random: &mut Random) -> Vec<f64> {
     const PHI: f64 = 0.95;
     let mut state = normal(random);
@@ -168,7 +168,7 @@ fn correlated(random: &mut Random) -> Vec<f64> {
     (0..REQUESTS).map(|_| next()).collect()
 }
 
-/// A share of the times is ten times as long.
+/// Makes a share of the times ten times as long.
 fn mixed(mut times: Vec<f64>, random: &mut Random, share: f64) -> Vec<f64> {
     times.iter_mut().filter(|_| random.unit() < share).for_each(|time| *time *= 10.0);
     times
