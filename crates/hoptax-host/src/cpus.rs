@@ -5,15 +5,15 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// CPUs this process may use, in order.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel does not report them.
 pub fn allowed() -> std::io::Result<Vec<u32>> {
     let set = sched_getaffinity(None)?;
     let all = 0..u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
     Ok(all.filter(|&cpu| set.is_set(cpu as usize)).collect())
 }
 
-/// Keeps the calling thread off the CPUs that a generator's workers are pinned to, where there are others: it then shares none
-/// with them. Where it may not, it costs the workers a little.
+/// Keeps the calling thread off the CPUs that the generator's workers are pinned to, if there are others. Failure is
+/// ignored: the workers then lose a little CPU time.
 pub fn keep_off(workers: &[u32]) {
     if workers.is_empty() {
         return;
@@ -29,7 +29,7 @@ pub fn keep_off(workers: &[u32]) {
     }
 }
 
-/// A list of CPUs as the kernel writes it: `0-3,6`. `None` for anything else.
+/// Parses a CPU list in the kernel's format, such as `0-3,6`. `None` if it is malformed.
 pub fn parse_list(list: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in list.trim().split(',') {

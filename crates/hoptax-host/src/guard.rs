@@ -1,23 +1,23 @@
-//! The guard: a process that stands between hoptax and one service, so that nothing outlives the run.
+//! The guard: a process between hoptax and one service, so that nothing outlives the run.
 //!
-//! A killed hoptax (`kill -9`) cannot stop anything, so the guard holds a *lifeline*: its standard input is a pipe of
-//! which hoptax holds the other end. The kernel closes that end whatever hoptax dies of. The guard is also the
-//! subreaper of all its descendants: a service that daemonises, or whose master is killed, is reparented to the guard
-//! instead of escaping to process 1, and is found by walking `/proc` from the guard.
+//! A killed hoptax (`kill -9`) cannot stop anything. So the guard holds a *lifeline*: its standard input is a pipe,
+//! and hoptax holds the other end. The kernel closes that end however hoptax dies. The guard is also the subreaper of
+//! its descendants: a service that becomes a daemon, or outlives its master, is reparented to the guard instead of to
+//! process 1. The guard finds it by walking `/proc`.
 //!
-//! Somebody may kill the guard itself. So the command does not start at once: the guard starts this program once more,
-//! which asks the kernel to be killed when the guard dies, and then becomes the command ([`become_command`]). The
-//! command leads a session of its own, by which hoptax recognises what a killed guard left (`guarded`).
+//! The guard itself may be killed. So it does not start the command directly. It starts this program once more, which
+//! asks the kernel to be killed when the guard dies, and then executes the command ([`exec_command`]). The command
+//! leads a session of its own. hoptax uses the session to find what a killed guard left running (`guarded`).
 //!
-//! | happens | the guard |
+//! | event | the guard |
 //! | --- | --- |
-//! | line `stop`, SIGTERM, SIGINT, SIGHUP | sends the stop signal, waits up to the grace, kills what is left |
+//! | line `stop`, SIGTERM, SIGINT, SIGHUP | sends the stop signal, waits up to the grace period, kills the rest |
 //! | line `kill` | kills at once |
-//! | line `restart` | ends the command as for `stop`, kills what it left behind, and starts it again |
-//! | the lifeline ends | as `stop`, with a grace of at most [`ORPHAN_GRACE`] |
-//! | the command exits | kills what it left behind and exits with its code |
+//! | line `restart` | stops the command as for `stop`, kills the rest, starts the command again |
+//! | the lifeline ends | as for `stop`, with a grace period of at most [`ORPHAN_GRACE`] |
+//! | the command exits | kills the command's remaining processes and exits with the command's code |
 //!
-//! At the end, whatever came of it, secrets are taken out of the service's logs, and the directory that held them is removed.
+//! At the end the guard always removes secrets from the service's logs and deletes the directory that held them.
 
 use super::logs;
 use super::tree::descendants;
@@ -34,44 +34,44 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// The longest grace when hoptax itself is gone: nobody waits for a graceful end any more.
+/// Longest grace period when hoptax itself is gone: nobody waits for a graceful end any more.
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
-/// How long processes that were sent SIGKILL may take to end. Only ones stuck in the kernel take longer, and they
-/// cannot be helped.
+/// Time for processes to end after SIGKILL. Only a process stuck in the kernel takes longer, and nothing can stop
+/// that one.
 const KILL_BOUND: Duration = Duration::from_secs(10);
 
-/// Longest time for what is run at the end: a busy engine takes seconds to remove a container.
+/// Time limit for the final command: a busy Docker engine takes seconds to remove a container.
 pub const FINISH_BOUND: Duration = Duration::from_secs(30);
 
-/// Between two looks for what is left.
+/// Pause between two scans for remaining processes.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// File in a service's directory with secrets: each text that its logs may not keep, one a line.
+/// File in a service's directory that lists secrets, one a line. None of them may remain in the logs.
 pub const SECRETS: &str = ".hoptax-secrets";
 
-/// What the guard's command line says.
+/// The guard's command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     /// CPUs for the command and its descendants; empty: not pinned.
     pub cpus: Vec<u32>,
-    /// Asks the command to end.
+    /// Signal that asks the command to end.
     pub stop_signal: StopSignal,
-    /// Between the stop signal and SIGKILL.
+    /// Time between the stop signal and SIGKILL.
     pub grace: Duration,
-    /// A directory with secrets, removed once nothing of the command is left, however it ended; the one that it lies in goes
-    /// with it when it is empty then.
+    /// A directory with secrets. The guard removes it once no process of the command is left, however the command
+    /// ended, and then its parent directory if that is empty.
     pub remove: Option<PathBuf>,
-    /// A directory with logs, out of which the secrets are taken that are listed in the one to be removed.
+    /// A directory with logs. The guard takes out the secrets listed in the directory to be removed.
     pub scrub: Option<PathBuf>,
-    /// The command and its arguments; at least the command.
+    /// The command and its arguments; never empty.
     pub command: Vec<String>,
-    /// What is run at the end, when nothing of the command is left; empty: nothing. It removes what is no descendant of the
-    /// guard: a container.
+    /// Command to run at the end, when no process of the command is left; empty: none. It removes a container, which
+    /// is no descendant of the guard.
     pub finally: Vec<String>,
 }
 
-/// A signal that asks a service to end, by its name with or without `SIG`.
+/// A signal that asks a service to end. Parsed from its name with or without `SIG`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopSignal(Signal);
 
@@ -93,7 +93,7 @@ impl StopSignal {
     /// Sends it.
     ///
     /// # Errors
-    /// If there is no such process, or it belongs to somebody else.
+    /// If there is no such process, or it belongs to another user.
     pub fn send(self, pid: u32) -> std::io::Result<()> {
         let pid = Pid::from_raw(pid.cast_signed()).ok_or(std::io::ErrorKind::InvalidInput)?;
         Ok(rustix::process::kill_process(pid, self.0)?)
@@ -118,26 +118,26 @@ impl std::str::FromStr for StopSignal {
     }
 }
 
-/// Why the guard could not do its work.
+/// Why the guard failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
     /// The command could not be started.
     #[error("cannot start `{command}`: {error}")]
     Spawn {
-        /// The program.
+        /// Program.
         command: String,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// A system call failed.
     #[error("{doing}: {error}")]
     System {
-        /// What was attempted.
+        /// Operation that failed.
         doing: &'static str,
-        /// Why it failed.
+        /// Cause.
         error: std::io::Error,
     },
-    /// SIGKILL was not enough.
+    /// Some processes survived SIGKILL.
     #[error("processes {0:?} could not be killed within {KILL_BOUND:?}")]
     Unkillable(Vec<u32>),
 }
@@ -149,7 +149,7 @@ impl GuardError {
     }
 }
 
-/// What woke the guard.
+/// Event that woke the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     /// Asked to stop.
@@ -167,11 +167,11 @@ enum Event {
 }
 
 impl Guard {
-    /// Runs the command until it exits or is to stop; returns the exit code for the guard: the command's own where it
-    /// exited by itself (128 + signal where a signal ended it), 0 where it was asked to stop.
+    /// Runs the command until it exits or must stop. Returns the guard's exit code: the command's own if it exited by
+    /// itself (128 + signal if a signal ended it), 0 if the guard was asked to stop it.
     ///
     /// # Errors
-    /// If the command cannot be started, or something of it cannot be killed.
+    /// If the command cannot be started, or one of its processes cannot be killed.
     pub fn run(&self) -> Result<u8, GuardError> {
         let code = self.guard();
         if let Some(directory) = &self.remove {
@@ -201,7 +201,8 @@ impl Guard {
                 (stop_by, again) = (None, false);
                 continue;
             }
-            // Who is ending does not begin again; and whatever else comes while it is being restarted ends it.
+            // Once the command is being stopped, a restart is ignored. Any other event during a restart ends the
+            // command for good.
             again = event == Event::Restart && (again || stop_by.is_none());
             match event {
                 Event::Restart if stop_by.is_some() => {}
@@ -213,7 +214,7 @@ impl Guard {
                         _ => self.grace,
                     };
                     if stop_by.is_none() {
-                        // It may have exited this moment; then the next event says so.
+                        // The command may have just exited. The next event says so.
                         let _ = rustix::process::kill_process(command, self.stop_signal.0);
                     }
                     let by = Instant::now() + grace;
@@ -228,7 +229,7 @@ impl Guard {
     }
 
     fn start(&self) -> Result<Pid, GuardError> {
-        // By this path it is the running program even where its file was replaced meanwhile.
+        // This path is the running program even if its file was replaced meanwhile.
         let child = Command::new("/proc/self/exe")
             .arg0("hoptax")
             .args(["guard", "--under", &std::process::id().to_string(), "--"])
@@ -236,13 +237,13 @@ impl Guard {
             .stdin(Stdio::null())
             .spawn()
             .map_err(GuardError::at("starting the command"))?;
-        // Reaped by `kill_everything`, together with everything that is reparented to the guard.
+        // `kill_everything` reaps it, together with all processes that are reparented to the guard.
         Ok(Pid::from_child(&child))
     }
 }
 
-/// Runs what is to be run at the end, within bounds. What it says and whether it succeeds matters to nobody: mostly there
-/// is nothing left to remove.
+/// Runs the final command, for at most [`FINISH_BOUND`]. Its output and exit code are ignored: usually there is
+/// nothing left to remove.
 pub fn finish(command: &[String]) {
     let Some((program, arguments)) = command.split_first() else { return };
     let quiet = || Stdio::null();
@@ -256,8 +257,8 @@ pub fn finish(command: &[String]) {
     let _ = child.wait();
 }
 
-/// Waits until a process has ended, for `bound` at most. A signal to us ends a wait early, and is no reason to leave a container
-/// behind, or to kill a guard that is about to take secrets out of logs.
+/// Waits until a process has ended, for `bound` at most. A signal to this process does not end the wait: otherwise a
+/// container could remain, or a guard be killed before it has taken secrets out of logs.
 pub fn wait_for_end(pidfd: &OwnedFd, bound: Duration) {
     let deadline = Instant::now() + bound;
     while Instant::now() < deadline {
@@ -273,16 +274,16 @@ fn watched(command: Pid) -> Result<OwnedFd, GuardError> {
     rustix::process::pidfd_open(command, PidfdFlags::empty()).map_err(GuardError::at("watching the command"))
 }
 
-/// What the guard waits on.
+/// The guard's sources of events.
 struct Watch {
     signals: UnixStream,
     pidfd: OwnedFd,
-    /// Whether standard input is still open.
+    /// True while standard input is open.
     lifeline: bool,
 }
 
 impl Watch {
-    /// Waits for the next event, until `deadline` where there is one.
+    /// Waits for the next event, at most until `deadline` if there is one.
     fn next(&mut self, deadline: Option<Instant>) -> Result<Event, GuardError> {
         loop {
             let stdin = std::io::stdin();
@@ -319,7 +320,7 @@ impl Watch {
         }
     }
 
-    /// Reads what hoptax wrote. Words come whole: each is one small write into a pipe.
+    /// Reads hoptax's commands. Each is one small write into a pipe, so it arrives whole.
     fn read_lifeline(&mut self) -> Result<Option<Event>, GuardError> {
         let mut buffer = [0; 64];
         let read = match rustix::io::read(std::io::stdin(), &mut buffer) {
@@ -327,7 +328,7 @@ impl Watch {
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
                 return Ok(None);
             }
-            // A terminal or socket that broke is a lifeline that ended.
+            // A terminal or socket that fails counts as a lifeline that ended.
             Err(_) => 0,
         };
         let words = String::from_utf8_lossy(&buffer[..read]);
@@ -346,7 +347,8 @@ impl Watch {
     }
 }
 
-/// Takes the secrets that are listed in a file out of all logs; where they cannot be read, nobody knows what may be kept.
+/// Takes the secrets listed in a file out of all logs. If the list cannot be read, the logs are removed: they may
+/// hold secrets.
 fn scrub(directory: &Path, secrets: &Path) {
     match std::fs::read_to_string(secrets) {
         Ok(text) => logs::scrub(directory, &text.lines().map(str::to_owned).collect::<Vec<_>>()),
@@ -356,8 +358,8 @@ fn scrub(directory: &Path, secrets: &Path) {
     }
 }
 
-/// Removes a directory with all that is in it, and its parent if that is empty then. Where it cannot be, whoever made it tries
-/// again; who is not there any more cannot be told.
+/// Removes a directory and everything in it, then its parent if that is empty. Errors are ignored: hoptax tries again
+/// if it is still running.
 fn remove(directory: &Path) {
     let _ = std::fs::remove_dir_all(directory);
     if let Some(parent) = directory.parent() {
@@ -365,26 +367,26 @@ fn remove(directory: &Path) {
     }
 }
 
-/// Turns this process, a child of the guard `guard`, into `command`: in a session of its own, and to be killed by the
-/// kernel when the guard dies of whatever. That holds until the command changes its user or is a set-uid program, and
-/// not for what it starts in its turn.
+/// Replaces this process, a child of the guard `guard`, with `command`, in a session of its own. The kernel kills it
+/// when the guard dies. That holds until the command changes its user or runs a set-uid program, and does not cover
+/// the command's own children.
 ///
-/// The kernel means the *thread* that started this process: the guard's first, which lives as long as the guard.
+/// The kernel watches the *thread* that started this process: the guard's first, which lives as long as the guard.
 ///
-/// Returns only if that cannot be.
+/// Returns only on failure.
 ///
 /// # Panics
 /// If `command` is empty.
-pub fn become_command(guard: u32, command: &[String]) -> GuardError {
+pub fn exec_command(guard: u32, command: &[String]) -> GuardError {
     let (program, arguments) = command.split_first().expect("the command line requires a command");
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return GuardError::at("asking to die with the guard")(error);
     }
-    // Whoever died before we asked sends nothing any more.
+    // If the guard died before the call above, no signal will come.
     if rustix::process::getppid().is_none_or(|parent| parent.as_raw_pid().cast_unsigned() != guard) {
         return GuardError::at("starting the command")(std::io::Error::other("its guard is gone"));
     }
-    // Fails only for who leads a group already, which has a group of its own.
+    // Fails only if this process already leads a process group, and then it has a group of its own.
     let _ = rustix::process::setsid();
     if let Err(error) = unignore_signals() {
         return GuardError::at("resetting signals")(error);
@@ -393,9 +395,9 @@ pub fn become_command(guard: u32, command: &[String]) -> GuardError {
     GuardError::Spawn { command: program.clone(), error }
 }
 
-/// Whoever starts hoptax in the background of a script or by `nohup` ignores some signals, and that is inherited: a shell
-/// cannot even trap them then, and would be killed in the end. What has a handler is reset to its default by `exec`; until
-/// then the handler does what the default would.
+/// Stops ignoring signals. A script's background job and `nohup` ignore some signals, and children inherit that: a
+/// shell could not trap them and would be killed after the grace period. `exec` resets a signal with a handler to its
+/// default; until then the handler does the same as the default.
 fn unignore_signals() -> std::io::Result<()> {
     for (_, signal) in StopSignal::NAMES.iter().filter(|(_, signal)| *signal != Signal::KILL) {
         let always = Arc::new(AtomicBool::new(true));
@@ -404,7 +406,7 @@ fn unignore_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Named after its command, which is what `ps` shows. So `pkill hoptax` leaves the guards to clean up.
+/// Names the guard after its command, for `ps`. So `pkill hoptax` does not kill guards, and they can clean up.
 fn take_name(command: &[String]) {
     let program = command.first().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
     if let Ok(name) = CString::new(format!("guard:{program}")) {
@@ -412,9 +414,9 @@ fn take_name(command: &[String]) {
     }
 }
 
-/// Everything that the command and its descendants inherit.
+/// Sets up what the command and its descendants inherit.
 fn prepare(cpus: &[u32]) -> Result<(), GuardError> {
-    // Any pid switches it on for this process; rustix asks for one to say "on".
+    // Any pid turns it on for this process; rustix uses the argument as a boolean.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(GuardError::at("becoming the reaper of descendants"))?;
     let mut files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -449,7 +451,8 @@ fn kill_everything(command: Pid) -> Result<u8, GuardError> {
     let deadline = Instant::now() + KILL_BOUND;
     let mut code = 0;
     loop {
-        // Whatever loses its parent becomes a child of the guard, so no child and no descendant left means: all gone.
+        // A process that loses its parent becomes a child of the guard. So no child and no descendant left means that
+        // all are gone.
         let children_left = loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == command => code = exit_code(status),
@@ -463,7 +466,7 @@ fn kill_everything(command: Pid) -> Result<u8, GuardError> {
         }
         let left = descendants(own);
         for pid in left.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
-            // One that ended meanwhile is what is wanted.
+            // An error means that the process has already ended.
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         if Instant::now() > deadline {

@@ -1,4 +1,4 @@
-//! A service under its guard, seen from hoptax: how it is launched, asked whether it lives, and stopped.
+//! A service under its guard, seen from hoptax: how hoptax starts it, checks that it runs, and stops it.
 
 use super::guard::{FINISH_BOUND, StopSignal, finish, wait_for_end};
 use super::tree::{descendants, of_session, session_below};
@@ -14,41 +14,41 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than the guard itself takes to kill what is left after the grace.
+/// Longer than the guard needs to kill what remains after the grace period.
 const GUARD_BOUND: Duration = Duration::from_secs(40);
 
-/// Longest time for taking secrets out of the logs: some seconds for each gigabyte.
+/// Time limit for taking secrets out of the logs: a gigabyte takes some seconds.
 const SCRUB_BOUND: Duration = Duration::from_secs(600);
 
-/// Between two looks for what a killed guard left.
+/// Pause between two scans for processes that a killed guard left.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What is launched and how it is stopped.
+/// What to start, and how to stop it.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Variables set beside those that hoptax itself has.
+    /// Variables added to hoptax's own.
     pub environment: BTreeMap<String, String>,
-    /// Directory it starts in; hoptax's own when absent.
+    /// Working directory; hoptax's own if absent.
     pub directory: Option<PathBuf>,
     /// CPUs; empty: not pinned.
     pub cpus: Vec<u32>,
-    /// Asks it to end.
+    /// Signal that asks it to end.
     pub stop_signal: StopSignal,
-    /// Between that signal and SIGKILL.
+    /// Time between that signal and SIGKILL.
     pub grace: Duration,
-    /// A directory with secrets that goes with it; see [`super::guard::Guard::remove`].
+    /// A directory with secrets, removed at the end; see [`super::guard::Guard::remove`].
     pub remove: Option<PathBuf>,
     /// A directory with its logs; see [`super::guard::Guard::scrub`].
     pub scrub: Option<PathBuf>,
-    /// Run when nothing of it is left; empty: nothing.
+    /// Command to run when all processes have ended; empty: none.
     pub finally: Vec<String>,
-    /// Where its standard output goes; a pipe to hoptax when absent.
+    /// File for its standard output; a pipe to hoptax if absent.
     pub stdout: Option<PathBuf>,
-    /// Where its standard error goes.
+    /// File for its standard error.
     pub stderr: PathBuf,
 }
 
@@ -58,23 +58,23 @@ pub struct Guarded {
     guard: Child,
     lifeline: Option<ChildStdin>,
     grace: Duration,
-    /// How long the guard may take beyond that.
+    /// Time limit for the guard's own work after that.
     bound: Duration,
     ended: Option<ExitStatus>,
-    /// The session that the command leads, once it was seen.
+    /// The session that the command leads, once it has been seen.
     session: Option<u32>,
-    /// What the guard runs at the end; ours to run where the guard cannot.
+    /// The guard's final command. hoptax runs it if the guard cannot.
     finally: Vec<String>,
 }
 
 impl Guarded {
-    /// Starts `launch` under a guard; `exe` is the `hoptax` binary, which is the guard.
+    /// Starts `launch` under a guard; `exe` is the `hoptax` binary, which acts as the guard.
     ///
     /// # Errors
-    /// If a log file cannot be created or the guard cannot be started. That the command itself cannot be started
-    /// shows as the guard's exit code 127, with the reason in the standard error file.
+    /// If a log file cannot be created or the guard cannot be started. If the command cannot be started, the guard
+    /// exits with code 127 and writes the reason to the standard error file.
     pub fn start(exe: &Path, launch: &Launch) -> std::io::Result<Self> {
-        // What a killed guard leaves is reparented to us instead of escaping to process 1.
+        // Processes that a killed guard leaves are reparented to this process instead of to process 1.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let mut command = Command::new(exe);
         command.arg("guard").arg("--stop-signal").arg(launch.stop_signal.name());
@@ -98,7 +98,7 @@ impl Guarded {
             Some(path) => Stdio::from(log_file(path)?),
             None => Stdio::piped(),
         };
-        // Its own group: a Ctrl-C at the terminal is hoptax's to act on.
+        // A process group of its own: at Ctrl-C in the terminal hoptax decides what happens.
         command.stdin(Stdio::piped()).stdout(stdout).stderr(log_file(&launch.stderr)?).process_group(0);
         let mut guard = command.spawn()?;
         Ok(Self {
@@ -114,48 +114,50 @@ impl Guarded {
         })
     }
 
-    /// The guard's process id: the root, itself no part of the service, of everything that belongs to it.
+    /// The guard's process id. The service's processes are its descendants; the guard itself does not belong to the
+    /// service.
     pub fn pid(&self) -> u32 {
         self.guard.id()
     }
 
-    /// What restarts the service, from whatever thread; `None` once it was stopped.
-    pub fn reins(&self) -> Option<Reins> {
+    /// A handle that restarts the service from any thread; `None` once the service was stopped.
+    pub fn restart_handle(&self) -> Option<RestartHandle> {
         let lifeline = self.lifeline.as_ref()?.as_fd().try_clone_to_owned().ok()?;
-        Some(Reins { guard: self.guard.id(), lifeline: lifeline.into(), grace: self.grace })
+        Some(RestartHandle { guard: self.guard.id(), lifeline: lifeline.into(), grace: self.grace })
     }
 
-    /// The service's standard output, where it is a pipe and was not taken before.
+    /// The service's standard output, if it is a pipe and has not been taken yet.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.guard.stdout.take()
     }
 
-    /// How the service ended, once it has.
+    /// The service's exit status, once it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
-            // One that was restarted leads another session than before.
+            // After a restart the command leads another session.
             self.session = session_below(self.guard.id()).or(self.session);
-            // An error means that somebody else reaped the guard: it has ended, how is not known.
+            // An error means that another thread reaped the guard: it has ended, with an unknown status.
             self.ended = self.guard.try_wait().unwrap_or(Some(ExitStatus::default()));
             if self.ended.is_some_and(|status| status.signal().is_some()) {
-                self.bury_orphans();
+                self.kill_orphans();
                 finish(&self.finally);
             }
         }
         self.ended
     }
 
-    /// Whether the guard did all that it does at the end: false while it runs, and when it was killed.
+    /// Whether the guard finished its final work: false while it runs, and false if it was killed.
     pub fn ended_by_itself(&mut self) -> bool {
         self.ended().is_some_and(|status| status.code().is_some())
     }
 
-    /// Asks the service to end, kills what is left after the grace, and returns when nothing is left. Twice is once.
+    /// Stops the service, kills what remains after the grace period, and returns when all processes have ended. Can
+    /// be called twice.
     pub fn stop(&mut self) {
         self.end("stop\n", self.grace);
     }
 
-    /// Kills the service at once and returns when nothing is left.
+    /// Kills the service at once and returns when all processes have ended.
     pub fn kill(&mut self) {
         self.end("kill\n", Duration::ZERO);
     }
@@ -165,9 +167,9 @@ impl Guarded {
             return;
         }
         if let Some(mut lifeline) = self.lifeline.take() {
-            // A guard that is ending cannot be written to, and need not.
+            // Writing to a guard that is ending fails, which does no harm.
             let _ = lifeline.write_all(word.as_bytes());
-            // The lifeline stays open until the guard has ended: its end would cut the grace short.
+            // The lifeline stays open until the guard has ended: closing it would cut the grace period short.
             self.await_guard(grace + self.bound);
         }
         if self.ended().is_none() {
@@ -182,7 +184,7 @@ impl Guarded {
         self.ended();
     }
 
-    /// A guard that does not end in time is stuck; what it guards is killed without it.
+    /// Kills a guard that does not end in time, and its descendants.
     fn end_without_guard(&mut self) {
         let below = descendants(self.guard.id());
         for pid in below.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
@@ -190,20 +192,20 @@ impl Guarded {
         }
         let _ = self.guard.kill();
         self.ended = self.guard.wait().ok().or(Some(ExitStatus::default()));
-        self.bury_orphans();
+        self.kill_orphans();
         finish(&self.finally);
     }
 
-    /// Kills and reaps what a killed guard left: by now it descends from us, and is told from everything else that does
-    /// by the session that its command led. The command itself was killed by the kernel.
-    fn bury_orphans(&self) {
+    /// Kills and reaps what a killed guard left. These processes are this process's descendants by now; the session
+    /// of the command identifies them. The kernel has already killed the command itself.
+    fn kill_orphans(&self) {
         let Some(session) = self.session else { return };
         let deadline = Instant::now() + GUARD_BOUND;
         loop {
             let orphans = of_session(session, std::process::id());
             for pid in orphans.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
-                // What is not ours yet will be once its parent has ended.
+                // A process that is not our child yet becomes one when its parent ends.
                 let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
             }
             if orphans.is_empty() || Instant::now() > deadline {
@@ -215,25 +217,26 @@ impl Guarded {
     }
 }
 
-/// Restarts a service. Its guard stays, and takes it for gone only when these are let go of as well: they are to be held
-/// no longer than a trial.
+/// Restarts a service. It holds the lifeline open, so drop it at the end of a trial: the guard sees the end of hoptax
+/// only when all such handles are gone.
 #[derive(Debug)]
-pub struct Reins {
+pub struct RestartHandle {
     guard: u32,
     lifeline: File,
     grace: Duration,
 }
 
-impl Reins {
-    /// The process that the guard has started; `None` between two of them, and when all is over.
+impl RestartHandle {
+    /// The process that the guard has started; `None` during a restart and after the end.
     pub fn command(&self) -> Option<u32> {
         session_below(self.guard)
     }
 
-    /// Ends the service as its stop does, starts it again, and returns once it runs; it need not be ready.
+    /// Stops the service as [`Guarded::stop`] does, starts it again, and returns once it runs; it may not be ready
+    /// yet.
     ///
     /// # Errors
-    /// If it is not there any more, or did not end in time.
+    /// If the service has ended, or did not stop in time.
     pub fn restart(&mut self) -> std::io::Result<()> {
         let before = self.command().ok_or_else(|| std::io::Error::other("it has ended"))?;
         self.lifeline.write_all(b"restart\n")?;
@@ -259,6 +262,6 @@ fn log_file(path: &Path) -> std::io::Result<File> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    // Appending: a service that is started afresh for every trial keeps what its earlier lives said.
+    // Append: a service that is restarted for every trial keeps its earlier logs.
     File::options().create(true).append(true).open(path)
 }

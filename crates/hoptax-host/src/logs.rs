@@ -1,11 +1,11 @@
-//! The last lines of a service's logs, for the failure that quotes them.
+//! A service's logs: their last lines for failures to quote, and removal of secrets.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-/// How many lines a failure quotes of each log.
+/// Lines that a failure quotes of each log.
 pub const LINES: usize = 20;
 
 /// Enough for [`LINES`] lines of any log worth quoting.
@@ -14,15 +14,15 @@ const TAIL_BYTES: u64 = 16 * 1024;
 /// Name of a gateway's access log in its directory of logs.
 pub const ACCESS_LOG: &str = "access.log";
 
-/// What stands in the place of a secret.
+/// Replacement for a secret.
 pub const REDACTED: &str = "[secret]";
 
-/// What is looked through at once for secrets.
+/// Bytes searched for secrets at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The last lines of every log file in `directory`, each under its path; empty when all are empty.
+/// The last lines of every log file in `directory`, each under its path; empty if all logs are empty.
 ///
-/// Access logs are left out: they tell what was requested, not what went wrong.
+/// Access logs are left out: they show requests, not errors.
 pub fn tails(directory: &Path) -> String {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
         .into_iter()
@@ -46,7 +46,7 @@ pub fn tails(directory: &Path) -> String {
     text
 }
 
-/// The last `lines` lines of a file; none when it cannot be read.
+/// The last `lines` lines of a file; none if it cannot be read.
 pub fn tail(path: &Path, lines: usize) -> Vec<String> {
     let Ok(mut file) = File::open(path) else { return Vec::new() };
     let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -58,33 +58,33 @@ pub fn tail(path: &Path, lines: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(&bytes);
     let mut all: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     if from > 0 && all.len() > 1 {
-        // The first may have been cut.
+        // The first line may be incomplete.
         all.remove(0);
     }
     all[all.len().saturating_sub(lines)..].iter().map(ToString::to_string).collect()
 }
 
-/// Bytes of all files in `directory`, access logs included; none where it cannot be read.
+/// Total size of all files in `directory`, access logs included; 0 if it cannot be read.
 pub fn bytes(directory: &Path) -> u64 {
     let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let sizes = files.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file);
     sizes.map(|metadata| metadata.len()).sum()
 }
 
-/// Takes `secrets` out of the files of a service that has ended. A file that cannot be rewritten is removed: better no log than
-/// one with a key in it.
+/// Takes `secrets` out of the log files of a service that has ended. A file that cannot be rewritten is removed: no
+/// log is better than a log with a key in it.
 pub fn scrub(directory: &Path, secrets: &[String]) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        // Links lead to what is not the service's own.
+        // A link may lead to a file that is not the service's.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) && scrub_file(&path, secrets).is_err() {
             let _ = std::fs::remove_file(&path);
         }
     }
 }
 
-/// Rewrites a file if one of `secrets` is in it; piece by piece, as access logs may be larger than memory. Pieces end where
-/// lines do: no secret spans lines.
+/// Rewrites a file if it contains one of `secrets`. Works piece by piece, because access logs may be larger than
+/// memory. Pieces end at line ends, and no secret spans lines.
 fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
     let mut lines = BufReader::with_capacity(PIECE_BYTES, File::open(path)?);
     let finder = Finder::new(secrets);
@@ -97,7 +97,7 @@ fn scrub_file(path: &Path, secrets: &[String]) -> std::io::Result<()> {
         return Ok(());
     }
     let beside = path.with_extension("scrubbed");
-    // One that was killed while it wrote leaves its own behind.
+    // A temporary file may remain from a process that was killed while it wrote.
     let _ = std::fs::remove_file(&beside);
     let mut lines = BufReader::with_capacity(PIECE_BYTES, File::open(path)?);
     let mut clean = BufWriter::new(File::options().write(true).create_new(true).open(&beside)?);
@@ -119,26 +119,26 @@ fn next_piece(lines: &mut impl BufRead, piece: &mut Vec<u8>) -> std::io::Result<
     Ok(!piece.is_empty())
 }
 
-/// Looks for many secrets at once, by their first bytes: there may be 60,000 of them and a gigabyte to look through.
+/// Searches for many secrets at once by their first bytes: there may be 60,000 secrets and a gigabyte to search.
 pub struct Finder<'a> {
-    /// Which first four bytes occur, by [`place`]: most bytes of a log are passed over by one look.
+    /// Which first four bytes occur, indexed by [`place`]: one lookup skips most bytes of a log.
     starts: Vec<bool>,
     by_start: HashMap<[u8; START], Vec<&'a [u8]>>,
 }
 
-/// Bytes by which secrets are looked up; none is shorter.
+/// Length of the prefix that secrets are looked up by; no secret is shorter.
 const START: usize = 8;
 
-/// Bits of a place in [`Finder::starts`].
+/// Bits of an index into [`Finder::starts`].
 const PLACE_BITS: u32 = 20;
 
-/// Where four bytes stand among all starts (multiplicative hashing, Knuth's constant).
+/// Index of four bytes in [`Finder::starts`] (multiplicative hashing, Knuth's constant).
 fn place(start: [u8; 4]) -> usize {
     (u32::from_le_bytes(start).wrapping_mul(2_654_435_769) >> (32 - PLACE_BITS)) as usize
 }
 
 impl<'a> Finder<'a> {
-    /// Looks for these.
+    /// Prepares a search for these secrets.
     pub fn new(secrets: &'a [String]) -> Self {
         let mut starts = vec![false; 1 << PLACE_BITS];
         let mut by_start: HashMap<[u8; START], Vec<&[u8]>> = HashMap::new();
@@ -151,7 +151,7 @@ impl<'a> Finder<'a> {
         Self { starts, by_start }
     }
 
-    /// The longest secret that `text` begins with.
+    /// The longest secret at the beginning of `text`.
     fn at(&self, text: &[u8]) -> Option<&'a [u8]> {
         if !self.starts[place(*text.first_chunk()?)] {
             return None;
@@ -164,7 +164,7 @@ impl<'a> Finder<'a> {
         (0..text.len()).any(|at| self.at(&text[at..]).is_some())
     }
 
-    /// `text` with [`REDACTED`] in place of each secret.
+    /// `text` with every secret replaced by [`REDACTED`].
     pub fn without(&self, text: &[u8]) -> Vec<u8> {
         let mut clean = Vec::with_capacity(text.len());
         let mut at = 0;
@@ -184,8 +184,8 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a service said that its port is taken: then other ports are worth a try.
-pub fn tells_of_taken_port(tails: &str) -> bool {
+/// Whether a service reported that its port is taken: then other ports are worth a try.
+pub fn reports_taken_port(tails: &str) -> bool {
     let tails = tails.to_ascii_lowercase();
     ["address already in use", "address in use", "eaddrinuse", "cannot bind socket"]
         .iter()
@@ -243,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn taken_ports_are_told_in_many_ways() {
+    fn taken_ports_are_recognised_in_various_messages() {
         let nginx = "bind() to 127.0.0.1:80 failed (98: Address already in use)";
         let haproxy = "Starting frontend main: cannot bind socket (Address already in use) [127.0.0.1:80]";
-        assert!(tells_of_taken_port(nginx));
-        assert!(tells_of_taken_port(haproxy));
-        assert!(!tells_of_taken_port("unknown directive \"foo\""));
+        assert!(reports_taken_port(nginx));
+        assert!(reports_taken_port(haproxy));
+        assert!(!reports_taken_port("unknown directive \"foo\""));
     }
 }

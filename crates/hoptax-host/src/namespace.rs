@@ -1,5 +1,5 @@
-//! A network namespace of a run, in which the application of a sidecar stands: what comes for the application's own port
-//! is redirected to the sidecar, and a second port leads past it, for direct.
+//! A network namespace for a run with sidecars. The application runs inside: the kernel redirects traffic for the
+//! application's port to the sidecar. A second port leads past the sidecar, for direct.
 //!
 //! ```text
 //! this namespace │ the run's namespace
@@ -7,8 +7,9 @@
 //!                │      └───────────────────────────► direct port ─────────┴─ upstream
 //! ```
 //!
-//! It has no name: it lives as long as a process in it, of which each stands under a guard. So whatever hoptax dies of,
-//! namespace, rules and both ends of the veth pair go with the processes, and nothing is ever written into the host's tables.
+//! The namespace has no name: it lives as long as a process in it, and each of those runs under a guard. So
+//! namespace, rules and both ends of the veth pair disappear with the processes, however hoptax ends. The host's
+//! tables are never changed.
 
 use super::guard::StopSignal;
 use super::guarded::{Guarded, Launch};
@@ -21,46 +22,46 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The upstream's port past every sidecar.
+/// The upstream's port that no sidecar intercepts.
 pub const DIRECT_PORT: u16 = 9080;
 
-/// The application's port as the first sidecar's clients know it; the ports of further ones follow.
+/// The application's port that clients of the first sidecar use; further sidecars use the ports after it.
 const APPLICATION_PORT: u16 = 8080;
 
-/// Between the ports of two sidecars.
+/// Distance between the ports of two sidecars.
 const PORTS_APART: u16 = 100;
 
-/// Addresses that are set aside for measuring network devices (RFC 2544, appendix C.2.2): no network routes them.
+/// Addresses reserved for measuring network devices (RFC 2544, appendix C.2.2): no network routes them.
 const NETWORK: u32 = u32::from_be_bytes([198, 18, 0, 0]);
 
-/// Networks of four addresses, of which two are of use, in 198.18.0.0/15.
+/// Networks of four addresses (two of them usable) in 198.18.0.0/15.
 const NETWORKS: u32 = 1 << 15;
 
-/// Networks that are tried before giving up.
+/// Networks to try before giving up.
 const TRIES: u32 = 16;
 
-/// Longest wait for the namespace. It is there within milliseconds; the bound is for machines that are busy otherwise.
+/// Time limit for creating the namespace. It takes milliseconds; the limit is for busy machines.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Between two looks.
+/// Pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Bits of `CapEff`, from linux/capability.h.
 const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
 
-/// What stands between the clients of the application and the application.
+/// Ports of one sidecar and its application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interception {
     /// The application's own port.
     pub application: u16,
-    /// The sidecar's, to which what comes for the application is redirected.
+    /// The sidecar's port that receives the redirected traffic.
     pub inbound: u16,
     /// The sidecar's port for readiness and statistics.
     pub admin: u16,
 }
 
 impl Interception {
-    /// Of the sidecar number `index` (from 0) of a run, whose pack names these ports for the first.
+    /// Ports of sidecar number `index` (from 0) of a run, if its pack gives the first sidecar these ports.
     pub fn new(index: usize, inbound: u16, admin: u16) -> Self {
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         let apart = index.saturating_mul(PORTS_APART);
@@ -76,28 +77,28 @@ impl Interception {
 #[derive(Debug)]
 pub struct Namespace {
     holder: Guarded,
-    /// The process that holds it.
+    /// The process that keeps the namespace alive.
     pid: u32,
-    /// Our end of the veth pair.
+    /// This end of the veth pair.
     interface: String,
-    /// The address inside.
+    /// The address inside the namespace.
     inside: Ipv4Addr,
     nsenter: PathBuf,
     ip: PathBuf,
 }
 
 impl Namespace {
-    /// Makes one that redirects as `interceptions` say; `exe` is the `hoptax` binary.
+    /// Creates a namespace with these redirections; `exe` is the `hoptax` binary.
     ///
     /// # Errors
-    /// If the rights or the programs for it are not there, or the kernel refuses; says which.
+    /// If a capability or a program is missing, or the kernel refuses; says which.
     pub fn make(exe: &Path, interceptions: &[Interception], log_directory: &Path) -> Result<Self, Failure> {
         check_rights()?;
         let [unshare, nsenter, ip] = ["unshare", "nsenter", "ip"].map(program);
         let (unshare, nsenter, ip) = (unshare?, nsenter?, ip?);
         let launch = Launch {
             program: unshare.into(),
-            // What holds it needs no more than to be there.
+            // The holder only has to exist.
             arguments: ["--net", "--", "sleep", "infinity"].map(OsString::from).to_vec(),
             environment: std::collections::BTreeMap::new(),
             directory: None,
@@ -111,7 +112,7 @@ impl Namespace {
             stderr: log_directory.join("stderr.log"),
         };
         let mut holder = Guarded::start(exe, &launch)
-            .map_err(|error| refused(format!("its holder could not be started: {error}"), log_directory))?;
+            .map_err(|error| refused(format!("cannot start its holder: {error}"), log_directory))?;
         let pid = await_holder(&mut holder).map_err(|what| refused(what, log_directory))?;
         let mut made = Self {
             interface: format!("hoptax{pid}"),
@@ -127,28 +128,28 @@ impl Namespace {
         Ok(made)
     }
 
-    /// `port` of its address.
+    /// `port` on the namespace's address.
     pub fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::from((self.inside, port))
     }
 
-    /// Its address.
+    /// The namespace's address.
     pub fn address(&self) -> Ipv4Addr {
         self.inside
     }
 
-    /// The process that holds it: `/proc/<pid>/ns/net` is the namespace.
+    /// The process that keeps the namespace alive: `/proc/<pid>/ns/net` is the namespace.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The same launch, inside.
+    /// Changes `launch` to run inside the namespace.
     #[must_use]
     pub fn enter(&self, launch: Launch) -> Launch {
         let mut arguments = self.nsenter_arguments();
         arguments.push(launch.program);
         arguments.extend(launch.arguments);
-        // It becomes what it starts, so that the guard's child is the service itself.
+        // nsenter executes the program, so the guard's child is the service itself.
         Launch { program: self.nsenter.clone().into(), arguments, ..launch }
     }
 
@@ -156,7 +157,7 @@ impl Namespace {
         vec![format!("--net=/proc/{}/ns/net", self.pid).into(), "--".into()]
     }
 
-    /// The veth pair, with an address at each end.
+    /// Creates the veth pair, with an address at each end.
     fn connect(&mut self) -> Result<(), String> {
         let (outside, inside) = self.free_network()?;
         self.inside = inside;
@@ -165,43 +166,45 @@ impl Namespace {
             "link add {name} type veth peer name eth0 netns {}\naddr add {outside}/30 dev {name}\nlink set {name} up\n",
             self.pid
         );
-        fed(Command::new(&self.ip).args(["-batch", "-"]), &here)?;
+        run_with_input(Command::new(&self.ip).args(["-batch", "-"]), &here)?;
         let there = format!("link set lo up\naddr add {inside}/30 dev eth0\nlink set eth0 up\n");
-        fed(self.within().arg(&self.ip).args(["-batch", "-"]), &there)
+        run_with_input(self.within().arg(&self.ip).args(["-batch", "-"]), &there)
     }
 
-    /// Two addresses of a network that this host has no route to but its default one.
+    /// Two addresses of a network to which this host has no route except the default route.
     fn free_network(&self) -> Result<(Ipv4Addr, Ipv4Addr), String> {
         for attempt in 0..TRIES {
-            // Process ids differ, so that runs side by side mostly begin with different ones.
+            // Process ids differ, so parallel runs mostly start with different networks.
             let first = NETWORK + 4 * ((self.pid + attempt * 257) % NETWORKS);
             let network = format!("{}/30", Ipv4Addr::from(first));
             let narrower = ["-4", "route", "show", "table", "all", "root", &network];
-            let known = told(Command::new(&self.ip).args(narrower))?;
+            let known = output_of(Command::new(&self.ip).args(narrower))?;
             if known.trim().is_empty() {
                 return Ok((Ipv4Addr::from(first + 1), Ipv4Addr::from(first + 2)));
             }
         }
-        Err(format!("{TRIES} networks in 198.18.0.0/15 were looked at, and each is in use here"))
+        Err(format!(
+            "no free network in 198.18.0.0/15: {TRIES} were tried, and this host has a route to each"
+        ))
     }
 
-    /// What comes from outside for an application's port goes to its sidecar. Only what comes through eth0: the sidecar itself
-    /// has to reach the application.
+    /// Redirects traffic for each application's port to its sidecar, but only if it arrives through eth0: the sidecar
+    /// itself must reach the application.
     fn redirect(&self, interceptions: &[Interception]) -> Result<(), String> {
         if let Ok(nft) = program("nft") {
-            return fed(self.within().arg(nft).args(["-f", "-"]), &ruleset(interceptions));
+            return run_with_input(self.within().arg(nft).args(["-f", "-"]), &ruleset(interceptions));
         }
         let iptables = program("iptables").map_err(|failure| failure.message)?;
         for one in interceptions {
             let rule = ["-t", "nat", "-A", "PREROUTING", "-i", "eth0", "-p", "tcp", "--dport"];
             let mut command = self.within();
             command.arg(&iptables).args(rule).arg(one.application.to_string());
-            told(command.args(["-j", "REDIRECT", "--to-ports"]).arg(one.inbound.to_string()))?;
+            output_of(command.args(["-j", "REDIRECT", "--to-ports"]).arg(one.inbound.to_string()))?;
         }
         Ok(())
     }
 
-    /// A command that starts inside.
+    /// A command that runs inside the namespace.
     fn within(&self) -> Command {
         let mut command = Command::new(&self.nsenter);
         command.args(self.nsenter_arguments());
@@ -211,13 +214,14 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The kernel takes both ends down some time after the last process inside has gone; this does not wait for that.
-        let _ = told(Command::new(&self.ip).args(["link", "delete", &self.interface]));
+        // The kernel removes both ends some time after the last process inside has ended; do not wait for
+        // that.
+        let _ = output_of(Command::new(&self.ip).args(["link", "delete", &self.interface]));
         self.holder.stop();
     }
 }
 
-/// What nftables is fed.
+/// Input for nftables.
 fn ruleset(interceptions: &[Interception]) -> String {
     let mut rules = String::from(
         "table ip hoptax {\n  chain prerouting {\n    type nat hook prerouting priority dstnat; policy accept;\n",
@@ -231,7 +235,7 @@ fn ruleset(interceptions: &[Interception]) -> String {
     rules + "  }\n}\n"
 }
 
-/// Waits until the holder is in a namespace of its own; its process id.
+/// Waits until the holder is in a namespace of its own. Returns its process id.
 fn await_holder(holder: &mut Guarded) -> Result<u32, String> {
     let own = std::fs::read_link("/proc/self/ns/net").map_err(|error| format!("this namespace: {error}"))?;
     let deadline = Instant::now() + BOUND;
@@ -243,10 +247,10 @@ fn await_holder(holder: &mut Guarded) -> Result<u32, String> {
             }
         }
         if holder.ended().is_some() {
-            return Err("the kernel made none".to_owned());
+            return Err("its holder exited: the kernel refused to create it".to_owned());
         }
         if Instant::now() > deadline {
-            return Err(format!("there was none within {}", humantime::format_duration(BOUND)));
+            return Err(format!("it was not ready within {}", humantime::format_duration(BOUND)));
         }
         std::thread::sleep(LOOK_AGAIN);
     }
@@ -259,8 +263,8 @@ fn check_rights() -> Result<(), Failure> {
         missing => Err(Failure {
             stage: Stage::Start,
             message: format!(
-                "interception needs a network namespace, and making one needs root: {} is missing. Run hoptax as root, or \
-                 leave the sidecar out",
+                "a sidecar needs a network namespace, and creating one needs {}, which this process lacks. Run hoptax as root, \
+                                 or remove the sidecar from the plan",
                 missing.join(" and ")
             ),
             detail: String::new(),
@@ -268,7 +272,7 @@ fn check_rights() -> Result<(), Failure> {
     }
 }
 
-/// Which of the capabilities that are needed `/proc/<pid>/status` does not show as effective.
+/// The needed capabilities that `/proc/<pid>/status` does not list as effective.
 fn missing_rights(status: &str) -> Vec<&'static str> {
     let effective = status
         .lines()
@@ -279,7 +283,7 @@ fn missing_rights(status: &str) -> Vec<&'static str> {
     CAPABILITIES.iter().filter(lacks).map(|(name, _)| *name).collect()
 }
 
-/// Where a program of the system lies: on PATH, or where only root looks.
+/// Path of a system program: on PATH, or in a directory that only root's PATH has.
 fn program(name: &str) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
@@ -287,7 +291,7 @@ fn program(name: &str) -> Result<PathBuf, Failure> {
     places.map(|place| place.join(name)).find(|file| file.is_file()).ok_or_else(|| Failure {
         stage: Stage::Missing,
         message: format!(
-            "interception needs `{name}`, which is not installed. Install it ({}) or leave the sidecar out",
+                        "a sidecar needs `{name}`, which is not installed. Install it ({}) or remove the sidecar from the plan",
             match name {
                 "ip" => "Debian: apt-get install iproute2",
                 "nft" | "iptables" => "Debian: apt-get install nftables",
@@ -301,13 +305,13 @@ fn program(name: &str) -> Result<PathBuf, Failure> {
 fn refused(what: String, log_directory: &Path) -> Failure {
     Failure {
         stage: Stage::Start,
-        message: format!("the sidecar's network namespace could not be made: {what}"),
+        message: format!("cannot create the sidecar's network namespace: {what}"),
         detail: super::logs::tails(log_directory),
     }
 }
 
-/// Runs a command; what it printed.
-fn told(command: &mut Command) -> Result<String, String> {
+/// Runs a command and returns its standard output.
+fn output_of(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -315,11 +319,11 @@ fn told(command: &mut Command) -> Result<String, String> {
     Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Runs a command with `input` as its standard input, which must be shorter than a pipe holds.
-fn fed(command: &mut Command, input: &str) -> Result<(), String> {
+/// Runs a command with `input` as its standard input, which must be shorter than a pipe's buffer.
+fn run_with_input(command: &mut Command, input: &str) -> Result<(), String> {
     let run = |command: &mut Command| {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        // One that ended at once says why on its standard error.
+        // A command that exits at once reports the reason on its standard error.
         let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
         child.wait_with_output()
     };

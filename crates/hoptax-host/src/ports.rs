@@ -1,9 +1,8 @@
-//! Ports asked of the kernel.
+//! Free ports, chosen by the kernel.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// Ports of 127.0.0.1 that are this process's until it lets go of them, which it does just before a gateway is to
-/// take them.
+/// Ports of 127.0.0.1 that this process holds. It lets go of them just before a gateway takes them.
 #[derive(Debug)]
 pub struct Ports {
     held: Vec<TcpListener>,
@@ -13,7 +12,7 @@ impl Ports {
     /// Takes `count` different free ports.
     ///
     /// # Errors
-    /// If the kernel has none left.
+    /// If no port is free.
     pub fn take(count: usize) -> std::io::Result<Self> {
         let held =
             (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
@@ -23,7 +22,7 @@ impl Ports {
     /// The ports, in the order taken.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel does not report a port.
     pub fn numbers(&self) -> std::io::Result<Vec<u16>> {
         self.held.iter().map(|listener| listener.local_addr().map(|address| address.port())).collect()
     }

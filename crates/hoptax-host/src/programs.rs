@@ -1,4 +1,4 @@
-//! Programs of this machine: where they are, and what they print.
+//! Programs on this machine: how to find them and read their output.
 
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Where daemons are that are not on every user's PATH.
+/// Directories of daemons, which are not on every user's PATH.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Directories that are searched for gateways, in order: PATH, the tools directory, the system's directories of
-/// daemons.
+/// Directories to search for gateways, in order: PATH, the tools directory, the system's directories of daemons.
 pub fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -19,7 +18,7 @@ pub fn search_path() -> Vec<PathBuf> {
     directories
 }
 
-/// `$HOPTAX_HOME/tools/bin`, where HOPTAX_HOME is `$XDG_DATA_HOME/hoptax` or `~/.local/share/hoptax` unless set.
+/// `$HOPTAX_HOME/tools/bin`; HOPTAX_HOME defaults to `$XDG_DATA_HOME/hoptax` or `~/.local/share/hoptax`.
 pub fn tools_directory() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = set("HOPTAX_HOME")
@@ -28,7 +27,7 @@ pub fn tools_directory() -> Option<PathBuf> {
     Some(home.join("tools/bin"))
 }
 
-/// Absolute path of a program: of a name in the first of these directories that has it, of a path that path itself.
+/// Absolute path of a program. A name is searched in these directories, in order; a path is used as it is.
 pub fn find_in(binary: &str, directories: &[PathBuf]) -> Option<PathBuf> {
     if binary.contains('/') {
         let path = std::path::absolute(binary).ok()?;
@@ -42,7 +41,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// What a command prints on both its outputs, whatever its exit code; nothing when it exceeds `bound`.
+/// A command's output on both streams, with any exit code; `None` if it takes longer than `bound`.
 pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let (mut read, write) = std::io::pipe().ok()?;
@@ -54,7 +53,7 @@ pub fn output_of(command: &[String], bound: Duration) -> Option<String> {
         .spawn()
         .ok()?;
     let (said, heard) = std::sync::mpsc::channel();
-    // Ends when the command does: it holds the only writing end.
+    // The thread ends when the command does: the command has the only write end.
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let _ = read.read_to_end(&mut bytes);

@@ -1,4 +1,4 @@
-//! Threads that each run an event loop until they are told to stop: the upstream's instances, the hops' workers.
+//! Threads that run event loops until they are stopped: the upstream's instances, the hops' workers.
 
 use anyhow::Context as _;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -22,7 +22,7 @@ pub struct Threads {
     news: (Sender<Option<io::Error>>, Receiver<Option<io::Error>>),
 }
 
-/// Tells a thread whether it shall stop. A connection to its listener wakes it up to ask.
+/// Flag that asks a thread to stop. A connection to its listener wakes the thread, so that it looks at the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -33,8 +33,8 @@ impl Stop {
     }
 }
 
-/// Connections made to wake one thread before it is left behind: where `n` threads share a listener, each connection
-/// reaches the right one with a chance of `1/n`.
+/// Connections made to wake one thread before giving up: if `n` threads share a listener, each connection reaches the
+/// right one with probability `1/n`.
 const WAKE_ATTEMPTS: u32 = 2000;
 
 impl Default for Threads {
@@ -44,8 +44,8 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// Runs `work` on a thread of its own that listens on `address`, pinned to `cpu`. It must look at
-    /// [`Stop::asked`] whenever a connection was accepted.
+    /// Runs `work` on a new thread that listens on `address`, pinned to `cpu`. `work` must check [`Stop::asked`]
+    /// whenever it has accepted a connection.
     pub fn spawn(
         &mut self,
         name: &str,
@@ -56,7 +56,7 @@ impl Threads {
         let (stop, news) = (self.stop.clone(), self.news.0.clone());
         let body = move || {
             if let Err(error) = cpu.map_or(Ok(()), pin).and_then(|()| work(&stop)) {
-                // Nobody listens once everything is being stopped.
+                // Nobody receives errors while all threads are being stopped.
                 let _ = news.send(Some(error));
             }
         };
@@ -65,10 +65,10 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits until a signal asks to stop.
+    /// Waits until a signal asks the process to stop.
     ///
     /// # Errors
-    /// If a thread ended by itself instead.
+    /// If a thread ends by itself first.
     pub fn wait(&self, StopSignals(mut signals): StopSignals) -> anyhow::Result<()> {
         let handle = signals.handle();
         let news = self.news.0.clone();
@@ -80,7 +80,7 @@ impl Threads {
         let first = self.news.1.recv();
         handle.close();
         match first {
-            Ok(Some(error)) => Err(error).context("the event loop broke"),
+            Ok(Some(error)) => Err(error).context("the event loop failed"),
             Ok(None) | Err(_) => Ok(()),
         }
     }
@@ -95,7 +95,7 @@ impl Drop for Threads {
                     break;
                 }
                 let _ = TcpStream::connect_timeout(&address, Duration::from_millis(100));
-                // A woken thread needs the CPU that we would otherwise keep.
+                // Give the woken thread the CPU.
                 std::thread::sleep(Duration::from_micros(u64::from(attempt.min(20)) * 50));
             }
             if thread.is_finished() {
@@ -110,7 +110,7 @@ impl Drop for Threads {
 pub struct StopSignals(Signals);
 
 impl StopSignals {
-    /// Catches them. To be made before anybody is told that we are ready.
+    /// Catches the signals. Call this before reporting readiness.
     ///
     /// # Errors
     /// If the handlers cannot be installed.
@@ -118,7 +118,7 @@ impl StopSignals {
         Ok(Self(Signals::new([SIGTERM, SIGINT]).context("cannot catch signals")?))
     }
 
-    /// Waits until one comes.
+    /// Waits for one of them.
     pub fn wait(self) {
         let Self(mut signals) = self;
         signals.forever().next();
@@ -128,7 +128,7 @@ impl StopSignals {
 /// Checks that threads can be pinned to `cpus`.
 ///
 /// # Errors
-/// If one of them is not there, or not for this process; with those that are.
+/// If a CPU does not exist or this process may not use it; the error lists the usable CPUs.
 pub fn check_cpus(cpus: &[u32]) -> anyhow::Result<()> {
     let allowed = sched_getaffinity(None).context("cannot ask which CPUs this process may use")?;
     match cpus.iter().find(|&&cpu| cpu as usize >= CpuSet::MAX_CPU || !allowed.is_set(cpu as usize)) {
@@ -136,7 +136,7 @@ pub fn check_cpus(cpus: &[u32]) -> anyhow::Result<()> {
         Some(cpu) => {
             let usable: Vec<String> =
                 (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).map(|cpu| cpu.to_string()).collect();
-            anyhow::bail!("CPU {cpu} is not one this process may use; these are: {}", usable.join(","))
+            anyhow::bail!("CPU {cpu} is not available to this process. Available are: {}", usable.join(","))
         }
     }
 }
@@ -147,9 +147,9 @@ fn pin(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Makes the calling thread's sleeps end when they are due. By default the kernel adds up to 50 µs to each
-/// (`PR_SET_TIMERSLACK`), which is a part of the delays that are asked for.
+/// Makes the calling thread's sleeps end on time. By default the kernel adds up to 50 µs to each
+/// (`PR_SET_TIMERSLACK`), which would be part of planted delays.
 pub fn sleep_precisely() {
-    // Where it is refused, delays are longer by the slack, as they are for everyone else.
+    // On failure delays are longer by the slack.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }

@@ -1,20 +1,19 @@
-//! Process trees, as `/proc` tells them.
+//! Process trees, from `/proc`.
 
 use procfs::process::{Stat, all_processes};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every living descendant of `root`, without `root` itself; processes that have ended but were not reaped (zombies)
-/// are left out, as nothing can be done to them.
+/// Every living descendant of `root`, without `root` itself. Zombies are left out.
 ///
-/// A look at `/proc` is not atomic: a process that forks meanwhile may show its child only at the next look. Who
-/// must be sure asks again until nothing is left.
+/// Reading `/proc` is not atomic: a process that forks meanwhile may show its child only in the next call. To be
+/// sure, repeat the call until nothing is left.
 pub fn descendants(root: u32) -> BTreeSet<u32> {
-    // Of a process whose first thread has ended while others run, that thread shows as a zombie.
+    // A process whose first thread has ended while others run looks like a zombie.
     let alive = |stat: &Stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1;
     below(root).iter().filter(|stat| alive(stat)).map(|stat| stat.pid.cast_unsigned()).collect()
 }
 
-/// Whether this process runs still: it is there, and not only waits to be reaped.
+/// Whether this process still runs. A zombie does not.
 pub fn is_alive(pid: u32) -> bool {
     let stat = procfs::process::Process::new(pid.cast_signed()).and_then(|process| process.stat());
     stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1)
@@ -28,7 +27,7 @@ pub fn session_below(parent: u32) -> Option<u32> {
     (oldest.session == oldest.pid).then_some(oldest.pid.cast_unsigned())
 }
 
-/// The descendants of `root` that belong to a session, those that were not reaped yet among them.
+/// The descendants of `root` that belong to a session, zombies included.
 pub fn of_session(session: u32, root: u32) -> BTreeSet<u32> {
     let below = below(root);
     let members = below.iter().filter(|stat| stat.session.cast_unsigned() == session);
@@ -39,7 +38,7 @@ pub fn of_session(session: u32, root: u32) -> BTreeSet<u32> {
 fn below(root: u32) -> Vec<Stat> {
     let mut children: BTreeMap<u32, Vec<Stat>> = BTreeMap::new();
     for process in all_processes().into_iter().flatten().flatten() {
-        // A process that ends while it is looked at is simply not there.
+        // Processes that end meanwhile are skipped.
         if let Ok(stat) = process.stat() {
             children.entry(stat.ppid.cast_unsigned()).or_default().push(stat);
         }

@@ -1,42 +1,42 @@
-//! How many bytes per second go from one process to another in messages of a given size.
+//! Bytes per second from one process to another in messages of a given size.
 //!
-//! One connection, blocking sockets, one thread on each side: what a single sender gets, as iperf measures it with
-//! `--len`. On a loopback nothing is transmitted: the figure says how fast this machine copies from one socket to another,
-//! and whoever computes at the same time lowers it.
+//! One connection, blocking sockets, one thread on each side: the throughput of a single sender, as iperf measures it
+//! with `--len`. Over loopback nothing is transmitted: the figure shows how fast this machine copies from one socket
+//! to another. Any other load on the CPUs lowers it.
 //!
-//! The conversation: the sender writes a greeting of 17 bytes and awaits the receiver's, then messages until its time is over, and closes its side.
-//! One way, the receiver then answers with the number of bytes that it has, as 8 bytes; echoing, it sends back each
-//! message, and the sender waits for it before the next.
+//! The protocol: the sender writes a greeting of 17 bytes and waits for the receiver's. It then sends messages until
+//! its time is over, and closes its side. One way, the receiver then answers with the number of bytes it received, as
+//! 8 bytes. With echo, it sends back each message, and the sender waits for that before it sends the next.
 
 use serde::Serialize;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Tells this conversation from others, and its version.
+/// Identifies this protocol and its version.
 const MAGIC: [u8; 8] = *b"hoptaxB1";
-/// Largest message that a receiver makes room for.
+/// Largest message that a receiver accepts.
 pub const LARGEST: u64 = 64 << 20;
-/// Nobody who is there is silent for so long.
+/// Time limit for connecting, reading and writing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is measured.
+/// Parameters of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     /// Bytes of a message, 1 to [`LARGEST`].
     pub message_bytes: u64,
-    /// Whether each message comes back before the next is sent.
+    /// Whether the sender waits for each message to come back before it sends the next.
     pub echo: bool,
-    /// For how long messages are sent.
+    /// How long to send messages.
     pub duration: Duration,
 }
 
-/// What one measurement found.
+/// Result of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Measured {
     /// Bytes that arrived at the receiver.
     pub bytes: u64,
-    /// From the first byte sent until the receiver had said that it has the last, seconds.
+    /// From the first byte sent until the receiver has confirmed the last one, seconds.
     pub seconds: f64,
     /// Bytes per second, in one direction.
     pub bytes_per_second: f64,
@@ -44,10 +44,10 @@ pub struct Measured {
     pub messages_per_second: f64,
 }
 
-/// Sends messages to a receiver at `address` and tells how fast they arrived.
+/// Sends messages to a receiver at `address` and measures how fast they arrive.
 ///
 /// # Errors
-/// If nobody listens there, or whoever does is no receiver of this kind.
+/// If nothing listens there, or the other side is not a receiver.
 pub fn measure(address: SocketAddr, asked: &Asked) -> io::Result<Measured> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_nodelay(true)?;
@@ -57,7 +57,7 @@ pub fn measure(address: SocketAddr, asked: &Asked) -> io::Result<Measured> {
     let mut ready = [0; 8];
     stream.read_exact(&mut ready).map_err(|error| no_receiver(address, &error))?;
     if ready != MAGIC {
-        return Err(no_receiver(address, &"it says something else"));
+        return Err(no_receiver(address, &"it sent a different greeting"));
     }
     let message = vec![0x5a; asked.message_bytes as usize];
     let mut back = vec![0; if asked.echo { message.len() } else { 0 }];
@@ -74,7 +74,7 @@ pub fn measure(address: SocketAddr, asked: &Asked) -> io::Result<Measured> {
     let seconds = begun.elapsed().as_secs_f64();
     let bytes = u64::from_be_bytes(count);
     if bytes != sent {
-        return Err(io::Error::other(format!("{sent} bytes were sent, and {bytes} arrived")));
+        return Err(io::Error::other(format!("{sent} bytes were sent, but {bytes} arrived")));
     }
     let per_second = bytes as f64 / seconds;
     Ok(Measured {
@@ -87,19 +87,19 @@ pub fn measure(address: SocketAddr, asked: &Asked) -> io::Result<Measured> {
 
 fn no_receiver(address: SocketAddr, why: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!(
-        "{address} is no receiver ({why}): start one there with `hoptax bandwidth --listen {address}`"
+        "{address} is not a hoptax receiver ({why}). Start one there with `hoptax bandwidth --listen {address}`"
     ))
 }
 
-/// Answers senders one after the other, until `listener` fails or `enough` says so after one of them. What goes wrong with
-/// one sender ends its conversation only.
+/// Serves one sender after another, until `listener` fails or `enough`, called after each sender, returns true. An
+/// error of one sender ends only its own connection.
 ///
 /// # Errors
 /// If the listener fails.
 pub fn receive(listener: &TcpListener, mut enough: impl FnMut() -> bool) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept()?;
-        // The sender is told by the connection's end.
+        // The sender sees the error as a closed connection.
         let _ = serve(stream);
         if enough() {
             return Ok(());
@@ -115,7 +115,7 @@ fn serve(mut stream: TcpStream) -> io::Result<()> {
     stream.read_exact(&mut head)?;
     let size = u64::from_be_bytes(head[8..16].try_into().expect("eight bytes"));
     if head[..8] != MAGIC || size == 0 || size > LARGEST {
-        return Err(io::Error::other("no sender of this kind"));
+        return Err(io::Error::other("not a hoptax sender"));
     }
     let echo = head[16] == 1;
     stream.write_all(&MAGIC)?;
@@ -145,17 +145,17 @@ fn hello(asked: &Asked) -> [u8; 17] {
     head
 }
 
-/// Measures within this machine, with a receiver in a thread of its own.
+/// Measures within this machine, with the receiver in another thread.
 ///
 /// # Errors
-/// As [`measure`], or if no port can be listened on.
+/// As [`measure`], or if no port is free.
 pub fn measure_loopback(asked: &Asked) -> io::Result<Measured> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let receiver = std::thread::spawn(move || receive(&listener, || true));
     let measured = measure(address, asked);
     if measured.is_err() {
-        // It may still be waiting for somebody.
+        // The receiver may still be waiting for a connection.
         let _ = TcpStream::connect(address);
     }
     receiver.join().map_err(|_| io::Error::other("the receiver panicked"))??;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_something_else_is_no_receiver() {
+    fn a_server_of_another_kind_is_no_receiver() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let other = std::thread::spawn(move || {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_outlives_senders_that_are_none() {
+    fn a_receiver_survives_clients_that_are_not_senders() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let mut served = 0;

@@ -1,14 +1,13 @@
-//! How long a CPU limit of cgroups held processes back, from `cpu.stat` of versions 1 and 2.
+//! Time for which CPU limits of cgroups throttled processes, from `cpu.stat` of versions 1 and 2.
 //!
-//! A limit may stand on the process's own cgroup or on any one above it (a container's, a slice's): all that are visible
-//! from here are looked at. Version 2 tells `throttled_usec`, version 1 `throttled_time` in nanoseconds; both add up the
-//! time of all CPUs (Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst in the kernel's
-//! sources).
+//! The process's own cgroup or any cgroup above it (a container's, a slice's) may have a limit: every visible one is
+//! read. Version 2 reports `throttled_usec`, version 1 `throttled_time` in nanoseconds; both add up the time of all
+//! CPUs (Documentation/admin-guide/cgroup-v2.rst and Documentation/scheduler/sched-bwc.rst in the kernel's sources).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the cgroups that rule over CPU time are mounted.
+/// Where the cgroups that control CPU time are mounted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mounts {
     list: Vec<Mount>,
@@ -16,7 +15,7 @@ pub struct Mounts {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
-    /// The cgroup that is mounted there: `/` unless it was bind-mounted into a container.
+    /// The cgroup that is mounted there: `/`, or another one if it was bind-mounted into a container.
     root: String,
     place: PathBuf,
     version: Version,
@@ -35,12 +34,13 @@ pub struct Limited {
 }
 
 impl Mounts {
-    /// The mounts of this process; none where they cannot be read.
+    /// The mounts of this process; none if they cannot be read.
     pub fn find() -> Self {
         fs::read_to_string("/proc/self/mountinfo").map_or_else(|_| Self::default(), |text| Self::parse(&text))
     }
 
-    /// Fields before ` - `: id, parent, device, root, place, …; after it: kind, source, options (proc_pid_mountinfo(5)).
+    /// Fields before ` - `: id, parent, device, root, mount point, …; after it: type, source, options
+    /// (proc_pid_mountinfo(5)).
     fn parse(mountinfo: &str) -> Self {
         let mount = |line: &str| {
             let (front, back) = line.split_once(" - ")?;
@@ -74,7 +74,7 @@ impl Mount {
             .collect()
     }
 
-    /// The folder of the process's own cgroup. Lines of `/proc/<pid>/cgroup` are `number:controllers:path`.
+    /// Directory of the process's own cgroup. Lines of `/proc/<pid>/cgroup` are `number:controllers:path`.
     fn folder(&self, cgroups: &str) -> Option<PathBuf> {
         let mine = |line: &str| {
             let mut parts = line.splitn(3, ':');
@@ -87,7 +87,7 @@ impl Mount {
         };
         let path = cgroups.lines().find_map(mine)?;
         let below = path.strip_prefix(self.root.trim_end_matches('/')).unwrap_or(&path);
-        // A path that leads out of the namespace (`/../…`) cannot be seen from here.
+        // A path outside of the namespace (`/../…`) is not visible from here.
         let hidden = below.split('/').any(|part| part == "..");
         (!hidden).then(|| self.place.join(below.trim_start_matches('/')))
     }
@@ -102,7 +102,7 @@ impl Mount {
 }
 
 impl Limited {
-    /// Time for which its processes were held back so far, nanoseconds, all CPUs together.
+    /// Total time for which its processes were throttled so far, nanoseconds, all CPUs together.
     pub fn throttled_ns(&self) -> Option<u64> {
         throttled_in(&fs::read_to_string(&self.stat).ok()?)
     }

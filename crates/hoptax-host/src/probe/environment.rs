@@ -1,11 +1,11 @@
-//! The machine, as a run's record describes it.
+//! The description of this machine in a run's record.
 
 use hoptax_record::Environment;
 use procfs::{CpuInfo, Current, Meminfo};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 
-/// Looks at the machine. What cannot be told stays empty.
+/// Describes this machine. Fields that cannot be read stay empty.
 pub fn environment() -> Environment {
     let names = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
@@ -34,7 +34,7 @@ fn hypervisor() -> Option<String> {
     Some(line("/sys/class/dmi/id/sys_vendor").unwrap_or_else(|| "virtual machine".into()))
 }
 
-/// A file's first line, if there is one with something on it.
+/// The first line of a file, unless it is empty.
 fn line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().next().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned)

@@ -1,7 +1,7 @@
-//! Probes: what observes the host and the processes while a trial runs. One per file.
+//! Probes: they observe the host and the processes during a trial. One per file.
 //!
-//! A [`Sampler`] looks at everything every 100 ms, in step with the generator's windows; a [`Timeline`] turns what it saw
-//! into figures over exactly the measured time.
+//! A [`Sampler`] takes a sample every 100 ms, in step with the generator's windows. A [`Timeline`] turns the samples
+//! into figures for exactly the measured time.
 
 pub mod bandwidth;
 mod cgroup;

@@ -1,12 +1,12 @@
 //! The kernel's network counters, from `/proc/net` of this network namespace.
 //!
-//! `netstat` and `snmp` hold pairs of lines, names and values, that begin with the same word; `sockstat` holds names and
-//! values in turn (proc_pid_net(5), Documentation/networking/snmp_counter.rst in the kernel's sources).
+//! `netstat` and `snmp` hold pairs of lines, names and values, that begin with the same word; `sockstat` holds names
+//! and values alternately (proc_pid_net(5), Documentation/networking/snmp_counter.rst in the kernel's sources).
 
 use hoptax_record::NetworkUsage;
 use std::fs;
 
-/// The counters at one moment. What the kernel does not tell stays zero.
+/// The counters at one moment. Counters that the kernel does not report are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetworkCounters {
     listen_overflows: u64,
@@ -17,7 +17,7 @@ pub struct NetworkCounters {
 }
 
 impl NetworkCounters {
-    /// The counters now; `None` where `/proc/net` cannot be read, which is not the same as nothing having happened.
+    /// The counters now; `None` if `/proc/net` cannot be read.
     pub fn now() -> Option<Self> {
         let read = |name: &str| fs::read_to_string(format!("/proc/self/net/{name}")).ok();
         Some(Self::parse(&read("netstat")?, &read("snmp")?))
@@ -35,7 +35,7 @@ impl NetworkCounters {
         }
     }
 
-    /// What was counted since `before`.
+    /// Differences since `before`.
     pub fn since(&self, before: &Self, time_wait_max: u64, local_ports: u64) -> NetworkUsage {
         NetworkUsage {
             listen_overflows: self.listen_overflows.saturating_sub(before.listen_overflows),
@@ -49,12 +49,12 @@ impl NetworkCounters {
     }
 }
 
-/// Sockets in TIME_WAIT now, of IPv4 and IPv6 together; 0 where the kernel does not tell.
+/// Sockets in TIME_WAIT now, IPv4 and IPv6 together; 0 if the kernel does not report it.
 pub fn time_wait() -> u64 {
     fs::read_to_string("/proc/self/net/sockstat").map_or(0, |text| time_wait_in(&text))
 }
 
-/// Ports that the kernel may choose from for a connection; 0 where it does not tell.
+/// Local ports that the kernel may use for a connection; 0 if it does not report the range.
 pub fn local_ports() -> u64 {
     fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").map_or(0, |text| ports_in(&text))
 }
@@ -124,7 +124,7 @@ mod tests {
         assert!(local_ports() > 0, "this machine has ports");
     }
 
-    /// A listener that never accepts holds its backlog; the kernel drops what comes beyond it, and counts that.
+    /// A listener that never accepts fills its backlog. The kernel drops and counts further connections.
     #[test]
     fn a_full_listen_queue_is_counted() {
         use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
@@ -134,8 +134,9 @@ mod tests {
         listen(&socket, 1).expect("listening");
         let listener = TcpListener::from(socket);
         let address = listener.local_addr().expect("bound");
-        let before = NetworkCounters::now().expect("the kernel tells");
-        // Two fit; the kernel drops the SYNs of the others and sends them again after a second, which nobody awaits.
+        let before = NetworkCounters::now().expect("the counters");
+        // Two fit. The kernel drops the SYNs of the others and repeats them after a second; the test does not wait
+        // for that.
         let clients: Vec<_> = (0..6)
             .map(|_| {
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -144,7 +145,7 @@ mod tests {
                 client
             })
             .collect();
-        let usage = NetworkCounters::now().expect("the kernel tells").since(&before, 0, 0);
+        let usage = NetworkCounters::now().expect("the counters").since(&before, 0, 0);
         assert!(usage.listen_drops >= 1 && usage.listen_overflows >= 1, "{usage:?}");
         drop(clients);
     }

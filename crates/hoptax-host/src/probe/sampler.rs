@@ -1,4 +1,4 @@
-//! The thread that looks at everything every 100 ms while a trial runs.
+//! The thread that takes a sample every 100 ms during a trial.
 
 use super::network::time_wait;
 use super::threads::{self, ThreadTimes, Threads};
@@ -12,12 +12,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Looks between two searches for new members of the watched trees: a search reads every process of the host.
-const LOOKS_PER_SCAN: u32 = 10;
-/// Looks between two times that somebody who watches is told what was used.
-const LOOKS_PER_TELLING: u32 = 5;
+/// Samples between two searches for new members of the watched trees: a search reads every process of the host.
+const SAMPLES_PER_SCAN: u32 = 10;
+/// Samples between two messages to the live view.
+const SAMPLES_PER_REPORT: u32 = 5;
 
-/// Samples process trees and the host until it is asked for what it saw.
+/// Samples process trees and the host until [`Sampler::finish`].
 #[derive(Debug)]
 pub struct Sampler {
     orders: Sender<Order>,
@@ -25,13 +25,13 @@ pub struct Sampler {
     told: Receiver<Recent>,
 }
 
-/// What is looked at now and then, and not at every look.
+/// Observations that are not part of every sample.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// What the threads of each tree did over the measured time, in the order given to the sampler; empty where it was not
-    /// told when that began.
+    /// The threads of each tree during the measured time, in the order given to the sampler; empty if the sampler was
+    /// not informed when that time began.
     pub threads: Vec<Threads>,
-    /// Most sockets in TIME_WAIT seen at once.
+    /// Largest number of sockets in TIME_WAIT seen at once.
     pub time_wait_max: u64,
     /// The one-minute load average when the measured time ended.
     pub load_average: Option<f64>,
@@ -40,40 +40,40 @@ pub struct Seen {
 enum Order {
     /// Sample at this moment and every window from it on.
     Align(u64),
-    /// Sample now, closely.
+    /// Take a detailed sample now.
     Look,
 }
 
 impl Sampler {
-    /// Begins to sample these trees. Where `tells`, what was used over the last second is told twice a second, from looks that
-    /// are made anyway.
-    pub fn start(watched: &[Watched], tells: bool) -> Self {
+    /// Begins to sample these trees. With `live` it reports usage over the last second twice a second, from samples
+    /// that are taken anyway.
+    pub fn start(watched: &[Watched], live: bool) -> Self {
         let (orders, inbox) = mpsc::channel();
         let (tell, told) = mpsc::channel();
         let trees = watched.iter().copied().map(Tree::new).collect();
-        let thread = thread::spawn(move || sample(trees, &inbox, tells.then_some(&tell)));
+        let thread = thread::spawn(move || sample(trees, &inbox, live.then_some(&tell)));
         Self { orders, thread, told }
     }
 
-    /// What was used of late, where that was told since this was last asked.
+    /// The latest report of usage, if there is a new one since the last call.
     pub fn recent(&self) -> Option<Recent> {
         self.told.try_iter().last()
     }
 
-    /// Puts the samples in step with windows that begin at `start_ns`, so that none has to be guessed from two.
+    /// Aligns samples with windows that begin at `start_ns`, so that no value has to be interpolated.
     pub fn align(&self, start_ns: u64) {
         let _ = self.orders.send(Order::Align(start_ns));
     }
 
-    /// Looks now, closely.
+    /// Takes a detailed sample now.
     pub fn look(&self) {
         let _ = self.orders.send(Order::Look);
     }
 
-    /// Looks once more and returns what was seen: at every look, and now and then.
+    /// Takes a last sample and returns all observations.
     ///
     /// # Panics
-    /// If the sampling thread did, which is a defect of ours.
+    /// If the sampling thread did, which is a bug.
     pub fn finish(self) -> (Timeline, Seen) {
         drop(self.orders);
         self.thread.join().expect("the sampler does not panic")
@@ -104,13 +104,13 @@ fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>, tell: Option<&Sender<Re
         };
         looks += 1;
         let close = order.is_some();
-        if close || looks.is_multiple_of(LOOKS_PER_SCAN) {
+        if close || looks.is_multiple_of(SAMPLES_PER_SCAN) {
             trees.iter_mut().for_each(Tree::rescan);
             seen.time_wait_max = seen.time_wait_max.max(time_wait());
         }
         timeline.samples.push(look(&mut trees, close));
-        if let Some(tell) = tell.filter(|_| looks.is_multiple_of(LOOKS_PER_TELLING)) {
-            // Whoever watched may have gone.
+        if let Some(tell) = tell.filter(|_| looks.is_multiple_of(SAMPLES_PER_REPORT)) {
+            // The live view may have gone.
             let _ = timeline.recent().map(|recent| tell.send(recent));
         }
         let at_ns = clock::now();
@@ -131,11 +131,11 @@ fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>, tell: Option<&Sender<Re
     }
 }
 
-/// The threads of one tree from the beginning of the measured time on.
+/// The threads of one tree since the beginning of the measured time.
 struct ThreadWatch {
     begun: ThreadTimes,
     latest: ThreadTimes,
-    /// Where each could run at the beginning: one that has ended cannot be asked any more.
+    /// CPUs that each could use at the beginning: a thread that has ended can no longer be queried.
     cpus: BTreeMap<i32, Vec<u32>>,
 }
 
@@ -159,7 +159,7 @@ fn look(trees: &mut [Tree], close: bool) -> Sample {
     Sample { at_ns, host, steal_by_cpu, own_ns, trees: trees.iter_mut().map(look).collect() }
 }
 
-/// The first moment after `now` that is a whole number of windows from `start`.
+/// The first moment after `now` that is a whole number of windows after `start`.
 fn next_in_step(start: u64, now: u64) -> u64 {
     if start > now { start } else { start + ((now - start) / WINDOW_NS + 1) * WINDOW_NS }
 }

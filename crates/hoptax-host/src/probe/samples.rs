@@ -1,33 +1,33 @@
-//! What the sampler saw, in the order of time. Pure.
+//! The samples, ordered by time. Pure.
 
 use super::HostTimes;
 use hoptax_load::record::WINDOW_NS;
 
-/// One look at a process tree.
+/// One sample of a process tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeSample {
     /// CPU time so far, nanoseconds.
     pub cpu_ns: u64,
     /// Resident memory, bytes.
     pub rss_bytes: u64,
-    /// Proportional memory, bytes; only where it was looked at closely.
+    /// Proportional memory, bytes; only in a detailed sample.
     pub pss_bytes: Option<u64>,
     /// Processes.
     pub processes: u32,
-    /// Threads; 0 where it was not looked at closely.
+    /// Threads; 0 unless the sample is detailed.
     pub threads: u32,
-    /// Time for which a CPU limit of its cgroups held it back so far, nanoseconds; absent where there is no limit.
+    /// Time for which a CPU limit of its cgroups throttled it so far, nanoseconds; absent without a limit.
     pub throttled_ns: Option<u64>,
 }
 
-/// One look at everything.
+/// One sample of everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// When, on [`hoptax_load::clock::now`].
     pub at_ns: u64,
     /// The host.
     pub host: HostTimes,
-    /// Of that, taken by the hypervisor, by CPU, nanoseconds.
+    /// Steal by CPU, nanoseconds.
     pub steal_by_cpu: Vec<u64>,
     /// CPU time of the sampling process itself so far, nanoseconds.
     pub own_ns: u64,
@@ -36,13 +36,13 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// CPU time so far of everything that belongs to the run.
+    /// CPU time so far of all processes of the run.
     pub(super) fn ours(&self) -> u64 {
         self.own_ns + self.trees.iter().map(|tree| tree.cpu_ns).sum::<u64>()
     }
 }
 
-/// Samples in the order of time.
+/// Samples ordered by time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timeline {
     /// The samples.
@@ -50,7 +50,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The samples within `[from, to]`, or those nearest to it.
+    /// The samples within `[from, to]`, or the nearest ones.
     pub(super) fn around(&self, from: u64, to: u64) -> &[Sample] {
         let first = self.samples.partition_point(|sample| sample.at_ns < from);
         let end = self.samples.partition_point(|sample| sample.at_ns <= to);
@@ -58,8 +58,8 @@ impl Timeline {
         &self.samples[first..end.max(first + 1)]
     }
 
-    /// A growing count at a moment: between two samples it is taken to have grown evenly, before the first and after
-    /// the last it is taken to stand still.
+    /// A growing count at a moment. It is interpolated linearly between two samples, and constant before the first
+    /// and after the last.
     pub(super) fn value_at(&self, at: u64, value: impl Fn(&Sample) -> u64) -> u64 {
         let next = self.samples.partition_point(|sample| sample.at_ns < at);
         let Some(after) = self.samples.get(next) else {
@@ -72,7 +72,7 @@ impl Timeline {
     }
 }
 
-/// The generator's windows in `[from, to)`, the last one cut short where it must be.
+/// The generator's windows in `[from, to)`; the last one may be shorter.
 pub(super) fn windows(from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
     (from..to).step_by(WINDOW_NS as usize).map(move |start| (start, (start + WINDOW_NS).min(to)))
 }

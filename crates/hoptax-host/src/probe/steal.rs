@@ -1,16 +1,16 @@
-//! What the hypervisor took from each CPU, window by window, from samples of `/proc/stat`. Pure.
+//! Steal of each CPU in each window, from samples of `/proc/stat`. Pure.
 
 use super::samples::{Timeline, windows};
 use hoptax_load::record::WINDOW_NS;
 use hoptax_record::Stolen;
 use std::collections::BTreeMap;
 
-/// Windows in front of the measured time and behind it that are told too: one second each way. The kernel learns of stolen
-/// time when the CPU runs again, so that a stall may be counted after the trial in which it began, and what came before
-/// the measured time may have left late responses in it.
+/// Windows reported before and after the measured time: one second each. The kernel counts stolen time only when the
+/// CPU runs again, so a stall may be counted after its trial. A stall before the measured time may have delayed
+/// responses in it.
 const MARGIN: u32 = 10;
 
-/// What was taken in `[from, to)` and a second around it. Where nothing was sampled, nothing is known to have been taken.
+/// Steal in `[from, to)` and one second around it. Zero where there are no samples.
 pub(super) fn stolen(timeline: &Timeline, from: u64, to: u64) -> Stolen {
     let margin = u64::from(MARGIN) * WINDOW_NS;
     let before = (0..u64::from(MARGIN))
@@ -21,7 +21,7 @@ pub(super) fn stolen(timeline: &Timeline, from: u64, to: u64) -> Stolen {
     let cpus = timeline.samples.iter().map(|sample| sample.steal_by_cpu.len()).min().unwrap_or(0);
     let of = |cpu: usize| -> Vec<u64> {
         let at = |moment| timeline.value_at(moment, |sample| sample.steal_by_cpu[cpu]);
-        // The kernel's count may step back (proc_stat(5)).
+        // The kernel's counter may decrease (proc_stat(5)).
         spans.iter().map(|&(from, to)| at(to).saturating_sub(at(from))).collect()
     };
     let ns_by_cpu: BTreeMap<u32, Vec<u64>> = (0..cpus)
@@ -38,7 +38,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Samples at these moments, ms, of what was taken from two CPUs until then, ms.
+    /// Samples at these moments, ms, of the total steal of two CPUs so far, ms.
     fn timeline(looks: &[(u64, [u64; 2])]) -> Timeline {
         let sample = |&(at_ms, stolen): &(u64, [u64; 2])| Sample {
             at_ns: at_ms * MS,
@@ -69,10 +69,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_around_the_measured_time_is_told_too() {
+    fn steal_around_the_measured_time_is_reported_too() {
         let looks = [(1800, [0, 0]), (1900, [50, 0]), (2000, [50, 0]), (2150, [50, 0]), (2250, [50, 90])];
         let stolen = stolen(&timeline(&looks), 2000 * MS, 2150 * MS);
-        // Two windows lie in the measured time, the second of which is half a one.
+        // The measured time contains two windows; the second one is half as long.
         assert_eq!(stolen.ns_by_cpu[&0][8..12], [50 * MS, 0, 0, 0]);
         assert_eq!(stolen.ns_by_cpu[&1][10..14], [0, 0, 90 * MS, 0]);
     }
@@ -88,7 +88,7 @@ mod tests {
     fn agrees_with_the_share_of_all_cpus_on_this_machine() {
         let (total, by_cpu) = HostTimes::now_with_steal();
         assert!(!by_cpu.is_empty(), "a machine has CPUs");
-        // Each CPU's count is cut to whole ticks; the total is cut once.
+        // Each CPU's count is rounded down to whole ticks; the total is rounded once.
         let tick = 1_000_000_000 / procfs::ticks_per_second();
         let sum: u64 = by_cpu.iter().sum();
         assert!(

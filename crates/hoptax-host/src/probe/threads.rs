@@ -1,39 +1,39 @@
-//! The threads of a process tree: how much CPU time each used, and on which CPUs those that work may run.
+//! The threads of a process tree: the CPU time of each, and the CPUs that busy threads may use.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// A thread that used less than this share of what the busiest one of its role did is a helper: it waits for timers, writes
-/// logs, starts others. Workers of one gateway rarely differ by more than a factor of two.
+/// A thread that used less than this share of the busiest thread's CPU time is a helper: it waits for timers, writes
+/// logs, starts other threads. Workers of one gateway rarely differ by more than a factor of two.
 const HELPER: f64 = 0.25;
-/// A thread that was on a CPU for less than this share of the time is no worker, however idle the others are.
+/// A thread that ran for less than this share of the time is not a worker, however idle the others are.
 const IDLE: f64 = 0.02;
 
-/// Trees with at most so many threads are looked at every time, as their threads may end with the measured time (the
-/// generator's do). A look costs some 5 µs per thread, so this is at most 0.1 % of a CPU.
+/// Trees with at most this many threads are sampled every time, because their threads may end with the measured time
+/// (the generator's do). A sample takes about 5 µs per thread, so this costs at most 0.1 % of a CPU.
 const FEW: usize = 16;
 
-/// What the threads of a tree did between two looks.
+/// Activity of a tree's threads between two samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Threads {
-    /// Threads that worked.
+    /// Threads that were busy.
     pub busy: u32,
-    /// CPUs that those may run on; where none worked, those of all.
+    /// CPUs that the busy threads may use; those of all threads if none was busy.
     pub cpus_allowed: Vec<u32>,
-    /// Time for which they were ready to run and waited for a CPU, all together, nanoseconds.
+    /// Total time for which they were runnable but waited for a CPU, nanoseconds.
     pub waiting_ns: u64,
 }
 
-/// What one thread has had so far, nanoseconds.
+/// Times of one thread so far, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Times {
     on_cpu: u64,
     waiting: u64,
 }
 
-/// CPU time by thread at one moment.
+/// Times by thread at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ThreadTimes {
     at_ns: u64,
@@ -41,29 +41,29 @@ pub(super) struct ThreadTimes {
 }
 
 impl ThreadTimes {
-    /// The threads of these processes now.
+    /// The times of these processes' threads now.
     pub(super) fn now(at_ns: u64, processes: &BTreeSet<i32>) -> Self {
         let threads = processes.iter().flat_map(|&pid| threads_of(pid));
         Self { at_ns, by_thread: threads.filter_map(|(pid, tid)| Some((tid, times_of(pid, tid)?))).collect() }
     }
 
-    /// Whether there are so few that they can be looked at every time.
+    /// Whether there are few enough threads to sample them every time.
     pub(super) fn are_few(&self) -> bool {
         self.by_thread.len() <= FEW
     }
 
-    /// Takes over what a later look saw; threads that have ended since keep what they had.
+    /// Adds a later sample. Threads that have ended since keep their times.
     pub(super) fn update(&mut self, later: Self) {
         self.at_ns = later.at_ns;
         self.by_thread.extend(later.by_thread);
     }
 
-    /// CPUs that each may run on now.
+    /// CPUs that each thread may use now.
     pub(super) fn affinities(&self) -> BTreeMap<i32, Vec<u32>> {
         self.by_thread.keys().map(|&tid| (tid, affinity(tid))).collect()
     }
 
-    /// What was used since `before`, by thread; a thread that is new used all that it has.
+    /// CPU time since `before`, by thread; for a new thread all of its time.
     fn since(&self, before: &Self) -> BTreeMap<i32, Times> {
         let used = |(&tid, now): (&i32, &Times)| {
             let then = before.by_thread.get(&tid).copied().unwrap_or_default();
@@ -77,7 +77,7 @@ impl ThreadTimes {
     }
 }
 
-/// Which threads worked between two looks, and where they may run. `affinity` tells the CPUs of a thread.
+/// Which threads were busy between two samples, and on which CPUs. `affinity` returns the CPUs of a thread.
 pub(super) fn between(
     before: &ThreadTimes,
     after: &ThreadTimes,
@@ -95,7 +95,7 @@ pub(super) fn between(
     Threads { busy: worked.len() as u32, cpus_allowed: cpus.into_iter().collect(), waiting_ns }
 }
 
-/// CPUs that a thread may run on; none where it has gone.
+/// CPUs that a thread may use; none if it has ended.
 pub(super) fn affinity(tid: i32) -> Vec<u32> {
     let Some(set) = Pid::from_raw(tid).and_then(|tid| sched_getaffinity(Some(tid)).ok()) else {
         return Vec::new();
@@ -127,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn helpers_are_no_workers() {
+    fn helpers_are_not_counted_as_workers() {
         let before = times(0, &[(1, 500), (2, 0), (3, 0)]);
-        // The first did much before, but hardly anything since; the fourth is new.
+        // The first one was busy before but hardly since; the fourth is new.
         let after = times(10_000, &[(1, 600), (2, 8_000), (3, 2_100), (4, 1_900)]);
         let threads = between(&before, &after, |tid| vec![tid as u32, 9]);
         assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_worked_all_tell_where_they_may_run() {
+    fn if_no_thread_was_busy_the_cpus_of_all_count() {
         let after = times(10_000, &[(1, 100), (2, 0)]);
         let threads = between(&times(0, &[]), &after, |tid| vec![tid as u32]);
         assert_eq!(threads, Threads { busy: 0, cpus_allowed: vec![1, 2], waiting_ns: 10 });

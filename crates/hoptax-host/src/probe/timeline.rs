@@ -1,30 +1,30 @@
-//! What the sampler saw, turned into figures over exactly the measured time. Pure.
+//! Turns samples into figures for exactly the measured time. Pure.
 
 use super::samples::{Sample, Timeline, windows};
 use super::steal;
 use hoptax_load::clock::SECOND;
 use hoptax_record::{HostUsage, RoleUsage};
 
-/// What was used of late.
+/// Usage over the last second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recent {
-    /// By the watched trees, in the order given to the sampler.
+    /// The watched trees, in the order given to the sampler.
     pub trees: Vec<RecentTree>,
     /// Share of the host's CPU time that the hypervisor took, 0 to 1.
     pub steal: f64,
 }
 
-/// What one tree used of late.
+/// Usage of one tree over the last second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RecentTree {
-    /// CPUs' worth of time: 0.5 is half of one.
+    /// CPU time as a number of CPUs: 0.5 is half of one.
     pub cpus: f64,
     /// Resident memory at the end, bytes.
     pub rss_bytes: u64,
 }
 
 impl Timeline {
-    /// What was used over the last second, or since the first sample; `None` where no time has passed.
+    /// Usage over the last second, or since the first sample; `None` if no time has passed.
     pub fn recent(&self) -> Option<Recent> {
         let last = self.samples.last()?;
         let first = self.samples.iter().rev().find(|sample| last.at_ns - sample.at_ns >= SECOND);
@@ -40,7 +40,7 @@ impl Timeline {
         Some(Recent { trees: trees.collect(), steal })
     }
 
-    /// What tree `index` used in `[from, to)`. `None` without two samples to look between.
+    /// Usage of tree `index` in `[from, to)`. `None` with fewer than two samples.
     pub fn usage(&self, index: usize, from: u64, to: u64) -> Option<RoleUsage> {
         if self.samples.len() < 2 {
             return None;
@@ -63,17 +63,17 @@ impl Timeline {
         })
     }
 
-    /// How long a CPU limit held tree `index` back in `[from, to)`; `None` where there was no limit.
+    /// How long a CPU limit throttled tree `index` in `[from, to)`; `None` without a limit.
     fn throttled(&self, index: usize, from: u64, to: u64) -> Option<u64> {
         self.around(from, to).iter().rev().find_map(|sample| sample.trees[index].throttled_ns)?;
-        // Until its limit was found it was not held back by it, as far as can be told: the count begins where it was.
+        // Before its first sample the limit's count is unknown, so counting starts at that sample.
         let first = self.samples.iter().find_map(|sample| sample.trees[index].throttled_ns)?;
         let at = |moment| self.value_at(moment, |sample| sample.trees[index].throttled_ns.unwrap_or(first));
         Some(at(to).saturating_sub(at(from)))
     }
 
-    /// Resident memory of tree `index` at the end of each window in `[from, to)`. Processes that have ended by the look after
-    /// the last window, as the generator's may have, hold none: what they held before stands then.
+    /// Resident memory of tree `index` at the end of each window in `[from, to)`. A process that has ended before the
+    /// sample, as the generator's may have, reports 0; then the value before it is used.
     fn rss_by_window(&self, index: usize, from: u64, to: u64) -> Vec<u64> {
         let mut before = 0;
         let ends = windows(from, to).map(|(_, end)| self.nearest(end).trees[index].rss_bytes);
@@ -92,15 +92,14 @@ impl Timeline {
         &self.samples[if distance(before) < distance(next) { before } else { next }]
     }
 
-    /// What the host did in `[from, to)`. Everything busy that is neither a watched tree nor
-    /// the sampling process is foreign.
+    /// Activity of the host in `[from, to)`. Busy time of neither a watched tree nor the sampling process is foreign.
     pub fn host(&self, from: u64, to: u64) -> HostUsage {
         if self.samples.len() < 2 {
             return HostUsage::default();
         }
         let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let between = |from, to| {
-            // The kernel's counts of waiting and of steal may step back (proc_stat(5)).
+            // The kernel's counters of waiting and of steal may decrease (proc_stat(5)).
             let spent =
                 |kind: fn(&Sample) -> u64| self.value_at(to, kind).saturating_sub(self.value_at(from, kind));
             let total = spent(|sample| sample.host.total());
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn of_late_is_the_last_second_or_what_there_is_of_it() {
+    fn recent_usage_covers_the_last_second_or_less() {
         let mut timeline = Timeline { samples: vec![sample(0, 0, 0, 0)] };
         assert_eq!(timeline.recent(), None, "no time has passed");
         timeline.samples.push(sample(400, 100, 100, 80));
@@ -173,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_at_the_end_of_each_window_and_throttling_within_the_measured_time() {
+    fn memory_is_given_at_the_end_of_each_window_and_throttling_within_the_measured_time() {
         let mut timeline =
             Timeline { samples: vec![sample(0, 0, 0, 0), sample(101, 0, 0, 0), sample(199, 0, 0, 0)] };
         assert_eq!(timeline.usage(0, 0, 200 * MS).expect("samples").throttled_ns, None, "there is no limit");
-        // The limit was found at the second look.
+        // The limit was found at the second sample.
         timeline.samples[1].trees[0].throttled_ns = Some(500);
         timeline.samples[2].trees[0].throttled_ns = Some(1_480);
         let usage = timeline.usage(0, 0, 150 * MS).expect("samples");

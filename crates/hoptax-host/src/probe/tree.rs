@@ -1,4 +1,4 @@
-//! CPU time and memory of a process and everything that descends from it.
+//! CPU time and memory of a process and all its descendants.
 
 use super::threads::ThreadTimes;
 use super::{Limited, Mounts, TreeSample};
@@ -8,18 +8,18 @@ use nix::unistd::Pid;
 use procfs::process::Process;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A process tree that is looked at again and again.
+/// A process tree that is sampled repeatedly.
 ///
 /// CPU time comes from each process's own CPU clock (`clock_getcpuclockid(3)`): nanoseconds, threads that have ended
-/// included, no parsing. A process that has gone keeps what it had used when it was last seen.
+/// included, no parsing. A process that has ended keeps the CPU time last seen.
 #[derive(Debug)]
 pub struct Tree {
     watched: Watched,
-    /// CPU time by process, of all that were ever seen.
+    /// CPU time of every process ever seen.
     cpu_ns: BTreeMap<i32, u64>,
     alive: BTreeSet<i32>,
     mounts: Mounts,
-    /// Cgroups with a CPU limit that its processes are in.
+    /// Cgroups with a CPU limit that contain its processes.
     limits: BTreeSet<Limited>,
 }
 
@@ -37,7 +37,7 @@ impl Tree {
         tree
     }
 
-    /// Finds members anew. Costs a read per process of the host, so not for every look.
+    /// Searches for members again. It reads every process of the host, so it is too slow for every sample.
     pub fn rescan(&mut self) {
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for process in procfs::process::all_processes().into_iter().flatten().flatten() {
@@ -50,7 +50,8 @@ impl Tree {
         if self.watched.include_root {
             self.alive.insert(root);
         }
-        // Processes of a service mostly share a cgroup; one that has gone leaves its limit behind, which then stands still.
+        // Processes of a service mostly share a cgroup. The limit of a process that has ended stays in the list and
+        // no longer grows.
         self.limits.extend(self.alive.iter().flat_map(|&pid| self.mounts.limits_of(pid)));
     }
 
@@ -70,12 +71,12 @@ impl Tree {
         });
         sample.cpu_ns = self.cpu_ns.values().sum();
         sample.processes = self.alive.len() as u32;
-        // Of limits one above the other the tightest holds back; adding them up would count its time twice.
+        // Of nested limits the tightest one throttles; a sum would count its time twice.
         sample.throttled_ns = self.limits.iter().filter_map(Limited::throttled_ns).max();
         sample
     }
 
-    /// As [`look`](Self::look), with what is dear to read: threads and proportional memory.
+    /// As [`look`](Self::look), with values that are expensive to read: threads and proportional memory.
     pub fn look_closely(&mut self) -> TreeSample {
         let mut sample = self.look();
         for process in self.alive.iter().filter_map(|&pid| Process::new(pid).ok()) {
@@ -88,7 +89,7 @@ impl Tree {
     }
 }
 
-/// Everything below `root`, itself left out.
+/// All descendants of `root`, without `root` itself.
 fn descendants(root: i32, children: &BTreeMap<i32, Vec<i32>>) -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let mut to_visit = vec![root];

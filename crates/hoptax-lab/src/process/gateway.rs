@@ -110,7 +110,7 @@ impl ProcessDriver {
             attempts_left -= 1;
             match attempt.start() {
                 Ok(started) => return Ok(Box::new(started)),
-                Err(failure) if attempts_left > 0 && logs::tells_of_taken_port(&failure.detail) => {}
+                Err(failure) if attempts_left > 0 && logs::reports_taken_port(&failure.detail) => {}
                 Err(failure) => return Err(failure),
             }
         }

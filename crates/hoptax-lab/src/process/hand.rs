@@ -4,7 +4,7 @@ use crate::features::{changed_prefix, place_of};
 use crate::packs::Pack;
 use crate::render::{self, Reload, Variables};
 use crate::{Done, Hand};
-use hoptax_host::guarded::Reins;
+use hoptax_host::guarded::RestartHandle;
 use hoptax_host::ports::local;
 use hoptax_plan::{Action, Ask, Feature};
 use hoptax_servers::readiness::{self, NotReady, Probe};
@@ -72,7 +72,7 @@ impl Tools {
 /// Does events to a gateway from a pack.
 pub(super) struct GatewayHand {
     pub(super) tools: Tools,
-    pub(super) reins: Reins,
+    pub(super) handle: RestartHandle,
 }
 
 impl GatewayHand {
@@ -82,7 +82,7 @@ impl GatewayHand {
         match way.ok_or("its pack does not say how to reload")? {
             Reload::Watched => Ok(()),
             Reload::Signal(signal) => {
-                let pid = self.reins.command().ok_or("it has ended")?;
+                let pid = self.handle.command().ok_or("it has ended")?;
                 signal.send(pid).map_err(|error| format!("SIG{} could not be sent: {error}", signal.name()))
             }
             Reload::Command(command) => run(&command, tools.directory()),
@@ -98,9 +98,9 @@ impl GatewayHand {
     }
 
     fn restart(&mut self) -> Result<(), String> {
-        self.reins.restart().map_err(|error| format!("it could not be restarted: {error}"))?;
-        let reins = &self.reins;
-        readiness::wait(&self.tools.probe, || reins.command().is_none()).map_err(|met| match met {
+        self.handle.restart().map_err(|error| format!("it could not be restarted: {error}"))?;
+        let handle = &self.handle;
+        readiness::wait(&self.tools.probe, || handle.command().is_none()).map_err(|met| match met {
             NotReady::Ended => "it ended before it was ready again".to_owned(),
             NotReady::TimedOut(met) => format!("it was not ready again in time: {met}"),
         })

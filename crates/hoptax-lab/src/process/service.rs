@@ -72,7 +72,7 @@ impl Service for Started {
             return Some(Box::new(UpstreamHand { control }));
         }
         let tools = self.tools.clone()?;
-        Some(Box::new(GatewayHand { tools, reins: self.guarded.reins()? }))
+        Some(Box::new(GatewayHand { tools, handle: self.guarded.restart_handle()? }))
     }
 
     fn check(&mut self) -> Result<(), Failure> {

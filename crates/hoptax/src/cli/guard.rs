@@ -1,7 +1,7 @@
 //! `hoptax guard`.
 
 use super::exit::Exit;
-use hoptax_host::guard::{Guard, GuardError, StopSignal, become_command};
+use hoptax_host::guard::{Guard, GuardError, StopSignal, exec_command};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ const CANNOT_START: u8 = 127;
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let outcome = match self.under {
-            Some(guard) => Err(become_command(guard, &self.command)),
+            Some(guard) => Err(exec_command(guard, &self.command)),
             None => self.guard().run(),
         };
         let code = match outcome {

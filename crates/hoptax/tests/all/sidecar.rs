@@ -215,7 +215,7 @@ fn without_the_rights_it_says_what_is_missing_and_measures_the_rest() {
         .output()
         .expect("it runs");
     let said = text(&output.stderr);
-    for words in ["sidecar", "needs root", "CAP_NET_ADMIN and CAP_SYS_ADMIN"] {
+    for words in ["sidecar", "Run hoptax as root", "CAP_NET_ADMIN and CAP_SYS_ADMIN"] {
         assert!(said.contains(words), "`{words}` in: {said}");
     }
     let measured = trials(&run_directory(&scratch));

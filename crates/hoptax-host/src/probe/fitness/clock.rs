@@ -1,4 +1,4 @@
-//! Time: what the kernel's clock is made of, what a look at it costs, and how late short sleeps come.
+//! Time: the kernel's clock source, the cost of reading it, and the lateness of short sleeps.
 
 use super::host::Host;
 use super::item::{doubt, good, graded, unknown};
@@ -6,25 +6,26 @@ use hoptax_load::clock;
 use hoptax_record::{Fitness, FitnessStatus};
 use std::time::Duration;
 
-/// Sources that a process can read without asking the kernel, in some 30 ns.
+/// Sources that a process reads without a system call, in about 30 ns.
 const FAST: [&str; 5] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
-/// Sources behind a slow bus, or of the kernel's ticks: about 1 µs a look, or milliseconds apart.
+/// Sources on a slow bus, at about 1 µs a read, or counted in the kernel's ticks, which are milliseconds apart.
 const SLOW: [&str; 4] = ["acpi_pm", "hpet", "jiffies", "refined-jiffies"];
-/// A look at a fast source takes a tenth of this; a generator looks several times for each request.
+/// Nanoseconds. A read of a fast source takes a tenth of this. A generator reads the clock several times for each
+/// request.
 const COSTLY_NS: u64 = 300;
 
-/// Sleeps that are measured, and how long each shall be.
+/// Number and length of the measured sleeps.
 const SLEEPS: usize = 40;
-/// What all of them may take together: a run does not wait longer for its look on a machine that is overloaded.
+/// Time limit for all of them: an overloaded machine must not delay a run further.
 const MOST_NS: u64 = 150 * clock::MILLISECOND;
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Median lateness, nanoseconds, above which an open loop's requests are sent noticeably late (a CPU wakes up within tens
-/// of µs); and above which a delay of 1 ms cannot be told from one of 2 ms.
+/// Median lateness, nanoseconds. Above the first value an open loop's requests are sent noticeably late (a CPU
+/// usually wakes up within tens of µs). Above the second a delay of 1 ms looks like one of 2 ms.
 const LATE_NS: (f64, f64) = (200_000.0, 1_000_000.0);
 
-/// How late sleeps of 1 ms came, by a thread that lets the kernel add no slack.
+/// Lateness of sleeps of 1 ms, in a thread for which the kernel adds no timer slack.
 pub(super) fn lateness() -> Vec<u64> {
     let measure = || {
         crate::threads::sleep_precisely();
@@ -36,11 +37,12 @@ pub(super) fn lateness() -> Vec<u64> {
         };
         (0..SLEEPS).map_while(|index| (clock::now() - begun < MOST_NS).then(|| one(index))).collect()
     };
-    // A thread of its own: the slack is the thread's, and what this process starts would inherit it.
+    // A separate thread, because the slack belongs to the thread, and processes that this one starts would inherit
+    // it.
     std::thread::scope(|scope| scope.spawn(measure).join()).unwrap_or_default()
 }
 
-/// What a look at the clock costs, nanoseconds: the least of several means, as only the others were disturbed.
+/// Cost of one clock read, nanoseconds: the least of several means, because disturbances only make it larger.
 pub(super) fn cost() -> u64 {
     const LOOKS: u64 = 1000;
     let mean = |_| {
@@ -55,7 +57,7 @@ pub(super) fn source(host: &Host) -> Fitness {
     const NAME: &str = "clock-source";
     let directory = "sys/devices/system/clocksource/clocksource0";
     let Some(source) = host.text(&format!("{directory}/current_clocksource")) else {
-        return unknown(NAME, "The kernel does not tell what its clock is made of.");
+        return unknown(NAME, "The kernel does not report its clock source.");
     };
     let costly = host.clock_ns > COSTLY_NS;
     if FAST.contains(&source.as_str()) && !costly {
@@ -66,7 +68,7 @@ pub(super) fn source(host: &Host) -> Fitness {
         return good(NAME, source);
     }
     let message = format!(
-        "Each look at the clock takes {} ns and is made in the kernel; generator and gateways look several times per request.",
+        "Each clock read takes {} ns and needs a system call. Generator and gateways read it several times per request.",
         host.clock_ns
     );
     let others = host.text(&format!("{directory}/available_clocksource")).unwrap_or_default();
@@ -75,7 +77,7 @@ pub(super) fn source(host: &Host) -> Fitness {
         Some(better) if better != source => {
             format!("echo {better} | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource")
         }
-        _ => "Use another machine: the kernel trusts no faster clock here (`dmesg | grep -i clocksource` says why).".into(),
+                _ => "Use another machine: the kernel trusts no faster clock here (`dmesg | grep -i clocksource` shows why).".into(),
     };
     doubt(NAME, status, source, message, advice)
 }
@@ -88,8 +90,8 @@ pub(super) fn timer(host: &Host) -> Fitness {
     let us = |ns: u64| ns.div_ceil(1000);
     let seen = format!("sleeps of 1 ms come {} µs late (median), {} µs at worst", us(median), us(worst));
     let Some(status) = graded(median as f64, LATE_NS.0, LATE_NS.1) else { return good("timer", seen) };
-    let message = "Requests of an open loop leave late by as much, and known delays are longer by it.";
-    let advice = "Pin the roles (`cpus` in the plan): a generator that owns its CPU polls. Stop what else runs here. A kernel \
-                  without high-resolution timers rounds up to its tick: boot one with them.";
+    let message = "An open loop sends requests late by this much, and planted delays are longer by it.";
+    let advice = "Pin the roles (`cpus` in the plan): a generator with a CPU of its own polls. Stop other load on this machine. A \
+                      kernel without high-resolution timers rounds up to its tick: boot one with them.";
     doubt("timer", status, seen, message, advice)
 }

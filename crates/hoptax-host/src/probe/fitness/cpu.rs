@@ -1,4 +1,4 @@
-//! CPUs: how many, whether they can be given away, how fast they run, and what they share.
+//! CPUs: how many there are, whether threads can be pinned, how fast they run, and what they share.
 
 use super::host::Host;
 use super::item::{doubt, good, unknown};
@@ -6,15 +6,15 @@ use crate::cpus;
 use hoptax_record::{Fitness, FitnessStatus};
 use std::collections::BTreeSet;
 
-/// With fewer, `cpus: auto` pins nothing: the roles cannot be kept apart.
+/// With fewer CPUs `cpus: auto` pins nothing, because the roles cannot be separated.
 const APART: usize = 4;
-/// With fewer, generator and gateway never run at the same moment.
+/// With fewer CPUs generator and gateway never run at the same moment.
 const BOTH: usize = 2;
 
-/// CPUs that may be used, and whether a thread may be given some of them.
+/// CPUs that this process may use, and whether it may pin threads.
 pub(super) fn ask() -> (Vec<u32>, bool) {
     let set = rustix::thread::sched_getaffinity(None).ok();
-    // The same CPUs as before: whether it is permitted is all that is asked.
+    // Sets the same CPUs as before: this only tests the permission.
     let can_pin = set.is_some_and(|set| rustix::thread::sched_setaffinity(None, &set).is_ok());
     (cpus::allowed().unwrap_or_default(), can_pin)
 }
@@ -27,15 +27,15 @@ pub(super) fn cpus(host: &Host) -> Fitness {
         _ => count.to_string(),
     };
     let (status, what) = match count {
-        0 => return unknown("cpus", "The kernel does not tell which CPUs may be used."),
-        _ if count < BOTH => (FitnessStatus::Bad, "Generator, gateway and upstream take turns on one CPU."),
-        _ if count < APART => {
-            (FitnessStatus::Warning, "Generator, gateway and upstream cannot each have CPUs of their own.")
-        }
+        0 => return unknown("cpus", "The kernel does not report which CPUs this process may use."),
+        _ if count < BOTH => (FitnessStatus::Bad, "Generator, gateway and upstream share one CPU."),
+        _ if count < APART => (
+            FitnessStatus::Warning,
+            "There are too few CPUs for generator, gateway and upstream to have their own.",
+        ),
         _ => return good("cpus", seen),
     };
-    let message =
-        format!("{what} What one of them uses the others lack, and tax shows up as more than it is.");
+    let message = format!("{what} They take CPU time from each other, so the measured tax is too high.");
     doubt("cpus", status, seen, message, "Use a machine with 4 CPUs or more, or stay well below saturation.")
 }
 
@@ -43,12 +43,12 @@ pub(super) fn pinning(host: &Host) -> Fitness {
     if host.can_pin {
         return good("pinning", "possible");
     }
-    let message = "Threads cannot be given CPUs of their own, so that the kernel moves them about.";
-    let advice = "Allow the system call sched_setaffinity: it is a container's profile that forbids it.";
+    let message = "Threads cannot be pinned to CPUs, so the kernel moves them between CPUs.";
+    let advice = "Allow the system call sched_setaffinity. A container's security profile may forbid it.";
     doubt("pinning", FitnessStatus::Warning, "forbidden", message, advice)
 }
 
-/// The least of the CPU limits of this process's control groups.
+/// The lowest CPU limit among this process's control groups.
 pub(super) fn limit(host: &Host) -> Fitness {
     const NAME: &str = "cpu-limit";
     let Some(limit) = limit_of(host) else { return good(NAME, "none") };
@@ -57,17 +57,10 @@ pub(super) fn limit(host: &Host) -> Fitness {
     if limit >= count {
         return good(NAME, seen);
     }
-    // Below the two that one generator and one gateway keep busy, it strikes in every trial that has load.
+    // A generator and a gateway keep two CPUs busy. A limit below that throttles every trial under load.
     let status = if limit < BOTH as f64 { FitnessStatus::Bad } else { FitnessStatus::Warning };
-    let message =
-        "Whoever has used up its share stands still for the rest of each 100 ms, and requests with it.";
-    doubt(
-        NAME,
-        status,
-        seen,
-        message,
-        "Run without a CPU limit, or with as many CPUs as the limit has (cpuset).",
-    )
+    let message = "A process that has used up its share is paused for the rest of each 100 ms, and its requests with it.";
+    doubt(NAME, status, seen, message, "Remove the CPU limit, or use a cpuset with that many CPUs instead.")
 }
 
 fn limit_of(host: &Host) -> Option<f64> {
@@ -109,15 +102,14 @@ pub(super) fn governor(host: &Host) -> Fitness {
     if found.is_empty() {
         return unknown(
             "governor",
-            "No governor of the CPUs' frequency is shown here; a virtual machine's is set by its hypervisor.",
+            "No frequency governor is visible; on a virtual machine the hypervisor sets the frequency.",
         );
     }
     let seen = found.iter().cloned().collect::<Vec<_>>().join(", ");
     if found.iter().all(|governor| governor == "performance") {
         return good("governor", seen);
     }
-    let message =
-        "CPUs slow down where there is little to do, so that a gateway looks worse under little load.";
+    let message = "CPUs run slower at low load, so a gateway looks worse at low rates.";
     let advice = "sudo cpupower frequency-set -g performance";
     doubt("governor", FitnessStatus::Warning, seen, message, advice)
 }
@@ -127,14 +119,13 @@ pub(super) fn turbo(host: &Host) -> Fitness {
         host.number("sys/devices/system/cpu/intel_pstate/no_turbo").map(|off| (off == 0, "no_turbo", 1));
     let others = host.number("sys/devices/system/cpu/cpufreq/boost").map(|on| (on == 1, "boost", 0));
     let Some((on, file, off)) = intel.or(others) else {
-        return unknown("turbo", "Whether CPUs speed up beyond their rated frequency is not shown here.");
+        return unknown("turbo", "Whether CPUs run above their rated frequency is not visible here.");
     };
     if !on {
         return good("turbo", "off");
     }
     let folder = if file == "boost" { "cpufreq" } else { "intel_pstate" };
-    let message =
-        "How fast a CPU runs hangs on its warmth and on what the others do, which differs between trials.";
+    let message = "A CPU's speed depends on its temperature and on the load of other CPUs, and so differs between trials.";
     let advice = format!("echo {off} | sudo tee /sys/devices/system/cpu/{folder}/{file}");
     doubt("turbo", FitnessStatus::Warning, "on", message, advice)
 }
@@ -146,15 +137,15 @@ pub(super) fn smt(host: &Host) -> Fitness {
     };
     let pairs: Option<Vec<Vec<u32>>> = host.allowed.iter().map(siblings).collect();
     let Some(groups) = pairs.filter(|groups| !groups.is_empty()) else {
-        return unknown("smt", "Which CPUs share a core is not shown here.");
+        return unknown("smt", "Which CPUs share a core is not visible here.");
     };
     let usable = |group: &Vec<u32>| group.iter().filter(|cpu| host.allowed.contains(cpu)).count();
     let shared = groups.iter().filter(|group| usable(group) > 1).count();
     if shared == 0 {
         return good("smt", "each CPU a core of its own");
     }
-    let message = "Two CPUs of one core slow each other down: a busy generator then costs the gateway speed.";
-    let advice = "Pin roles so that none share a core (`cpus` in the plan), or echo off | sudo tee \
+    let message = "Two CPUs of one core slow each other down: a busy generator slows the gateway.";
+    let advice = "Pin the roles so that none share a core (`cpus` in the plan), or run: echo off | sudo tee \
                   /sys/devices/system/cpu/smt/control";
     doubt("smt", FitnessStatus::Warning, format!("{shared} CPUs share cores"), message, advice)
 }

@@ -1,4 +1,4 @@
-//! Items of a look, as each thing that is looked at builds them.
+//! Constructors of items.
 
 use hoptax_record::{Fitness, FitnessStatus};
 
@@ -9,7 +9,7 @@ pub(super) fn good(name: &str, seen: impl Into<String>) -> Fitness {
 
 pub(super) fn unknown(name: &str, why: impl Into<String>) -> Fitness {
     let (name, message) = (name.to_owned(), why.into());
-    Fitness { name, status: FitnessStatus::Unknown, seen: "cannot be told".into(), message, advice: None }
+    Fitness { name, status: FitnessStatus::Unknown, seen: "unknown".into(), message, advice: None }
 }
 
 pub(super) fn doubt(

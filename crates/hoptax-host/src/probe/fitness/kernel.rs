@@ -1,4 +1,4 @@
-//! What the kernel is, and what it permits.
+//! The kernel's version, limits and permissions.
 
 use super::host::Host;
 use super::item::{doubt, good, unknown};
@@ -7,19 +7,20 @@ use hoptax_record::{Fitness, FitnessStatus};
 /// The first kernel with `epoll_pwait2`, whose timeouts are in nanoseconds.
 const NEEDED: (u32, u32) = (5, 11);
 
-/// Descriptors that a load of some size needs; and below which one of 1,000 connections fails, of which a proxy has two each.
+/// Descriptors. The first value is enough for a moderate load. Below the second, 1,000 connections through a proxy
+/// fail, because a proxy needs two for each.
 const DESCRIPTORS: (u64, u64) = (16_384, 2_048);
 
 pub(super) fn version(host: &Host) -> Fitness {
     let mut parts = host.release.split(|letter: char| !letter.is_ascii_digit());
     let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
     let (Some(major), Some(minor)) = (part(), part()) else {
-        return unknown("kernel", format!("`{}` is no version that could be understood.", host.release));
+        return unknown("kernel", format!("cannot parse the kernel's release `{}`.", host.release));
     };
     if (major, minor) >= NEEDED {
         return good("kernel", host.release.clone());
     }
-    let message = "It lacks calls that the generator cannot do without (epoll_pwait2).";
+    let message = "This kernel lacks a system call that the generator needs (epoll_pwait2).";
     doubt("kernel", FitnessStatus::Bad, host.release.clone(), message, "Use Linux 5.11 or newer.")
 }
 
@@ -36,7 +37,8 @@ pub(super) fn descriptors(host: &Host) -> Fitness {
         _ if usable < DESCRIPTORS.0 => FitnessStatus::Warning,
         _ => return good("descriptors", seen),
     };
-    let message = "Each connection takes one of the generator, one of the upstream and two of a gateway.";
+    let message =
+        "Each connection needs one descriptor in the generator, one in the upstream and two in a gateway.";
     let advice = "Raise the hard limit: `ulimit -Hn 1048576` as root, LimitNOFILE= in a unit, --ulimit nofile= for docker.";
     doubt("descriptors", status, seen, message, advice)
 }
@@ -45,7 +47,7 @@ fn count(descriptors: u64) -> String {
     if descriptors == u64::MAX { "unlimited".into() } else { descriptors.to_string() }
 }
 
-/// Values of `kernel.perf_event_paranoid` up to this let everybody profile their own processes, kernel included.
+/// Up to this value of `kernel.perf_event_paranoid` every user may profile their own processes, kernel included.
 const OPEN_TO_ALL: i64 = 1;
 
 pub(super) fn perf(host: &Host) -> Fitness {
@@ -58,6 +60,6 @@ pub(super) fn perf(host: &Host) -> Fitness {
     if host.is_root || paranoid <= OPEN_TO_ALL {
         return good("perf", seen);
     }
-    let message = "Gateways cannot be profiled with `perf` by this user. Figures do not suffer.";
+    let message = "This user cannot profile gateways with `perf`. Results are not affected.";
     doubt("perf", FitnessStatus::Warning, seen, message, "sudo sysctl kernel.perf_event_paranoid=1")
 }

@@ -7,17 +7,17 @@ use std::path::Path;
 
 const MIB: u64 = 1 << 20;
 
-/// What an upstream, a generator with thousands of connections and a thrifty gateway need together, several times over;
-/// and below which the kernel begins to throw pages out that are in use.
+/// Bytes. The first value is several times what an upstream, a generator with thousands of connections and a small
+/// gateway need together. Below the second the kernel begins to evict pages that are in use.
 const AVAILABLE: (u64, u64) = (1024 * MIB, 256 * MIB);
 
-/// Less than this lies in swap on most machines that have any, and is not asked for again.
+/// Bytes. Most machines with swap have less than this in it, and never need those pages again.
 const SWAPPED: u64 = 64 * MIB;
 
-/// A run with all its charts takes some MiB; and below the other, its last trials may find no room.
+/// Bytes. A run with all its charts needs some MiB. Below the second value its last trials may not fit.
 const DISK: (u64, u64) = (1024 * MIB, 64 * MIB);
 
-/// Bytes free for us where `path` is or would be.
+/// Free bytes on the file system of `path`, which need not exist yet.
 pub(super) fn free_below(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
     let there = path.ancestors().find(|ancestor| ancestor.exists())?;
@@ -25,7 +25,7 @@ pub(super) fn free_below(path: &Path) -> Option<u64> {
     Some(stat.f_bavail * stat.f_frsize)
 }
 
-/// A line of `/proc/meminfo`, bytes.
+/// A field of `/proc/meminfo`, in bytes.
 fn told(host: &Host, name: &str) -> Option<u64> {
     let text = host.text("proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -50,24 +50,24 @@ fn least(bytes: u64, (warning, bad): (u64, u64)) -> Option<FitnessStatus> {
 
 pub(super) fn memory(host: &Host) -> Fitness {
     let (Some(free), Some(all)) = (told(host, "MemAvailable"), told(host, "MemTotal")) else {
-        return unknown("memory", "The kernel does not tell how much memory is free.");
+        return unknown("memory", "The kernel does not report how much memory is free.");
     };
     let seen = format!("{} of {} available", show(free), show(all));
     let Some(status) = least(free, AVAILABLE) else { return good("memory", seen) };
-    let message = "Where memory runs short, the kernel stops processes to find some, or ends them.";
-    doubt("memory", status, seen, message, "Stop what holds it, or use a larger machine.")
+    let message = "When memory runs short, the kernel pauses processes to reclaim memory, or kills them.";
+    doubt("memory", status, seen, message, "Stop processes that use much memory, or use a larger machine.")
 }
 
 pub(super) fn swap(host: &Host) -> Fitness {
     let (Some(all), Some(free)) = (told(host, "SwapTotal"), told(host, "SwapFree")) else {
-        return unknown("swap", "The kernel does not tell how much is swapped out.");
+        return unknown("swap", "The kernel does not report how much memory is swapped out.");
     };
     let used = all.saturating_sub(free);
     let seen = if all == 0 { "none".to_owned() } else { format!("{} in use", show(used)) };
     if used <= SWAPPED {
         return good("swap", seen);
     }
-    let message = "Memory that is fetched from a disk takes milliseconds, which requests then wait for.";
+    let message = "Requests wait milliseconds for memory that must be read from a disk.";
     doubt(
         "swap",
         FitnessStatus::Warning,
@@ -87,8 +87,8 @@ pub(super) fn huge_pages(host: &Host) -> Fitness {
             NAME,
             FitnessStatus::Warning,
             "always",
-            "Memory grows by 2 MiB at a time, used or not, and processes stand still while pages are put together: \
-             gateways look larger, and now and then slower, than they are.",
+            "The kernel allocates memory in steps of 2 MiB, used or not, and pauses processes to build huge pages. So gateways \
+                         appear to use more memory, and are sometimes slower, than without.",
             "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         ),
         Some(chosen) => good(NAME, chosen),
@@ -97,10 +97,10 @@ pub(super) fn huge_pages(host: &Host) -> Fitness {
 
 pub(super) fn disk(host: &Host) -> Fitness {
     let Some(free) = host.disk_free else {
-        return unknown("disk", "How much room there is for results could not be asked.");
+        return unknown("disk", "The free space for results could not be read.");
     };
     let seen = format!("{} free for results", show(free));
     let Some(status) = least(free, DISK) else { return good("disk", seen) };
-    let message = "Trials are written as they end; one that finds no room ends the run.";
-    doubt("disk", status, seen, message, "Make room, or write elsewhere with --out.")
+    let message = "Each trial is written when it ends. The run fails when there is no space left.";
+    doubt("disk", status, seen, message, "Free some space, or write elsewhere with --out.")
 }

@@ -1,8 +1,8 @@
-//! How fit the host is to be measured on: what `hoptax doctor` shows, and what every run looks at before its first trial and
-//! after its last.
+//! Whether this host is fit for measurements: `hoptax doctor` prints these checks, and every run makes them before
+//! its first trial and after its last.
 //!
-//! What the kernel tells in files is read below a root, so that tests can lay out a host of their own; what has to be asked
-//! for or tried stands in [`Host`], gathered once. The judgements themselves are pure.
+//! Files such as `/proc` are read below a root, so that tests can lay out a host of their own. Measurements are made
+//! once and kept in [`Host`]. The judgements are pure functions.
 
 mod clock;
 mod cpu;
@@ -24,11 +24,11 @@ use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long steal and foreign load are watched for by `hoptax doctor`: the kernel counts them in ticks of 10 ms, so that 1 %
-/// of one CPU is 1.5 ticks, and bursts of a hypervisor come several times in such a span.
+/// How long `hoptax doctor` watches steal and foreign load. The kernel counts them in ticks of 10 ms, so 1 % of one
+/// CPU is 1.5 ticks. A hypervisor's bursts occur several times in this period.
 pub const SAMPLED: Duration = Duration::from_millis(1500);
 
-/// This host; results would be written to `results`, which need not be there yet. Takes some 50 ms.
+/// Observes this host; `results` is the directory for results, which need not exist yet. Takes about 50 ms.
 pub fn here(results: &Path) -> Host {
     let limit = getrlimit(Resource::Nofile);
     let (allowed, can_pin) = cpu::ask();
@@ -45,7 +45,7 @@ pub fn here(results: &Path) -> Host {
     }
 }
 
-/// When a run looks.
+/// When a run checks the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// Before its first trial.
@@ -54,17 +54,17 @@ pub enum Moment {
     End,
 }
 
-/// The look that a run takes: nothing that needs more than a moment, and nothing that does not bear on its figures.
+/// The checks of a run: only those that are fast and affect figures.
 pub fn at(moment: Moment, results: &Path) -> HostLook {
     let host = here(results);
     let mut items = lasting(&host);
     items.extend(passing(&host));
-    // When a run is over the load average is its own.
+    // After a run the load average is the run's own.
     items.retain(|item| moment == Moment::Start || item.name != noise::LOAD_AVERAGE);
     HostLook { at_unix_ns: time::unix(), items }
 }
 
-/// The whole look, with what was seen between two snapshots.
+/// All checks, with steal and foreign load between two snapshots.
 pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
     let mut items = lasting(host);
     items.extend(noise::between(between));
@@ -73,7 +73,7 @@ pub fn whole(host: &Host, between: Option<(&Snapshot, &Snapshot)>) -> HostLook {
     HostLook { at_unix_ns: time::unix(), items }
 }
 
-/// What stays as it is until somebody changes it.
+/// Checks whose results do not change by themselves.
 fn lasting(host: &Host) -> Vec<Fitness> {
     vec![
         cpu::cpus(host),
@@ -94,7 +94,7 @@ fn lasting(host: &Host) -> Vec<Fitness> {
     ]
 }
 
-/// What may be otherwise in a minute.
+/// Checks whose results may change within a minute.
 fn passing(host: &Host) -> Vec<Fitness> {
     vec![
         noise::load_average(host),

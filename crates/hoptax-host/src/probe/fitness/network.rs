@@ -1,30 +1,32 @@
-//! The network's limits: ports, lines at listeners, what firewalls remember.
+//! The network's limits: ports, queues of listeners, the firewall's connection table.
 
 use super::host::Host;
 use super::item::{doubt, good, graded, unknown};
 use hoptax_record::{Fitness, FitnessStatus};
 
-/// Ports that the kernel may choose from, towards one address and port: the default has 28,232. Below the first a second
-/// without keep-alive at a moderate rate uses them up; below the other, so do the connections of one load point.
+/// Local ports for connections to one address and port; the kernel's default is 28,232. Below the first value a
+/// second without keep-alive at a moderate rate uses them up. Below the second one load point's connections do.
 const PORTS: (u64, u64) = (10_000, 1_024);
 
-/// Shares of the ports in TIME_WAIT: from the first on they run out if as many come again, from the other they nearly have.
+/// Shares of the ports in TIME_WAIT. Above the first, a few times as many connections use up the ports. Above the second almost
+/// none is free.
 const WAITING: (f64, f64) = (0.25, 0.75);
 
-/// Connections that come at once when a load begins and find no place wait a second, until they are sent again.
+/// Places in the queue: a connection that finds none is retried by the kernel after a second. Loads open all
+/// connections at once.
 const LINE: u64 = 1_024;
 
 /// The kernel's own default.
 const DEVICE_BACKLOG: u64 = 1_000;
 
-/// Shares of the connection table: full, it drops packets of new connections.
+/// Shares of the connection table in use. A full table drops packets of new connections.
 const TABLE: (f64, f64) = (0.5, 0.9);
-/// Connections that the table should be able to remember: closed ones stay in it for two minutes.
+/// Entries that the table needs: closed connections remain in it for two minutes.
 const LEAST_TABLE: u64 = 65_536;
 
 pub(super) fn ports(host: &Host) -> Fitness {
     let Some((first, last)) = host.port_range() else {
-        return unknown("ports", "The kernel does not tell which ports it chooses from.");
+        return unknown("ports", "The kernel does not report its range of local ports.");
     };
     let count = (last + 1).saturating_sub(first);
     let seen = format!("{count} ({first} to {last})");
@@ -34,7 +36,7 @@ pub(super) fn ports(host: &Host) -> Fitness {
         _ => return good("ports", seen),
     };
     let message =
-        "Each connection to one address takes a port, and keeps it for a minute after it was closed.";
+        "Each connection to one address takes a port, and holds it for a minute after it is closed.";
     doubt("ports", status, seen, message, "sudo sysctl net.ipv4.ip_local_port_range=\"1024 65535\"")
 }
 
@@ -45,15 +47,14 @@ pub(super) fn time_wait(host: &Host) -> Fitness {
         words.next()?.parse::<u64>().ok()
     });
     let Some(waiting) = waiting else {
-        return unknown("time-wait", "The kernel does not tell how many ports wait in TIME_WAIT.");
+        return unknown("time-wait", "The kernel does not report how many ports are in TIME_WAIT.");
     };
     let ports = host.local_ports().unwrap_or(u64::MAX);
     let seen = format!("{waiting} sockets");
     let Some(status) = graded(waiting as f64 / ports as f64, WAITING.0, WAITING.1) else {
         return good("time-wait", seen);
     };
-    let message =
-        "Ports of closed connections rest for a minute; new connections may find none that is free.";
+    let message = "Ports of closed connections are blocked for a minute. New connections may find none free.";
     doubt("time-wait", status, seen, message, "Wait a minute, or widen net.ipv4.ip_local_port_range.")
 }
 
@@ -70,16 +71,16 @@ pub(super) fn device_backlog(host: &Host) -> Fitness {
     line(host, "device-backlog", "proc/sys/net/core/netdev_max_backlog", key, DEVICE_BACKLOG)
 }
 
-/// A line in which what comes waits, and is dropped where it is full.
+/// A queue that drops what does not fit.
 fn line(host: &Host, name: &str, path: &str, key: &str, least: u64) -> Fitness {
     let Some(length) = host.number(path) else {
-        return unknown(name, format!("The kernel does not tell {key}."));
+        return unknown(name, format!("The kernel does not report {key}."));
     };
     if length >= least {
         return good(name, length.to_string());
     }
     let message = format!(
-        "Where more than {length} come at once ({key}), the others are dropped and come a second later."
+        "If more than {length} arrive at once ({key}), the rest are dropped and retried a second later."
     );
     doubt(name, FitnessStatus::Warning, length.to_string(), message, format!("sudo sysctl {key}=4096"))
 }
@@ -95,7 +96,7 @@ pub(super) fn conntrack(host: &Host) -> Fitness {
     let small = (most < LEAST_TABLE).then_some(FitnessStatus::Warning);
     let Some(status) = full.or(small) else { return good(NAME, seen) };
     let message =
-        "The firewall remembers every connection; when its table is full, new ones are dropped in silence.";
+        "The firewall tracks every connection. When its table is full, it silently drops new connections.";
     let advice = "sudo sysctl net.netfilter.nf_conntrack_max=1048576, or exempt the traffic (NOTRACK).";
     doubt(NAME, status, seen, message, advice)
 }

@@ -1,4 +1,4 @@
-//! Who else uses the machine: the hypervisor's other guests, and other processes of this one.
+//! Other users of the machine: the hypervisor's other guests, and other processes.
 
 use super::host::Host;
 use super::item::{doubt, good, graded, percent, unknown};
@@ -9,26 +9,26 @@ use std::path::Path;
 
 pub(super) const LOAD_AVERAGE: &str = "load-average";
 
-/// Shares of all CPUs from which on the finding `host-noisy` would be raised for a trial; and those at which percentiles
-/// above the median are mostly theirs: every tenth moment is not ours.
+/// Shares of all CPUs. The first raises the finding `host-noisy` for a trial. At the second, noise dominates the
+/// percentiles above the median.
 const STEAL: (f64, f64) = (0.02, 0.10);
 const FOREIGN: (f64, f64) = (0.05, 0.25);
 
-/// Processes ready to run, by CPU: a quarter of one is more than a quiet machine has; with one each nothing is left.
+/// Runnable processes per CPU. A quiet machine has less than the first value; at the second no CPU time is left.
 const READY_BY_CPU: (f64, f64) = (0.25, 1.0);
 
-/// What the kernel had counted at one moment, in ticks.
+/// The kernel's counters at one moment, in ticks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
     busy: u64,
     idle: u64,
     steal: u64,
-    /// By process: its name and what it has used.
+    /// Name and CPU time by process.
     processes: BTreeMap<u32, (String, u64)>,
 }
 
 impl Snapshot {
-    /// What is counted now below `root`; `None` where `proc/stat` is not there.
+    /// The counters now, below `root`; `None` if `proc/stat` is missing.
     pub fn take(root: &Path) -> Option<Self> {
         let stat = fs::read_to_string(root.join("proc/stat")).ok()?;
         let line = stat.lines().find(|line| line.starts_with("cpu "))?;
@@ -51,7 +51,7 @@ fn processes(root: &Path) -> BTreeMap<u32, (String, u64)> {
     let one = |entry: fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name, in brackets, may hold anything: it ends at the last one (proc_pid_stat(5)).
+        // The name, in brackets, may contain brackets: it ends at the last one (proc_pid_stat(5)).
         let (name, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let used = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
@@ -78,7 +78,7 @@ pub(super) fn between(snapshots: Option<(&Snapshot, &Snapshot)>) -> [Fitness; 2]
     let span = snapshots.map(|(before, after)| (before, after, after.total().saturating_sub(before.total())));
     let Some((before, after, ticks)) = span.filter(|(_, _, ticks)| *ticks > 0) else {
         return ["steal", "foreign-load"]
-            .map(|name| unknown(name, "The kernel does not tell what CPUs are used for."));
+            .map(|name| unknown(name, "The kernel does not report how CPU time is used."));
     };
     let share = |used: u64| used as f64 / ticks as f64;
     let steal = share(after.steal.saturating_sub(before.steal));
@@ -88,9 +88,9 @@ pub(super) fn between(snapshots: Option<(&Snapshot, &Snapshot)>) -> [Fitness; 2]
 
 fn judge_steal(steal: f64) -> Fitness {
     let Some(status) = graded(steal, STEAL.0, STEAL.1) else { return good("steal", percent(steal)) };
-    let message = "The hypervisor gives this machine's CPUs to others; requests stand still meanwhile.";
+    let message = "The hypervisor gives this machine's CPUs to other guests, and requests wait meanwhile.";
     let advice =
-        "Use a machine that is not shared, or more trials: figures of quiet windows stand beside the others.";
+        "Use a machine that is not shared, or run more trials: reports also show figures of quiet windows.";
     doubt("steal", status, percent(steal), message, advice)
 }
 
@@ -103,10 +103,10 @@ fn judge_foreign(foreign: f64, busiest: Option<String>) -> Fitness {
         None => percent(foreign),
     };
     let message = "Other processes use the CPUs that generator, gateway and upstream need.";
-    doubt("foreign-load", status, seen, message, "Stop them, or pin them to CPUs that the plan leaves alone.")
+    doubt("foreign-load", status, seen, message, "Stop them, or pin them to CPUs that the plan does not use.")
 }
 
-/// The process that used most between two snapshots.
+/// The process that used the most CPU time between two snapshots.
 fn busiest(before: &Snapshot, after: &Snapshot) -> Option<String> {
     let used = |(pid, (name, now)): (&u32, &(String, u64))| {
         let then = before.processes.get(pid).map_or(0, |(_, then)| *then);
@@ -119,7 +119,7 @@ fn busiest(before: &Snapshot, after: &Snapshot) -> Option<String> {
 pub(super) fn load_average(host: &Host) -> Fitness {
     let average = host.text("proc/loadavg").and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
     let Some(average) = average else {
-        return unknown(LOAD_AVERAGE, "The kernel does not tell how many processes were ready to run.");
+        return unknown(LOAD_AVERAGE, "The kernel does not report the load average.");
     };
     let seen = format!("{average} over the last minute");
     let by_cpu = average / host.allowed.len().max(1) as f64;
@@ -127,6 +127,6 @@ pub(super) fn load_average(host: &Host) -> Fitness {
         return good(LOAD_AVERAGE, seen);
     };
     debug_assert_ne!(status, FitnessStatus::Good);
-    let message = "So many processes were ready to run at once, on average: somebody is at work here.";
-    doubt(LOAD_AVERAGE, status, seen, message, "See who with `top`, stop them, and wait a minute.")
+    let message = "On average this many processes were ready to run at once: other programs are busy here.";
+    doubt(LOAD_AVERAGE, status, seen, message, "Find them with `top`, stop them, and wait a minute.")
 }

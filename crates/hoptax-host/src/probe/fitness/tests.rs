@@ -1,11 +1,11 @@
-//! Every look, on hosts that are laid out in a directory: in order, and each way out of order.
+//! Every check, on hosts laid out in a directory: first all in order, then one problem at a time.
 
 use super::*;
 use FitnessStatus::{Bad, Good, Unknown, Warning};
 use hoptax_record::FitnessStatus;
 use std::fs;
 
-/// A host of 8 CPUs in a directory of its own on which everything is in order.
+/// A directory that looks like a host of 8 CPUs with everything in order.
 struct Laid {
     host: Host,
     _directory: tempfile::TempDir,
@@ -69,7 +69,7 @@ impl Laid {
         fs::write(path, content).expect("written");
     }
 
-    /// The item of that name in the whole look.
+    /// The item of that name among all checks.
     fn item(&self, name: &str) -> Fitness {
         let snapshot = Snapshot::take(&self.host.root);
         let look = whole(&self.host, snapshot.as_ref().map(|one| (one, one)));
@@ -81,7 +81,7 @@ impl Laid {
         let item = self.item(name);
         assert_eq!(item.status, status, "{item:?}");
         assert!(item.seen.contains(words), "`{words}` in {item:?}");
-        // Whatever is doubted says why it matters and what to do; whatever is in order has nothing to be done.
+        // A doubt has a reason and advice; a good item has no advice.
         let doubted = matches!(status, Bad | Warning);
         assert_eq!(item.advice.is_some(), doubted, "{item:?}");
         assert!(!doubted || (item.message.ends_with('.') && !item.message.is_empty()), "{item:?}");
@@ -126,7 +126,7 @@ fn cpus_and_what_they_share() {
         laid.is("cpus", status, &format!("{count} of 8"));
     }
     laid.host.allowed = (0..4).collect();
-    // 0 shares its core with 4, which may not be used; 1 and 2 share theirs.
+    // CPU 0 shares its core with 4, which this process may not use; 1 and 2 share theirs.
     for (cpu, siblings) in [(0, "0,4"), (1, "1-2"), (2, "1-2")] {
         laid.write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"), siblings);
     }
@@ -143,7 +143,7 @@ fn cpu_limits_of_both_kinds_of_control_groups() {
     laid.is("cpu-limit", Good, "none");
     laid.write("sys/fs/cgroup/user/me/cpu.max", "900000 100000\n");
     laid.is("cpu-limit", Good, "9 CPUs");
-    // A group above holds as well.
+    // The limit of a parent group also applies.
     laid.write("sys/fs/cgroup/user/cpu.max", "250000 100000\n");
     laid.is("cpu-limit", Warning, "2.5 CPUs");
     laid.write("proc/self/cgroup", "3:cpu,cpuacct:/docker/1\n2:memory:/docker/1\n");
@@ -169,7 +169,7 @@ fn frequencies() {
             .contains("echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate")
     );
     fs::remove_dir_all(laid.host.root.join("sys/devices/system/cpu/intel_pstate")).expect("removed");
-    laid.is("turbo", Unknown, "cannot be told");
+    laid.is("turbo", Unknown, "unknown");
     laid.write("sys/devices/system/cpu/cpufreq/boost", "1\n");
     laid.is("turbo", Warning, "on");
     assert!(
