@@ -1,6 +1,6 @@
 //! A gateway's own counters, as its pack describes them: read before and after each trial.
 //!
-//! What cannot be read is left out: a gateway that does not answer on its admin port is still worth measuring.
+//! Counters that cannot be read are left out: a gateway whose admin port does not answer can still be measured.
 
 use super::packs::manifest::{CounterFrom, CounterSpec};
 use hoptax_plan::selector::{Selector, SelectorKind, pattern};
@@ -13,16 +13,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Most of a log that is searched between two looks. A gateway that writes more than this in a trial says the same thing
-/// over and over.
+/// Most bytes of a log searched per reading. A gateway that writes more in a trial repeats the same message.
 const MOST_OF_A_LOG: u64 = 64 << 20;
-/// Most of an answer that is read.
+/// Most bytes of a response.
 const MOST_OF_AN_ANSWER: usize = 4 << 20;
 
-/// Given to a look at a gateway's own figures.
+/// Time limit for reading a gateway's counters.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The counters of one gateway that runs.
+/// The counters of one running gateway.
 #[derive(Debug)]
 pub struct Counters {
     admin: SocketAddr,
@@ -43,17 +42,17 @@ enum Source {
     Log { pattern: Regex, seen: Seen },
 }
 
-/// How far a log was searched, and what was found until there.
+/// How far a log was searched, and the matches so far.
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     offset: u64,
     matches: u64,
 }
 
-/// Whether a counter can be read as its pack says.
+/// Checks that a counter can be read as its pack says.
 ///
 /// # Errors
-/// What is wrong with its `select` or `minus`, and how to mend it.
+/// What is wrong with its `select` or `minus`, and how to fix it.
 pub fn check(spec: &CounterSpec) -> Result<(), String> {
     source(spec).map(drop)
 }
@@ -65,15 +64,17 @@ fn source(spec: &CounterSpec) -> Result<Source, String> {
             minus: spec.minus.as_deref().map(|minus| Selector::parse(spec.kind, minus)).transpose()?,
         },
         CounterFrom::Log if spec.kind != SelectorKind::Regex || spec.minus.is_some() => {
-            return Err("of a log the lines that fit are counted: `kind: regex`, no `minus`".into());
+            return Err(
+                "a counter `from: log` counts matching lines: it needs `kind: regex` and no `minus`".into()
+            );
         }
         CounterFrom::Log => Source::Log { pattern: pattern(&spec.select)?, seen: Seen::default() },
     })
 }
 
 impl Counters {
-    /// The counters that a pack names, of a gateway with this admin port and these logs. What does not parse is left out;
-    /// packs are checked when they are read.
+    /// The counters of a pack, for a gateway with this admin port and these logs. Invalid ones are left out; packs
+    /// are checked when they are loaded.
     pub fn new(specs: &[CounterSpec], admin: SocketAddr, log_directory: &Path) -> Self {
         let counter = |spec: &CounterSpec| {
             Some(Counter { name: spec.name.clone(), path: spec.path.clone(), source: source(spec).ok()? })
@@ -85,7 +86,7 @@ impl Counters {
         }
     }
 
-    /// All counters that could be read, as they stand now. Each path is asked for once.
+    /// The current values of all counters that can be read. Each path is requested once.
     pub fn read(&mut self) -> BTreeMap<String, f64> {
         let mut answers: BTreeMap<String, Option<String>> = BTreeMap::new();
         let mut values = BTreeMap::new();
@@ -111,13 +112,13 @@ impl Counters {
     }
 }
 
-/// What the gateway answers to a GET; nothing if it cannot be read.
+/// The body of the gateway's response to a GET; `None` if it cannot be read.
 fn answered(admin: SocketAddr, path: &str) -> Option<String> {
     let body = HttpClient::plain(admin, PATIENCE).get(path, MOST_OF_AN_ANSWER).ok()?;
     String::from_utf8(body).ok()
 }
 
-/// Goes on from where a log was searched to; a log that has shrunk was begun anew.
+/// Continues the search where it stopped. A log that has shrunk is searched from its beginning.
 fn count(path: &Path, pattern: &Regex, seen: Seen) -> Seen {
     let Ok(mut file) = File::open(path) else { return seen };
     let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -134,8 +135,8 @@ fn count(path: &Path, pattern: &Regex, seen: Seen) -> Seen {
     Seen { offset: length, matches }
 }
 
-/// What counters grew by. One that is not there at both ends is left out; one that stepped back, as of a gateway that was
-/// started afresh, grew by nothing.
+/// Growth of each counter. A counter that is missing at one end is left out. One that decreased, because the gateway
+/// restarted, counts as 0.
 pub fn growth(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let grown = |(name, after): (&String, &f64)| Some((name.clone(), (after - before.get(name)?).max(0.0)));
     after.iter().filter_map(grown).collect()
@@ -159,12 +160,12 @@ mod tests {
         log.write_all(b"\xff not enough\n").expect("written");
         let second = count(&path, &pattern, first);
         assert_eq!(second.matches, 3);
-        std::fs::write(&path, "not enough\n").expect("begun anew");
+        std::fs::write(&path, "not enough\n").expect("rewritten");
         assert_eq!(count(&path, &pattern, second).matches, 4);
     }
 
     #[test]
-    fn growth_is_of_counters_that_were_there_before_and_after() {
+    fn growth_covers_counters_present_before_and_after() {
         let map = |list: &[(&str, f64)]| list.iter().map(|(name, value)| ((*name).into(), *value)).collect();
         let before: BTreeMap<String, f64> = map(&[("a", 1.0), ("b", 9.0), ("gone", 1.0)]);
         let after = map(&[("a", 4.0), ("b", 2.0), ("new", 5.0)]);

@@ -1,15 +1,15 @@
-//! Which CPUs each role gets.
+//! Assignment of CPUs to roles.
 
 use hoptax_plan::{CpuPlan, CpuSets};
 
-/// Fewer CPUs than this cannot be split so that no role starves: nothing is pinned then.
+/// With fewer CPUs a split would leave a role too few: then nothing is pinned.
 const LEAST_TO_SPLIT: usize = 4;
 
-/// The sets that `plan` means on a machine where `allowed` may be used.
+/// The CPU sets of `plan` on a machine whose CPUs `allowed` this process may use.
 ///
-/// `auto` gives the generator a quarter, the gateway a half and the upstream the rest: a gateway is what is measured
-/// and does two sides' work, and a generator needs about half of what the built-in upstream and a thrifty gateway
-/// need together. Neighbouring CPUs stay together, as they share caches.
+/// `auto` gives the generator a quarter, the gateway a half and the upstream the rest. The gateway is what is
+/// measured, and it handles both sides of each request. A generator needs about half as much as the built-in upstream
+/// and a light gateway together. Each role gets neighboring CPUs, which share caches.
 pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
     match plan {
         CpuPlan::Pinned(sets) => sets.clone(),
@@ -22,8 +22,8 @@ pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
     }
 }
 
-/// CPUs that hold a gateway to `workers` of them: of its own `set`, or of all that are `allowed` where it has none. The last
-/// ones, as the first of a machine mostly has its interrupts.
+/// CPUs for a gateway that is limited to `workers` CPUs: from its own `set`, or from all `allowed` if it has none.
+/// Takes the last ones, because the first CPU usually handles interrupts.
 pub fn held(set: &[u32], allowed: &[u32], workers: u32) -> Vec<u32> {
     let from = if set.is_empty() { allowed } else { set };
     from[from.len().saturating_sub(workers as usize)..].to_vec()
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gateway_is_held_to_cpus_of_its_own_set_where_it_has_one() {
+    fn a_gateway_is_limited_to_cpus_of_its_own_set_if_it_has_one() {
         assert_eq!(held(&[], &[0, 1, 2], 1), [2]);
         assert_eq!(held(&[4, 5, 6], &[0, 1, 2, 3, 4, 5, 6], 2), [5, 6]);
         assert_eq!(held(&[], &[0, 1], 3), [0, 1], "there are no more");

@@ -1,46 +1,46 @@
-//! Whether the connections that a plan asks for fit into the descriptors that a process may hold.
+//! Checks that a plan's connections fit the descriptor limits.
 
 use super::packs::PackSet;
 use super::packs::manifest::LimitPer;
 use hoptax_plan::{Gateway, GatewayKind, HopKind, Plan, Upstream};
 use rustix::process::{Resource, getrlimit};
 
-/// What a process of ours holds beside its connections: listeners, logs, event loops, the runtime's own.
+/// Descriptors of a hoptax process besides its connections: listeners, logs, event loops, the runtime.
 const BESIDE: u64 = 64;
 
-/// What a gateway may hold beside its connections; generous, as gateways differ.
+/// Descriptors of a gateway besides its connections; generous, because gateways differ.
 const BESIDE_GATEWAY: u64 = 200;
 
-/// Where the kernel sets no limit: what `fs.nr_open` allows unless changed.
+/// If the kernel sets no limit: the default of `fs.nr_open`.
 const UNLIMITED: u64 = 1 << 20;
 
-/// Descriptors that a process may hold: the hard limit, to which guards and hoptax raise their own.
+/// Most descriptors of a process: the hard limit, to which guards and hoptax raise their own.
 pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(UNLIMITED)
 }
 
-/// A plan asks for more connections than can be opened.
+/// A plan has more connections than can be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{connections} connections do not fit: {who} would hold {needed} descriptors and may hold {limit}. At most \
-     {fits} connections fit; ask for no more, or raise the limit (`ulimit -Hn`)"
+    "{connections} connections do not fit: {who} would need {needed} descriptors, but its limit is {limit}. At most \
+         {fits} connections fit. Use fewer connections, or raise the limit (`ulimit -Hn`)"
 )]
 pub struct TooMany {
-    /// Connections asked for.
+    /// Connections of the plan.
     pub connections: u32,
-    /// Who would run out.
+    /// Process that would run out.
     pub who: String,
-    /// Descriptors it would need.
+    /// Descriptors that it would need.
     pub needed: u64,
-    /// Descriptors it may hold.
+    /// Its limit.
     pub limit: u64,
     /// Connections that fit.
     pub fits: u64,
 }
 
-/// Looks whether the plan's largest load point fits. What the generator or the built-in upstream cannot hold is an
-/// error, as then nothing can be measured; what a gateway cannot hold is said in the sentences returned, one per
-/// gateway: that it refuses or queues them is what will be measured.
+/// Checks the plan's largest load point. If the generator or the built-in upstream cannot hold the connections,
+/// nothing can be measured: that is an error. If a gateway cannot, it will refuse or queue them, and the run measures
+/// that: returns one note for each such gateway.
 ///
 /// # Errors
 /// If the generator or the built-in upstream would run out of descriptors.
@@ -75,12 +75,12 @@ fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
     }
 }
 
-/// Descriptors that somebody needs.
+/// Descriptors that a process needs.
 struct Need {
     who: String,
     per_connection: u64,
     beside: u64,
-    /// Processes that the connections are spread over.
+    /// Number of processes that share the connections.
     share: u64,
 }
 
@@ -120,21 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn says_how_many_fit_before_anything_starts() {
+    fn reports_how_many_fit_before_anything_starts() {
         let packs = PackSet::load(None).expect("the packs are right");
         assert_eq!(check(&plan(100), &packs, 20_000), Ok(vec![]));
         let refused = check(&plan(25_000), &packs, 20_000).expect_err("too many for the generator");
         assert_eq!((refused.who.as_str(), refused.fits, refused.needed), ("the generator", 19_936, 25_064));
-        let told = refused.to_string();
-        assert!(told.contains("At most 19936 connections fit"), "{told}");
+        let message = refused.to_string();
+        assert!(message.contains("At most 19936 connections fit"), "{message}");
     }
 
     #[test]
-    fn a_gateway_that_cannot_hold_them_is_named_and_takes_part() {
+    fn a_gateway_that_cannot_hold_them_is_named_and_still_measured() {
         let packs = PackSet::load(None).expect("the packs are right");
         let notes = check(&plan(15_000), &packs, 20_000).expect("generator and upstream can");
         assert_eq!(notes.len(), 2, "nginx spreads them over its workers: {notes:?}");
-        assert!(notes[0].contains("haproxy would hold 30200 descriptors"), "{}", notes[0]);
+        assert!(notes[0].contains("haproxy would need 30200 descriptors"), "{}", notes[0]);
         assert!(notes[0].contains("At most 9900 connections fit"), "{}", notes[0]);
         assert!(notes[1].contains("hop-l4"), "{}", notes[1]);
     }

@@ -1,11 +1,11 @@
 //! Driver `docker`: a gateway in a container, on the host's network.
 //!
-//! `docker run` stays in the foreground under a guard like any other gateway, and passes the stop signal on. But the container
-//! is the engine's child and not ours, and outlives a `docker run` that is killed. So the guard ends with `docker rm --force`
-//! of the container's name, whatever hoptax died of; where the guard itself was killed, hoptax does it. Should both be killed at
-//! the same moment, the next run that starts a container finds it by its label and removes it.
+//! `docker run` stays in the foreground under a guard, like any other gateway, and forwards the stop signal. But the
+//! container is a child of the Docker engine, and survives a killed `docker run`. So the guard ends with `docker rm
+//! --force`, however hoptax ended. If the guard was killed, hoptax removes the container. If both were killed at the
+//! same moment, the next run that uses containers finds it by its label and removes it.
 //!
-//! Gateway's directories are mounted at the paths that they have on the host, and its ports are the host's: the same
+//! The gateway's directories are mounted at the same paths as on the host, and it uses the host's ports: the same
 //! configuration serves both drivers.
 
 use super::packs::Pack;
@@ -15,78 +15,85 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Label of our containers; its value is the process id of the hoptax that made them.
+/// Label of hoptax's containers; its value is the process id of the hoptax that created them.
 const LABEL: &str = "hoptax.pid";
 
-/// Longest time that the engine may take to answer a question.
+/// Time limit for a query to the engine.
 const ANSWER_BOUND: Duration = Duration::from_secs(20);
 
-/// Longest time that a version command may take in a container, which has to be made and removed.
+/// Time limit for a version command, which includes creating and removing a container.
 const VERSION_BOUND: Duration = Duration::from_secs(60);
 
-/// Where a gateway's program is: an image that is on this machine.
+/// A gateway's program in an image that is on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
     /// The docker client.
     docker: PathBuf,
-    /// The image as the plan or the pack calls it.
+    /// The image's name in the plan or the pack.
     pub image: String,
-    /// What it is for certain: the digest of its configuration.
+    /// The digest of its configuration, which identifies the image.
     pub id: String,
-    /// The gateway's program in it.
+    /// The gateway's program in the image.
     pub program: String,
 }
 
-/// What a container is started with.
+/// Parameters of a container.
 #[derive(Debug)]
 pub struct Run<'a> {
     /// Name of the container.
     pub name: &'a str,
-    /// Directories of the host that it sees at the same paths; the first is where it starts.
+    /// Directories of the host, mounted at the same paths; the first is the working directory.
     pub directories: [&'a Path; 2],
     /// CPUs; empty: all.
     pub cpus: &'a [u32],
-    /// Descriptors that each of its processes may hold.
+    /// Descriptor limit of each process.
     pub descriptors: u64,
     /// Environment variables.
     pub environment: &'a BTreeMap<String, String>,
-    /// Command and arguments, at least the command.
+    /// Command and arguments; never empty.
     pub command: &'a [String],
 }
 
 impl Container {
-    /// The image of `pack`, or `image` instead.
+    /// Finds `image`, or the image of `pack`.
     ///
     /// # Errors
-    /// If there is no docker, its engine does not answer, or it has no such image: says what to do.
+    /// If docker is not installed, its engine does not answer, or the image is missing. The message says what to do.
     pub fn find(pack: &Pack, image: Option<&str>) -> Result<Self, String> {
         let name = pack.name();
         let Some(start) = &pack.manifest().docker else {
-            return Err(format!("the pack `{name}` does not say how it is started in a container"));
+            return Err(format!(
+                "the pack `{name}` does not describe how to start it in a container: it has no key `docker`"
+            ));
         };
         let image = image.unwrap_or(&start.image);
         let docker = search_path().into_iter().map(|directory| directory.join("docker"));
         let docker = docker.into_iter().find(|path| path.is_file()).ok_or_else(|| {
-            format!("`driver: docker` needs docker, and there is no `docker` on PATH; install it, or start {name} as a process")
+                        format!("`driver: docker` needs docker, but `docker` is not on PATH. Install it, or start {name} as a process")
         })?;
         let asked = Command::new(&docker)
             .args(["image", "inspect", "--format", "{{.Id}}", image])
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| format!("{} cannot be run: {error}", docker.display()))?;
+            .map_err(|error| format!("cannot run {}: {error}", docker.display()))?;
         if asked.status.success() {
             let id = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
             let program = start.program.as_ref().unwrap_or(&pack.manifest().binary).clone();
             return Ok(Self { docker, image: image.to_owned(), id, program });
         }
-        let told = String::from_utf8_lossy(&asked.stderr).trim().to_owned();
-        if told.to_ascii_lowercase().contains("no such image") {
-            return Err(format!("the image {image} is not on this machine: {}", how_to_get(pack, image)));
+        let message = String::from_utf8_lossy(&asked.stderr).trim().to_owned();
+        if message.to_ascii_lowercase().contains("no such image") {
+            return Err(format!(
+                "the image {image} is not on this machine. Get it with: {}",
+                how_to_get(pack, image)
+            ));
         }
-        Err(format!("docker does not answer ({told}): start its engine, and see that `docker info` works"))
+        Err(format!(
+            "docker does not answer ({message}). Start its engine, and check that `docker info` works"
+        ))
     }
 
-    /// The image of `pack`, or `image` instead, whether it is on this machine or not: for looking at a configuration.
+    /// `image`, or the image of `pack`, even if it is not on this machine: for showing a configuration.
     pub fn preview(pack: &Pack, image: Option<&str>) -> Self {
         let start = pack.manifest().docker.as_ref();
         let program = start.and_then(|start| start.program.as_ref()).unwrap_or(&pack.manifest().binary);
@@ -94,12 +101,12 @@ impl Container {
         Self {
             docker: "docker".into(),
             image: image.to_owned(),
-            id: "not looked for".into(),
+            id: "unknown".into(),
             program: program.clone(),
         }
     }
 
-    /// Version as the program tells it; absent when it does not start, takes too long or says something else.
+    /// The program's version; `None` if it does not start, takes too long or prints something else.
     pub fn version(&self, command: &[String], pattern: &str) -> Option<String> {
         let (program, arguments) = command.split_first()?;
         let name = new_name("version");
@@ -117,7 +124,7 @@ impl Container {
     /// The command that runs a container in the foreground until it ends.
     pub fn run(&self, run: &Run<'_>) -> Vec<String> {
         let mut words = self.words(&["run", "--rm", "--init", "--pull", "never", "--network", "host"]);
-        // Its output is attached and kept in our own files; a second copy would cost the engine time.
+        // Its output is attached and goes to hoptax's files; a second copy would cost the engine time.
         words.extend(["--log-driver", "none", "--name", run.name].map(str::to_owned));
         words.push(format!("--label={LABEL}={}", std::process::id()));
         words.push(format!("--ulimit=nofile={0}:{0}", run.descriptors));
@@ -138,21 +145,21 @@ impl Container {
         words
     }
 
-    /// The command that removes a container, whether it runs or not.
+    /// The command that removes a container, running or not.
     pub fn remove(&self, name: &str) -> Vec<String> {
         self.words(&["rm", "--force", "--volumes", name])
     }
 
-    /// The first process of a running container: docker's own init, whose descendants are the gateway.
+    /// The first process of a running container: docker's init, the ancestor of the gateway.
     pub fn process(&self, name: &str) -> Option<u32> {
         let words = self.words(&["inspect", "--format", "{{.State.Pid}}", name]);
         let pid = output_of(&words, ANSWER_BOUND)?.trim().parse().ok()?;
-        // The engine of another machine tells a process id of that machine.
+        // A remote engine reports a process id of its own machine.
         let here = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok();
         (pid > 0 && here).then_some(pid)
     }
 
-    /// Removes containers whose hoptax is gone: it and their guard were killed at the same moment.
+    /// Removes containers whose hoptax and guard were killed at the same moment.
     pub fn remove_abandoned(&self) {
         let format = format!("{{{{.Names}}}} {{{{.Label \"{LABEL}\"}}}}");
         let filter = format!("label={LABEL}");
@@ -183,7 +190,7 @@ pub fn how_to_get(pack: &Pack, image: &str) -> String {
     }
 }
 
-/// A name that no other container has; `what` stands in it.
+/// A unique container name that contains `what`.
 pub fn new_name(what: &str) -> String {
     let drawn =
         hoptax_load::random::Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id()))

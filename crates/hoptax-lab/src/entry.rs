@@ -1,4 +1,4 @@
-//! What a plan's files hold that one needs to be let in by what already runs: read once, before anything starts.
+//! Credentials for services that already run, read from the plan's files before anything starts.
 
 use anyhow::Context as _;
 use hoptax_load::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
@@ -6,11 +6,11 @@ use hoptax_plan::{Access, TlsAccess};
 use hoptax_record::bounded;
 use std::path::Path;
 
-/// Longer than any token: what is longer is another file.
+/// Longest token, bytes: a longer file is not a token.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
-/// In this order, as gateways are made to ask for them: direct must not pay for another cipher than what stands between a gateway and
-/// the same upstream.
+/// In the order in which gateways prefer them: direct must use the same cipher as a gateway does to the same
+/// upstream.
 const CIPHER_SUITES: [&str; 9] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -23,7 +23,7 @@ const CIPHER_SUITES: [&str; 9] = [
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
 ];
 
-/// How one is let in.
+/// Credentials for a service.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Entry {
     /// TLS, with the client certificate; absent for plain connections.
@@ -42,7 +42,7 @@ impl Entry {
     /// Reads the files that `access` names.
     ///
     /// # Errors
-    /// If one cannot be read, a certificate or key is none, or the token is not one line of printable text.
+    /// If a file cannot be read, a certificate or key is invalid, or the token is not one line of printable text.
     pub fn read(access: &Access) -> anyhow::Result<Self> {
         let entry = Self {
             tls: access.tls.as_ref().map(tls).transpose()?,
@@ -53,13 +53,13 @@ impl Entry {
                 .map_err(|error| anyhow::anyhow!("{error:#}"))
                 .with_context(|| {
                     let files = access.tls.as_ref().map_or_else(String::new, file_names);
-                    format!("the certificates or keys of {files} cannot be used")
+                    format!("cannot use the certificates or keys of {files}")
                 })?;
         }
         Ok(entry)
     }
 
-    /// What must not be kept.
+    /// Texts that must not be written to disk.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let key =
             self.tls.as_ref().and_then(|tls| tls.client_certificate.as_ref()).map(|one| one.key.lines());
@@ -103,12 +103,12 @@ fn text(path: &Path, most: u64) -> anyhow::Result<String> {
 
 fn token(path: &Path) -> anyhow::Result<String> {
     let token = text(path, bounded::TOKEN)?.trim().to_owned();
-    anyhow::ensure!(!token.is_empty(), "{} is empty, and should hold a bearer token", path.display());
-    // RFC 6750, 2.1: letters that need no quoting, neither in a header nor in JSON.
+    anyhow::ensure!(!token.is_empty(), "{} is empty; it must contain a bearer token", path.display());
+    // RFC 6750, 2.1: characters that need no quoting, neither in a header nor in JSON.
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     anyhow::ensure!(
         token.len() <= LONGEST_TOKEN && token.bytes().all(fits),
-        "{} is not a file of one line with a bearer token: letters, digits and - . _ ~ + / =",
+        "{} must contain one line with a bearer token: letters, digits and - . _ ~ + / =",
         path.display()
     );
     Ok(token)

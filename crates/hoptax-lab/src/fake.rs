@@ -1,4 +1,4 @@
-//! A lab without a world, for tests of the flow: services that are scripted, and a log of what was asked of them.
+//! Scripted services for tests of the flow, with a log of all calls.
 
 use super::{Driver, Facts, Observed, Service};
 use hoptax_host::Watched;
@@ -14,23 +14,22 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a service of the fake driver does.
+/// Behavior of a fake service.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     /// Fails to start with this message.
     pub start_fails: Option<String>,
-    /// Is found dead at this look, counted from 1 (all later ones too).
+    /// `check` reports it dead from this call on, counted from 1.
     pub dies_at_check: Option<usize>,
-    /// Where it answers; an address that nobody has when empty.
+    /// Its addresses; empty: an address where nothing listens.
     pub addresses: Vec<SocketAddr>,
-    /// What was found out about it.
+    /// Facts that it reports.
     pub facts: Facts,
-    /// What is watched.
+    /// The process to watch.
     pub process: Option<Watched>,
-    /// What its ledger tells, one answer after the other, the last for ever; `Err` for one that cannot be asked.
-    /// Empty: it keeps none.
+    /// Successive values of its ledger; the last one repeats. `Err`: reading fails. Empty: it has no ledger.
     pub ledgers: Vec<Result<Ledger, String>>,
-    /// What it tells of itself, one look after the other, and nothing after the last.
+    /// Successive results of `observe`; default values after the last.
     pub observed: Vec<Observed>,
 }
 
@@ -39,7 +38,7 @@ pub struct Script {
 pub struct FakeDriver {
     /// The upstream's script.
     pub upstream: Script,
-    /// Scripts by label; a gateway without one starts and lives.
+    /// Scripts by label; a gateway without a script starts and keeps running.
     pub gateways: BTreeMap<String, Script>,
     log: Rc<RefCell<Vec<String>>>,
 }
@@ -51,8 +50,8 @@ impl FakeDriver {
         Self { gateways, ..Self::default() }
     }
 
-    /// What was asked so far, as `start nginx`, `check nginx`, `ledger upstream`, `stop nginx` (also when dropped
-    /// without having been stopped); the handle goes on telling after the driver was given away.
+    /// All calls so far, as `start nginx`, `check nginx`, `ledger upstream`, `stop nginx` (also when dropped without
+    /// `stop`). The handle still works after the driver was moved.
     pub fn log(&self) -> Rc<RefCell<Vec<String>>> {
         Rc::clone(&self.log)
     }
@@ -202,7 +201,7 @@ mod tests {
     use hoptax_plan::{GatewayKind, HopKind};
 
     #[test]
-    fn services_follow_their_scripts_and_everything_asked_is_in_the_log() {
+    fn services_follow_their_scripts_and_every_call_is_logged() {
         let hop = |label: &str| Gateway { label: label.into(), kind: GatewayKind::Hop(HopKind::L4) };
         let mut driver = FakeDriver::new([
             ("dies", Script { dies_at_check: Some(2), ..Script::default() }),

@@ -1,7 +1,7 @@
 //! The lab: everything that is started for a run and must be gone after it.
 //!
-//! A [`Driver`] starts services and says how to reach and watch them. The flow of a run (`crate::run`) knows only the
-//! traits of `service`; a fake driver stands in for the world in its tests.
+//! A [`Driver`] starts services, which report their addresses and processes. The flow of a run knows only the traits
+//! of `service`; its tests use a fake driver.
 #![forbid(unsafe_code)]
 
 pub mod conformance;

@@ -1,8 +1,8 @@
-//! From a pack and what a run has chosen to the files and the command that start a gateway.
+//! Renders a pack's templates to the files and the command that start a gateway.
 //!
-//! Templates are minijinja with undefined variables refused. Each file has a digest, FNV-1a of 64 bits as 16
-//! hexadecimal digits, over its text *with stand-ins for what every run chooses anew* (ports, directories): equal
-//! digests are equal configurations, whatever the run.
+//! Templates are minijinja; an undefined variable is an error. Each file has a digest: FNV-1a, 64 bits, as 16
+//! hexadecimal digits. It covers the text rendered with *placeholders for values that change with each run* (ports,
+//! directories): equal digests mean equal configurations.
 
 use super::features::{Credentials, FeatureVariables, passwords};
 use super::packs::manifest::Manifest;
@@ -18,63 +18,63 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
-/// What templates may use.
+/// Variables of templates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Variables {
     /// Absolute path of the gateway's program.
     pub binary: String,
-    /// Port of 127.0.0.1 that traffic goes to.
+    /// Port of 127.0.0.1 for traffic.
     pub port: u16,
     /// A second port, for readiness and statistics.
     pub admin_port: u16,
-    /// Where requests go, in turn.
+    /// Addresses of the upstream, used in turn.
     pub upstreams: Vec<UpstreamAddress>,
-    /// Worker threads or processes, as the plan says.
+    /// Worker threads or processes of the plan.
     pub workers: u32,
     /// `stock` or `equalised`.
     pub profile: Profile,
-    /// Which of the pack's variants the plan chose; none where it has none.
+    /// Selected variant of the pack; none if the pack has none.
     pub variant: Option<String>,
-    /// Where it stands when it intercepts what comes for the application; none for every other gateway.
+    /// Addresses of an intercepting gateway; none for other gateways.
     pub intercept: Option<InterceptVariables>,
-    /// Path of the access log; none when there is to be none.
+    /// Path of the access log; none if it is off.
     pub access_log: Option<String>,
     /// The gateway's working directory, where its rendered files are.
     pub dir: String,
-    /// Where its own logs go.
+    /// Directory for its own logs.
     pub log_dir: String,
-    /// The largest number of connections that the plan opens.
+    /// Largest number of connections of the plan.
     pub connections: u32,
-    /// CPUs that it is pinned to; empty when it is not.
+    /// CPUs that it is pinned to; empty if it is not pinned.
     pub cpus: Vec<u32>,
-    /// Features that the plan switches on, each with what is needed to render it; what it has not is none or empty.
+    /// Features of the plan, each with the values needed to render it; none or empty if off.
     pub features: FeatureVariables,
-    /// The same features as they were asked for.
+    /// The same features, as in the plan.
     #[serde(skip)]
     pub asked: Vec<Feature>,
-    /// Descriptors that a process may hold.
+    /// Descriptor limit of a process.
     pub descriptors: u64,
-    /// Whether it is started as root.
+    /// Whether it runs as root.
     pub root: bool,
-    /// Whether it is started in a container.
+    /// Whether it runs in a container.
     pub container: bool,
-    /// Whether the plan makes it read its configuration again while it goes on.
+    /// Whether the plan makes a running gateway reload its configuration.
     pub reloadable: bool,
 }
 
-/// What templates of an intercepting gateway are told.
+/// Variables of an intercepting gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InterceptVariables {
-    /// Address of the run's network namespace, at which the application and `admin_port` are reached.
+    /// Address of the run's network namespace, for the application and `admin_port`.
     pub address: String,
-    /// The application's own port, whose connections are redirected to `port`.
+    /// The application's own port; its connections are redirected to `port`.
     pub application_port: u16,
 }
 
-/// An address in the place of the namespace's.
+/// Sample address of a namespace.
 const NAMESPACE: &str = "198.18.0.2";
 
-/// One place that requests go to.
+/// Address of an upstream instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UpstreamAddress {
     /// IP address.
@@ -92,7 +92,7 @@ impl Variables {
         names
     }
 
-    /// Plausible values, for looking at a pack without a run.
+    /// Sample values, for checking a pack without a run.
     pub fn sample(profile: Profile, access_log: Option<String>) -> Self {
         Self {
             binary: "/usr/bin/gateway".into(),
@@ -117,7 +117,7 @@ impl Variables {
         }
     }
 
-    /// These, as a gateway with this manifest is given them.
+    /// The same variables, with the parts that depend on this manifest.
     #[must_use]
     pub fn of(self, manifest: &Manifest) -> Self {
         let Some(ports) = manifest.intercept else { return self };
@@ -131,7 +131,7 @@ impl Variables {
         }
     }
 
-    /// These, with `features` switched on and credentials that are none.
+    /// The same variables with `features`, and with placeholders as credentials.
     #[must_use]
     pub fn with_sample_features(self, features: Vec<Feature>) -> Self {
         let made = Credentials::stand_ins(
@@ -147,7 +147,7 @@ impl Variables {
         Self { features: FeatureVariables::new(&features, &made, &self.dir), asked: features, ..self }
     }
 
-    /// Stand-ins for what every run chooses anew.
+    /// The same variables with placeholders for values that change with each run.
     fn canonical(&self) -> Self {
         let sample =
             Self::sample(self.profile, self.access_log.as_ref().map(|_| format!("/logs/{ACCESS_LOG}")));
@@ -180,27 +180,27 @@ impl Variables {
     }
 }
 
-/// What the templates of one pack may use.
+/// The variables of one pack's templates.
 #[derive(Serialize)]
 struct Known<'a> {
     #[serde(flatten)]
     variables: &'a Variables,
-    /// Where the files are that the pack needs.
+    /// Paths of the files that the pack requires.
     needs: BTreeMap<String, String>,
 }
 
-/// A gateway ready to be started.
+/// What is needed to start a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// Files to be written below the gateway's working directory.
+    /// Files to write below the gateway's working directory.
     pub files: Vec<RenderedFile>,
     /// Command and arguments.
     pub start: Vec<String>,
     /// Environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Settings that differ from what the gateway ships.
+    /// Settings that differ from the shipped ones.
     pub settings: Vec<Setting>,
-    /// Path asked for readiness.
+    /// Path of the readiness request.
     pub ready_path: String,
 }
 
@@ -211,12 +211,12 @@ pub struct RenderedFile {
     pub name: String,
     /// Content.
     pub text: String,
-    /// Digest; see the module.
+    /// Digest; see the module's description.
     pub digest: String,
 }
 
 impl Rendered {
-    /// Writes the files below `directory`, which is made.
+    /// Writes the files below `directory`, which it creates.
     ///
     /// # Errors
     /// If the directory or a file cannot be written.
@@ -232,7 +232,7 @@ impl Rendered {
         Ok(())
     }
 
-    /// Writes the files anew below `directory`, each as a whole: whoever reads one meanwhile gets the old or the new one.
+    /// Replaces the files below `directory` atomically: a reader sees the old or the new file.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -247,7 +247,7 @@ impl Rendered {
         Ok(())
     }
 
-    /// The same files as they may be kept.
+    /// The same files without secrets.
     #[must_use]
     pub fn redacted(&self, made: &Credentials) -> Self {
         let file = |file: &RenderedFile| RenderedFile { text: made.redact(&file.text), ..file.clone() };
@@ -260,7 +260,7 @@ impl Rendered {
     }
 }
 
-/// Renders everything that `pack` has templates for.
+/// Renders all templates of `pack`.
 ///
 /// # Errors
 /// If a template is wrong or uses an unknown variable; says where.
@@ -308,20 +308,20 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
     Ok(Rendered { files, start, environment, settings, ready_path })
 }
 
-/// How a gateway is made to read its configuration again.
+/// How to make a gateway reload its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reload {
-    /// Its process is sent this signal.
+    /// Send its process this signal.
     Signal(StopSignal),
-    /// Command and arguments.
+    /// Run this command.
     Command(Vec<String>),
-    /// Method and path, on the admin port.
+    /// Send a request with this method and path to the admin port.
     Request(String, String),
-    /// It sees by itself that its files were replaced.
+    /// Nothing to do: it watches its files.
     Watched,
 }
 
-/// Renders how the gateway of `pack` is made to read its configuration again; `None` where the pack does not say.
+/// Renders how to reload the gateway of `pack`; `None` if the pack has no key `reload`.
 ///
 /// # Errors
 /// If a template is wrong or uses an unknown variable; says where.
@@ -337,7 +337,7 @@ pub fn reload(pack: &Pack, variables: &Variables) -> Result<Option<Reload>, Pack
     }))
 }
 
-/// Renders the version command, which may use `binary` alone.
+/// Renders the version command, which may use only the variable `binary`.
 ///
 /// # Errors
 /// If a template is wrong or uses another variable.
@@ -357,7 +357,7 @@ fn render_all<V: Serialize>(
     templates.iter().map(|template| render_inline(pack, template, variables)).collect()
 }
 
-/// Renders a template that stands in `gateway.yaml` itself.
+/// Renders a template in `gateway.yaml` itself.
 fn render_inline<V: Serialize>(pack: &Pack, source: &str, variables: &V) -> Result<String, PackError> {
     if !source.contains('{') {
         return Ok(source.to_owned());
@@ -366,20 +366,20 @@ fn render_inline<V: Serialize>(pack: &Pack, source: &str, variables: &V) -> Resu
     Template { file, source, first_line: pack.line_of(source) }.render(variables)
 }
 
-/// The filter `bcrypt`: a filter and not a member of consumers, as hashing 10,000 passwords takes seconds, and few gateways
-/// want it.
+/// The filter `bcrypt`. It is no member of consumers, because hashing 10,000 passwords takes seconds and few gateways
+/// need it.
 fn bcrypt(password: &str) -> Result<String, minijinja::Error> {
     passwords::bcrypt(password).map_err(|error| {
-        minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "this password cannot be hashed")
+        minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, "cannot hash this password")
             .with_source(error)
     })
 }
 
-/// One template and where it was written.
+/// A template and its position.
 struct Template<'a> {
     file: String,
     source: &'a str,
-    /// Line of `file` at which `source` begins.
+    /// Line of `file` where `source` begins.
     first_line: usize,
 }
 
@@ -411,7 +411,7 @@ impl Template<'_> {
     }
 }
 
-/// The variable that was probably meant, and all there are.
+/// Suggests the most similar variable, and lists all.
 fn did_you_mean(used: Option<&str>) -> String {
     let names = Variables::names();
     let word = used.map(|used| used.split(['.', '[', '|', ' ']).next().unwrap_or(used));
@@ -423,7 +423,7 @@ fn did_you_mean(used: Option<&str>) -> String {
     }
 }
 
-/// Whether a path stays below the directory it is joined to.
+/// Whether a path stays below its base directory.
 pub(crate) fn stays_below(path: &str) -> bool {
     !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }

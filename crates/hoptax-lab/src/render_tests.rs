@@ -60,14 +60,14 @@ fn a_feature_brings_its_settings_in_both_profiles() {
 }
 
 #[test]
-fn what_is_needed_is_taken_where_it_is() {
+fn a_needed_file_is_taken_from_its_actual_path() {
     let directory = tempfile::tempdir().expect("a directory");
     let there = directory.path().join("one.so");
     let more = format!("start: [a]\nneeds: {{ module: [/nowhere/one.so, {}] }}\n", there.display());
     let pack = pack(&more, "load {{ needs.module }}").expect("nothing wrong");
     let load = || render(&pack, &sample()).expect("nothing wrong").files.remove(0);
     let before = load();
-    assert_eq!(before.text, "load /nowhere/one.so", "the first that was thought of");
+    assert_eq!(before.text, "load /nowhere/one.so", "the first possible path");
     std::fs::write(&there, "").expect("written");
     let after = load();
     assert_eq!(after.text, format!("load {}", there.display()));
@@ -104,7 +104,7 @@ fn the_digest_is_fnv_1a() {
 }
 
 #[test]
-fn mistakes_in_templates_are_told_with_file_and_line() {
+fn mistakes_in_templates_are_reported_with_file_and_line() {
     let start = "start: [\"{{ binary }}\"]\n";
     let told = |more: &str, template: &str| pack(more, template).expect_err("it is wrong").to_string();
 
@@ -121,7 +121,7 @@ fn mistakes_in_templates_are_told_with_file_and_line() {
     let inline = told("start:\n  - \"{{ binary }}\"\n  - \"{{ nothing }}\"\n", "");
     assert!(inline.starts_with("packs/mine/gateway.yaml:10: `nothing` is not defined"), "{inline}");
 
-    // Only one branch uses it: every branch that a plan can reach is looked at.
+    // Only one branch uses it: checks render every branch that a plan can reach.
     let branch = told(start, "{% if profile == 'stock' and access_log %}{{ nothing }}{% endif %}");
     assert!(branch.contains("`nothing` is not defined"), "{branch}");
 }
@@ -147,7 +147,7 @@ fn the_embedded_packs_keep_every_path_inside_the_run_directory() {
             for file in &rendered.files {
                 let text = file.text.replace("/run-directory/rendered/", "");
                 let outside = ["/var/", "/etc/", "/run/", "/tmp", "0.0.0.0"];
-                // In its own namespace a sidecar listens for what comes for others.
+                // In its own namespace a sidecar listens on all addresses.
                 let inside = |path: &str| path == "0.0.0.0" && pack.manifest().intercept.is_some();
                 for path in outside {
                     assert!(

@@ -1,4 +1,4 @@
-//! What the flow of a run knows of the world: drivers, and the services that they start.
+//! Drivers and services: the traits that the flow of a run uses.
 
 use super::features::Change;
 use hoptax_host::Watched;
@@ -16,10 +16,11 @@ pub trait Driver {
     /// If it did not start, or nothing answers at its URL.
     fn start_upstream(&mut self) -> Result<Box<dyn Service>, Failure>;
 
-    /// Starts `gateway` in front of `upstreams` and waits, within bounds, until it is ready.
+    /// Starts `gateway` in front of `upstreams` and waits, within a time limit, until it is ready.
     ///
     /// # Errors
-    /// If it is not installed, could not be configured, exited, or never became ready; with its last log lines.
+    /// If it is not installed, its configuration is wrong, it exited, or it did not become ready; with its last log
+    /// lines.
     fn start_gateway(
         &mut self,
         gateway: &Gateway,
@@ -27,86 +28,86 @@ pub trait Driver {
     ) -> Result<Box<dyn Service>, Failure>;
 }
 
-/// Something that runs and answers requests.
+/// A running service.
 pub trait Service {
-    /// Where it answers; several for an upstream with instances.
+    /// Its addresses; several for an upstream with instances.
     fn addresses(&self) -> &[SocketAddr];
 
-    /// What was found out about it when it started.
+    /// Facts recorded at its start.
     fn facts(&self) -> &Facts;
 
-    /// The process whose CPU and memory are watched, with all its descendants; absent when unknown.
+    /// Root of the process tree to watch; absent if unknown.
     fn process(&self) -> Option<Watched>;
 
-    /// The upstream's count so far; absent for everything that keeps none.
+    /// The upstream's counts so far; absent for services without a ledger.
     ///
     /// # Errors
-    /// If it keeps one and cannot be asked.
+    /// If the ledger cannot be read.
     fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
         None
     }
 
-    /// Its logs and counters, before and after a trial.
+    /// Its log size and counters; called before and after a trial.
     fn observe(&mut self) -> Observed {
         Observed::default()
     }
 
-    /// What does something to it while a trial goes on; `None` where nothing can be done.
+    /// A controller that performs events on the service; `None` if it supports none.
     fn hand(&self) -> Option<Box<dyn Hand>> {
         None
     }
 
-    /// Whether it is still there.
+    /// Checks that it still runs.
     ///
     /// # Errors
     /// If it has exited, with its last log lines.
     fn check(&mut self) -> Result<(), Failure>;
 
-    /// Stops it gracefully, then by force, and returns when nothing of it is left. Twice is once. Dropping a service
-    /// stops it too.
+    /// Stops it gracefully, then by force, and returns when all its processes have ended. Can be called twice.
+    /// Dropping a service stops it too.
     fn stop(&mut self);
 }
 
-/// Does to a service what the events of a plan ask for, from a thread of its own while a trial goes on. It is let go of at
-/// the trial's end.
+/// Performs a plan's events on a service, from a thread of its own during a trial. It is dropped at the end of the
+/// trial.
 pub trait Hand: Send {
-    /// Does it, and returns when it is done: when a signal was sent, a command has ended, an instance listens again, a gateway
-    /// is ready.
+    /// Performs the action and returns when it is complete: a signal was sent, a command has ended, an instance
+    /// listens again, a gateway is ready.
     ///
     /// # Errors
-    /// Why it could not be done, in words.
+    /// Why the action failed, as text.
     fn act(&mut self, action: Action) -> Result<Done, String>;
 }
 
-/// What came of an event.
+/// Result of an action.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
-    /// The prefix of the route that the gateway was given.
+    /// Path prefix of the route that was added.
     pub new_route: Option<String>,
 }
 
-/// What was found out about a service when it started.
+/// Facts about a service, recorded at its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Version as it told it.
+    /// Version that it reports.
     pub version: Option<String>,
-    /// Worker threads or processes it was started with.
+    /// Its worker threads or processes.
     pub workers: Option<u32>,
-    /// Settings that differ from what it ships.
+    /// Settings that differ from the shipped ones.
     pub settings: Vec<Setting>,
     /// The counters that [`Service::observe`] reads.
     pub counters: Vec<Counter>,
     /// Digest of each rendered file, by its name.
     pub rendered: BTreeMap<String, String>,
-    /// What requests to it must carry that direct ones need not.
+    /// Changes that requests to it need.
     pub change: Change,
 }
 
-/// What a service tells of itself at one moment.
+/// Log size and counters at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
-    /// Bytes in its logs; absent where they are not ours.
+    /// Size of its logs, bytes; absent if the logs are not in the run directory.
     pub log_bytes: Option<u64>,
-    /// Its own counters, as far as they could be read.
+    /// Its own counters that could be read.
     pub counters: BTreeMap<String, f64>,
 }

@@ -1,4 +1,4 @@
-//! The ledger of an upstream that is not ours: a count that it tells over HTTP, read before and after each trial.
+//! The ledger of an upstream that is not built in: request counters read over HTTP before and after each trial.
 
 use super::features::Change;
 use anyhow::Context as _;
@@ -12,28 +12,28 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Given to each look. What tells much of itself, as a Kubernetes API server does, takes a while to write it down.
+/// Time limit for reading. A service with many metrics, such as a Kubernetes API server, takes a while to write them.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A count of requests, and how to ask for it.
+/// Reads an upstream's request counters.
 #[derive(Debug)]
 pub struct ToldCount {
     address: SocketAddr,
-    /// How one is let in.
+    /// Credentials of the requests.
     change: Change,
     request: Vec<u8>,
-    /// Where that is, for messages.
+    /// URL, for messages.
     place: String,
-    /// Each selects a count; they are added up.
+    /// Each selects a counter; their sum is the count.
     selectors: Vec<Selector>,
     typed: Vec<String>,
 }
 
 impl ToldCount {
-    /// The count that `ledger` describes, told at `address` to requests changed so.
+    /// A reader for the counters that `ledger` describes, at `address`, with requests changed by `change`.
     ///
     /// # Errors
-    /// If it cannot be asked for, or a selector is none.
+    /// If the request cannot be built, or a selector is invalid.
     pub fn new(ledger: &ToldLedger, address: SocketAddr, change: Change) -> anyhow::Result<Self> {
         let selector = |text: &String| Selector::parse(ledger.kind, text).map_err(anyhow::Error::msg);
         let mut headers = vec![("host".to_owned(), address.to_string())];
@@ -49,11 +49,11 @@ impl ToldCount {
         })
     }
 
-    /// The count as it stands. What is not there yet is none, as long as something is: many a server tells of a series only
-    /// once it has counted something.
+    /// The current count. A selector that matches nothing counts as 0 if another one matches: many servers report a
+    /// series only after its first event.
     ///
     /// # Errors
-    /// If nobody answers, or not with anything that is selected.
+    /// If there is no response, or no selector matches.
     pub fn read(&self) -> anyhow::Result<Ledger> {
         let client = HttpClient {
             address: self.address,
@@ -67,14 +67,14 @@ impl ToldCount {
             .with_context(|| format!("cannot read the upstream's counts at {place}"))?;
         anyhow::ensure!(
             answer.status == 200,
-            "asked for the upstream's counts, {place} answered with status {}",
+            "cannot read the upstream's counts: {place} answered with status {}",
             answer.status
         );
         let text = String::from_utf8_lossy(&answer.body);
         let found: Vec<f64> = self.selectors.iter().filter_map(|selector| selector.value(&text)).collect();
         anyhow::ensure!(
             !found.is_empty(),
-            "in what {place} answers nothing is selected by `{}`: see `upstream.ledger` of the plan",
+            "the response of {place} contains nothing selected by `{}`. Check `upstream.ledger` of the plan",
             self.typed.join("` or `")
         );
         let requests = found.iter().sum::<f64>().max(0.0) as u64;
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(count(TEXT, &["requests{verb=\"GET\"}", "requests{verb=\"PUT\"}"], "abc"), Ok(7));
         assert_eq!(count(TEXT, &["requests"], "abc"), Ok(12));
         let nothing = count(TEXT, &["request"], "abc").expect_err("no such series");
-        assert!(nothing.contains("nothing is selected by `request`"), "{nothing}");
+        assert!(nothing.contains("nothing selected by `request`"), "{nothing}");
         let outside = count(TEXT, &["requests"], "wrong").expect_err("not let in");
         assert!(outside.contains("answered with status 401"), "{outside}");
     }

@@ -1,8 +1,9 @@
-//! Before anything is timed: does a gateway answer as direct does?
+//! Verification before any trial: does a gateway answer as direct does?
 //!
-//! One real request of each target, in each version of HTTP that the load asks for, goes to both, templates expanded once for the two. Status, body and the headers that
-//! matter must be the same; a gateway may add headers, but not content encodings. What a hop is free to change is not
-//! compared: see [`HOP_BY_HOP`]. Both must be as the target expects, where it says what.
+//! Sends one real request of each target, in each HTTP version of the load, to both, with templates expanded once for
+//! the two. Status, body and the relevant headers must be equal. A gateway may add headers, but no content encoding.
+//! Headers that a hop may change are not compared: see [`HOP_BY_HOP`]. Both answers must also meet the target's
+//! `expect`.
 
 mod expected;
 pub mod proofs;
@@ -19,8 +20,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Headers that a hop may drop, add or change: those of one connection (RFC 9110 §7.6.1), message framing (RFC 9112
-/// §6), and those that name the sender or the moment, as our upstream's stamps do.
+/// Headers that a hop may remove, add or change: those of one connection (RFC 9110 §7.6.1), message framing (RFC 9112
+/// §6), and those that name the sender or the time, such as the built-in upstream's stamps.
 pub const HOP_BY_HOP: [&str; 13] = [
     "connection",
     "content-length",
@@ -37,27 +38,27 @@ pub const HOP_BY_HOP: [&str; 13] = [
     "x-powered-by",
 ];
 
-/// A difference must be seen this often: an upstream with a share of failures answers differently from itself.
+/// A difference must occur this often: an upstream that fails sometimes also differs from itself.
 const ATTEMPTS: u32 = 3;
 
-/// Between two looks whether a limit lets one more request through.
+/// Pause before a repeated request, if a rate limit is on.
 const LIMIT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Of what is random in the templates: both sides are asked the same.
+/// Seed for random values in templates: both sides receive the same request.
 const SEED: u64 = 1;
 
-/// What is asked of both sides.
+/// Requests for both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requests {
-    /// The targets, one request of each.
+    /// The targets; each is requested once.
     pub targets: Vec<TargetSpec>,
-    /// Files that their templates take lines from, by name.
+    /// Files whose lines their templates use, by name.
     pub files: BTreeMap<String, String>,
-    /// Versions of HTTP that each is asked in.
+    /// HTTP versions to test.
     pub versions: Vec<HttpVersion>,
-    /// By target: whether bodies differ from one answer to the next. Shorter than the targets: the others' do not.
+    /// By target: whether bodies differ between answers. Missing entries mean no.
     pub varies: Vec<bool>,
-    /// How direct's requests differ from plain ones.
+    /// Change of requests to direct.
     pub direct: Change,
 }
 
@@ -73,10 +74,11 @@ impl From<TargetSpec> for Requests {
     }
 }
 
-/// Sends one request of each target, in each version of HTTP, to both and compares; `timeout` is for each answer.
+/// Sends one request of each target, in each version of HTTP, to both and compares the answers; `timeout` is per
+/// answer.
 ///
 /// # Errors
-/// If either cannot be asked, they answer differently, or not as the target expects; with both answers.
+/// If either does not answer, the answers differ, or they do not meet `expect`; with both answers.
 pub fn verify(
     direct: SocketAddr,
     gateway: SocketAddr,
@@ -102,7 +104,7 @@ pub fn verify(
                 }
                 (Err(error), _) | (_, Err(error)) => Err(Failure {
                     stage: Stage::Verify,
-                    message: format!("it cannot be asked for: {error}"),
+                    message: format!("cannot build a request: {error}"),
                     detail: String::new(),
                 }),
             };
@@ -116,7 +118,7 @@ pub fn verify(
     Ok(())
 }
 
-/// Which of the requests is spoken of, as far as that needs saying.
+/// Prefix of messages that names the request, if there are several.
 fn which(requests: &Requests, target: &TargetSpec, version: HttpVersion) -> String {
     let version = if version == HttpVersion::Http10 { "over HTTP/1.0: " } else { "" };
     match requests.targets.len() {
@@ -150,10 +152,10 @@ fn once(
     let fail = |message: String, detail: String| Err(Failure { stage: Stage::Verify, message, detail });
     let there = match direct_asked.of(direct, timeout) {
         Ok(answer) => answer,
-        Err(error) => return fail(format!("direct could not be asked: {error:#}"), String::new()),
+        Err(error) => return fail(format!("direct does not answer: {error:#}"), String::new()),
     };
     if let Some(what) = expected::unmet(&direct_asked.target.checks, &there) {
-        return fail(format!("direct itself does not answer as `expect` says: {what}"), both(&there, None));
+        return fail(format!("direct itself does not meet `expect`: {what}"), both(&there, None));
     }
     let deadline = Instant::now() + timeout;
     let here = loop {
@@ -172,20 +174,20 @@ fn once(
     let again = || direct_asked.of(direct, timeout).ok();
     let compared = compared.map_or_else(Some, |here| lasting_difference(&there, &here, asked.varies, again));
     if let Some(what) = compared {
-        return fail(format!("it answers otherwise than direct: {what}"), both(&there, Some(&here)));
+        return fail(format!("it does not answer as direct does: {what}"), both(&there, Some(&here)));
     }
     match expected::unmet(&asked.target.checks, &here) {
         None => Ok(()),
-        Some(what) => fail(format!("it does not answer as `expect` says: {what}"), both(&there, Some(&here))),
+        Some(what) => fail(format!("it does not meet `expect`: {what}"), both(&there, Some(&here))),
     }
 }
 
-/// A request of a target, its templates expanded.
+/// A request of a target, with expanded templates.
 struct Asked<'a> {
     target: &'a TargetSpec,
     bytes: Vec<u8>,
     tls: Option<&'a TlsSpec>,
-    /// Whether bodies differ from one answer to the next.
+    /// Whether bodies differ between answers.
     varies: bool,
 }
 
@@ -197,16 +199,16 @@ impl Asked<'_> {
     }
 }
 
-/// Sends one request of `target`, which takes no lines from files, and reads the whole answer.
+/// Sends one request of `target`, which must use no files, and reads the whole answer.
 ///
 /// # Errors
-/// If there is no connection, no whole answer within `timeout`, or what comes is not HTTP/1.x.
+/// If connecting fails, there is no complete answer within `timeout`, or it is not HTTP/1.x.
 pub fn ask(address: SocketAddr, target: &TargetSpec, timeout: Duration) -> anyhow::Result<Answer> {
     let bytes = target::first_request(target, &BTreeMap::new(), SEED, HttpVersion::Http11)?;
     Asked { target, bytes, tls: None, varies: false }.of(address, timeout)
 }
 
-/// Sends one request of the first target over HTTP/1.1, changed as `change` says, and reads the whole answer.
+/// Sends one request of the first target over HTTP/1.1, with `change` applied, and reads the whole answer.
 ///
 /// # Errors
 /// As [`ask`].
@@ -223,8 +225,8 @@ pub fn ask_changed(
     Asked { target, bytes, tls: change.tls.as_ref(), varies: false }.of(address, timeout)
 }
 
-/// The first difference that direct does not show to itself: a header whose value is another each time, as an identifier of the
-/// request, says nothing of a gateway. Bodies are left out where the plan says that they vary.
+/// The first difference that direct does not show between two of its own answers: a header that changes each time,
+/// such as a request identifier, does not come from the gateway. Bodies are ignored if the plan says that they vary.
 fn lasting_difference(
     there: &Answer,
     here: &Answer,
@@ -250,14 +252,14 @@ fn lasting_difference(
     let lasting = difference(&there, &here)?;
     Some(match own_body {
         true => format!(
-            "{lasting}. Direct itself answers with another body each time; if it is meant to, write \
-             expect: {{ varies: true }} in the target"
+            "{lasting}. Direct itself answers with another body each time. If that is intended, add expect: {{ varies: true }} to \
+                         the target"
         ),
         false => lasting,
     })
 }
 
-/// The first difference that matters, in words.
+/// The first relevant difference, in words.
 pub fn difference(direct: &Answer, gateway: &Answer) -> Option<String> {
     if direct.status != gateway.status {
         return Some(format!("status {} instead of {}", gateway.status, direct.status));

@@ -1,4 +1,4 @@
-//! A small HTTP/1.x client for everything that is not timed: one request, one answer, on a connection of its own.
+//! A small HTTP/1.x client for requests that are not timed: each request uses its own connection.
 
 use hoptax_load::spec::TlsSpec;
 use hoptax_load::tls::client_config;
@@ -10,21 +10,21 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How much of a body is shown.
+/// Most bytes of a body to show.
 const SHOWN: usize = 300;
 
-/// One answer.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// Status.
     pub status: u16,
-    /// Values by lower-case name; several of one name in their order, joined with `, `.
+    /// Values by lower-case name; several values of one name are joined with `, `.
     pub headers: BTreeMap<String, String>,
-    /// Body, chunks put together.
+    /// Body, without chunk framing.
     pub body: Vec<u8>,
 }
 
-/// What TLS agreed on.
+/// What the TLS handshake agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
     /// Version.
@@ -33,20 +33,20 @@ pub struct Agreed {
     pub cipher: Option<rustls::CipherSuite>,
 }
 
-/// Where requests go, and how.
+/// Where and how to send requests.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpClient<'a> {
-    /// Where.
+    /// Address of the server.
     pub address: SocketAddr,
-    /// Over TLS, where it is given.
+    /// TLS settings; absent for plain connections.
     pub tls: Option<&'a TlsSpec>,
-    /// From this address of ours; the kernel's choice when absent.
+    /// Source address; the kernel's choice if absent.
     pub from: Option<IpAddr>,
-    /// For the whole answer.
+    /// Time limit for the whole response.
     pub timeout: Duration,
 }
 
-/// What a request is written to and its answer read from.
+/// A plain or TLS connection.
 trait Stream: std::io::Read + std::io::Write {
     fn agreed(&self) -> Option<Agreed>;
 }
@@ -67,20 +67,20 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
 }
 
 impl HttpClient<'_> {
-    /// Without TLS, from an address of the kernel's choice.
+    /// A client without TLS, from an address of the kernel's choice.
     pub fn plain(address: SocketAddr, timeout: Duration) -> Self {
         Self { address, tls: None, from: None, timeout }
     }
 
-    /// Sends `request` and reads the whole answer; `to_head`: it has no body, as it answers a HEAD.
+    /// Sends `request` and reads the whole response. Set `to_head` for a HEAD request, whose response has no body.
     ///
     /// # Errors
-    /// If there is no connection, no whole answer in time, or what comes is not HTTP/1.x.
+    /// If connecting fails, no complete response arrives in time, or the response is not HTTP/1.x.
     pub fn send(&self, request: &[u8], to_head: bool) -> anyhow::Result<Answer> {
         Ok(self.send_noting_tls(request, to_head)?.0)
     }
 
-    /// The same, and what TLS agreed on.
+    /// Like [`Self::send`], and returns what TLS agreed on.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -88,10 +88,10 @@ impl HttpClient<'_> {
         self.exchange(request, to_head, usize::MAX)
     }
 
-    /// The body of an answer of status 200 to a plain GET, at most its first `most` bytes.
+    /// The body of the response to a plain GET, at most its first `most` bytes.
     ///
     /// # Errors
-    /// As [`Self::send`], and if the status is another one.
+    /// As [`Self::send`], and if the status is not 200.
     pub fn get(&self, path: &str, most: usize) -> anyhow::Result<Vec<u8>> {
         let host = self.address.to_string();
         let headers = [("host", host.as_str()), ("connection", "close")];
@@ -111,7 +111,7 @@ impl HttpClient<'_> {
         let deadline = Instant::now() + timeout;
         let left = || {
             let left = deadline.saturating_duration_since(Instant::now());
-            anyhow::ensure!(!left.is_zero(), "no whole answer within {timeout:?}");
+            anyhow::ensure!(!left.is_zero(), "no complete response within {timeout:?}");
             Ok(left)
         };
         let plain = match self.from {
@@ -128,13 +128,15 @@ impl HttpClient<'_> {
                 Box::new(rustls::StreamOwned::new(session, plain.try_clone()?))
             }
         };
-        // Who refuses a request may answer and close before all of it was sent: the answer says why.
+        // A server that refuses a request may answer and close before it has read everything. Its answer gives the
+        // reason.
         let sent = stream.write_all(request).and_then(|()| stream.flush());
         let answer = read_answer(to_head, most, |piece| {
             loop {
                 plain.set_read_timeout(Some(left()?))?;
                 match stream.read(piece) {
-                    // Time is up, which is looked at, or a signal came, as one does when a run goes on after Ctrl-Z.
+                    // A timeout, checked in the next turn, or a signal, such as the one that resumes a run after
+                    // Ctrl-Z.
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                     read => return Ok(read?),
                 }
@@ -148,8 +150,8 @@ impl HttpClient<'_> {
     }
 }
 
-/// A connection from one of this host's addresses. Not bounded in time: it is for addresses of this host, which answer or
-/// refuse at once.
+/// A connection from one of this host's addresses. It has no time limit: addresses of this host answer or refuse at
+/// once.
 fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
@@ -159,7 +161,7 @@ fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Puts an answer together from what `read` fills in, up to `most` bytes of its body.
+/// Assembles a response from the data of `read`, with at most `most` bytes of its body.
 fn read_answer(
     to_head: bool,
     most: usize,
@@ -175,7 +177,7 @@ fn read_answer(
                 let mut piece = [0; 16 * 1024];
                 let count = read(&mut piece)?;
                 if count == 0 {
-                    anyhow::ensure!(decoder.end_of_input()?, "the connection was closed without an answer");
+                    anyhow::ensure!(decoder.end_of_input()?, "the connection was closed without a response");
                     return Ok(answer);
                 }
                 input.extend_from_slice(&piece[..count]);
@@ -205,7 +207,7 @@ fn read_answer(
     }
 }
 
-/// An answer for people: indented, the body shortened.
+/// A response for people: indented, the body shortened.
 pub fn show(answer: &Answer) -> String {
     let mut text = format!("  {}\n", answer.status);
     for (name, value) in &answer.headers {

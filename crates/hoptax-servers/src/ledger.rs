@@ -1,4 +1,4 @@
-//! The upstream's ledger: what it counted, as it is told on the control socket (`GET /ledger`, JSON).
+//! The upstream's ledger: its own counts, read from the control socket (`GET /ledger`, JSON).
 
 use crate::http_client::HttpClient;
 use anyhow::Context as _;
@@ -14,10 +14,10 @@ use std::time::Duration;
 pub struct Ledger {
     /// One per instance, in the order of their ports.
     pub instances: Vec<InstanceCounts>,
-    /// The clock that its stamps are on; absent where its kernel does not tell, and in older versions.
+    /// Clock of the upstream's stamps; absent if its kernel does not report one, and in older versions.
     #[serde(default)]
     pub clock: Option<ClockId>,
-    /// Whether nothing but requests is counted: the upstream is not ours, and tells no more.
+    /// Whether it counts requests only, as for an upstream that is not built in.
     #[serde(default)]
     pub requests_only: bool,
 }
@@ -40,7 +40,7 @@ pub struct InstanceCounts {
 }
 
 impl Ledger {
-    /// What was counted between `earlier` and now; nothing of what was counted by an upstream that has restarted since.
+    /// Counts between `earlier` and this ledger; zero for an instance that has restarted since.
     pub fn since(&self, earlier: &Self) -> LedgerDelta {
         let mut delta = LedgerDelta { requests_only: self.requests_only, ..LedgerDelta::default() };
         for (index, now) in self.instances.iter().enumerate() {
@@ -62,17 +62,16 @@ impl Ledger {
     }
 }
 
-/// Given to the whole answer. The upstream is on this machine and has nothing else to do; the bound is for machines that are busy
-/// otherwise.
+/// Time limit for the response. The upstream is local and idle; the limit is for busy machines.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Most that a ledger is read of, bytes: thousands of instances.
+/// Most bytes of a ledger: enough for thousands of instances.
 const MOST: usize = 4 << 20;
 
-/// Asks an upstream for its ledger.
+/// Reads an upstream's ledger.
 ///
 /// # Errors
-/// If its control socket does not answer in time, or answers something else than a ledger.
+/// If its control socket does not answer in time, or the answer is not a ledger.
 pub fn fetch(control: SocketAddr) -> anyhow::Result<Ledger> {
     let body = HttpClient::plain(control, PATIENCE).get("/ledger", MOST);
     let ledger = body.and_then(|body| Ok(serde_json::from_slice(&body)?));
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_where_it_asked_in_vain() {
+    fn an_error_names_the_address() {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let nobody = nobody.expect("a port");
         let error = format!("{:#}", fetch(nobody).expect_err("nobody listens"));

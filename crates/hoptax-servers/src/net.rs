@@ -1,4 +1,4 @@
-//! What the upstream and the hops share about sockets: listeners made the same way, and tokens.
+//! Socket helpers for the upstream and the hops: listeners, descriptor limits, tokens.
 
 use hoptax_load::event_loop::Token;
 use rustix::io::Errno;
@@ -7,20 +7,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-/// Connections that may wait to be accepted: a generator connects thousands at once.
+/// Length of the accept queue: a generator opens thousands of connections at once.
 const BACKLOG: i32 = 4096;
 
-/// Listens on `address`; with `shared`, several listeners may have the same one, and the kernel spreads connections
-/// over them.
+/// Listens on `address`. With `shared`, several listeners may use the same address, and the kernel distributes
+/// connections among them.
 ///
 /// # Errors
-/// If the address is taken or not this host's; the text names it.
+/// If the address is in use or does not belong to this host; the message names it.
 pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     let named = |error: Errno| {
         let error = io::Error::from(error);
         let text = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                format!("{address} is in use: stop what listens there, or choose another port")
+                format!("{address} is in use. Stop the program that listens there, or choose another port")
             }
             io::ErrorKind::AddrNotAvailable => format!("{address} is not an address of this machine"),
             _ => format!("cannot listen on {address}: {error}"),
@@ -30,7 +30,7 @@ pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListe
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
         rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
-    // Connections of an earlier run that linger in TIME_WAIT do not hold the port; a listener does.
+    // Allows connections of an earlier run in TIME_WAIT on this port, but no second listener.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if shared {
         sockopt::set_socket_reuseport(&socket, true)?;
@@ -40,7 +40,8 @@ pub(super) fn listener(address: SocketAddr, shared: bool) -> io::Result<TcpListe
     Ok(TcpListener::from(socket))
 }
 
-/// A socket that has `address` and does not listen yet: connections to it are refused, and the kernel gives its port to nobody.
+/// Binds a socket to `address` without listening: connections are refused, and the kernel gives the port to no other
+/// process.
 ///
 /// # Errors
 /// If the address is taken.
@@ -53,7 +54,7 @@ pub(super) fn hold(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// Lets a held socket listen.
+/// Lets a bound socket listen.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -61,19 +62,20 @@ pub(super) fn listen(listener: &TcpListener) -> io::Result<()> {
     Ok(rustix::net::listen(listener, BACKLOG)?)
 }
 
-/// Lets this process hold as many descriptors as it may: soft limits are often 1024.
+/// Raises this process's descriptor limit to the hard limit: soft limits are often 1024.
 pub(super) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Without it the old limit stands, and whoever reaches it is told then.
+    // On failure the old limit stays; reaching it is reported later.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Descriptors that this process may hold now.
+/// Current descriptor limit of this process.
 pub(super) fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX / 10)
 }
 
-/// Hands out tokens densely from zero, freed ones first: both the loop and the handler index arrays with them.
+/// Allocates tokens densely from zero and reuses freed ones first: the event loop and the handler index arrays with
+/// them.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     free: Vec<Token>,
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_which_address_is_in_use() {
+    fn errors_name_the_address() {
         let first = listener("127.0.0.1:0".parse().expect("an address"), false).expect("a port");
         let address = first.local_addr().expect("bound");
         let error = listener(address, false).expect_err("taken");

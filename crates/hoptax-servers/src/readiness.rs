@@ -1,43 +1,44 @@
-//! Whether a gateway is ready: asked over HTTP, again and again, within bounds.
+//! Waits until a gateway is ready: repeats an HTTP request within a time limit.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Between two attempts. Short beside the shortest start of a gateway (some 10 ms), long beside an attempt.
+/// Pause between two attempts: short compared with the fastest start of a gateway (about 10 ms), long compared with
+/// an attempt.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Of one attempt: on loopback even a busy machine answers sooner, and a gateway that does not is asked again.
+/// Time limit of one attempt. On loopback even a busy machine answers sooner; otherwise the attempt is repeated.
 const ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Of a request that makes something happen, or that nobody repeats.
+/// Time limit of a request that changes something, or that is not repeated.
 const DOING: Duration = Duration::from_secs(10);
 
-/// Asked until it is answered with `status`.
+/// A readiness check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Where.
+    /// Address to ask.
     pub address: SocketAddr,
     /// Path, beginning with `/`.
     pub path: String,
     /// Status that means ready.
     pub status: u16,
-    /// Must accept connections as well, once the status is right: where traffic will go.
+    /// Address that must accept connections as well, once the status is right: the one for traffic.
     pub accepting: SocketAddr,
-    /// Bound of the whole wait.
+    /// Time limit for the whole wait.
     pub timeout: Duration,
 }
 
-/// Why a wait ended without readiness.
+/// Why waiting ended without readiness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotReady {
-    /// The service ended while it was waited for.
+    /// The service ended.
     Ended,
-    /// Time was up; says what the last attempt met.
+    /// The time limit was reached; with the result of the last attempt.
     TimedOut(String),
 }
 
-/// Waits until `probe` is answered as it asks; `ended` says whether there is anything left to wait for.
+/// Waits until `probe` succeeds; `ended` returns true if the service has ended.
 ///
 /// # Errors
 /// If the service ended, or the bound was reached.
@@ -45,7 +46,7 @@ pub fn wait(probe: &Probe, mut ended: impl FnMut() -> bool) -> Result<(), NotRea
     let deadline = Instant::now() + probe.timeout;
     loop {
         let outcome = attempt(probe);
-        // Looked at after the attempt: another process's answer on the same port is not the service's.
+        // Checked after the attempt: another process on the same port may have answered.
         if ended() {
             return Err(NotReady::Ended);
         }
@@ -64,16 +65,16 @@ fn attempt(probe: &Probe) -> Result<(), String> {
     })?;
     if status != probe.status {
         return Err(format!(
-            "http://{}{} answered {status} where {} means ready",
+            "http://{}{} answered {status}; {} means ready",
             probe.address, probe.path, probe.status
         ));
     }
     TcpStream::connect_timeout(&probe.accepting, ATTEMPT).map(drop).map_err(|error| {
-        format!("it says it is ready, but {} does not accept connections: {error}", probe.accepting)
+        format!("its readiness check succeeds, but {} does not accept connections: {error}", probe.accepting)
     })
 }
 
-/// Asks once; the status of the answer.
+/// Sends one GET and returns the status.
 ///
 /// # Errors
 /// If nothing answers in time, or what answers is not HTTP/1.x.
@@ -81,10 +82,10 @@ pub fn ask(address: SocketAddr, path: &str, patience: Duration) -> std::io::Resu
     exchange(address, "GET", path, patience)
 }
 
-/// Sends one request without a body, to something that is asked to do what takes a while; the status of the answer.
+/// Sends one request without a body that may take a while, and returns the status.
 ///
 /// # Errors
-/// If nothing answers within ten seconds, or what answers is not HTTP/1.x.
+/// If there is no response within ten seconds, or it is not HTTP/1.x.
 pub fn send(address: SocketAddr, method: &str, path: &str) -> std::io::Result<u16> {
     exchange(address, method, path, DOING)
 }
@@ -93,11 +94,12 @@ fn exchange(address: SocketAddr, method: &str, path: &str, patience: Duration) -
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
-    // One write: `write!` on a socket makes a segment of every piece, and a server may answer the first and close.
+    // A single write: `write!` on a socket would send a segment per piece, and a server may answer the first one and
+    // close.
     let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
     let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{length}connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    // `HTTP/1.1 200` is all that is needed; the rest is left to the close.
+    // Only `HTTP/1.1 200` is read; the connection is closed afterwards.
     let mut answer = Vec::new();
     stream.take(12).read_to_end(&mut answer)?;
     status(&answer)
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Answers each connection with the next of `answers`, all further ones with the last.
+    /// Answers each connection with the next of `answers`; the last one repeats.
     fn serve(answers: &'static [&'static str]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("told");
@@ -143,10 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn says_what_the_last_attempt_met() {
+    fn reports_the_result_of_the_last_attempt() {
         let address = serve(&["HTTP/1.1 404 Not Found\r\n\r\n"]);
         let once = Probe { timeout: Duration::ZERO, ..probe(address) };
-        let met = NotReady::TimedOut(format!("http://{address}/ready answered 404 where 200 means ready"));
+        let met = NotReady::TimedOut(format!("http://{address}/ready answered 404; 200 means ready"));
         assert_eq!(wait(&once, || false), Err(met));
 
         let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn being_ready_on_one_port_and_deaf_on_the_other_is_not_ready() {
+    fn ready_without_accepting_traffic_is_not_ready() {
         let address = serve(&["HTTP/1.1 200 OK\r\n\r\n"]);
         let deaf = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
         let probe =

@@ -1,23 +1,23 @@
-//! The requests, each with what is odd about it.
+//! The requests of the conformance test.
 
 use hoptax_servers::upstream::MARK;
 use hoptax_wire::http1;
 
-/// One request that a gateway is to pass on.
+/// One request that a gateway must pass on.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What packs call it under `differences`.
+    /// Name of the case, as in `differences` of packs.
     pub name: &'static str,
-    /// What is asked, for people.
+    /// Description for people.
     pub about: &'static str,
     /// Method.
     pub method: &'static str,
-    /// Behind the mark of paths for verification.
+    /// Path after the prefix for verification.
     path: &'static str,
     body: Body,
-    /// Bytes of a header of the request.
+    /// Size of a header to add to the request, bytes.
     header: usize,
-    /// Whether direct itself gives no whole answer.
+    /// Whether direct itself gives no complete answer.
     pub breaks: bool,
 }
 
@@ -28,14 +28,14 @@ enum Body {
     Chunked(usize),
 }
 
-/// A request as it is sent.
+/// The bytes of a request and the headers in it.
 pub(super) struct Sent {
     pub(super) bytes: Vec<u8>,
-    /// Headers that the upstream must see as they are.
+    /// Headers that the upstream must receive unchanged.
     pub(super) headers: Vec<(String, String)>,
 }
 
-/// Bytes of each chunk of a request.
+/// Chunk size of chunked requests, bytes.
 const CHUNK: usize = 5000;
 
 const HEADER: &str = "x-hoptax-sent";
@@ -48,7 +48,7 @@ const fn post(name: &'static str, about: &'static str, body: Body) -> Case {
     Case { method: "POST", body, ..get(name, about, "echo") }
 }
 
-/// All cases, in the order in which they are asked.
+/// All cases, in the order of the test.
 pub const CASES: [Case; 22] = [
     get("get", "a GET", "echo"),
     get("query", "a query with odd characters", "echo?a=1&a=2&b=%20%2F%3F+~!$'()*,;:@/?&c[]=%c3%a9&&d"),
@@ -64,14 +64,17 @@ pub const CASES: [Case; 22] = [
     get("chunked-1k", "a body in chunks, 1 KiB", "chunked/1024"),
     get("chunked-1m", "a body in chunks, 1 MiB", "chunked/1048576"),
     Case { method: "HEAD", ..get("head", "a HEAD", "bytes/1024") },
-    get("status-204", "an answer without a body", "status/204"),
-    get("status-304", "an answer that says that nothing has changed", "status/304"),
-    get("status-404", "an answer of the upstream's own that says 404", "status/404"),
-    get("status-500", "an answer of the upstream's own that says 500", "status/500"),
+    get("status-204", "a response without a body (204)", "status/204"),
+    get("status-304", "a response of status 304", "status/304"),
+    get("status-404", "a response of status 404 from the upstream", "status/404"),
+    get("status-500", "a response of status 500 from the upstream", "status/500"),
     get("response-header-30k", "a response header of 30 kB", "header/30000"),
     get("slow", "an upstream that takes half a second", "slow/500ms"),
-    Case { breaks: true, ..get("close", "an upstream that closes without an answer", "close") },
-    Case { breaks: true, ..get("close-midway", "an upstream that closes within its answer", "close-midway") },
+    Case { breaks: true, ..get("close", "an upstream that closes without a response", "close") },
+    Case {
+        breaks: true,
+        ..get("close-midway", "an upstream that closes in the middle of its response", "close-midway")
+    },
 ];
 
 impl Case {
@@ -100,7 +103,7 @@ impl Case {
 }
 
 fn text(size: usize) -> Vec<u8> {
-    // No period that is a power of two, so that a shifted or repeated block is seen.
+    // The period is not a power of two, so that a shifted or repeated block is noticed.
     b"every byte of this body has its place. ".iter().copied().cycle().take(size).collect()
 }
 

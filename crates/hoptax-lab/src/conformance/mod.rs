@@ -1,8 +1,9 @@
-//! Does a gateway pass on what it is given? A table of requests, asked direct and through the gateway.
+//! Conformance: does a gateway pass on requests and responses unchanged? Sends a table of requests to direct and to
+//! the gateway.
 //!
-//! What direct answers the gateway answers, and what the client sent the upstream sees; headers that a hop is free to change
-//! apart ([`HOP_BY_HOP`]). A difference is no mistake where it is what this gateway does: its pack lists it under `differences`,
-//! and what is listed must be seen.
+//! The gateway must answer as direct does, and the upstream must receive the client's request, except for headers
+//! that a hop may change ([`HOP_BY_HOP`]). Known differences of a gateway are listed in its pack under `differences`.
+//! A listed difference must occur.
 
 mod cases;
 
@@ -15,39 +16,39 @@ use hoptax_servers::http_client::{Answer, HttpClient};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What one case showed.
+/// Result of one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Name of the case.
     pub case: &'static str,
-    /// How the gateway differs from direct; absent where it does not.
+    /// How the gateway differs from direct; absent if it does not.
     pub difference: Option<String>,
 }
 
-/// How what was seen fails to be what the pack lists.
+/// A contradiction between the results and the pack's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mismatch {
-    /// A difference that is not listed.
+    /// A difference that the pack does not list.
     Unlisted {
         /// Name of the case.
         case: &'static str,
-        /// What was seen.
+        /// The difference.
         seen: String,
     },
-    /// Another difference than the one that is listed.
+    /// Another difference than the pack lists.
     Otherwise {
         /// Name of the case.
         case: &'static str,
-        /// What was seen.
+        /// The difference.
         seen: String,
-        /// What is listed.
+        /// The listed difference.
         listed: String,
     },
-    /// A listed difference that was not seen.
+    /// A listed difference that did not occur.
     Unseen {
         /// Name of the case.
         case: String,
-        /// What is listed.
+        /// The listed difference.
         listed: String,
     },
 }
@@ -60,16 +61,17 @@ impl std::fmt::Display for Mismatch {
             }
             Self::Otherwise { case, seen, listed } => write!(f, "{case}: {seen}; the pack lists `{listed}`"),
             Self::Unseen { case, listed } => {
-                write!(f, "{case}: as direct; the pack lists `{listed}`, which was not seen")
+                write!(f, "{case}: as direct; the pack lists `{listed}`, which did not occur")
             }
         }
     }
 }
 
-/// Asks every case of `direct`, the built-in upstream, and of a gateway before it; `timeout` is for each answer.
+/// Runs every case against `direct`, the built-in upstream, and a gateway in front of it; `timeout` applies to each
+/// response.
 ///
 /// # Errors
-/// If direct itself cannot be asked: then nothing can be told of the gateway.
+/// If direct itself does not answer.
 pub fn observe(direct: SocketAddr, gateway: SocketAddr, timeout: Duration) -> anyhow::Result<Vec<Seen>> {
     CASES.iter().map(|case| one(case, direct, gateway, timeout)).collect()
 }
@@ -88,7 +90,7 @@ fn one(
     if let Err(error) = &there
         && !case.breaks
     {
-        anyhow::bail!("direct could not be asked for `{}`: {error:#}", case.name);
+        anyhow::bail!("direct does not answer the request `{}`: {error:#}", case.name);
     }
     let difference = match (&there, &here) {
         (Ok(there), Ok(here)) => seen_upstream(&sent, there, here).unwrap_or_else(|| difference(there, here)),
@@ -99,7 +101,7 @@ fn one(
     Ok(Seen { case: case.name, difference })
 }
 
-/// Where direct's answer is the upstream's echo: how what the upstream saw differs from what was sent.
+/// If direct's answer is the upstream's echo: how the received request differs from the sent one.
 fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<String>> {
     let echo = |answer: &Answer| {
         let value: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
@@ -125,7 +127,7 @@ fn seen_upstream(sent: &Sent, there: &Answer, here: &Answer) -> Option<Option<St
     }))
 }
 
-/// Holds what was seen against what a pack lists.
+/// Compares the results with the pack's list.
 pub fn mismatches(seen: &[Seen], listed: &[Difference]) -> Vec<Mismatch> {
     let mut all = Vec::new();
     for Seen { case, difference } in seen {
@@ -167,7 +169,7 @@ mod tests {
         assert!(told(&[]).ends_with("the pack does not list it under `differences`"));
         assert!(told(&[list("close", "status 503")]).ends_with("the pack lists `status 503`"));
         let both = [list("close", "status 502 where direct breaks off"), list("get", "status 404")];
-        assert_eq!(told(&both), "get: as direct; the pack lists `status 404`, which was not seen");
+        assert_eq!(told(&both), "get: as direct; the pack lists `status 404`, which did not occur");
 
         let sometimes = Difference { sometimes: true, ..list("get", "status 404") };
         let close = || list("close", "status 502 where direct breaks off");

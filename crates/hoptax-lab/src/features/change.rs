@@ -1,4 +1,4 @@
-//! What requests through a gateway must carry that direct ones need not.
+//! How requests to a gateway differ from requests to direct.
 
 use super::credentials::{Consumer, Credentials};
 use super::names::{
@@ -14,32 +14,32 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How the name begins of a file whose lines are the credentials of several consumers.
+/// Prefix of the name of a file whose lines are the credentials of several consumers.
 const CREDENTIALS_FILE: &str = "hoptax-credentials";
 
 /// How requests to one gateway differ from those to direct.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Headers added.
+    /// Headers to add.
     pub headers: Vec<(String, String)>,
-    /// Put in front of every path.
+    /// Prefix to add to every path.
     pub prefix: String,
     /// TLS instead of plain connections.
     pub tls: Option<TlsSpec>,
-    /// Files that the headers' templates take lines from.
+    /// Files whose lines the headers' templates use.
     pub files: BTreeMap<String, String>,
-    /// Whether 429 is what it should answer to some requests.
+    /// Whether the gateway must answer some requests with 429.
     pub expects_429: bool,
-    /// The features that this comes of, each to be proved before anything is timed.
+    /// The features that require this change. Each is verified before any trial.
     pub features: Vec<Feature>,
-    /// The access log, where the gateway writes one.
+    /// The gateway's access log, if it writes one.
     pub access_log: Option<PathBuf>,
-    /// What the headers are made of; absent where no feature is on.
+    /// Source of the headers' values; absent if no feature is on.
     pub credentials: Option<Arc<Credentials>>,
 }
 
 impl Change {
-    /// What `features` ask of requests.
+    /// The change that `features` require.
     pub fn new(features: &[Feature], made: &Credentials) -> Self {
         let mut change = Self { features: features.to_vec(), ..Self::default() };
         if !features.is_empty() {
@@ -68,7 +68,7 @@ impl Change {
                 Feature::Cors => change.header("origin", CORS_ORIGIN),
                 Feature::Gzip => change.header("accept-encoding", "gzip"),
                 Feature::Routes { count, ask } => {
-                    // What is rewritten is taken off before routes are looked for, or with the route: it stands in front.
+                    // The gateway removes the rewritten prefix before or with the route's, so it comes first.
                     change.prefix.push_str(&route_prefix(place_of(*ask, *count)));
                 }
                 Feature::RateLimit { .. } => change.expects_429 |= feature.bites(),
@@ -83,7 +83,7 @@ impl Change {
         change
     }
 
-    /// How requests of clients that are let in differ from plain ones: with a token they show that, and no certificate.
+    /// How requests of authenticated clients differ from plain ones: with a token they send no certificate.
     pub fn of_entry(entry: &Entry, made: &Credentials) -> Self {
         let mut change = Self::default();
         change.add_token(entry);
@@ -97,7 +97,7 @@ impl Change {
         change
     }
 
-    /// Adds the token, where they carry no other.
+    /// Adds the token, unless the requests carry another one.
     pub fn add_token(&mut self, entry: &Entry) {
         const HEADER: &str = "authorization";
         let shown = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(HEADER));
@@ -106,18 +106,18 @@ impl Change {
         }
     }
 
-    /// `text` without anything secret.
+    /// `text` without secrets.
     pub fn redact(&self, text: &str) -> String {
         self.credentials.as_ref().map_or_else(|| text.to_owned(), |made| made.redact(text))
     }
 
-    /// A header whose value is one of several, in turn by chance.
+    /// A header with one of several values, chosen at random for each request.
     fn credential(&mut self, name: &str, mut values: Vec<String>) {
         if let [only] = values.as_mut_slice() {
             self.header(name, only);
             return;
         }
-        // One for each header: several features may ask for one.
+        // One file per header, because several features may add one.
         let file = format!("{CREDENTIALS_FILE}-{name}");
         self.header(name, &format!("{{{{line {file}}}}}"));
         self.files.insert(file, values.join("\n") + "\n");
@@ -127,7 +127,7 @@ impl Change {
         self.headers.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Changes what the generator is asked for.
+    /// Applies the change to the generator's spec.
     pub fn apply(&self, spec: &mut LoadSpec) {
         self.apply_to(&mut spec.targets, &mut spec.files);
         if self.tls.is_some() {
@@ -135,12 +135,12 @@ impl Change {
         }
     }
 
-    /// Changes these targets, and adds the files that their templates take lines from; TLS is the sender's own affair.
+    /// Applies the change to these targets, and adds the files that their templates use. TLS is set separately.
     pub fn apply_to(&self, targets: &mut [TargetSpec], files: &mut BTreeMap<String, String>) {
         for target in targets {
             target.path.insert_str(0, &self.prefix);
             for (name, value) in &self.headers {
-                // What the plan itself sends stands: it is the case that was asked for.
+                // A header of the plan takes precedence.
                 if !target.headers.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name)) {
                     target.headers.push((name.clone(), value.clone()));
                 }
@@ -154,7 +154,7 @@ impl Change {
     }
 }
 
-/// The header by which `consumer` is let in by `feature`, where that asks for one.
+/// The header that authenticates `consumer` for `feature`, if the feature needs one.
 pub(crate) fn credential(feature: Feature, consumer: &Consumer) -> Option<(&'static str, String)> {
     match feature {
         Feature::KeyAuth => Some((KEY_HEADER, consumer.key.clone())),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_one_line_and_shown_once() {
+    fn a_token_is_one_line_and_sent_once() {
         let (_directory, access) = access_with("abc.def-123==\n");
         let entry = Entry::read(&access).expect("right");
         let mut change = Change::of_entry(&entry, &Credentials::stand_ins(1));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shows_a_token_shows_no_certificate() {
+    fn with_a_token_no_certificate_is_shown() {
         let made = Credentials::make(&[]).expect("made");
         let directory = tempfile::tempdir().expect("a directory");
         let write = |name: &str, text: &str| {

@@ -18,13 +18,13 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Bits of the RSA key that signs RS256 tokens.
 const RSA_BITS: usize = 2048;
 
-/// Texts shorter than this are not taken out of texts: they would be found in words.
+/// Shorter secrets are not redacted: they would match parts of words.
 const SHORTEST_SECRET: usize = 12;
 
-/// How long tokens are valid: longer than any run, year 2100.
+/// Expiry of tokens: the year 2100.
 const TOKEN_EXPIRES: u64 = 4_102_444_800;
 
-/// One who is let in.
+/// A consumer that gateways accept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Consumer {
     /// Name, `consumer-00001`.
@@ -35,7 +35,7 @@ pub struct Consumer {
     pub password: String,
     /// Token for `jwt-hs256`.
     pub token_hs256: String,
-    /// Token for `jwt-rs256`; empty where nobody asked for one.
+    /// Token for `jwt-rs256`; empty unless a feature needs it.
     pub token_rs256: String,
 }
 
@@ -48,24 +48,24 @@ pub struct Identity {
     pub key: String,
 }
 
-/// Everything secret that one run makes.
+/// All secrets of one run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// At least one.
     pub consumers: Vec<Consumer>,
-    /// The secret that HS256 tokens are signed with, hexadecimal digits: the key is the text itself.
+    /// Secret that signs HS256 tokens, hexadecimal digits: the key is the text itself.
     pub jwt_secret: String,
-    /// The key that RS256 tokens are signed with; absent where nobody asked for one.
+    /// Key that signs RS256 tokens; absent unless a feature needs it.
     pub jwt_rsa: Option<RsaKey>,
-    /// Certificate of the authority that signed all others, PEM.
+    /// Certificate of the authority that signed all other certificates, PEM.
     pub authority: String,
-    /// What gateways and the upstream show to those who connect.
+    /// Certificate of gateways and upstream.
     pub server: Identity,
-    /// What the generator shows to gateways that ask.
+    /// Certificate of the generator, for gateways that request one.
     pub client: Identity,
-    /// How TLS is spoken to an upstream that already runs; absent where it is ours, or plain.
+    /// TLS settings for an upstream that already runs; absent if it is built in or plain.
     pub upstream: Option<TlsSpec>,
-    /// What the plan's own files hold that must not be kept either.
+    /// Further secrets, from the plan's own files.
     pub given: Vec<String>,
 }
 
@@ -89,10 +89,10 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Makes what `features` (of all gateways of a run) need.
+    /// Creates what `features` (of all gateways of a run) need.
     ///
     /// # Errors
-    /// If the system gives no random numbers, or a key cannot be made.
+    /// If the system provides no random numbers, or a key cannot be created.
     pub fn make<'a>(features: impl IntoIterator<Item = &'a Feature>) -> anyhow::Result<Self> {
         let (mut count, mut rsa) = (1, false);
         for feature in features {
@@ -133,7 +133,7 @@ impl Credentials {
         })
     }
 
-    /// The same, for an upstream that already runs: it knows the token of the plan, and no other.
+    /// Adapts the credentials to an upstream that already runs: it accepts the plan's token only.
     #[must_use]
     pub fn with(mut self, entry: &Entry) -> Self {
         if let Some(token) = &entry.token {
@@ -146,7 +146,7 @@ impl Credentials {
         self
     }
 
-    /// Stand-ins that are the same at all times, for as many consumers.
+    /// Constant placeholders, for this many consumers.
     pub fn stand_ins(consumers: usize) -> Self {
         let identity =
             |who: &str| Identity { certificate: format!("{who} certificate"), key: format!("{who} key") };
@@ -174,14 +174,14 @@ impl Credentials {
         }
     }
 
-    /// `text` with everything secret taken out.
+    /// `text` with all secrets replaced.
     pub fn redact(&self, text: &str) -> String {
         let clean = Finder::new(&self.secrets()).without(text.as_bytes());
         let redacted = String::from_utf8_lossy(&clean);
         super::passwords::redact_bcrypt(&redacted, REDACTED).into_owned()
     }
 
-    /// Every text that must not be kept, in each form in which gateways write it.
+    /// Every secret, in each form in which gateways write it.
     pub fn secrets(&self) -> Vec<String> {
         let mut all = vec![
             self.jwt_secret.clone(),
@@ -204,19 +204,19 @@ impl Credentials {
             self.jwt_rsa.as_ref().map(|rsa| &rsa.private_pem),
         ];
         for key in keys.into_iter().flatten() {
-            // As it is in a file, and line by line for formats that indent it.
+            // As in a file, and line by line for formats that indent it.
             all.extend(key.lines().filter(|line| !line.starts_with("-----")).map(str::to_owned));
         }
         all.extend(self.given.iter().cloned());
         all.retain(|secret| secret.len() >= SHORTEST_SECRET);
-        // The longest first: one may be part of another.
+        // The longest first, because one secret may contain another.
         all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         all
     }
 }
 
 impl Consumer {
-    /// Its line in a file of passwords: SHA-1, which every gateway reads and which costs each about the same.
+    /// Its line in a password file: SHA-1, which every gateway supports and which costs each about the same.
     pub fn htpasswd(&self) -> String {
         format!("{}:{{SHA}}{}", self.name, sha1_base64(&self.password))
     }
@@ -225,7 +225,7 @@ impl Consumer {
 impl RsaKey {
     fn make() -> anyhow::Result<Self> {
         let key =
-            rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, RSA_BITS).context("making an RSA key")?;
+            rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, RSA_BITS).context("creating an RSA key")?;
         let public = key.to_public_key();
         Ok(Self {
             private_pem: key.to_pkcs8_pem(LineEnding::LF).context("writing an RSA key")?.to_string(),
@@ -247,7 +247,7 @@ fn random_hex(bytes: usize) -> anyhow::Result<String> {
     let mut drawn = vec![0; bytes];
     SystemRandom::new()
         .fill(&mut drawn)
-        .map_err(|_| anyhow::anyhow!("the system gives no random numbers"))?;
+        .map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     Ok(drawn.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -273,7 +273,7 @@ fn sign(signer: &ring::signature::RsaKeyPair, text: &str) -> anyhow::Result<Vec<
     let mut signature = vec![0; signer.public().modulus_len()];
     signer
         .sign(&ring::signature::RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature)
-        .map_err(|_| anyhow::anyhow!("a token could not be signed"))?;
+        .map_err(|_| anyhow::anyhow!("cannot sign a token"))?;
     Ok(signature)
 }
 
@@ -282,7 +282,7 @@ fn sha1_base64(text: &str) -> String {
     STANDARD.encode(digest)
 }
 
-/// An authority, and what it signed for servers and for the client: ECDSA P-256.
+/// An authority, and the certificates that it signed for servers and for the client: ECDSA P-256.
 fn certificates() -> anyhow::Result<(String, Identity, Identity)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -311,7 +311,7 @@ mod tests {
     use ring::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 
     #[test]
-    fn every_run_has_its_own() {
+    fn every_run_has_its_own_credentials() {
         let make = || Credentials::make(&[Feature::Consumers { count: 3 }]).expect("made");
         let (one, other) = (make(), make());
         assert_eq!(one.consumers.len(), 3);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_stays_in_a_text() {
+    fn no_secret_remains_in_a_text() {
         let made = Credentials::make(&[Feature::Jwt(JwtAlgorithm::Rs256)]).expect("made");
         let who = &made.consumers[0];
         let text = format!(

@@ -1,9 +1,8 @@
-//! Features at work: what credentials a run makes, what templates are told of them, what requests must carry, and how it
-//! is proved that a feature is on.
+//! Features: the credentials of a run, the variables of templates, and the changes that features require in requests.
 //!
-//! One [`Credentials`] is made afresh for each run and lives in memory; files made of it lie in a gateway's private
-//! directory, which goes when the gateway goes. Nothing of it may stand in a report, a log excerpt or a record:
-//! [`Credentials::redact`] takes it out of every text that is kept.
+//! Each run creates its own [`Credentials`] in memory. Files that contain them are in a gateway's private directory,
+//! which is removed with the gateway. No secret may appear in a report, a log excerpt or a record:
+//! [`Credentials::redact`] replaces secrets in every text that is kept.
 
 mod change;
 mod credentials;
@@ -22,7 +21,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Whether a gateway with these features is given something that nobody else may read.
+/// Whether a gateway with these features receives files that only their owner may read.
 pub fn needs_credentials(features: &[Feature]) -> bool {
     features.iter().any(|feature| {
         feature.is_authentication()
@@ -30,7 +29,7 @@ pub fn needs_credentials(features: &[Feature]) -> bool {
     })
 }
 
-/// Writes the files that these features need below a gateway's directory, for its owner alone.
+/// Writes the files that these features need below a gateway's directory, readable by their owner only.
 ///
 /// # Errors
 /// If a file or its directory cannot be written.

@@ -1,4 +1,4 @@
-//! Names that gateways, requests and proofs must agree on: headers, paths, prefixes.
+//! Names that gateways, requests and verification share: headers, paths, prefixes.
 
 use hoptax_plan::{Ask, Feature};
 
@@ -11,27 +11,27 @@ pub const REQUEST_ID_HEADER: &str = "x-request-id";
 /// The origin whose cross-origin requests are allowed.
 pub const CORS_ORIGIN: &str = "https://app.example";
 
-/// The prefix that is taken off paths.
+/// The prefix that gateways remove from paths.
 pub const REWRITTEN_PREFIX: &str = "/public";
 
-/// What header rewriting sets on requests.
+/// Header that header rewriting sets on requests.
 pub const REQUEST_SET: (&str, &str) = ("x-hoptax-set", "by-gateway");
-/// What it takes off requests, which send it.
+/// Header that it removes from requests; the generator sends it.
 pub const REQUEST_REMOVED: (&str, &str) = ("x-hoptax-remove", "by-client");
-/// What header rewriting sets on responses.
+/// Header that header rewriting sets on responses.
 pub const RESPONSE_SET: (&str, &str) = ("x-hoptax-answered", "by-gateway");
 pub use hoptax_servers::upstream::{RESPONSE_REMOVED, TOKEN_REVIEW_PATH};
 
-/// Who issues the tokens.
+/// Issuer of the tokens.
 pub const TOKEN_ISSUER: &str = "hoptax";
 
-/// Name in the certificates that hoptax makes, for gateways and upstream; they hold the address 127.0.0.1 as well.
+/// Name in hoptax's certificates, for gateways and upstream; they are also valid for 127.0.0.1.
 pub const SERVER_NAME: &str = "hoptax.test";
 
-/// The only cipher suite that clients offer, so that every gateway encrypts alike.
+/// The only cipher suite that clients offer, so that every gateway uses the same.
 pub const CIPHER_SUITE: &str = "TLS_AES_128_GCM_SHA256";
 
-/// Prefix of the path of the route that requests ask for; `None` where these features have none.
+/// Path prefix of the requested route; `None` if these features include no routes.
 pub fn asked_route(features: &[Feature]) -> Option<String> {
     features.iter().find_map(|feature| match feature {
         Feature::Routes { count, ask } => Some(route_prefix(place_of(*ask, *count))),
@@ -39,7 +39,7 @@ pub fn asked_route(features: &[Feature]) -> Option<String> {
     })
 }
 
-/// The index, from 0, of a place among `count` routes.
+/// Index, from 0, of the requested route among `count` routes.
 pub fn place_of(ask: Ask, count: u32) -> u32 {
     match ask {
         Ask::First => 0,
@@ -48,12 +48,12 @@ pub fn place_of(ask: Ask, count: u32) -> u32 {
     }
 }
 
-/// Prefix of the path of the `number`th route (from 1) that a gateway is given while it goes on.
+/// Path prefix of the `number`th route (from 1) that events add to a running gateway.
 pub fn changed_prefix(number: u32) -> String {
     format!("/changed-{number:05}")
 }
 
-/// Prefix of the path of route `index` (from 0): what gateways route by, and what requests begin with.
+/// Path prefix of route `index` (from 0), used by gateways and requests.
 pub fn route_prefix(index: u32) -> String {
     format!("/route-{:05}", index + 1)
 }

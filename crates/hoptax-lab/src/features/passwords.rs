@@ -1,19 +1,19 @@
-//! Passwords in the form that some gateways insist on: bcrypt.
+//! Passwords as bcrypt hashes, which some gateways require.
 
 use std::borrow::Cow;
 
-/// The lowest cost there is: 2^4 rounds. A bare run of them takes about as long as hundreds of proxied requests; any higher cost
-/// would measure nothing but bcrypt.
+/// The lowest cost that bcrypt allows: 2^4 rounds. Even these take as long as hundreds of proxied requests; at a
+/// higher cost the result would measure only bcrypt.
 const COST: u32 = 4;
 
-/// Letters of a hash behind its version and cost: 22 of salt, 31 of digest.
+/// Length of a hash after its version and cost: 22 characters of salt, 31 of digest.
 const LETTERS: usize = 22 + 31;
 
-/// `password` hashed with bcrypt. The salt is drawn from the password, which is itself random and of one run: the same password
-/// gives the same hash, so that configurations rendered twice are the same.
+/// `password` hashed with bcrypt. The salt is derived from the password, which is random and used in one run only. So
+/// the same password gives the same hash, and a configuration rendered twice is identical.
 ///
 /// # Errors
-/// If the password cannot be hashed: it is too long, or holds a zero byte.
+/// If the password is too long or contains a zero byte.
 pub fn bcrypt(password: &str) -> Result<String, bcrypt::BcryptError> {
     let drawn = ring::digest::digest(&ring::digest::SHA256, password.as_bytes());
     let mut salt = [0; 16];
@@ -21,8 +21,8 @@ pub fn bcrypt(password: &str) -> Result<String, bcrypt::BcryptError> {
     Ok(bcrypt::hash_with_salt(password, COST, salt)?.format_for_version(bcrypt::Version::TwoB))
 }
 
-/// `text` with every hash that [`bcrypt`] made taken out. They are known by their form: to hash all passwords once more only to look
-/// for them would take seconds.
+/// `text` without the hashes of [`bcrypt`]. They are recognised by their form: hashing all passwords again would take
+/// seconds.
 pub(super) fn redact_bcrypt<'a>(text: &'a str, instead: &str) -> Cow<'a, str> {
     let begin = format!("$2b${COST:02}$");
     if !text.contains(&begin) {

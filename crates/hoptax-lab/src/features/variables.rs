@@ -1,4 +1,4 @@
-//! What templates are told of features.
+//! Template variables for features.
 
 use super::credentials::{Consumer, Credentials};
 use super::names::{
@@ -11,62 +11,63 @@ use hoptax_plan::{Feature, JwtAlgorithm};
 use serde::Serialize;
 use serde_json::json;
 
-/// Folder, in a gateway's directory, of its keys and certificates.
+/// Directory of keys and certificates in a gateway's directory.
 const TLS_FOLDER: &str = "tls";
 
-/// Of an upstream that already runs: who may have signed its certificate, and what is shown to it.
+/// Files for an upstream that already runs over TLS: the authority of its certificate, and the client certificate.
 const UPSTREAM_AUTHORITY: &str = "upstream-authority.pem";
 const CLIENT_CERTIFICATE: &str = "upstream-client.pem";
 const CLIENT_KEY: &str = "upstream-client-key.pem";
 const CLIENT_BUNDLE: &str = "upstream-client-bundle.pem";
 
-/// The variable `features` of templates: each feature is none, or what is needed to render it.
+/// The template variable `features`: for each feature `none`, or the values needed to render it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FeatureVariables {
     /// `header`.
     pub key_auth: Option<serde_json::Value>,
-    /// `file`: user names and passwords as `name:{SHA}…` lines, a path.
+    /// `file`: path of a file with a line `name:{SHA}…` per user.
     pub basic_auth: Option<serde_json::Value>,
     /// `algorithm`, `issuer`, `secret`, `secret_base64`, `secret_base64url`, `public_key` (PEM), `public_key_base64`,
     /// `public_key_file`, `jwks` (JSON), `jwks_file`.
     pub jwt: Option<serde_json::Value>,
     /// `per_second`, `bites`.
     pub rate_limit: Option<serde_json::Value>,
-    /// Whether an access log was asked for as a feature; the variable `access_log` holds where it goes.
+    /// Whether the feature `access-log` is on; the variable `access_log` is the path.
     pub access_log: bool,
-    /// `certificate`, `key`, `bundle` (both in one file), paths; `certificate_pem`, `key_pem`, the texts; `cipher_suite`,
-    /// `server_name`.
+    /// `certificate`, `key`, `bundle` (both in one file): paths; `certificate_pem`, `key_pem`: their texts;
+    /// `cipher_suite`, `server_name`.
     pub tls: Option<serde_json::Value>,
-    /// `authority`: path of the certificate that clients' certificates are signed by; `authority_pem`, its text.
+    /// `authority`: path of the certificate that signed clients' certificates; `authority_pem`: its text.
     pub mtls: Option<serde_json::Value>,
-    /// `authority`: path; `server_name`: what the upstream's certificate is for; `external`: whether it already runs, and may
-    /// speak TLS 1.2 alone; where it is to be shown a certificate, `certificate`, `key` and `bundle` (both in one), paths. The
-    /// variable `upstreams` holds TLS ports then.
+    /// `authority`: path; `server_name`: name in the upstream's certificate; `external`: whether the upstream already
+    /// runs, and may support TLS 1.2 only; if it requires a client certificate, the paths `certificate`, `key` and
+    /// `bundle` (both in one). The variable `upstreams` then holds TLS ports.
     pub upstream_tls: Option<serde_json::Value>,
-    /// `request_set`, `request_removed`, `response_set`, `response_removed`: each `name`, those that set `value` too.
+    /// `request_set`, `request_removed`, `response_set`, `response_removed`: each has `name`; those that set also
+    /// have `value`.
     pub header_rewrite: Option<serde_json::Value>,
-    /// `prefix`: taken off paths.
+    /// `prefix`: removed from paths.
     pub path_rewrite: Option<serde_json::Value>,
     /// `origin`, `methods`, `headers`, `max_age`.
     pub cors: Option<serde_json::Value>,
-    /// `level`, `types`, `least` (bytes from which on bodies are compressed).
+    /// `level`, `types`, `least` (smallest body to compress, bytes).
     pub gzip: Option<serde_json::Value>,
     /// `header`.
     pub request_id: Option<serde_json::Value>,
-    /// `addresses`: networks that are let in.
+    /// `addresses`: networks that are allowed.
     pub ip_allow: Option<serde_json::Value>,
-    /// Prefixes of all routes; empty: one route for everything.
+    /// Path prefixes of all routes; empty: one route for everything.
     pub routes: Vec<String>,
-    /// Those who are let in: `name`, `key`, `password`, `htpasswd`; empty where no authentication is asked for.
+    /// Accepted consumers: `name`, `key`, `password`, `htpasswd`; empty unless a feature needs them.
     pub consumers: Vec<serde_json::Value>,
-    /// Whether taking turns was asked for as a feature; `upstreams` holds the instances.
+    /// Whether the feature `round-robin` is on; `upstreams` holds the instances.
     pub round_robin: bool,
-    /// `path` at the upstream; `cache_s`, 0 for none.
+    /// `path` at the upstream; `cache_s`: seconds, 0 for no cache.
     pub token_review: Option<serde_json::Value>,
 }
 
 impl FeatureVariables {
-    /// What templates are told of `features`; `directory` is the gateway's.
+    /// The variables for `features`; `directory` is the gateway's.
     pub fn new(features: &[Feature], made: &Credentials, directory: &str) -> Self {
         let mut all = Self::default();
         let file = |name: &str| format!("{directory}/{TLS_FOLDER}/{name}");
@@ -148,7 +149,7 @@ fn upstream_that_runs(tls: &TlsSpec, file: &dyn Fn(&str) -> String) -> serde_jso
     told
 }
 
-/// What a gateway needs in front of an upstream over TLS that already runs.
+/// Files that a gateway needs for TLS to an upstream that already runs.
 fn files_for(tls: &TlsSpec) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     if let Verify::Authorities(pem) = &tls.verify {
@@ -162,7 +163,7 @@ fn files_for(tls: &TlsSpec) -> Vec<(&'static str, String)> {
     all
 }
 
-/// How many consumers these features ask for.
+/// Number of consumers that these features need.
 pub(super) fn consumers(features: &[Feature]) -> usize {
     let asked = features.iter().find_map(|feature| match feature {
         Feature::Consumers { count } => Some(*count as usize),
@@ -171,7 +172,7 @@ pub(super) fn consumers(features: &[Feature]) -> usize {
     asked.unwrap_or(1)
 }
 
-/// The files, by their path in the gateway's directory, that `features` need.
+/// The files that `features` need, by path in the gateway's directory.
 pub(super) fn files(features: &[Feature], made: &Credentials) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut add = |name: &str, text: String| {
@@ -235,7 +236,7 @@ fn name(algorithm: JwtAlgorithm) -> &'static str {
     }
 }
 
-/// The key that tokens are verified with, as a JSON Web Key Set (RFC 7517).
+/// The key that verifies tokens, as a JSON Web Key Set (RFC 7517).
 fn jwks(algorithm: JwtAlgorithm, made: &Credentials) -> String {
     let key = match (algorithm, &made.jwt_rsa) {
         (JwtAlgorithm::Rs256, Some(rsa)) => {

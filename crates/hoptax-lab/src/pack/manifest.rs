@@ -1,7 +1,7 @@
-//! `gateway.yaml`: what a pack says about its gateway, as it is typed.
+//! `gateway.yaml`: a pack's description of its gateway, as typed.
 //!
-//! `docs/reference/packs.md` describes every key; a test holds the two together. Strings marked *template* may use
-//! the variables of [`crate::render::Variables`].
+//! `docs/reference/packs.md` describes every key; a test compares the two. Strings marked *template* may use the
+//! variables of [`crate::render::Variables`].
 
 use hoptax_plan::selector::SelectorKind;
 use serde::Deserialize;
@@ -11,118 +11,118 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Name in plans; the folder's.
+    /// Name in plans; same as the folder's.
     pub name: String,
-    /// One line for people.
+    /// One line of description.
     pub summary: String,
-    /// Where the gateway comes from.
+    /// The gateway's web site.
     #[serde(default)]
     pub homepage: Option<String>,
-    /// Program that is looked for.
+    /// Name of its program.
     pub binary: String,
-    /// Files that it cannot do without, by a name for templates: each with the places where it may be.
+    /// Files that it requires, by name for templates: each with its possible paths.
     #[serde(default)]
     pub needs: BTreeMap<String, Vec<String>>,
-    /// How its version is told.
+    /// How to get its version.
     pub version: VersionCommand,
-    /// How to install it, by distribution or package manager; `note` for words.
+    /// Installation commands by distribution or package manager; `note`: free text.
     #[serde(default)]
     pub install: BTreeMap<String, String>,
-    /// How it comes into being where nothing can be installed: a project in the pack's folder.
+    /// A project in the pack's folder that builds the gateway, if there is no package.
     #[serde(default)]
     pub build: Option<Build>,
-    /// Which version this pack was last run with, and when; absent for one written from documentation alone.
+    /// Version and date of the last real run of this pack; absent for a pack written from documentation alone.
     #[serde(default)]
     pub last_run_for_real: Option<LastRun>,
-    /// Files rendered before the start.
+    /// Files to render before the start.
     #[serde(default)]
     pub files: Vec<FileTemplate>,
     /// Command and arguments, templates; an argument that renders to nothing is left out.
     pub start: Vec<String>,
-    /// Environment variables, values are templates.
+    /// Environment variables; values are templates.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// How it is started in a container; absent where no image is known.
+    /// How to start it in a container; absent if no image is known.
     #[serde(default)]
     pub docker: Option<DockerStart>,
-    /// How it is asked to end.
+    /// How to stop it.
     #[serde(default)]
     pub stop: Stop,
-    /// How it reads its configuration again while it goes on; absent where it cannot, and `unsupported.reload` may say why.
+    /// How a running gateway reloads its configuration; absent if it cannot, then `unsupported.reload` may say why.
     #[serde(default)]
     pub reload: Option<Reload>,
     /// When it is ready.
     pub ready: Ready,
-    /// How it writes an access log; absent where it cannot, and `unsupported` says why.
+    /// How it writes an access log; absent if it cannot, then `unsupported` says why.
     #[serde(default)]
     pub access_log: Option<AccessLogTo>,
-    /// What limits it.
+    /// Its descriptor limits.
     #[serde(default)]
     pub limits: Limits,
-    /// Whether it has no setting for how much of it works at once, so that in the profile `equalised` it is held to as many
-    /// CPUs as other gateways have workers.
+    /// Whether it has no setting for its parallelism. In the profile `equalised` it is then limited to as many CPUs
+    /// as other gateways have workers.
     #[serde(default)]
     pub held_to_cpus: bool,
     /// The gateway's own counters, read before and after each trial.
     #[serde(default)]
     pub counters: Vec<CounterSpec>,
-    /// Features that plans may switch on.
+    /// Features that it supports.
     #[serde(default)]
     pub features: Vec<String>,
-    /// Ways in which the same gateway is configured, of which plans choose one; the first unless they say. Empty: one way only.
+    /// Alternative configurations of the gateway; a plan selects one, by default the first. Empty: no variants.
     #[serde(default)]
     pub variants: Vec<String>,
-    /// Where it listens when it stands in front of the application without the application's or the client's doing.
+    /// Ports of a sidecar that intercepts traffic without any change to application or client.
     #[serde(default)]
     pub intercept: Option<Intercept>,
-    /// Features, `workers` or `access_log` that it lacks, each with the reason.
+    /// Unsupported features, `workers` or `access_log`, each with the reason.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
-    /// Where its answers differ from direct's, as `hoptax conform` sees them.
+    /// Known differences of its responses from direct's, in the words of `hoptax conform`.
     #[serde(default)]
     pub differences: Vec<Difference>,
-    /// Settings that differ from what it ships.
+    /// Settings that differ from the shipped ones.
     #[serde(default)]
     pub settings: Settings,
 }
 
-/// A difference from direct that is this gateway's own.
+/// A known difference from direct.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Which of [`crate::conformance::CASES`].
+    /// Name of a case of [`crate::conformance::CASES`].
     pub case: String,
     /// The difference in the words of `hoptax conform`.
     pub what: String,
-    /// Why it is so.
+    /// The reason.
     pub reason: String,
-    /// Whether it is seen at some times and not at others: where two things of the gateway's race.
+    /// Whether it does not always occur, such as after a race within the gateway.
     #[serde(default)]
     pub sometimes: bool,
 }
 
-/// How the version is told.
+/// How to get the version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VersionCommand {
-    /// Command and arguments, templates that may use `binary` alone.
+    /// Command and arguments, templates with the variable `binary` only.
     pub command: Vec<String>,
-    /// Regular expression on what it prints; its first group is the version.
+    /// Regular expression for its output; the first group is the version.
     pub pattern: String,
 }
 
-/// A project in the pack's folder that `scripts/gateways-extra.sh` builds, once, into the tools directory.
+/// A project in the pack's folder. `scripts/gateways-extra.sh` builds it once, into the tools directory.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
-    /// Its folder, in the pack's; holds [`super::BUILD_SCRIPT`].
+    /// Its folder within the pack; contains [`super::BUILD_SCRIPT`].
     pub folder: String,
-    /// Programs that building and running it take.
+    /// Programs needed to build and run it.
     #[serde(default)]
     pub needs: Vec<String>,
 }
 
-/// When a pack was last run for real.
+/// The last real run of a pack.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LastRun {
@@ -132,7 +132,7 @@ pub struct LastRun {
     pub date: String,
 }
 
-/// A file rendered before the start.
+/// A file to render before the start.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileTemplate {
@@ -142,28 +142,28 @@ pub struct FileTemplate {
     pub to: String,
 }
 
-/// How the gateway is started in a container: on the host's network, with its directories at the paths they have on the
-/// host, so that the same configuration serves both.
+/// How to start the gateway in a container. It uses the host's network, and its directories have the same paths as on
+/// the host, so the same configuration serves both drivers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DockerStart {
     /// The image, with its tag.
     pub image: String,
-    /// The program in the image, the variable `binary` there; the manifest's `binary` when absent.
+    /// The program in the image, for the variable `binary`; by default the manifest's `binary`.
     #[serde(default)]
     pub program: Option<String>,
-    /// Command and arguments instead of the manifest's `start`, templates.
+    /// Command and arguments, templates; by default the manifest's `start`.
     #[serde(default)]
     pub start: Option<Vec<String>>,
-    /// Environment variables instead of the manifest's of the same name, values are templates.
+    /// Environment variables that replace the manifest's of the same name; values are templates.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// File in the pack's folder that the image is built from, where nobody publishes one.
+    /// Dockerfile in the pack's folder, if nobody publishes an image.
     #[serde(default)]
     pub dockerfile: Option<String>,
 }
 
-/// How the gateway is asked to end.
+/// How to stop the gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stop {
@@ -179,21 +179,21 @@ impl Default for Stop {
     }
 }
 
-/// How the gateway reads its configuration again, after its files were replaced; exactly one key.
+/// How the gateway reloads its configuration after its files were replaced; exactly one key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reload {
-    /// Name of the signal that the started process is sent.
+    /// Name of a signal to send to the started process.
     pub signal: Option<String>,
-    /// Command and arguments, templates, run to its end in the gateway's directory.
+    /// Command and arguments, templates; runs in the gateway's directory.
     pub command: Option<Vec<String>>,
     /// A request to the admin port.
     pub request: Option<ReloadRequest>,
-    /// `true`: the gateway watches its files, and does it by itself.
+    /// `true`: the gateway watches its files and reloads by itself.
     pub watched: Option<bool>,
 }
 
-/// A request to the admin port after which the gateway has read its configuration again.
+/// A request to the admin port that reloads the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
@@ -203,19 +203,19 @@ pub struct ReloadRequest {
     pub path: String,
 }
 
-/// When the gateway is ready: when it answers this request so, and accepts connections on its main port.
+/// When the gateway is ready: it answers this request with this status, and accepts connections on its main port.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {
     /// Path, template.
     pub path: String,
-    /// Which of its ports is asked.
+    /// Port for the request.
     #[serde(default)]
     pub port: ReadyPort,
     /// Status that means ready.
     #[serde(default = "ok")]
     pub status: u16,
-    /// Status that means ready where that port speaks TLS: what it answers to a request without.
+    /// Status that means ready if that port uses TLS: the response to a request without TLS.
     #[serde(default)]
     pub tls_status: Option<u16>,
     /// Longest wait.
@@ -231,34 +231,34 @@ fn ten_seconds() -> String {
     "10s".into()
 }
 
-/// Which port is asked for readiness.
+/// Port for the readiness request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadyPort {
-    /// The one that traffic goes to.
+    /// The port for traffic.
     #[default]
     Main,
-    /// The one of its own.
+    /// The admin port.
     Admin,
 }
 
-/// Where the access log goes.
+/// Destination of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessLogTo {
     /// The gateway opens the file named by the variable `access_log`.
     File,
-    /// It writes to its standard output, which is that file.
+    /// It writes to its standard output, which is redirected to that file.
     Stdout,
 }
 
-/// What limits the gateway.
+/// Descriptor limits of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Descriptors that one proxied connection takes: 2 for most, the client's and the upstream's.
+    /// Descriptors per proxied connection: 2 for most gateways (client and upstream).
     pub descriptors_per_connection: u32,
-    /// What has a descriptor limit of its own.
+    /// Scope of the limit.
     pub per: LimitPer,
 }
 
@@ -268,13 +268,13 @@ impl Default for Limits {
     }
 }
 
-/// What has a descriptor limit of its own.
+/// Scope of a descriptor limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitPer {
-    /// The gateway is one process.
+    /// One process has all connections.
     Process,
-    /// Every worker is one.
+    /// Each worker is a process with its own limit.
     Worker,
 }
 
@@ -282,9 +282,9 @@ pub enum LimitPer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intercept {
-    /// Port to which what comes for the application's port is redirected.
+    /// Port that receives the traffic redirected from the application's port.
     pub inbound_port: u16,
-    /// Its port for readiness and statistics.
+    /// Port for readiness and statistics.
     pub admin_port: u16,
 }
 
@@ -294,40 +294,40 @@ pub struct Intercept {
 pub struct CounterSpec {
     /// Name in records and findings; once per pack.
     pub name: String,
-    /// Where it is read.
+    /// Where to read it.
     #[serde(default)]
     pub from: CounterFrom,
-    /// Path on the admin port, or name of a file in the directory of logs.
+    /// Path on the admin port, or file name in the log directory.
     pub path: String,
-    /// What is read there.
+    /// Format of the source.
     pub kind: SelectorKind,
-    /// Where the number stands; how that is written depends on `kind`.
+    /// Position of the number; the syntax depends on `kind`.
     pub select: String,
-    /// A number that is taken away from it, written in the same way.
+    /// A number to subtract, same syntax.
     #[serde(default)]
     pub minus: Option<String>,
-    /// Whether it grows when a limit was hit.
+    /// Whether growth means that a limit was hit.
     #[serde(default)]
     pub overflow: bool,
     /// What it counts, in words that follow a number: `requests refused by …`.
     pub meaning: String,
-    /// What lifts the limit.
+    /// How to lift the limit.
     #[serde(default)]
     pub advice: Option<String>,
 }
 
-/// Where a counter is read.
+/// Source of a counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CounterFrom {
     /// On the admin port.
     #[default]
     Admin,
-    /// In a log: lines are counted.
+    /// In a log: counts lines.
     Log,
 }
 
-/// Settings that differ from what the gateway ships, by profile and by feature.
+/// Settings that differ from the shipped ones, by profile and feature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -335,7 +335,7 @@ pub struct Settings {
     pub stock: Vec<SettingText>,
     /// In the equalised profile.
     pub equalised: Vec<SettingText>,
-    /// What a feature brings where it is switched on, in both profiles.
+    /// Settings of a feature, in both profiles.
     pub features: BTreeMap<String, Vec<SettingText>>,
 }
 
@@ -343,8 +343,8 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingText {
-    /// As it is written in the gateway's configuration; template. One that renders to nothing is left out.
+    /// As written in the gateway's configuration; template. Left out if it renders to nothing.
     pub setting: String,
-    /// Why it differs.
+    /// Reason for the difference.
     pub reason: String,
 }

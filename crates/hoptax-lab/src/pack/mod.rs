@@ -1,4 +1,4 @@
-//! One pack, as it was read.
+//! A loaded pack.
 
 pub mod manifest;
 
@@ -6,25 +6,25 @@ use manifest::Manifest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The file that makes a folder a pack.
+/// A folder with this file is a pack.
 pub const MANIFEST: &str = "gateway.yaml";
 
-/// Something wrong with a pack, and where.
+/// An error in a pack, and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PackError {
     /// The file.
     pub file: String,
-    /// Line, from 1, where it is known.
+    /// Line, from 1, if known.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
 impl std::fmt::Display for PackError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A message that already says where (the YAML parser's, with its caret) stands alone.
+        // A message of the YAML parser already includes the position and a caret.
         if !self.file.is_empty() {
             write!(out, "{}", self.file)?;
             if let Some(line) = self.line {
@@ -46,21 +46,21 @@ pub struct Pack {
     pub(crate) manifest: Manifest,
     /// Text of `gateway.yaml`.
     pub(crate) text: String,
-    /// The other files of its folder, by their path in it.
+    /// The other files of its folder, by path in it.
     pub(crate) files: BTreeMap<String, String>,
-    /// How its folder is called in errors.
+    /// Name of its folder in errors.
     pub(crate) folder: String,
-    /// Which of the manifest's variants this is; absent where there are none.
+    /// The selected variant; absent if the pack has none.
     pub(crate) variant: Option<String>,
 }
 
 impl Pack {
-    /// Which of its variants this is: the first unless it was asked for by another's name; `None` where there are none.
+    /// The selected variant: the first one by default; `None` if the pack has none.
     pub fn variant(&self) -> Option<&str> {
         self.variant.as_deref()
     }
 
-    /// The same pack in each of its variants.
+    /// The pack in each of its variants.
     pub(crate) fn variants(&self) -> impl Iterator<Item = Self> + '_ {
         self.manifest.variants.iter().map(|variant| Self { variant: Some(variant.clone()), ..self.clone() })
     }
@@ -70,7 +70,7 @@ impl Pack {
         &self.manifest.name
     }
 
-    /// What `gateway.yaml` says.
+    /// The content of `gateway.yaml`.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -85,12 +85,12 @@ impl Pack {
             self.refuse(
                 name,
                 format!("template `{name}` is not in the pack"),
-                Some(format!("the folder {} holds {}", self.folder, list(&there))),
+                Some(format!("the folder {} contains {}", self.folder, list(&there))),
             )
         })
     }
 
-    /// Writes its folder below `directory`, and says where.
+    /// Writes the pack's folder below `directory` and returns its path.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -104,18 +104,18 @@ impl Pack {
         Ok(folder)
     }
 
-    /// How one of its files is called in errors.
+    /// Path of one of its files, for errors.
     pub fn path_of(&self, file: &str) -> String {
         format!("{}/{file}", self.folder)
     }
 
-    /// Line of `gateway.yaml` on which `text` first stands; 1 where it was written in another way (escaped, folded).
+    /// Line of `gateway.yaml` where `text` first occurs; 1 if it is escaped or folded there.
     pub(crate) fn line_of(&self, text: &str) -> usize {
         self.find(text).unwrap_or(1)
     }
 
-    /// Where a key of `gateway.yaml` stands, `gateways/nginx/gateway.yaml:18`: the file alone where it was written in another
-    /// way (in braces, quoted).
+    /// Position of a key of `gateway.yaml`, such as `gateways/nginx/gateway.yaml:18`; only the file if the key is in
+    /// braces or quoted.
     pub fn place_of(&self, key: &str) -> String {
         let file = self.path_of(MANIFEST);
         let begins =
@@ -131,12 +131,12 @@ impl Pack {
         self.text.find(first).map(|at| self.text[..at].matches('\n').count() + 1)
     }
 
-    /// An error on the line of `gateway.yaml` that holds `near`.
+    /// An error on the line of `gateway.yaml` that contains `near`.
     pub(crate) fn refuse(&self, near: &str, message: String, help: Option<String>) -> PackError {
         PackError { file: self.path_of(MANIFEST), line: self.find(near), message, help }
     }
 
-    /// Where each file that it needs is; the first place that was thought of for one that is nowhere.
+    /// Path of each file that it requires; the first possible path if the file is missing.
     pub fn needed(&self) -> BTreeMap<String, String> {
         let is_there = |place: &String| Path::new(place).exists();
         let place = |(name, places): (&String, &Vec<String>)| {

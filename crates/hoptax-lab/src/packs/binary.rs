@@ -1,4 +1,4 @@
-//! Whether a gateway is installed, and which version.
+//! Whether a gateway is installed, and its version.
 
 use crate::docker::{self, Container};
 use crate::pack::{Pack, PackError};
@@ -8,22 +8,22 @@ use hoptax_plan::PackDriver;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest time that a version command may take; some start a virtual machine first.
+/// Time limit for a version command; some start a virtual machine first.
 const VERSION_BOUND: Duration = Duration::from_secs(60);
 
-/// Absolute path of the pack's program, where it is installed with all that it needs.
+/// Absolute path of the pack's program, if it and all required files are installed.
 pub fn find(pack: &Pack) -> Option<PathBuf> {
     find_in(&pack.manifest().binary, &search_path()).filter(|_| lacking(pack).is_none())
 }
 
-/// Places of a file that the pack needs and none of which has it, where its program is there.
+/// The possible paths of a required file that is missing, if the program itself is installed.
 pub fn lacking(pack: &Pack) -> Option<&[String]> {
     find_in(&pack.manifest().binary, &search_path())?;
     let mut needs = pack.manifest().needs.values();
     needs.find(|places| !places.iter().any(|place| Path::new(place).exists())).map(Vec::as_slice)
 }
 
-/// Version as the program tells it; absent when it does not start, takes too long or says something else.
+/// The program's version; `None` if it does not start, takes too long or prints something else.
 ///
 /// # Errors
 /// If the pack's version command cannot be rendered.
@@ -35,29 +35,29 @@ pub fn version(pack: &Pack, binary: &Path) -> Result<Option<String>, PackError> 
     Ok(version.map(|version| version.as_str().to_owned()))
 }
 
-/// How to install the pack's gateway, one line per way; the last one goes without.
+/// How to install the pack's gateway, one line per way; docker is the last.
 pub fn how_to_install(pack: &Pack) -> Vec<String> {
     let manifest = pack.manifest();
     let built = manifest.build.iter().map(|build| match build.needs.as_slice() {
         [] => "make gateways-extra".to_owned(),
-        needs => format!("make gateways-extra, which needs {}", needs.join(", ")),
+        needs => format!("make gateways-extra (needs {})", needs.join(", ")),
     });
     let mut ways: Vec<_> =
         built.chain(manifest.install.iter().map(|(with, how)| format!("{with}: {how}"))).collect();
     if let Some(docker) = &manifest.docker {
         let get = docker::how_to_get(pack, &docker.image);
-        ways.push(format!("docker: {get}, and `driver: docker` in the plan"));
+        ways.push(format!("docker: {get}, with `driver: docker` in the plan"));
     }
     ways
 }
 
-/// What a gateway of this pack lacks on this machine, one line per way to mend it; empty: nothing.
+/// What is missing to run a gateway of this pack, one line per way to install it; empty: nothing.
 pub fn missing(pack: &Pack, driver: &PackDriver) -> Vec<String> {
     match driver {
         PackDriver::Process if find(pack).is_some() => Vec::new(),
         PackDriver::Process => {
             let ways = how_to_install(pack);
-            if ways.is_empty() { vec!["its pack does not say how to install it".to_owned()] } else { ways }
+            if ways.is_empty() { vec!["its pack has no installation instructions".to_owned()] } else { ways }
         }
         PackDriver::Docker { image } => Container::find(pack, image.as_deref()).err().into_iter().collect(),
     }

@@ -1,4 +1,4 @@
-//! What must hold of a pack before it is used: everything that can be told without starting its gateway.
+//! Checks of a pack: everything that can be checked without starting its gateway.
 
 use crate::conformance::{CASES, Case};
 use crate::counters;
@@ -11,16 +11,16 @@ use hoptax_plan::units;
 use hoptax_plan::units::nearest;
 use hoptax_plan::{Feature, PlanErrors, Profile, check_image, read_as, variant_name};
 
-/// What makes a gateway of a pack's project: it is called with the directory that the gateway goes to.
+/// Script that builds the gateway of a pack's project; its argument is the target directory.
 pub const BUILD_SCRIPT: &str = "build.sh";
 
-/// Names that a plan gives another meaning.
+/// Names with another meaning in plans.
 const RESERVED: [&str; 4] = ["direct", "external", "hop-l4", "hop-l7"];
 
-/// Reads `gateway.yaml`, as plans are read: every mistake with its line, column and a caret.
+/// Parses `gateway.yaml` as plans are parsed: errors have line, column and a caret.
 pub(super) fn parse(file: &str, text: &str) -> Result<Manifest, PackError> {
     let named = |errors: PlanErrors| PackError {
-        // The errors say where themselves.
+        // The errors contain the position.
         file: String::new(),
         line: None,
         message: errors.to_string(),
@@ -29,8 +29,8 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Manifest, PackError> {
     read_as(file, text).map_err(named)
 }
 
-/// Looks at everything that the type alone does not hold, and renders the pack with sample values, so that a wrong
-/// template is found before anything starts.
+/// Checks what the types do not enforce, and renders the pack with sample values: this finds wrong templates before
+/// anything starts.
 pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     check_name(pack)?;
     check_version(pack)?;
@@ -50,7 +50,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
         for access_log in [None, log] {
             let bare = std::iter::once(Vec::new());
             for features in bare.chain(offered.iter().map(|feature| feature.to_vec())) {
-                // What is special to containers has to do with starting: looked at once, without features.
+                // Only the start differs in a container, so it is checked once, without features.
                 let special = pack.manifest().docker.is_some() && features.is_empty();
                 let ways = || [false, true].into_iter().take(1 + usize::from(special));
                 for (variant, container) in variants(pack)
@@ -71,7 +71,7 @@ pub(super) fn check(pack: &Pack) -> Result<(), PackError> {
     Ok(())
 }
 
-/// What the variable `variant` may be.
+/// Possible values of the variable `variant`.
 fn variants(pack: &Pack) -> Vec<Option<String>> {
     match pack.manifest().variants.as_slice() {
         [] => vec![None],
@@ -84,23 +84,23 @@ fn check_variants(pack: &Pack) -> Result<(), PackError> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     for (index, variant) in manifest.variants.iter().enumerate() {
         if variant.is_empty() || !variant.chars().all(allowed) {
-            let help = "names are of letters, digits, `-`, `_` and `.`";
-            let message = format!("`{variant}` is no name for a variant");
+            let help = "use letters, digits, `-`, `_` and `.`";
+            let message = format!("`{variant}` is not a valid name for a variant");
             return Err(pack.refuse("variants:", message, Some(help.into())));
         }
         if manifest.variants[..index].contains(variant) {
-            let message = format!("the variant {} stands twice", variant_name(pack.name(), variant));
+            let message = format!("the variant {} is listed twice", variant_name(pack.name(), variant));
             return Err(pack.refuse("variants:", message, Some("keep one".into())));
         }
     }
     Ok(())
 }
 
-/// Each feature that the pack offers, with what it brings, as it is rendered to look at the pack.
+/// Each supported feature, with the features that it needs, for rendering.
 fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
     let feature = |name: &String| match Feature::plausible(name) {
         Some(Feature::Mtls) => Ok(vec![Feature::Tls, Feature::Mtls]),
-        // A few show as much as a thousand do.
+        // Two consumers test as much as a thousand.
         Some(Feature::Consumers { .. }) => Ok(vec![Feature::KeyAuth, Feature::Consumers { count: 2 }]),
         Some(Feature::Routes { ask, .. }) => Ok(vec![Feature::Routes { count: 3, ask }]),
         Some(feature) => Ok(vec![feature]),
@@ -115,10 +115,10 @@ fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
     let manifest = pack.manifest();
     for named in manifest.settings.features.keys() {
         if !manifest.features.contains(named) {
-            let message = format!("`settings.features` tells of `{named}`, which the pack does not offer");
+            let message = format!("`settings.features` lists `{named}`, which `features` does not");
             let help = match nearest(named, manifest.features.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "add it to `features`, or leave it out".to_owned(),
+                None => "add it to `features`, or remove it here".to_owned(),
             };
             let near = format!("{named}:");
             let near = if pack.find(&near).is_some() { near } else { named.clone() };
@@ -130,13 +130,13 @@ fn check_features(pack: &Pack) -> Result<Vec<Vec<Feature>>, PackError> {
 
 fn check_needs(pack: &Pack) -> Result<(), PackError> {
     for (name, places) in &pack.manifest().needs {
-        let help = "give the absolute paths where it may be, as in [/usr/lib/nginx/modules/some.so]";
+        let help = "list its possible absolute paths, as in [/usr/lib/nginx/modules/some.so]";
         if places.is_empty() {
-            let message = format!("`needs.{name}` names no place");
+            let message = format!("`needs.{name}` lists no path");
             return Err(pack.refuse(name, message, Some(help.into())));
         }
         if let Some(place) = places.iter().find(|place| !place.starts_with('/')) {
-            let message = format!("`needs.{name}`: `{place}` is no absolute path");
+            let message = format!("`needs.{name}`: `{place}` is not an absolute path");
             return Err(pack.refuse(place, message, Some(help.into())));
         }
     }
@@ -148,17 +148,21 @@ fn check_name(pack: &Pack) -> Result<(), PackError> {
     let folder = pack.path_of("");
     let folder = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     if RESERVED.contains(&name) {
-        let help = format!("{} mean something else in a plan", list(&RESERVED));
-        return Err(pack.refuse("name:", format!("a pack cannot be called `{name}`"), Some(help)));
+        let help = format!("{} have another meaning in plans", list(&RESERVED));
+        return Err(pack.refuse("name:", format!("a pack cannot be named `{name}`"), Some(help)));
     }
     if name != folder {
         let message = format!("the name is `{name}`, the folder is `{folder}`");
-        return Err(pack.refuse("name:", message, Some("call both the same".into())));
+        return Err(pack.refuse("name:", message, Some("use the same name for both".into())));
     }
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name.is_empty() || !name.chars().all(allowed) {
-        let help = "names are of letters, digits, `-`, `_` and `.`: they name directories";
-        return Err(pack.refuse("name:", format!("`{name}` is no name for a pack"), Some(help.into())));
+        let help = "use letters, digits, `-`, `_` and `.`: the name is used for directories";
+        return Err(pack.refuse(
+            "name:",
+            format!("`{name}` is not a valid name for a pack"),
+            Some(help.into()),
+        ));
     }
     Ok(())
 }
@@ -167,11 +171,14 @@ fn check_version(pack: &Pack) -> Result<(), PackError> {
     let version = &pack.manifest().version;
     let refuse = |message: String, help: &str| pack.refuse(&version.pattern, message, Some(help.to_owned()));
     let pattern = regex_lite::Regex::new(&version.pattern).map_err(|error| {
-        refuse(format!("`version.pattern` is no regular expression: {error}"), "see docs/reference/packs.md")
+        refuse(
+            format!("`version.pattern` is not a valid regular expression: {error}"),
+            "see docs/reference/packs.md",
+        )
     })?;
     if pattern.captures_len() < 2 {
         let message = "`version.pattern` has no group".to_owned();
-        return Err(refuse(message, "put the part that is the version in parentheses"));
+        return Err(refuse(message, "put parentheses around the version"));
     }
     if version.command.is_empty() {
         return Err(pack.refuse("command:", "`version.command` is empty".into(), None));
@@ -193,25 +200,29 @@ fn check_files(pack: &Pack) -> Result<(), PackError> {
 
 fn check_build(pack: &Pack) -> Result<(), PackError> {
     let Some(build) = &pack.manifest().build else { return Ok(()) };
-    // Both are words of a shell script's list.
+    // Both become words in a list of a shell script.
     let is_word = |text: &str| {
         !text.is_empty()
             && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+".contains(letter))
     };
     let near = format!("folder: {}", build.folder);
     if !is_word(&build.folder) || !stays_below(&build.folder) {
-        let message = format!("`build.folder: {}` is no folder in the pack's", build.folder);
-        return Err(pack.refuse(&near, message, Some("give the name of one, such as `project`".into())));
+        let message = format!("`build.folder: {}` is not a folder of the pack", build.folder);
+        return Err(pack.refuse(&near, message, Some("give a folder's name, such as `project`".into())));
     }
     if !pack.files.contains_key(&format!("{}/{BUILD_SCRIPT}", build.folder)) {
         let message = format!("there is no `{}/{BUILD_SCRIPT}` in the pack", build.folder);
-        let help = format!("{BUILD_SCRIPT} is called with the directory that the gateway is to be put into");
+        let help = format!("{BUILD_SCRIPT} builds the gateway into the directory given as its argument");
         return Err(pack.refuse(&near, message, Some(help)));
     }
     match build.needs.iter().find(|program| !is_word(program)) {
         Some(wrong) => {
-            let help = "name programs as they are found on PATH".to_owned();
-            Err(pack.refuse("needs:", format!("`build.needs`: `{wrong}` is no program's name"), Some(help)))
+            let help = "give the names of programs on PATH".to_owned();
+            Err(pack.refuse(
+                "needs:",
+                format!("`build.needs`: `{wrong}` is not a valid program name"),
+                Some(help),
+            ))
         }
         None => Ok(()),
     }
@@ -241,8 +252,9 @@ fn check_start(pack: &Pack) -> Result<(), PackError> {
 
 fn check_docker(pack: &Pack) -> Result<(), PackError> {
     let Some(docker) = &pack.manifest().docker else { return Ok(()) };
-    check_image(&docker.image)
-        .map_err(|help| pack.refuse(&docker.image, format!("`{}` is no image", docker.image), Some(help)))?;
+    check_image(&docker.image).map_err(|help| {
+        pack.refuse(&docker.image, format!("`{}` is not a valid image", docker.image), Some(help))
+    })?;
     if docker.start.as_ref().is_some_and(Vec::is_empty) {
         return Err(pack.refuse("docker:", "`docker.start` is empty".into(), None));
     }
@@ -263,13 +275,13 @@ fn check_reload(pack: &Pack) -> Result<(), PackError> {
         reload.watched == Some(true),
     ];
     if given.iter().filter(|given| **given).count() != 1 || reload.watched == Some(false) {
-        return refuse("reload:", "`reload` must say one way to reload".into(), WAYS);
+        return refuse("reload:", "`reload` must have exactly one key".into(), WAYS);
     }
     if manifest.unsupported.contains_key("reload") {
         return refuse(
             "unsupported:",
-            "`reload` is both given and unsupported".into(),
-            "keep one of the two",
+            "`reload` is both supported and listed as unsupported".into(),
+            "remove one of the two",
         );
     }
     if let Some(signal) = &reload.signal
@@ -294,7 +306,7 @@ fn check_reload(pack: &Pack) -> Result<(), PackError> {
 fn check_counters(pack: &Pack) -> Result<(), PackError> {
     let mut names = std::collections::BTreeSet::new();
     for counter in &pack.manifest().counters {
-        // Short texts such as a path stand in many places: with their key in front they are found where they were meant.
+        // A short text such as a path may occur several times. With its key in front the right line is found.
         let refuse = |key: &str, value: &str, message: String, help: String| {
             let near = format!("{key}: {value}");
             let near = if pack.find(&near).is_some() { near } else { value.to_owned() };
@@ -302,7 +314,7 @@ fn check_counters(pack: &Pack) -> Result<(), PackError> {
         };
         if !names.insert(&counter.name) {
             let message = format!("there are two counters `{}`", counter.name);
-            return refuse("name", &counter.name, message, "give each a name of its own".into());
+            return refuse("name", &counter.name, message, "give each counter its own name".into());
         }
         match counter.from {
             CounterFrom::Admin if !counter.path.starts_with('/') => {
@@ -312,17 +324,12 @@ fn check_counters(pack: &Pack) -> Result<(), PackError> {
                     "path",
                     &counter.path,
                     message,
-                    "give a path on the admin port, or say `from: log`".into(),
+                    "give a path on the admin port, or set `from: log`".into(),
                 );
             }
             CounterFrom::Log if !stays_below(&counter.path) => {
-                let message = format!("`path: {}` leaves the directory of logs", counter.path);
-                return refuse(
-                    "path",
-                    &counter.path,
-                    message,
-                    "give a file's name, such as error.log".into(),
-                );
+                let message = format!("`path: {}` leaves the log directory", counter.path);
+                return refuse("path", &counter.path, message, "give a file name, such as error.log".into());
             }
             _ => {}
         }
@@ -330,7 +337,7 @@ fn check_counters(pack: &Pack) -> Result<(), PackError> {
             return refuse(
                 "select",
                 &counter.select,
-                format!("counter `{}` cannot be read so", counter.name),
+                format!("cannot read counter `{}`", counter.name),
                 help,
             );
         }
@@ -352,12 +359,12 @@ fn check_differences(pack: &Pack) -> Result<(), PackError> {
             return Err(pack.refuse(&near, format!("there is no case `{}`", difference.case), Some(help)));
         }
         if !cases.insert(&difference.case) {
-            let message = format!("there are two differences in case `{}`", difference.case);
-            return Err(pack.refuse(&near, message, Some("a case shows one difference at most".into())));
+            let message = format!("there are two differences for case `{}`", difference.case);
+            return Err(pack.refuse(&near, message, Some("list at most one difference per case".into())));
         }
         if difference.reason.trim().is_empty() {
-            let message = format!("the difference in case `{}` has no reason", difference.case);
-            return Err(pack.refuse(&near, message, Some("say why this gateway does so".into())));
+            let message = format!("the difference for case `{}` has no reason", difference.case);
+            return Err(pack.refuse(&near, message, Some("write why the gateway differs".into())));
         }
     }
     Ok(())
@@ -370,21 +377,19 @@ fn check_unsupported(pack: &Pack) -> Result<(), PackError> {
         (false, false) => {
             let help = "say `access_log: file` or `access_log: stdout`, or give the reason as `unsupported: \
                         { access_log: … }`";
-            Err(pack.refuse(
-                "access_log",
-                "it is not said how an access log is written".into(),
-                Some(help.into()),
-            ))
+            Err(pack.refuse("access_log", "`access_log` is missing".into(), Some(help.into())))
         }
-        (true, true) => {
-            Err(pack.refuse("unsupported:", "`access_log` is both given and unsupported".into(), None))
-        }
+        (true, true) => Err(pack.refuse(
+            "unsupported:",
+            "`access_log` is both supported and listed as unsupported".into(),
+            None,
+        )),
         _ => Ok(()),
     }?;
     match manifest.features.iter().find(|feature| lacks(feature)) {
         Some(both) => Err(pack.refuse(
             "unsupported:",
-            format!("feature `{both}` is both offered and unsupported"),
+            format!("feature `{both}` is both supported and listed as unsupported"),
             None,
         )),
         None => Ok(()),

@@ -1,7 +1,7 @@
-//! Packs: gateways described as data, a folder each (`gateways/<name>/`).
+//! Packs: descriptions of gateways as data, one folder each (`gateways/<name>/`).
 //!
-//! The packs of the project are embedded in the binary; a directory given with `--packs` adds to them or stands in
-//! for those of the same name.
+//! The project's packs are embedded in the binary. Packs of a directory given with `--packs` are added, and replace
+//! embedded packs of the same name.
 
 pub mod binary;
 mod check;

@@ -1,4 +1,4 @@
-//! The packs that a run may use: those embedded in the binary, and those of a directory.
+//! The available packs: those embedded in the binary, and those of a directory.
 
 use super::check;
 use crate::pack::{MANIFEST, Pack, PackError};
@@ -9,25 +9,25 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Folders of a pack that hold what was made of it, and not what it is.
+/// Folders of build results, which are not part of a pack.
 const MADE: [&str; 2] = ["node_modules", "target"];
 
-/// Most files of a pack; a folder that holds more was named by mistake.
+/// Most files of a pack; a folder with more is not a pack.
 const MOST_FILES: usize = 10_000;
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../gateways");
 
-/// Reads a pack from its texts; `folder` is where they come from, its last part the pack's name.
+/// Reads a pack from its texts; `folder` is its path, which ends with the pack's name.
 ///
 /// # Errors
-/// If `gateway.yaml` is wrong, or a template is missing or wrong; says where.
+/// If `gateway.yaml` or a template is wrong or missing; says where.
 pub fn parse(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
     let pack = read(folder, text, files)?;
     check::check(&pack)?;
     Ok(pack)
 }
 
-/// The same, without a look at its templates.
+/// The same, without checking the templates.
 fn read(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<Pack, PackError> {
     let file = format!("{folder}/{MANIFEST}");
     let manifest = check::parse(&file, &text)?;
@@ -35,16 +35,16 @@ fn read(folder: &str, text: String, files: BTreeMap<String, String>) -> Result<P
     Ok(Pack { manifest, text, files, folder: folder.to_owned(), variant })
 }
 
-/// All packs that a run may use.
+/// All available packs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackSet {
     packs: BTreeMap<String, Pack>,
-    /// Packs in a variant that was asked for, by both names.
+    /// Packs in a selected variant, by `pack@variant`.
     variants: BTreeMap<String, Pack>,
 }
 
 impl PackSet {
-    /// The embedded packs, and those of `directory`, which come first.
+    /// The embedded packs, and those of `directory`, which take precedence.
     ///
     /// # Errors
     /// If the directory cannot be read, or one of its packs is wrong; says where.
@@ -64,7 +64,7 @@ impl PackSet {
         Ok(Self { packs, variants })
     }
 
-    /// The pack of this name, or of a name and a variant joined by `@`.
+    /// The pack of this name, or of `pack@variant`.
     pub fn get(&self, name: &str) -> Option<&Pack> {
         self.packs.get(name).or_else(|| self.variants.get(name))
     }
@@ -79,7 +79,7 @@ impl PackSet {
         self.packs.values()
     }
 
-    /// What a plan's parser needs to know: each pack's name and features.
+    /// What the plan parser needs: each pack's name and features.
     pub fn infos(&self) -> Vec<PackInfo> {
         let info = |pack: &Pack| PackInfo {
             name: pack.name().to_owned(),
@@ -107,7 +107,7 @@ fn embedded(folder: &Dir<'_>) -> Result<Pack, PackError> {
             }
         }
     }
-    // What is embedded was looked at whole by our tests: every pack with every feature costs each start a second.
+    // Tests check the embedded packs. Rendering them all here would delay each start by a second.
     assemble(&shown, files, read)
 }
 
@@ -118,21 +118,21 @@ fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
         message,
         help: Some(help.to_owned()),
     };
-    const WANTED: &str = "--packs names a directory that holds one folder per pack, each with a gateway.yaml";
+    const WANTED: &str = "--packs needs a directory with one folder per pack, each with a gateway.yaml";
     if directory.join(MANIFEST).is_file() {
         let message = "this is a pack, not a directory of packs".to_owned();
-        return Err(fail(directory, message, "give --packs the directory above it"));
+        return Err(fail(directory, message, "pass --packs its parent directory"));
     }
     let entries = std::fs::read_dir(directory)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| fail(directory, format!("cannot be read: {error}"), WANTED))?;
+        .map_err(|error| fail(directory, format!("cannot read it: {error}"), WANTED))?;
     let mut folders: Vec<PathBuf> =
         entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     folders.sort();
     let mut packs = Vec::new();
     for folder in folders {
         let files =
-            read_files(&folder).map_err(|error| fail(&folder, format!("cannot be read: {error}"), WANTED))?;
+            read_files(&folder).map_err(|error| fail(&folder, format!("cannot read it: {error}"), WANTED))?;
         if files.contains_key(MANIFEST) {
             packs.push(assemble(&folder.display().to_string(), files, parse)?);
         } else if files
@@ -140,7 +140,7 @@ fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
             .any(|name| !name.contains('/') && (name.ends_with(".yml") || name.ends_with(".yaml")))
         {
             let message = format!("there is no {MANIFEST} in this folder");
-            return Err(fail(&folder, message, "a pack's description is called gateway.yaml"));
+            return Err(fail(&folder, message, "a pack needs a file gateway.yaml"));
         }
     }
     if packs.is_empty() {
@@ -149,7 +149,8 @@ fn read_directory(directory: &Path) -> Result<Vec<Pack>, PackError> {
     Ok(packs)
 }
 
-/// Texts of the files of a folder and of those in it, by their path; what is not text cannot be a template.
+/// Texts of all files below a folder, by their path in it; files that are not text are skipped, as they cannot be
+/// templates.
 fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let mut count = 0;
@@ -158,7 +159,7 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
         for entry in std::fs::read_dir(&next)? {
             let path = entry?.path();
             if path.is_dir() {
-                // No links, which may lead out or round; nothing hidden, as `.git` is.
+                // Skip links, which may lead outside or in circles, and hidden files such as `.git`.
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 if !path.is_symlink() && !name.starts_with('.') && !MADE.contains(&name.as_ref()) {
                     folders.push(path);
@@ -172,14 +173,14 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
             count += 1;
             if count > MOST_FILES {
                 return Err(std::io::Error::other(format!(
-                    "it holds more than {MOST_FILES} files; is it a pack?"
+                    "it contains more than {MOST_FILES} files. Is it a pack?"
                 )));
             }
             match bounded::read_text(&path, bounded::PACK_FILE) {
                 Ok(text) => {
                     files.insert(name, text);
                 }
-                // What was built, or an archive.
+                // A binary or an archive.
                 Err(error) if error.kind() == ErrorKind::InvalidData => {}
                 Err(error) if error.kind() == ErrorKind::FileTooLarge => {
                     if begins_as_text(&path)? {
@@ -195,7 +196,7 @@ fn read_files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
 
 fn begins_as_text(path: &Path) -> std::io::Result<bool> {
     let (bytes, _) = bounded::read_beginning(path, 1024)?;
-    // A letter that is cut in two at the end is no fault.
+    // A character that is cut at the end is no error.
     Ok(std::str::from_utf8(&bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
         && !bytes.contains(&0))
 }

@@ -31,7 +31,7 @@ fn a_small_pack_is_right_and_has_defaults() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_line_and_the_fix() {
+fn mistakes_are_reported_with_their_line_and_the_fix() {
     let table = [
         (
             "summary: a test",
@@ -40,14 +40,14 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         ),
         ("binary: mine\n", "", &["packs/mine/gateway.yaml", "missing key `binary`"]),
         ("name: mine", "name: yours", &["gateway.yaml:1: the name is `yours`, the folder is `mine`"]),
-        ("name: mine", "name: direct", &["gateway.yaml:1: a pack cannot be called `direct`"]),
+        ("name: mine", "name: direct", &["gateway.yaml:1: a pack cannot be named `direct`"]),
         ("'v(.+)'", "'v.+'", &["gateway.yaml:4: `version.pattern` has no group", "in parentheses"]),
-        ("'v(.+)'", "'v(.+'", &["gateway.yaml:4: `version.pattern` is no regular expression"]),
+        ("'v(.+)'", "'v(.+'", &["gateway.yaml:4: `version.pattern` is not a valid regular expression"]),
         ("start: [\"{{ binary }}\"]", "start: []", &["gateway.yaml:5: `start` is empty"]),
         ("path: /", "path: ready", &["gateway.yaml:6: `ready.path: ready` does not begin with `/`"]),
         ("path: / }", "path: /, timeout: soon }", &["gateway.yaml:6: `ready.timeout`: "]),
         ("path: / }", "path: /, port: other }", &["gateway.yaml:6", "other", "main", "admin"]),
-        ("access_log: file\n", "", &["it is not said how an access log is written", "unsupported"]),
+        ("access_log: file\n", "", &["`access_log` is missing", "unsupported"]),
         (
             "access_log: file\n",
             "access_log: file\nunsupported: { access_log: no }\n",
@@ -56,17 +56,17 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         (
             "access_log: file\n",
             "access_log: file\nneeds: { module: [modules/one.so] }\n",
-            &["gateway.yaml:8: `needs.module`: `modules/one.so` is no absolute path", "absolute paths"],
+            &["gateway.yaml:8: `needs.module`: `modules/one.so` is not an absolute path", "absolute paths"],
         ),
         (
             "access_log: file\n",
             "access_log: file\nneeds: { module: [] }\n",
-            &["gateway.yaml:8: `needs.module` names no place"],
+            &["gateway.yaml:8: `needs.module` lists no path"],
         ),
         (
             "access_log: file\n",
             "access_log: file\nfeatures: [key-auth]\nsettings: { features: { keyauth: [{ setting: a, reason: b }] } }\n",
-            &["gateway.yaml:9: `settings.features` tells of `keyauth`", "did you mean `key-auth`?"],
+            &["gateway.yaml:9: `settings.features` lists `keyauth`", "did you mean `key-auth`?"],
         ),
         (
             "access_log: file\n",
@@ -81,7 +81,7 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         (
             "access_log: file\n",
             "access_log: file\nreload: { signal: HUP, watched: true }\n",
-            &["gateway.yaml:8: `reload` must say one way to reload", "write one of"],
+            &["gateway.yaml:8: `reload` must have exactly one key", "write one of"],
         ),
         (
             "access_log: file\n",
@@ -96,37 +96,37 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         (
             "access_log: file\n",
             "access_log: file\nreload: { watched: true }\nunsupported: { reload: no }\n",
-            &["gateway.yaml:9: `reload` is both given and unsupported"],
+            &["gateway.yaml:9: `reload` is both supported and listed as unsupported"],
         ),
         (
             "access_log: file\n",
             "access_log: file\nfiles: [{ template: a.j2, to: a }]\n",
-            &["gateway.yaml:8: template `a.j2` is not in the pack", "the folder packs/mine holds nothing"],
+            &["gateway.yaml:8: template `a.j2` is not in the pack", "the folder packs/mine contains nothing"],
         ),
         (
             "access_log: file\n",
             "access_log: file\nfeatures: [tls]\nunsupported: { tls: later }\n",
-            &["gateway.yaml:9: feature `tls` is both offered and unsupported"],
+            &["gateway.yaml:9: feature `tls` is both supported and listed as unsupported"],
         ),
         (
             "access_log: file\n",
             "access_log: file\ncounters: [{ name: a, path: /s, kind: json, select: x, meaning: m }]\n",
-            &["gateway.yaml:8: counter `a` cannot be read so", "start the JSON pointer with `/`"],
+            &["gateway.yaml:8: cannot read counter `a`", "start the JSON pointer with `/`"],
         ),
         (
             "access_log: file\n",
             "access_log: file\ncounters: [{ name: a, path: s, kind: regex, select: (x), meaning: m }]\n",
-            &["gateway.yaml:8: `path: s` of counter `a` does not begin with `/`", "say `from: log`"],
+            &["gateway.yaml:8: `path: s` of counter `a` does not begin with `/`", "set `from: log`"],
         ),
         (
             "access_log: file\n",
             "access_log: file\ncounters: [{ name: a, from: log, path: ../x, kind: regex, select: x, meaning: m }]\n",
-            &["`path: ../x` leaves the directory of logs"],
+            &["`path: ../x` leaves the log directory"],
         ),
         (
             "access_log: file\n",
             "access_log: file\nbuild: { folder: ../elsewhere }\n",
-            &["gateway.yaml:8: `build.folder: ../elsewhere` is no folder in the pack's"],
+            &["gateway.yaml:8: `build.folder: ../elsewhere` is not a folder of the pack"],
         ),
         (
             "access_log: file\n",
@@ -141,12 +141,12 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         (
             "access_log: file\n",
             "access_log: file\ndifferences: [{ case: head, what: w, reason: ' ' }]\n",
-            &["gateway.yaml:8: the difference in case `head` has no reason"],
+            &["gateway.yaml:8: the difference for case `head` has no reason"],
         ),
         (
             "access_log: file\n",
             "access_log: file\ndifferences:\n  - { case: head, what: w, reason: r }\n  - { case: head, what: v, reason: r }\n",
-            &["there are two differences in case `head`"],
+            &["there are two differences for case `head`"],
         ),
         ("{{ binary }}\", -v", "{{ port }}\", -v", &["gateway.yaml:4: `port` is not defined"]),
     ];
@@ -169,7 +169,7 @@ fn a_rendered_path_stays_in_the_gateways_directory() {
 }
 
 #[test]
-fn a_directory_adds_packs_and_stands_in_for_embedded_ones() {
+fn a_directory_adds_packs_and_replaces_embedded_ones() {
     let directory = tempfile::tempdir().expect("a directory");
     let add = |name: &str| {
         let folder = directory.path().join(name);
@@ -196,7 +196,7 @@ fn a_directory_adds_packs_and_stands_in_for_embedded_ones() {
 }
 
 #[test]
-fn a_packs_files_are_those_of_its_folders_too_but_not_what_was_built_there() {
+fn build_results_are_not_among_a_packs_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let folder = directory.path().join("mine");
     let put = |name: &str, text: &str| {
@@ -214,7 +214,7 @@ fn a_packs_files_are_those_of_its_folders_too_but_not_what_was_built_there() {
     let pack = packs.get("mine").expect("there");
     let names: Vec<_> = pack.files.keys().map(String::as_str).collect();
     assert_eq!(names, ["project/build.sh", "project/src/main/App.java"]);
-    assert_eq!(binary::how_to_install(pack), ["make gateways-extra, which needs java"]);
+    assert_eq!(binary::how_to_install(pack), ["make gateways-extra (needs java)"]);
 
     fs::remove_file(folder.join("project/build.sh")).expect("gone");
     let told = PackSet::load(Some(directory.path())).expect_err("it cannot be built").to_string();
@@ -222,15 +222,15 @@ fn a_packs_files_are_those_of_its_folders_too_but_not_what_was_built_there() {
     put("project/build.sh", "");
     put(MANIFEST, &format!("{MANIFEST_TEXT}build: {{ folder: project, needs: [\"a b\"] }}\n"));
     let told = PackSet::load(Some(directory.path())).expect_err("no program").to_string();
-    assert!(told.contains("`a b` is no program's name"), "{told}");
+    assert!(told.contains("`a b` is not a valid program name"), "{told}");
 }
 
 #[test]
-fn directories_that_hold_no_packs_are_told_apart() {
+fn directories_without_packs_are_refused_with_the_reason() {
     let directory = tempfile::tempdir().expect("a directory");
     let told = |path: &Path| PackSet::load(Some(path)).expect_err("nothing to load").to_string();
     assert!(told(directory.path()).contains("there is no pack in this directory"));
-    assert!(told(&directory.path().join("nowhere")).contains("cannot be read: No such file"));
+    assert!(told(&directory.path().join("nowhere")).contains("cannot read it: No such file"));
 
     let folder = directory.path().join("mine");
     fs::create_dir(&folder).expect("made");
@@ -241,11 +241,11 @@ fn directories_that_hold_no_packs_are_told_apart() {
     fs::write(folder.join(MANIFEST), MANIFEST_TEXT).expect("written");
     let message = told(&folder);
     assert!(message.contains("this is a pack, not a directory of packs"), "{message}");
-    assert!(message.contains("give --packs the directory above it"), "{message}");
+    assert!(message.contains("pass --packs its parent directory"), "{message}");
 }
 
 #[test]
-fn every_embedded_pack_is_right_and_says_where_it_comes_from() {
+fn every_embedded_pack_is_valid_and_names_its_homepage() {
     let packs = PackSet::load(None).expect("nothing wrong");
     for name in ["envoy", "haproxy", "nginx", "varnish"] {
         assert!(packs.get(name).is_some(), "{name}");

@@ -1,4 +1,4 @@
-//! The built-in upstream and the hops: this same binary, started with another verb.
+//! The built-in upstream and hops: this binary, started with another verb.
 
 use super::driver::{ProcessDriver, failed_to_start};
 use super::service::{Started, how};
@@ -21,10 +21,10 @@ use std::net::SocketAddr;
 use std::process::ChildStdout;
 use std::time::Duration;
 
-/// Longest wait for the ready line. It comes within milliseconds; the bound is for machines that are busy otherwise.
+/// Time limit for the ready line. It takes milliseconds; the limit is for busy machines.
 const READY_BOUND: Duration = Duration::from_secs(60);
 
-/// Nothing of ours has anything to finish when it is stopped.
+/// Grace period: the built-in services have nothing to finish.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl ProcessDriver {
@@ -57,7 +57,8 @@ impl ProcessDriver {
         Ok(Box::new(started))
     }
 
-    /// It answers at the applications' own ports, which are intercepted, and at one that is not: what it tells as its address.
+    /// Arguments for a namespace: the upstream listens on the intercepted ports and on one that is not intercepted,
+    /// its address.
     fn in_namespace(&self, namespace: &Namespace) -> Vec<OsString> {
         let applications = self.interceptions.values().map(|one| one.application.to_string());
         let applications: Vec<_> = applications.collect();
@@ -89,7 +90,8 @@ impl ProcessDriver {
         let (ready, mut started) =
             self.start_verb::<HopReady>(label, arguments, BTreeMap::new(), &self.cpus.gateway, None)?;
         started.addresses = vec![ready.listen];
-        // Both pass requests on as they are; TLS only the one that does not read them, and then it is the upstream's.
+        // Hops pass requests on unchanged. Only `hop-l4`, which does not read them, can carry TLS, and that ends at
+        // the upstream.
         started.facts.change = Change::of_entry(&self.entry, &self.credentials);
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
@@ -113,7 +115,7 @@ impl ProcessDriver {
         arguments.into_iter().map(OsString::from).collect()
     }
 
-    /// Starts a verb of this binary under a guard and waits for the line that says it is ready.
+    /// Starts a verb of this binary under a guard and waits for its ready line.
     fn start_verb<R: DeserializeOwned + Send + 'static>(
         &self,
         name: &str,
@@ -143,7 +145,7 @@ impl ProcessDriver {
         };
         let fail = |what: String| failed_to_start(format!("{name} {what}"), &log_directory);
         let mut guarded = Guarded::start(&self.exe, &launch)
-            .map_err(|error| fail(format!("could not be started: {error}")))?;
+            .map_err(|error| fail(format!("cannot be started: {error}")))?;
         let stdout = guarded.take_stdout().expect("its output is a pipe");
         match ready_line(stdout) {
             Ok((ready, stdout)) => {
@@ -166,7 +168,7 @@ impl ProcessDriver {
             Err(met) => {
                 let ended = guarded.ended().map(how);
                 guarded.stop();
-                // An output that ended means that it exited, even if its guard is still at it.
+                // The end of its output means that it exited, even if its guard still works.
                 let ended = ended.or_else(|| guarded.ended().filter(|status| !status.success()).map(how));
                 Err(fail(ended.map_or(met, |how| format!("{how} before it was ready"))))
             }
@@ -174,15 +176,15 @@ impl ProcessDriver {
     }
 }
 
-/// A planted delay, as reports show it beside the hop.
+/// A planted delay, as reports show it next to the hop.
 fn planted(delay: &HopDelay) -> Setting {
     Setting { setting: format!("delay: {delay}"), reason: "planted by the plan".to_owned() }
 }
 
-/// The first line of a verb's output, understood.
+/// Parses the first line of a verb's output.
 fn ready_line<R: DeserializeOwned + Send + 'static>(stdout: ChildStdout) -> Result<(R, ChildStdout), String> {
     let (said, heard) = std::sync::mpsc::channel();
-    // Ends with the line, or with the process, which is stopped when the bound is exceeded.
+    // The thread ends with the line, or with the process, which is stopped after the time limit.
     std::thread::spawn(move || {
         let mut reader = BufReader::new(stdout);
         let mut line = String::new();
@@ -192,7 +194,7 @@ fn ready_line<R: DeserializeOwned + Send + 'static>(stdout: ChildStdout) -> Resu
     let (line, stdout) = heard
         .recv_timeout(READY_BOUND)
         .map_err(|_| format!("was not ready within {}", humantime::format_duration(READY_BOUND)))?
-        .map_err(|error| format!("could not be heard: {error}"))?;
+        .map_err(|error| format!("its output cannot be read: {error}"))?;
     if line.is_empty() {
         return Err("ended before it was ready".into());
     }
@@ -200,7 +202,7 @@ fn ready_line<R: DeserializeOwned + Send + 'static>(stdout: ChildStdout) -> Resu
     Ok((ready, stdout))
 }
 
-/// The plan's upstream as the arguments of `hoptax upstream`.
+/// The arguments of `hoptax upstream` for the plan's upstream.
 fn upstream_arguments(upstream: &BuiltInUpstream) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = vec!["upstream".into()];
     let mut give = |name: &str, value: OsString| arguments.extend([name.into(), value]);

@@ -1,4 +1,4 @@
-//! What the driver knows of a plan and of this machine.
+//! State of the driver `process`: the plan's settings and this machine's resources.
 
 use crate::cpus;
 use crate::entry::Entry;
@@ -27,7 +27,7 @@ pub struct ProcessDriver {
     /// The run directory, absolute.
     pub(super) run_directory: PathBuf,
     pub(super) upstream: Upstream,
-    /// Asked of what already runs, to see whether it answers.
+    /// Path for checking that a service that already runs answers.
     pub(super) target_path: String,
     pub(super) profile: Profile,
     pub(super) access_log: AccessLog,
@@ -35,9 +35,9 @@ pub struct ProcessDriver {
     pub(super) cpus: CpuSets,
     /// CPUs that this process may use.
     pub(super) allowed: Vec<u32>,
-    /// The largest number of connections that the plan opens.
+    /// Largest number of connections of the plan.
     pub(super) connections: u32,
-    /// What happens while trials are measured.
+    /// Events during trials.
     pub(super) events: Vec<Event>,
     pub(super) seed: Option<u64>,
     pub(super) interrupted: Arc<AtomicBool>,
@@ -45,26 +45,26 @@ pub struct ProcessDriver {
     pub(super) features: Vec<Feature>,
     /// Keys, tokens and certificates of this run.
     pub(super) credentials: Credentials,
-    /// How one is let in by an upstream that already runs.
+    /// Credentials for an upstream that already runs.
     pub(super) entry: Entry,
-    /// How one is let in by gateways that already run, by label.
+    /// Credentials for gateways that already run, by label.
     pub(super) entries: BTreeMap<String, Entry>,
-    /// Where gateways that are given any have their directories; gone with the driver.
+    /// Directories of gateways that receive credentials; removed with the driver.
     pub(super) private_directory: PathBuf,
-    /// Where the upstream answers over TLS; as many as it has instances where a gateway wants that, else none.
+    /// TLS addresses of the upstream's instances, if a gateway needs them; else empty.
     pub(super) tls_upstreams: Vec<SocketAddr>,
     /// The plan's sidecars, by label.
     pub(super) interceptions: BTreeMap<String, Interception>,
-    /// Where upstream and sidecars stand, or why there is no such place; absent before the upstream is started, and in a plan
-    /// without sidecars.
+    /// Namespace of upstream and sidecars, or the reason why it cannot be created; absent before the upstream starts,
+    /// and in a plan without sidecars.
     pub(super) namespace: Option<Result<Namespace, Failure>>,
 }
 
 impl ProcessDriver {
-    /// A driver for `plan` that keeps rendered files and logs in `run_directory`.
+    /// A driver for `plan` that writes rendered files and logs to `run_directory`.
     ///
     /// # Errors
-    /// If the kernel does not tell which CPUs may be used, or where this program is.
+    /// If the kernel does not report the usable CPUs, or this program's path is unknown.
     pub fn new(plan: &Plan, packs: PackSet, run_directory: &Path) -> anyhow::Result<Self> {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
         let allowed = hoptax_host::cpus::allowed().context("reading which CPUs may be used")?;
@@ -102,39 +102,39 @@ impl ProcessDriver {
         })
     }
 
-    /// The same driver with another `hoptax` binary than the running one.
+    /// The same driver with another `hoptax` binary.
     #[must_use]
     pub fn with_exe(mut self, exe: &Path) -> Self {
         exe.clone_into(&mut self.exe);
         self
     }
 
-    /// The same driver, which gives up waiting for a gateway to become ready once `interrupted` is set.
+    /// The same driver, which stops waiting for a gateway once `interrupted` is set.
     #[must_use]
     pub fn with_interrupt(mut self, interrupted: Arc<AtomicBool>) -> Self {
         self.interrupted = interrupted;
         self
     }
 
-    /// The same driver, whose gateways with `upstream-tls` are sent to these addresses.
+    /// The same driver, whose gateways with `upstream-tls` use these addresses.
     #[must_use]
     pub fn with_tls_upstreams(mut self, addresses: Vec<SocketAddr>) -> Self {
         self.tls_upstreams = addresses;
         self
     }
 
-    /// Keys, tokens and certificates of this run: an upstream that speaks TLS shows one of them.
+    /// Keys, tokens and certificates of this run; an upstream over TLS uses one of them.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
-    /// CPUs of each role; the generator's are for whoever starts it.
+    /// CPUs of each role. The generator's are used by the code that starts it.
     pub fn cpus(&self) -> &CpuSets {
         &self.cpus
     }
 
-    /// The namespace that the plan's sidecars need, made when it is first asked for. Without it everything else of the plan can
-    /// still be measured, so that a failure is the sidecars' own.
+    /// Creates the namespace for the plan's sidecars, once. A failure affects only the sidecars: everything else can
+    /// still be measured.
     pub(super) fn make_namespace(&mut self) {
         if self.interceptions.is_empty() || self.namespace.is_some() {
             return;
@@ -143,7 +143,7 @@ impl ProcessDriver {
         self.namespace = Some(Namespace::make(&self.exe, &interceptions, &self.log_directory("namespace")));
     }
 
-    /// The namespace, where there is one.
+    /// The namespace, if it exists.
     pub(super) fn namespace(&self) -> Option<&Namespace> {
         self.namespace.as_ref()?.as_ref().ok()
     }
@@ -155,12 +155,12 @@ impl ProcessDriver {
 
 impl Drop for ProcessDriver {
     fn drop(&mut self) {
-        // Mostly it was never made.
+        // In most runs it does not exist.
         let _ = std::fs::remove_dir_all(&self.private_directory);
     }
 }
 
-/// How one is let in by the plan's gateways that already run, by label.
+/// Credentials for the plan's gateways that already run, by label.
 fn entries(plan: &Plan) -> anyhow::Result<BTreeMap<String, Entry>> {
     let external = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
         GatewayKind::External { access, .. } => Some((&gateway.label, access)),
@@ -174,7 +174,7 @@ fn entries(plan: &Plan) -> anyhow::Result<BTreeMap<String, Entry>> {
         .collect()
 }
 
-/// What each sidecar of the plan stands between, by its label.
+/// The ports of each sidecar of the plan, by its label.
 fn interceptions(plan: &Plan, packs: &PackSet) -> BTreeMap<String, Interception> {
     let sidecars = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
         GatewayKind::Pack { pack, .. } => Some((&gateway.label, packs.get(pack)?.manifest().intercept?)),
@@ -188,7 +188,7 @@ fn interceptions(plan: &Plan, packs: &PackSet) -> BTreeMap<String, Interception>
         .collect()
 }
 
-/// A name for a directory that only its owner may read; it is made when something is written there.
+/// A path for a directory that only its owner may read; it is created when something is written there.
 fn private_directory() -> anyhow::Result<PathBuf> {
     let drawn =
         hoptax_load::random::Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id()))
@@ -196,8 +196,7 @@ fn private_directory() -> anyhow::Result<PathBuf> {
     Ok(std::env::temp_dir().join(format!("hoptax-{drawn:016x}")))
 }
 
-/// A path of the plan that can be asked for as it stands. Any answer says that somebody is there, so where all paths are
-/// templates the root will do.
+/// A path of the plan without templates. The response does not matter, so if all paths are templates `/` is used.
 fn plain_path(plan: &Plan) -> &str {
     let paths = plan.targets.iter().map(|target| target.path.as_str());
     paths.into_iter().find(|path| !path.contains("{{")).unwrap_or("/")

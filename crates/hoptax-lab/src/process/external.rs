@@ -1,4 +1,5 @@
-//! Services that already run: attached to, watched where a process is named, and never stopped.
+//! Services that already run: hoptax connects to them, watches their process if the plan names it, and never stops
+//! them.
 
 use crate::features::Change;
 use crate::told::ToldCount;
@@ -17,21 +18,21 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Given to what already runs to answer once. What is not there refuses at once; the bound is for machines that are busy otherwise.
+/// Time limit for one response. A closed port refuses at once; the limit is for busy machines.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Something that ran before and will run on.
+/// A service that already runs.
 #[derive(Debug)]
 struct Attached {
     url: String,
     addresses: Vec<SocketAddr>,
     facts: Facts,
     process: Option<Identity>,
-    /// Its own count of requests.
+    /// Its request counter.
     count: Option<ToldCount>,
 }
 
-/// A process and when it started: pids are used again.
+/// A process and its start time, because pids are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     pid: u32,
@@ -39,11 +40,11 @@ struct Identity {
     started: u64,
 }
 
-/// Attaches to what answers at `url` (`http://host:port` or `https://…`), to requests changed as `change` says; `path` is asked to
-/// see whether it does. With `ledger` it keeps one.
+/// Attaches to the service at `url` (`http://host:port` or `https://…`), with requests changed by `change`; requests
+/// `path` to check that it answers. With `ledger` it keeps a ledger.
 ///
 /// # Errors
-/// If the URL names nothing, nothing answers there, there is no process `pid`, or the ledger's counts are not told.
+/// If the URL does not resolve, nothing answers there, there is no process `pid`, or the ledger cannot be read.
 pub(super) fn attach(
     url: &str,
     pid: Option<u32>,
@@ -58,13 +59,13 @@ pub(super) fn attach(
     };
     let address = resolve(url).map_err(|error| fail(format!("{url}: {error}")))?;
     answers(address, path, &change).map_err(|error| {
-        fail(format!("nothing answers at {url} ({address}): {error:#}. It must run before the run begins"))
+        fail(format!("nothing answers at {url} ({address}): {error:#}. Start it before the run"))
     })?;
     let process = match pid {
         None => None,
         Some(pid) => Some(identify(pid).ok_or_else(|| {
             fail(format!(
-                "there is no process {pid} to watch for {url}; give its pid of now, or leave `pid` out"
+                "there is no process {pid} to watch for {url}. Give its current pid, or leave `pid` out"
             ))
         })?),
     };
@@ -76,7 +77,7 @@ pub(super) fn attach(
     Ok(Box::new(Attached { url: url.to_owned(), addresses: vec![address], facts, process, count }))
 }
 
-/// Asks once; any answer will do.
+/// Sends one request; any response will do.
 fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<()> {
     let Some(tls) = &change.tls else { return Ok(readiness::ask(address, path, PATIENCE).map(drop)?) };
     let mut headers = vec![("host".to_owned(), address.to_string())];
@@ -86,7 +87,7 @@ fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<(
     HttpClient { address, tls: Some(tls), from: None, timeout: PATIENCE }.send(&request, false).map(drop)
 }
 
-/// The ledger, read once: what cannot be read is told before anything is timed.
+/// The ledger, read once: an unreadable ledger is reported before anything is timed.
 fn told(ledger: &ToldLedger, upstream: SocketAddr, change: &Change) -> anyhow::Result<ToldCount> {
     let count = match &ledger.url {
         None => ToldCount::new(ledger, upstream, change.clone())?,
@@ -105,7 +106,7 @@ fn resolve(url: &str) -> Result<SocketAddr, String> {
     let mut addresses = (origin.host.as_str(), origin.port)
         .to_socket_addrs()
         .map_err(|error| format!("cannot be resolved: {error}"))?;
-    addresses.next().ok_or_else(|| "resolves to nothing".to_owned())
+    addresses.next().ok_or_else(|| "resolves to no address".to_owned())
 }
 
 fn identify(pid: u32) -> Option<Identity> {
@@ -130,13 +131,13 @@ impl Service for Attached {
         self.count.as_ref().map(ToldCount::read)
     }
 
-    /// Only a named process is looked at: connecting would add to what the service is measured doing, and a trial
-    /// tells soon enough when nobody answers.
+    /// Checks only a named process. A connection would add to the measured work of the service, and if it does not
+    /// answer the trial shows that.
     fn check(&mut self) -> Result<(), Failure> {
         match self.process {
             Some(known) if identify(known.pid) != Some(known) => Err(Failure {
                 stage: Stage::Trial,
-                message: format!("process {} of {} has ended in the middle of the run", known.pid, self.url),
+                message: format!("process {} of {} ended in the middle of the run", known.pid, self.url),
                 detail: String::new(),
             }),
             _ => Ok(()),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn attaches_to_what_answers_whatever_the_status_and_watches_the_named_process() {
+    fn attaches_with_any_status_and_watches_the_named_process() {
         let address = answering();
         let mut watched = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("starts");
         let mut service =
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_with_the_address() {
+    fn reports_what_is_wrong_with_the_address() {
         let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
         let refused =
             |url: &str| attach(url, None, "/", Change::default(), None).err().expect("nothing there").message;

@@ -27,36 +27,38 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often other ports are tried when a gateway finds its own taken between hoptax's letting go and its taking them.
+/// Number of retries with other ports, if another process takes a port between hoptax's release of it and the
+/// gateway's start.
 const PORT_ATTEMPTS: u32 = 3;
 
-/// What docker needs beside the gateway's own grace, to take a container down that has ended by itself.
+/// Time that docker needs to remove a stopped container, in addition to the gateway's grace period.
 const CONTAINER_GRACE: Duration = Duration::from_secs(5);
 
-/// What stays the same over the attempts to start one gateway.
+/// The parts that all attempts to start one gateway share.
 struct Attempt<'a> {
     driver: &'a ProcessDriver,
     pack: &'a Pack,
     label: &'a str,
     program: Program,
     workers: u32,
-    /// What it is rendered with: what was switched on, and what the upstream asks for.
+    /// Features to render: those of the plan, and those that the upstream requires.
     features: Vec<Feature>,
     upstreams: &'a [SocketAddr],
-    /// Where it stands when it intercepts; the namespace is absent only in a preview.
+    /// For a sidecar: its ports, and its namespace, which is absent only in a preview.
     sidecar: Option<(Interception, Option<&'a Namespace>)>,
-    /// Configuration and working directory: [`Self::shown`], or a private one where it holds secrets.
+    /// Configuration and working directory: [`Self::shown`], or a private directory if the configuration contains
+    /// secrets.
     directory: PathBuf,
-    /// `rendered/<label>`: the configuration as it may be kept.
+    /// `rendered/<label>`: the configuration without secrets.
     shown: PathBuf,
     log_directory: PathBuf,
 }
 
-/// Where a gateway's program is.
+/// Location of a gateway's program.
 enum Program {
-    /// A file of this machine.
+    /// A file on this machine.
     Here(PathBuf),
-    /// In an image.
+    /// A program in an image.
     In(Container),
 }
 
@@ -93,7 +95,7 @@ impl ProcessDriver {
     ) -> Result<Box<dyn Service>, Failure> {
         let pack = self.packs.get(pack).ok_or_else(|| Failure {
             stage: Stage::Missing,
-            message: format!("there is no pack `{pack}`; there are {}", self.packs.names().join(", ")),
+            message: format!("there is no pack `{pack}`. Packs are {}", self.packs.names().join(", ")),
             detail: String::new(),
         })?;
         self.refuse_unsupported(pack, workers, features)?;
@@ -116,8 +118,8 @@ impl ProcessDriver {
         }
     }
 
-    /// What a gateway of a pack would be started with; ports are stand-ins, and the program is called by its bare name
-    /// where it is not installed.
+    /// The files and command of a gateway; ports are placeholders, and a program that is not installed appears by its
+    /// bare name.
     ///
     /// # Errors
     /// If there is no such pack, or a template of it is wrong.
@@ -131,7 +133,7 @@ impl ProcessDriver {
         let pack = self.packs.get(pack).ok_or_else(|| PackError {
             file: String::new(),
             line: None,
-            message: format!("there is no pack `{pack}`; there are {}", self.packs.names().join(", ")),
+            message: format!("there is no pack `{pack}`. Packs are {}", self.packs.names().join(", ")),
             help: None,
         })?;
         let called = || PathBuf::from(&pack.manifest().binary);
@@ -192,9 +194,8 @@ impl ProcessDriver {
             Some(Err(failure)) => Err(failure.clone()),
             None => Err(Failure {
                 stage: Stage::Start,
-                message:
-                    "a sidecar intercepts what comes for the built-in upstream, and that was not started"
-                        .to_owned(),
+                message: "a sidecar intercepts traffic to the built-in upstream, which was not started"
+                    .to_owned(),
                 detail: String::new(),
             }),
         }
@@ -209,8 +210,8 @@ impl ProcessDriver {
         let to_stdout = pack.manifest().access_log == Some(AccessLogTo::Stdout);
         if to_stdout && (self.access_log == AccessLog::File || features.contains(&Feature::AccessLog)) {
             let message = format!(
-                "{} writes its access log to its standard output, which docker copies: the log would cost more in a \
-                 container than it costs the gateway. Leave out the log, or `driver: docker`",
+                "{} writes its access log to its standard output, which docker copies: in a container that costs more CPU than \
+                                 the log itself. Remove the access log, or `driver: docker`",
                 pack.name()
             );
             return Err(Failure { stage: Stage::Start, message, detail: String::new() });
@@ -245,19 +246,22 @@ impl ProcessDriver {
 
 fn not_installed(pack: &Pack) -> Failure {
     let lacking = match binary::lacking(pack) {
-        Some(places) => format!("it needs {}, which is not there", places.join(" or ")),
+        Some(places) => format!("it needs {}, which is missing", places.join(" or ")),
         None => {
             let tools = programs::tools_directory()
                 .map_or_else(String::new, |tools| format!(", {}", tools.display()));
-            format!("there is no `{}` on PATH{tools} or in /usr/sbin", pack.manifest().binary)
+            format!("`{}` is not on PATH{tools} or in /usr/sbin", pack.manifest().binary)
         }
     };
     let ways = binary::how_to_install(pack);
     let how =
-        if ways.is_empty() { "its pack does not say how to install it".into() } else { ways.join("; ") };
+        if ways.is_empty() { "its pack has no installation instructions".into() } else { ways.join("; ") };
     Failure {
         stage: Stage::Missing,
-        message: format!("{} is not installed: {lacking}. Install it ({how}) or leave it out", pack.name()),
+        message: format!(
+            "{} is not installed: {lacking}. Install it ({how}), or remove it from the plan",
+            pack.name()
+        ),
         detail: String::new(),
     }
 }
@@ -265,7 +269,7 @@ fn not_installed(pack: &Pack) -> Failure {
 impl Attempt<'_> {
     fn start(&self) -> Result<Started, Failure> {
         let (ports, port, admin_port) =
-            self.ports().map_err(|error| self.fail(format!("no free port: {error}")))?;
+            self.ports().map_err(|error| self.fail(format!("cannot reserve a port: {error}")))?;
         let variables = self.variables(port, admin_port);
         let mut rendered = render::render(self.pack, &variables).map_err(|e| self.fail(e))?;
         let version = self.program.version(self.pack).map_err(|error| self.fail(error))?;
@@ -277,7 +281,7 @@ impl Attempt<'_> {
         let launch = self.launch(&rendered, &name);
         drop(ports);
         let mut guarded = Guarded::start(&self.driver.exe, &launch)
-            .map_err(|error| self.fail(format!("{} could not be started: {error}", self.label)))?;
+            .map_err(|error| self.fail(format!("cannot start {}: {error}", self.label)))?;
         let probe = self.probe(&rendered, port, admin_port);
         self.await_ready(&mut guarded, &probe)?;
         let tools = Tools::new(self.pack, &self.features, variables, probe);
@@ -304,7 +308,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// The ports that it is given, and what holds them until it takes them. A namespace of our own has only our ports.
+    /// The gateway's ports, and the reservation of them. In a namespace no other process uses ports.
     fn ports(&self) -> std::io::Result<(Option<Ports>, u16, u16)> {
         if let Some((interception, _)) = self.sidecar {
             return Ok((None, interception.inbound, interception.admin));
@@ -315,7 +319,7 @@ impl Attempt<'_> {
         Ok((Some(ports), port, admin_port))
     }
 
-    /// Where one of its ports is reached from here.
+    /// Address of one of its ports.
     fn at(&self, port: u16) -> SocketAddr {
         match self.sidecar {
             Some((_, Some(namespace))) => namespace.at(port),
@@ -323,12 +327,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// Where requests are sent: to a sidecar as to the application.
+    /// Address for requests: a sidecar receives those to the application's port.
     fn traffic_to(&self, port: u16) -> SocketAddr {
         self.at(self.sidecar.map_or(port, |(interception, _)| interception.application))
     }
 
-    /// Writes the configuration where the gateway reads it, and where it is kept.
+    /// Writes the configuration to the gateway's directory and, without secrets, to the run directory.
     fn write(&self, rendered: &Rendered) -> Result<(), (&Path, std::io::Error)> {
         if self.directory != self.shown {
             only_for_owner(&self.driver.private_directory)
@@ -348,7 +352,7 @@ impl Attempt<'_> {
     }
 
     fn facts(&self, version: Option<String>, rendered: &Rendered) -> Facts {
-        // In the stock profile the gateway decides for itself.
+        // In the stock profile the gateway chooses by itself.
         let workers = (self.driver.profile == Profile::Equalised).then_some(self.workers);
         let counter = |spec: &CounterSpec| Counter {
             name: spec.name.clone(),
@@ -366,7 +370,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// What its features ask of requests; what the upstream asks of it is no feature that anybody switched on.
+    /// Changes that its features require in requests. Features that only the upstream requires are not verified.
     fn change(&self) -> Change {
         let made = &self.driver.credentials;
         let mut asked = self.features.clone();
@@ -379,7 +383,7 @@ impl Attempt<'_> {
         change
     }
 
-    /// CPUs that it is pinned to; empty: it is not pinned.
+    /// CPUs to pin it to; empty: not pinned.
     fn cpus(&self) -> Vec<u32> {
         let set = &self.driver.cpus.gateway;
         match self.pack.manifest().held_to_cpus && self.driver.profile == Profile::Equalised {
@@ -434,7 +438,7 @@ impl Attempt<'_> {
         Some(InterceptVariables { address, application_port: interception.application })
     }
 
-    /// What was to be started here is started in a container called `name` instead, and the report says so.
+    /// Changes `rendered` to start in a container called `name`, and adds that to the reported settings.
     fn start_in_container(&self, rendered: &mut Rendered, name: &str) {
         let Program::In(container) = &self.program else { return };
         rendered.start = container.run(&docker::Run {
@@ -449,7 +453,7 @@ impl Attempt<'_> {
         rendered.settings.push(Setting {
             setting: format!("docker, {} ({})", container.image, container.id),
             reason:
-                "as the plan says: in a container on the host's network, under docker's own seccomp profile"
+                                "the plan says `driver: docker`: a container on the host's network, under docker's own seccomp profile"
                     .to_owned(),
         });
     }
@@ -509,14 +513,14 @@ impl Attempt<'_> {
             Ok(()) => return Ok(()),
             Err(NotReady::Ended) if interrupted() => {
                 guarded.stop();
-                return Err(self.fail(format!("{}: a signal came before it was ready", self.label)));
+                return Err(self.fail(format!("{}: interrupted by a signal before it was ready", self.label)));
             }
             Err(NotReady::Ended) => {
                 let how = guarded.ended().map_or_else(|| "ended".to_owned(), how);
                 ("start", format!("{} {how} before it was ready", self.label))
             }
             Err(NotReady::TimedOut(met)) => {
-                // What it says on its way out may be what is wrong with it.
+                // Its last messages may show the reason.
                 guarded.stop();
                 let bound = &self.pack.manifest().ready.timeout;
                 ("ready", format!("{} was not ready within {bound}: {met}", self.label))
@@ -525,7 +529,7 @@ impl Attempt<'_> {
         Err(self.fail(format!("{met}. See `{key}` in {}", self.pack.place_of(key))))
     }
 
-    /// A failure that quotes the last log lines and names the rendered files.
+    /// A failure with the last log lines and the path of the rendered files.
     fn fail(&self, message: impl std::fmt::Display) -> Failure {
         if self.directory != self.shown {
             logs::scrub(&self.log_directory, &self.driver.credentials.secrets());
@@ -543,11 +547,11 @@ impl Attempt<'_> {
     }
 }
 
-/// Makes a directory that nobody else may read or enter. What is there already must be so.
+/// Creates a directory that only its owner may read or enter. An existing one must already be so.
 fn only_for_owner(directory: &Path) -> std::io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            // Not a link, and ours: in a directory for all somebody else might have been faster.
+            // Not a link, and ours: in a shared directory such as /tmp another user may have created it first.
             let found = std::fs::symlink_metadata(directory)?;
             let ours = found.uid() == rustix::process::geteuid().as_raw();
             if found.is_dir() && ours && found.mode() & 0o077 == 0 {

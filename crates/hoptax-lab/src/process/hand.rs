@@ -1,4 +1,4 @@
-//! What the events of a plan do to the services of this machine.
+//! Actions of a plan's events on services of this machine.
 
 use crate::features::{changed_prefix, place_of};
 use crate::packs::Pack;
@@ -16,20 +16,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest run of a command that reloads a gateway: the slowest check thousands of routes first.
+/// Time limit for a command that reloads a gateway: the slowest gateways check thousands of routes first.
 const COMMAND_BOUND: Duration = Duration::from_secs(30);
 
-/// Between two looks whether it has ended.
+/// Pause between two checks whether it has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How a gateway from a pack is changed.
+/// What is needed to change a running gateway of a pack.
 #[derive(Debug, Clone)]
 pub(super) struct Tools {
     pack: Arc<Pack>,
     variables: Arc<Variables>,
     routes: u32,
     probe: Probe,
-    /// Routes that it was given so far: each gets a name of its own, so that none is known from a trial before.
+    /// Routes added so far: each gets a new name, so that no gateway knows it from an earlier trial.
     given: Arc<AtomicU32>,
 }
 
@@ -52,7 +52,7 @@ impl Tools {
         Path::new(&self.variables.dir)
     }
 
-    /// Replaces the gateway's files by those with one route more than the plan's, which has a new name.
+    /// Replaces the gateway's files by files with one more route than the plan's, under a new name.
     fn add_route(&self, ask: Ask) -> Result<String, String> {
         let prefix = changed_prefix(self.given.fetch_add(1, Ordering::Relaxed) + 1);
         let mut variables = (*self.variables).clone();
@@ -69,7 +69,7 @@ impl Tools {
     }
 }
 
-/// Does events to a gateway from a pack.
+/// Performs events on a gateway of a pack.
 pub(super) struct GatewayHand {
     pub(super) tools: Tools,
     pub(super) handle: RestartHandle,
@@ -79,18 +79,18 @@ impl GatewayHand {
     fn reload(&self) -> Result<(), String> {
         let tools = &self.tools;
         let way = render::reload(&tools.pack, &tools.variables).map_err(|error| error.to_string())?;
-        match way.ok_or("its pack does not say how to reload")? {
+        match way.ok_or("its pack has no key `reload`")? {
             Reload::Watched => Ok(()),
             Reload::Signal(signal) => {
                 let pid = self.handle.command().ok_or("it has ended")?;
-                signal.send(pid).map_err(|error| format!("SIG{} could not be sent: {error}", signal.name()))
+                signal.send(pid).map_err(|error| format!("cannot send SIG{}: {error}", signal.name()))
             }
             Reload::Command(command) => run(&command, tools.directory()),
             Reload::Request(method, path) => {
                 let address = local(tools.variables.admin_port);
                 match readiness::send(address, &method, &path) {
                     Ok(status) if (200..300).contains(&status) => Ok(()),
-                    Ok(status) => Err(format!("{method} {path} was answered with {status}")),
+                    Ok(status) => Err(format!("{method} {path} returned status {status}")),
                     Err(error) => Err(format!("{method} http://{address}{path}: {error}")),
                 }
             }
@@ -111,7 +111,7 @@ impl Hand for GatewayHand {
     fn act(&mut self, action: Action) -> Result<Done, String> {
         match action {
             Action::Reload => {
-                // A gateway that watches its files has to see new ones.
+                // A gateway that watches its files must see new ones.
                 let rendered = render::render(&self.tools.pack, &self.tools.variables);
                 let directory = self.tools.directory();
                 rendered
@@ -126,12 +126,12 @@ impl Hand for GatewayHand {
                 Ok(Done { new_route: Some(new_route) })
             }
             Action::RestartGateway => self.restart().map(|()| Done::default()),
-            Action::RestartUpstream { .. } => Err("that is done to the upstream".into()),
+            Action::RestartUpstream { .. } => Err("only the upstream can do that".into()),
         }
     }
 }
 
-/// Runs a command to its end, within bounds; its words are the error's.
+/// Runs a command to its end, within a time limit; on failure the error contains its output.
 fn run(command: &[String], directory: &Path) -> Result<(), String> {
     let (program, arguments) = command.split_first().ok_or("the command is empty")?;
     let log = directory.join("reload.log");
@@ -144,14 +144,14 @@ fn run(command: &[String], directory: &Path) -> Result<(), String> {
         .stdout(said)
         .stderr(also)
         .spawn()
-        .map_err(|error| format!("`{program}` could not be started: {error}"))?;
+        .map_err(|error| format!("cannot start `{program}`: {error}"))?;
     let deadline = Instant::now() + COMMAND_BOUND;
     loop {
         match child.try_wait().map_err(|error| error.to_string())? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
-                return Err(format!("`{}` ended with {status}: {}", command.join(" "), said.trim()));
+                return Err(format!("`{}` failed ({status}): {}", command.join(" "), said.trim()));
             }
             None if Instant::now() > deadline => {
                 let _ = child.kill();
@@ -163,7 +163,7 @@ fn run(command: &[String], directory: &Path) -> Result<(), String> {
     }
 }
 
-/// Does events to the built-in upstream.
+/// Performs events on the built-in upstream.
 pub(super) struct UpstreamHand {
     pub(super) control: SocketAddr,
 }
@@ -171,7 +171,7 @@ pub(super) struct UpstreamHand {
 impl Hand for UpstreamHand {
     fn act(&mut self, action: Action) -> Result<Done, String> {
         let Action::RestartUpstream { instance, down } = action else {
-            return Err("that is done to a gateway".into());
+            return Err("only a gateway can do that".into());
         };
         let tell = |what| upstream::tell_instance(self.control, instance, what);
         tell(upstream::Order::Close).map_err(|error| format!("{error:#}"))?;

@@ -1,4 +1,4 @@
-//! Driver `process`: everything runs on this machine, each service under a guard of its own.
+//! Driver `process`: services run on this machine, each under its own guard.
 
 use super::features::Change;
 use super::{Driver, Service};

@@ -13,26 +13,26 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{ChildStdout, ExitStatus};
 
-/// Something that this run started.
+/// A service that this run started.
 #[derive(Debug)]
 pub(super) struct Started {
-    /// What it is called in failures.
+    /// Name in failures.
     pub(super) name: String,
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) facts: Facts,
     pub(super) guarded: Guarded,
-    /// What is watched of it.
+    /// Processes to watch.
     pub(super) watched: Option<Watched>,
     pub(super) log_directory: PathBuf,
-    /// Where the ledger is told, for the built-in upstream.
+    /// Control socket of the built-in upstream, which serves the ledger.
     pub(super) control: Option<SocketAddr>,
-    /// Its own counters, where its pack names some.
+    /// Its own counters, if its pack defines any.
     pub(super) counters: Option<Counters>,
-    /// What its logs may not keep, where it was given secrets.
+    /// Secrets to remove from its logs, if it received any.
     pub(super) secrets: Option<Credentials>,
-    /// What a gateway from a pack needs to be changed while it goes on.
+    /// What is needed to change a running gateway of a pack.
     pub(super) tools: Option<Tools>,
-    /// Kept open where it is a pipe: writing to one that nobody holds kills the writer.
+    /// Keeps a pipe open: writing to a pipe without a reader kills the writer.
     pub(super) _stdout: Option<ChildStdout>,
 }
 
@@ -62,7 +62,7 @@ impl Service for Started {
     }
 
     fn observe(&mut self) -> Observed {
-        // Logs last: what asking for the counters writes into them belongs to the time before this look.
+        // Logs last, so that they include the lines that reading the counters causes.
         let counters = self.counters.as_mut().map(Counters::read).unwrap_or_default();
         Observed { log_bytes: Some(logs::bytes(&self.log_directory)), counters }
     }
@@ -88,7 +88,7 @@ impl Service for Started {
 
     fn stop(&mut self) {
         self.guarded.stop();
-        // Mostly the guard has done it.
+        // Usually the guard has done this already.
         if let Some(secrets) = self.secrets.take().filter(|_| !self.guarded.ended_by_itself()) {
             logs::scrub(&self.log_directory, &secrets.secrets());
         }
@@ -101,7 +101,8 @@ impl Drop for Started {
     }
 }
 
-/// How a service ended, from its guard's exit status: a guard tells a signal as 128 + its number, as shells do.
+/// How a service ended, from its guard's exit status: for a signal the guard exits with 128 + its number, as shells
+/// do.
 pub(super) fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code @ 129..=192), _) => format!("was ended by signal {}", code - 128),

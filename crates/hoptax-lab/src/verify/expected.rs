@@ -1,9 +1,9 @@
-//! What a target expects, held against one answer.
+//! Compares a response with what its target expects.
 
 use super::Answer;
 use hoptax_load::spec::Check;
 
-/// The first check that `answer` does not meet, in words.
+/// The first check that `answer` fails, in words.
 pub(super) fn unmet(checks: &[Check], answer: &Answer) -> Option<String> {
     checks.iter().find_map(|check| match check {
         Check::Status(ranges) => {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_check_is_met_or_told() {
+    fn each_failed_check_is_described() {
         let answer = Answer {
             status: 404,
             headers: [("etag".to_owned(), "\"x\"".to_owned())].into(),

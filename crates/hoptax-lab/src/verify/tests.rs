@@ -59,7 +59,7 @@ fn what_a_hop_may_change_is_not_a_difference() {
 }
 
 #[test]
-fn each_difference_is_told_with_both_answers() {
+fn each_difference_is_reported_with_both_answers() {
     let table = [
         (DIRECT.replace("200 OK", "404 Not Found"), "status 404 instead of 200"),
         (
@@ -79,7 +79,7 @@ fn each_difference_is_told_with_both_answers() {
     for (answer, difference) in table {
         let failure = against_direct(&answer).expect_err("they differ");
         assert_eq!(failure.stage, Stage::Verify);
-        assert_eq!(failure.message, format!("it answers otherwise than direct: {difference}"));
+        assert_eq!(failure.message, format!("it does not answer as direct does: {difference}"));
         let (direct, gateway) = failure.detail.split_once("gateway:\n").expect("both");
         assert!(direct.starts_with("direct:\n  200\n  content-length: 5\n"), "{}", failure.detail);
         assert!(gateway.contains("  | hel"), "{}", failure.detail);
@@ -87,7 +87,7 @@ fn each_difference_is_told_with_both_answers() {
 }
 
 #[test]
-fn no_answer_and_half_an_answer_are_failures() {
+fn a_missing_or_incomplete_answer_is_a_failure() {
     let failure = against_direct("").expect_err("it closes");
     assert_eq!(failure.message, "it gave no answer: the connection ended before the message did");
     assert!(failure.detail.ends_with("gateway:\nno answer\n"), "{}", failure.detail);
@@ -96,15 +96,15 @@ fn no_answer_and_half_an_answer_are_failures() {
 }
 
 #[test]
-fn silence_is_bounded() {
+fn waiting_for_an_answer_is_limited() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let silent = listener.local_addr().expect("told");
     let error = ask(silent, &get(), Duration::from_millis(50)).expect_err("nothing comes");
-    assert_eq!(error.to_string(), "no whole answer within 50ms");
+    assert_eq!(error.to_string(), "no complete response within 50ms");
 }
 
 #[test]
-fn an_upstream_that_sometimes_fails_is_given_further_chances() {
+fn an_upstream_that_sometimes_fails_is_asked_again() {
     let failing = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n";
     assert_eq!(
         verify(
@@ -119,7 +119,7 @@ fn an_upstream_that_sometimes_fails_is_given_further_chances() {
 }
 
 #[test]
-fn what_a_target_expects_is_held_against_both() {
+fn both_answers_are_compared_with_what_the_target_expects() {
     let expecting = |checks: Vec<Check>| requests(vec![TargetSpec { checks, ..get() }]);
     let against = |answer: &str, checks| {
         verify(serve(&[DIRECT]), serve(&[answer]), &expecting(checks), &Change::default(), TIMEOUT)
@@ -127,11 +127,8 @@ fn what_a_target_expects_is_held_against_both() {
     let length = Check::BodyLength { least: 5, most: 5 };
     assert_eq!(against(DIRECT, vec![Check::Status(vec![(200, 200)]), length]), Ok(()));
     let failure = against(DIRECT, vec![Check::BodyContains("bye".into())]).expect_err("not even direct");
-    assert_eq!(
-        failure.message,
-        "direct itself does not answer as `expect` says: the body does not contain `bye`"
-    );
-    // `server` is a hop's to change, so it is no difference; but it was asked for.
+    assert_eq!(failure.message, "direct itself does not meet `expect`: the body does not contain `bye`");
+    // `server` is not compared, because hops may change it; but the target expects it.
     let named = |name: &str| DIRECT.replace("x-own", &format!("server: {name}\r\nx-own"));
     let check = Check::Header { name: "Server".into(), value: Some("origin".into()) };
     let failure = verify(
@@ -141,7 +138,7 @@ fn what_a_target_expects_is_held_against_both() {
         &Change::default(),
         TIMEOUT,
     );
-    let told = "it does not answer as `expect` says: header `Server` is `proxy` instead of `origin`";
+    let told = "it does not meet `expect`: header `Server` is `proxy` instead of `origin`";
     assert_eq!(failure.expect_err("another server").message, told);
 }
 
@@ -185,17 +182,17 @@ fn every_target_of_a_mix_is_verified_with_its_templates_expanded() {
 }
 
 #[test]
-fn of_a_mix_the_target_is_named() {
+fn the_target_of_a_mix_is_named() {
     let failing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
     let mix = requests(vec![TargetSpec { name: "first".into(), ..get() }, get()]);
     let failure = verify(serve(&[DIRECT]), serve(&[failing]), &mix, &Change::default(), TIMEOUT)
         .expect_err("they differ");
-    assert_eq!(failure.message, "target first: it answers otherwise than direct: status 404 instead of 200");
+    assert_eq!(failure.message, "target first: it does not answer as direct does: status 404 instead of 200");
 }
 
 #[test]
-fn each_version_of_http_is_asked_and_named_where_it_is_the_old_one() {
-    // What Envoy does unless it is told to take HTTP/1.0.
+fn each_version_of_http_is_tested_and_the_old_one_is_named() {
+    // Envoy does this unless it is configured to accept HTTP/1.0.
     let picky = || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("told");
@@ -216,6 +213,6 @@ fn each_version_of_http_is_asked_and_named_where_it_is_the_old_one() {
     assert_eq!(verify(serve(&[DIRECT]), picky(), &asked(vec![new]), &Change::default(), TIMEOUT), Ok(()));
     let failure = verify(serve(&[DIRECT]), picky(), &asked(vec![new, old]), &Change::default(), TIMEOUT)
         .expect_err("they differ");
-    let told = "over HTTP/1.0: it answers otherwise than direct: status 426 instead of 200";
+    let told = "over HTTP/1.0: it does not answer as direct does: status 426 instead of 200";
     assert_eq!(failure.message, told);
 }

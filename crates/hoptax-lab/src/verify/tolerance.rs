@@ -1,17 +1,17 @@
-//! What features are meant to change in answers, undone: what then still differs from direct is a difference.
+//! Undoes the changes that features make in responses. Any remaining difference from direct is an error.
 
 use super::Answer;
 use crate::features::{REQUEST_ID_HEADER, RESPONSE_REMOVED, RESPONSE_SET};
 use hoptax_plan::Feature;
 use std::io::Read as _;
 
-/// Far more than any body that is compared.
+/// Far more bytes than any compared body has.
 const LARGEST: u64 = 1 << 30;
 
-/// The gateway's answer as it would be without `features`.
+/// The gateway's response as it would be without `features`.
 ///
 /// # Errors
-/// If it cannot be: a body that claims to be compressed and is not.
+/// If a change cannot be undone: the body is declared as gzip but is not.
 pub(super) fn as_if_without(
     features: &[Feature],
     direct: &Answer,
@@ -32,7 +32,7 @@ pub(super) fn as_if_without(
     Ok(gateway)
 }
 
-/// Takes a header's value from direct, where direct has it.
+/// Copies a header's value from direct, if direct has it.
 fn as_direct(direct: &Answer, gateway: &mut Answer, name: &str) {
     if let Some(value) = direct.headers.get(name) {
         gateway.headers.insert(name.to_owned(), value.clone());
@@ -44,10 +44,10 @@ fn compression(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
     if !encoded || direct.headers.contains_key("content-encoding") {
         return Ok(());
     }
-    gateway.body = unpacked(&gateway.body).map_err(|error| format!("its body is no gzip: {error}"))?;
+    gateway.body = unpacked(&gateway.body).map_err(|error| format!("its body is not valid gzip: {error}"))?;
     gateway.headers.remove("content-encoding");
     vary(direct, gateway, "accept-encoding");
-    // Other bytes: a strong validator holds no longer (RFC 9110 §8.8.1), nor do ranges.
+    // Compression changes the bytes, so a strong validator no longer holds (RFC 9110 §8.8.1), nor do ranges.
     let weakened = match (direct.headers.get("etag"), gateway.headers.get("etag")) {
         (Some(strong), Some(weak)) => weak.strip_prefix("W/").is_some_and(|rest| rest == strong),
         (_, None) => true,
@@ -62,7 +62,7 @@ fn compression(direct: &Answer, gateway: &mut Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes `name` off the list of headers that the answer depends on, unless direct lists it as well.
+/// Removes `name` from the header `vary`, unless direct lists it as well.
 fn vary(direct: &Answer, gateway: &mut Answer, name: &str) {
     let lists = |list: &str| list.split(',').any(|one| one.trim().eq_ignore_ascii_case(name));
     let there = direct.headers.get("vary");
@@ -79,7 +79,7 @@ fn vary(direct: &Answer, gateway: &mut Answer, name: &str) {
     }
 }
 
-/// What was compressed.
+/// Decompresses a body.
 pub(super) fn unpacked(body: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut plain = Vec::new();
     flate2::read::MultiGzDecoder::new(body).take(LARGEST).read_to_end(&mut plain)?;
@@ -119,7 +119,7 @@ mod tests {
         let other = told(&gzip, &direct, gateway(&packed(b"hallo"))).expect("another body");
         assert!(other.contains("differs from byte 1 on"), "{other}");
         let broken = told(&gzip, &direct, gateway(b"hello")).expect("no gzip");
-        assert!(broken.starts_with("its body is no gzip"), "{broken}");
+        assert!(broken.starts_with("its body is not valid gzip"), "{broken}");
         let mut other = gateway(&packed(b"hello"));
         other.headers.insert("etag".into(), "W/\"y\"".into());
         assert!(told(&gzip, &direct, other).expect("another etag").contains("etag"));

@@ -239,7 +239,7 @@ fn what_does_not_fit_is_refused_and_check_warns_of_what_a_gateway_cannot_hold() 
     assert!(!directory.path().join("results").exists(), "nothing was begun");
     let (code, out, err) = verb("check", 400);
     assert_eq!((code, err.as_str()), (Some(0), ""));
-    assert!(out.contains("warning: 400 connections do not fit: hop-l4 would hold 864"), "{out}");
+    assert!(out.contains("warning: 400 connections do not fit: hop-l4 would need 864"), "{out}");
 }
 
 #[test]

@@ -246,8 +246,8 @@ fn variants_and_upstreams_that_cannot_be_are_refused_where_they_stand() {
 #[test]
 fn variants_that_cannot_be_told_apart_are_refused_with_their_line() {
     for (variants, words) in [
-        ("[usual, usual]", "the variant mine@usual stands twice"),
-        ("[usual, \"a b\"]", "`a b` is no name for a variant"),
+        ("[usual, usual]", "the variant mine@usual is listed twice"),
+        ("[usual, \"a b\"]", "`a b` is not a valid name for a variant"),
     ] {
         let scratch = Scratch::new();
         std::fs::create_dir(scratch.path().join("mine")).expect("made");

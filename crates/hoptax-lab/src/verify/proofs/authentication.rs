@@ -1,14 +1,14 @@
-//! Who is let in: keys, passwords, tokens, and the reviews of tokens.
+//! Proofs of authentication: keys, passwords, tokens, token reviews.
 
 use super::scene::{Proof, Scene, is, not_on, parsed};
 use crate::features::{KEY_HEADER, credential};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_plan::Feature;
 
-/// Requests after which reviews that are not remembered have shown.
+/// Requests for a test whether reviews are cached.
 const REVIEWED: u64 = 3;
 
-/// Without a credential and with a wrong one: 401.
+/// A request without a credential and one with a wrong credential must get 401.
 pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
     let header = header(feature);
     let good = scene.request("echo");
@@ -17,7 +17,7 @@ pub(super) fn prove(scene: &Scene<'_>, feature: Feature) -> Proof {
     scene.turned_away(feature, &good.with(header, &wrong), 401, &format!("with a wrong {what}"))
 }
 
-/// The first, one in the middle and the last are let in.
+/// The first, the middle and the last consumer must be accepted.
 pub(super) fn prove_consumers(scene: &Scene<'_>, feature: Feature, count: u32) -> Proof {
     let count = count as usize;
     for index in [0, count / 2, count - 1] {
@@ -30,7 +30,7 @@ pub(super) fn prove_consumers(scene: &Scene<'_>, feature: Feature, count: u32) -
     Ok(())
 }
 
-/// The upstream is asked about each token, or not again while the answer is remembered; who shows a wrong one is not let in.
+/// The upstream must review each token, or only once while the result is cached. A wrong token must be rejected.
 pub(super) fn prove_review(scene: &Scene<'_>, feature: Feature, cache_s: u32) -> Proof {
     prove(scene, feature)?;
     if !scene.echoes {
@@ -43,28 +43,30 @@ pub(super) fn prove_review(scene: &Scene<'_>, feature: Feature, cache_s: u32) ->
     let after = reviews(scene, feature)?;
     let grew = after - before;
     if cache_s == 0 {
-        let what = format!("the upstream was asked for {grew} token reviews by {REVIEWED} requests");
+        let what = format!("{REVIEWED} requests caused only {grew} token reviews at the upstream");
         is(feature, grew >= REVIEWED, &what, &[])
     } else {
-        let what = format!("{REVIEWED} requests with a token that it knew made {grew} token reviews");
+        let what = format!(
+            "{REVIEWED} requests with a reviewed token caused {grew} more token reviews: nothing is cached"
+        );
         is(feature, grew < REVIEWED, &what, &[])?;
-        is(feature, after > 0, "the upstream was never asked for a token review", &[])
+        is(feature, after > 0, "the upstream received no token review", &[])
     }
 }
 
-/// Token reviews that the upstream was asked for so far.
+/// Token reviews that the upstream has received so far.
 fn reviews(scene: &Scene<'_>, feature: Feature) -> Result<u64, hoptax_record::Failure> {
     let answer = scene.direct(scene.upstreams[0], "echo");
     let echo = answer.as_ref().ok().and_then(parsed);
     echo.map(|echo| echo.number("token_reviews"))
-        .ok_or_else(|| not_on(feature, "the upstream did not say how many token reviews there were", &[]))
+        .ok_or_else(|| not_on(feature, "the upstream did not report its count of token reviews", &[]))
 }
 
 fn header(feature: Feature) -> &'static str {
     if feature == Feature::KeyAuth { KEY_HEADER } else { "authorization" }
 }
 
-/// A credential of the right form that nobody has.
+/// A well-formed but invalid credential.
 fn wrong(scene: &Scene<'_>, feature: Feature) -> (String, &'static str) {
     let first = &scene.made.consumers[0];
     match feature {
@@ -84,7 +86,8 @@ fn other_digit(digit: char) -> char {
     if digit == '0' { '1' } else { '0' }
 }
 
-/// The same claims, one character of the signature changed: its first, as the last holds bits that are not looked at.
+/// The same claims with a changed signature. Changes its first character, because some bits of the last one are
+/// ignored.
 fn with_bad_signature(token: &str) -> String {
     let (text, signature) = token.rsplit_once('.').unwrap_or((token, ""));
     let first = if signature.starts_with('A') { 'B' } else { 'A' };

@@ -1,4 +1,4 @@
-//! Who comes from where and how often, and what is written down about it.
+//! Proofs of address lists, rate limits and access logs.
 
 use super::scene::{PAUSE, Proof, Request, Scene, not_on};
 use hoptax_plan::{Feature, LIMIT_THAT_NEVER_BITES};
@@ -6,37 +6,38 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// An address of this host that is not let in.
+/// An address of this host that is not allowed.
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Requests that a limit which is not to bite must let through.
+/// Requests that a limit too high to be reached must let through.
 const LET_THROUGH: u32 = 20;
 
-/// The highest limit that requests one by one can be expected to reach; for higher ones the trial's count of 429 speaks.
+/// The highest limit, per second, that this test can exceed. Above it, the count of 429 in trials is the only
+/// evidence.
 const REACHABLE: u32 = 500;
 
-/// How long a limit is tried at most.
+/// Time limit for exceeding a limit.
 const TRIED: Duration = Duration::from_secs(20);
 
-/// Requests beyond what a limit lets through, with whatever burst it allows, after which there is none.
+/// Requests beyond the limit, including any burst that it allows, before the test gives up.
 const BEYOND: u64 = 300;
 
-/// Connections that ask at once.
+/// Connections that send requests at the same time.
 const ASKERS: usize = 8;
 
-/// After so long without a line in the log it is asked again.
+/// Time without a new log line before another request is sent.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long a gateway may keep lines of its access log back: some write every ten seconds.
+/// Longest delay before a gateway writes its access log: some write every ten seconds.
 const LOG_BOUND: Duration = Duration::from_secs(15);
 
-/// Who comes from another address is refused.
+/// A request from another address must be refused.
 pub(super) fn prove_addresses(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = Request { from: Some(STRANGER), ..scene.request("echo") };
     scene.turned_away(feature, &request, 403, &format!("to {STRANGER}"))
 }
 
-/// A limit that bites turns requests away, one that does not lets them through.
+/// A limit within reach must reject requests; a higher one must let them through.
 pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -> Proof {
     if per_second >= LIMIT_THAT_NEVER_BITES {
         for _ in 0..LET_THROUGH {
@@ -51,7 +52,7 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     let begun = Instant::now();
     let worth_trying = || {
         let (asked, tried) = (asked.load(Ordering::Relaxed), begun.elapsed());
-        // Each second it lets through as many again; three times that is more than one that counts roughly would.
+        // Each second allows the same number again. Three times that covers a limiter that counts only roughly.
         let let_through = 3.0 * f64::from(per_second) * tried.as_secs_f64().max(1.0);
         tried < TRIED && (asked as f64) < let_through + BEYOND as f64
     };
@@ -80,10 +81,10 @@ pub(super) fn prove_rate(scene: &Scene<'_>, feature: Feature, per_second: u32) -
     ))
 }
 
-/// The log grows by what is asked.
+/// The log must grow with requests.
 pub(super) fn prove_access_log(scene: &Scene<'_>, feature: Feature) -> Proof {
     let Some(path) = &scene.change.access_log else {
-        return Err(not_on(feature, "it was not told where to write its access log", &[]));
+        return Err(not_on(feature, "it has no path for its access log", &[]));
     };
     let bytes = || std::fs::metadata(path).map_or(0, |file| file.len());
     let before = bytes();
@@ -96,7 +97,7 @@ pub(super) fn prove_access_log(scene: &Scene<'_>, feature: Feature) -> Proof {
             return Err(not_on(feature, &what, &[]));
         }
         std::thread::sleep(PAUSE);
-        // A log that another process writes, as Varnish's, begins when that has found its way in.
+        // A log written by another process, such as Varnish's, starts only once that process has found the gateway.
         if asked.elapsed() > ASK_AGAIN {
             asked = Instant::now();
             scene.let_through(feature, &scene.request("echo"))?;

@@ -1,8 +1,9 @@
-//! Is each feature on? Asked of a gateway that answers as direct does, before anything is timed.
+//! Proofs that each feature is on, for a gateway that answers as direct does, before any trial.
 //!
-//! A feature that is configured and does nothing costs nothing, and that is what would be reported. So each is proved by what
-//! only a gateway that has it does: it turns away who shows no key, or the upstream sees a header that nobody sent. With the
-//! built-in upstream, requests go to its echo, which tells what arrived; of another upstream only what answers show is proved.
+//! A feature that is configured but does nothing would be reported as costing nothing. So each proof tests behavior
+//! that only a gateway with the feature has: it rejects a request without a key, or the upstream receives a header
+//! that the client did not send. The built-in upstream echoes what it receives. With another upstream the proofs use
+//! responses only.
 
 mod authentication;
 mod limits;
@@ -19,10 +20,10 @@ use scene::{Proof, Scene};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Proves every feature that `change` comes of; `upstreams` are all instances, `timeout` is for each answer.
+/// Proves every feature that required `change`; `upstreams` are all instances, `timeout` is per answer.
 ///
 /// # Errors
-/// If one is not on, with how it was asked and what it answered.
+/// If a feature is not on; with the requests and answers.
 pub fn prove(
     upstreams: &[SocketAddr],
     gateway: SocketAddr,
@@ -33,7 +34,7 @@ pub fn prove(
     let Some(made) = &change.credentials else { return Ok(()) };
     let mut scene = Scene { upstreams, gateway, requests, change, made, timeout, echoes: false };
     scene.echoes = scene.upstream_echoes();
-    // What exhausts a limit comes last: the other proofs want answers.
+    // Proofs that exhaust a limit come last, because the others need successful answers.
     let (limits, others): (Vec<Feature>, Vec<Feature>) =
         change.features.iter().partition(|feature| matches!(feature, Feature::RateLimit { .. }));
     for feature in others.into_iter().chain(limits) {

@@ -1,4 +1,4 @@
-//! What is changed on the way: headers, paths, encodings, identifiers.
+//! Proofs of changes to messages: headers, paths, encodings, identifiers.
 
 use super::scene::{Proof, Scene, is, not_on};
 use crate::features::{
@@ -13,12 +13,12 @@ use hoptax_servers::upstream::MARK;
 /// An origin that is not allowed.
 const OTHER_ORIGIN: &str = "https://other.example";
 
-/// A body that is worth compressing.
+/// A body that is large enough to compress.
 const LARGE: &str = "bytes/4096";
 
 const ALLOWED: &str = "access-control-allow-origin";
 
-/// One header set and one removed, on requests and on responses.
+/// One header must be set and one removed, on requests and on responses.
 pub(super) fn prove_headers(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo");
     let answer = scene.let_through(feature, &request)?;
@@ -33,13 +33,13 @@ pub(super) fn prove_headers(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, !answer.headers.contains_key(RESPONSE_REMOVED), &what, &shown)?;
     let (echo, answer) = scene.echo(feature, &request)?;
     let shown = [("it answered", &answer)];
-    let what = format!("the upstream saw no `{}: {}`", REQUEST_SET.0, REQUEST_SET.1);
+    let what = format!("the upstream received no `{}: {}`", REQUEST_SET.0, REQUEST_SET.1);
     is(feature, echo.header(REQUEST_SET.0) == Some(REQUEST_SET.1), &what, &shown)?;
-    let what = format!("the upstream still saw `{}`", REQUEST_REMOVED.0);
+    let what = format!("the upstream still received `{}`", REQUEST_REMOVED.0);
     is(feature, echo.header(REQUEST_REMOVED.0).is_none(), &what, &shown)
 }
 
-/// The upstream sees the path without the prefix.
+/// The upstream must receive the path without the prefix.
 pub(super) fn prove_path(scene: &Scene<'_>, feature: Feature) -> Proof {
     if !scene.echoes {
         return Ok(());
@@ -48,13 +48,13 @@ pub(super) fn prove_path(scene: &Scene<'_>, feature: Feature) -> Proof {
     let seen = echo.text("path");
     let rest = scene.change.prefix.replacen(REWRITTEN_PREFIX, "", 1);
     let whole = format!("{MARK}echo");
-    // A route's own prefix may go with it.
+    // The gateway may remove a route's own prefix as well.
     let right = seen == whole || seen == format!("{rest}{whole}");
-    let what = format!("the upstream saw the path `{seen}` instead of `{rest}{whole}`");
+    let what = format!("the upstream received the path `{seen}` instead of `{rest}{whole}`");
     is(feature, right, &what, &[("it answered", &answer)])
 }
 
-/// The one origin is told that it is allowed, preflights are answered, another origin is not told so.
+/// The allowed origin must get the header, also in the answer to a preflight; another origin must not.
 pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").with("origin", CORS_ORIGIN);
     let answer = scene.let_through(feature, &request)?;
@@ -68,7 +68,7 @@ pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     let what = format!("`{ALLOWED}` is {:?} in the answer to a preflight", allowed(&answer));
     is(feature, allowed(&answer).as_deref() == Some(CORS_ORIGIN), &what, &[("it answered", &answer)])?;
     let methods = answer.headers.get("access-control-allow-methods").cloned().unwrap_or_default();
-    let what = format!("a preflight is told that `{methods}` are allowed, and GET is not among them");
+    let what = format!("a preflight allows the methods `{methods}`, without GET");
     is(feature, methods.contains("GET") || methods == "*", &what, &[("it answered", &answer)])?;
 
     let answer = scene
@@ -79,7 +79,7 @@ pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     is(feature, told != "*" && told != OTHER_ORIGIN, &what, &[("it answered", &answer)])
 }
 
-/// Compressed for who asks for it, and the same when unpacked; not compressed for who does not.
+/// Compresses for clients that accept it, with the same body when decompressed; not for other clients.
 pub(super) fn prove_gzip(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request(LARGE);
     let packed = scene.let_through(feature, &request)?;
@@ -87,13 +87,13 @@ pub(super) fn prove_gzip(scene: &Scene<'_>, feature: Feature) -> Proof {
     let shown = [("with `accept-encoding: gzip`", &packed), ("without", &plain)];
     let encoding = packed.headers.get("content-encoding").map(String::as_str);
     is(feature, encoding == Some("gzip"), "it does not compress", &shown)?;
-    let what = "it compresses for a client that did not ask for it";
+    let what = "it compresses for a client that does not accept gzip";
     is(feature, !plain.headers.contains_key("content-encoding"), what, &shown)?;
     let same = unpacked(&packed.body).is_ok_and(|body| body == plain.body);
-    is(feature, same, "what it compressed is not what it passes on", &shown)
+    is(feature, same, "the decompressed body differs", &shown)
 }
 
-/// Each request has an identifier of its own, which upstream and client see.
+/// Each request must get its own identifier, the same for upstream and client.
 pub(super) fn prove_request_id(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo").without(REQUEST_ID_HEADER);
     let mut earlier = None;
@@ -108,7 +108,7 @@ pub(super) fn prove_request_id(scene: &Scene<'_>, feature: Feature) -> Proof {
             let (echo, answer) = scene.echo(feature, &request)?;
             let told = answer.headers.get(REQUEST_ID_HEADER).map(String::as_str);
             let seen = echo.header(REQUEST_ID_HEADER);
-            let what = format!("the upstream saw the identifier {seen:?}, and the client {told:?}");
+            let what = format!("the upstream received the identifier {seen:?}, the client {told:?}");
             is(feature, seen.is_some() && seen == told, &what, &[("it answered", &answer)])?;
         }
         earlier = Some(id);
@@ -116,7 +116,7 @@ pub(super) fn prove_request_id(scene: &Scene<'_>, feature: Feature) -> Proof {
     Ok(())
 }
 
-/// A prefix that no route has.
+/// A prefix without a route.
 pub(super) fn unknown_prefix(prefix: &str, count: u32) -> String {
     let known = (0..count).map(route_prefix).find(|route| prefix.ends_with(route.as_str()));
     known.map_or_else(|| prefix.to_owned(), |route| prefix.replace(&route, "/no-such-route"))

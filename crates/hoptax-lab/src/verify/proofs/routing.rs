@@ -1,4 +1,4 @@
-//! Where requests go: routes and turns.
+//! Proofs of routes and of load balancing.
 
 use super::rewriting::unknown_prefix;
 use super::scene::{Proof, Request, Scene, not_on};
@@ -6,10 +6,10 @@ use crate::features::route_prefix;
 use hoptax_plan::Feature;
 use std::collections::BTreeSet;
 
-/// Requests for each instance before it counts as left out: several workers take turns each for itself.
+/// Requests per instance before it counts as unused: several workers take turns independently.
 const REQUESTS_PER_INSTANCE: usize = 50;
 
-/// First, middle and last route are there, and what none leads to is 404.
+/// The first, the middle and the last route must exist; an unknown path must get 404.
 pub(super) fn prove_routes(scene: &Scene<'_>, feature: Feature, count: u32) -> Proof {
     let asked = scene.request("echo");
     let known = &scene.change.prefix;
@@ -24,10 +24,10 @@ pub(super) fn prove_routes(scene: &Scene<'_>, feature: Feature, count: u32) -> P
         })?;
     }
     let request = Request { path: none + &rest, ..asked };
-    scene.turned_away(feature, &request, 404, "on a path that no route leads to")
+    scene.turned_away(feature, &request, 404, "on a path without a route")
 }
 
-/// Every instance is sent requests.
+/// Every instance must receive requests.
 pub(super) fn prove_turns(scene: &Scene<'_>, feature: Feature, instances: Option<u32>) -> Proof {
     if !scene.echoes {
         return Ok(());
@@ -46,7 +46,7 @@ pub(super) fn prove_turns(scene: &Scene<'_>, feature: Feature, instances: Option
     let numbers: Vec<String> = seen.iter().map(|index| (index + 1).to_string()).collect();
     Err(not_on(
         feature,
-        &format!("of {wanted} instances none but number {} was sent requests", numbers.join(" and number ")),
+        &format!("of {wanted} instances only number {} received requests", numbers.join(" and number ")),
         &[],
     ))
 }

@@ -1,4 +1,4 @@
-//! A gateway under proof: how it is asked, and what it and its upstream answer.
+//! The test bench of proofs: sends requests through a gateway and reads what its upstream received.
 
 use crate::features::{Change, Credentials, credential};
 use crate::verify::{Requests, SEED};
@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Between two looks whether a limit lets one more request through.
+/// Pause before a repeated request, if a rate limit is on.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// A gateway, what is behind it, and how it is to be asked.
+/// A gateway under test, its upstream, and its requests.
 pub(super) struct Scene<'a> {
     pub(super) upstreams: &'a [SocketAddr],
     pub(super) gateway: SocketAddr,
@@ -24,7 +24,7 @@ pub(super) struct Scene<'a> {
     pub(super) change: &'a Change,
     pub(super) made: &'a Credentials,
     pub(super) timeout: Duration,
-    /// Whether the upstream tells what arrived.
+    /// Whether the upstream echoes what it receives.
     pub(super) echoes: bool,
 }
 
@@ -53,11 +53,11 @@ impl Request {
     }
 }
 
-/// What the upstream saw of a request.
+/// The request as the upstream received it.
 pub(super) struct Echo(pub(super) serde_json::Value);
 
 impl Echo {
-    /// A header's value, if it arrived.
+    /// A header's value, if the upstream received it.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let fields = self.0["headers"].as_array()?;
         fields.iter().find(|field| field[0] == name)?[1].as_str()
@@ -75,7 +75,7 @@ impl Echo {
 pub(super) type Proof = Result<(), Failure>;
 
 impl Scene<'_> {
-    /// A request that all features are content with: to `path` of the upstream where that echoes, else as the plan asks.
+    /// A request that satisfies all features: for `path` of the upstream if it echoes, else for the plan's target.
     pub(super) fn request(&self, path: &str) -> Request {
         let target = &self.requests.targets[0];
         let path = if self.echoes { format!("{MARK}{path}") } else { target.path.clone() };
@@ -110,7 +110,7 @@ impl Scene<'_> {
         client.send_noting_tls(&bytes, request.method == "HEAD")
     }
 
-    /// The answer, whatever it is; where a limit is meant to bite, another chance is waited for.
+    /// The answer, of any status. Repeats the request after a 429, if the rate limit is meant to reject some.
     pub(super) fn answer(&self, request: &Request) -> anyhow::Result<Answer> {
         let deadline = Instant::now() + self.timeout;
         loop {
@@ -122,49 +122,45 @@ impl Scene<'_> {
         }
     }
 
-    /// The answer to a request that the gateway should let through.
+    /// The answer to a request that the gateway must let through.
     pub(super) fn let_through(&self, feature: Feature, request: &Request) -> Result<Answer, Failure> {
         let answer = self.answer(request).map_err(|error| {
             not_on(
                 feature,
-                &format!("it gave no answer where it should let a request through: {error:#}"),
+                &format!("it does not answer a request that it should let through: {error:#}"),
                 &[],
             )
         })?;
         if answer.status >= 400 {
-            let what = format!("status {} where it should let a request through", answer.status);
+            let what = format!("it answers {} to a request that it should let through", answer.status);
             return Err(not_on(feature, &what, &[("it answered", &answer)]));
         }
         Ok(answer)
     }
 
-    /// What the upstream saw of a request that the gateway should let through, and the answer.
+    /// What the upstream received of a request that the gateway must let through, and the answer.
     pub(super) fn echo(&self, feature: Feature, request: &Request) -> Result<(Echo, Answer), Failure> {
         let answer = self.let_through(feature, request)?;
         match parsed(&answer) {
             Some(echo) => Ok((echo, answer)),
-            None => Err(not_on(
-                feature,
-                "the upstream's echo did not come back whole",
-                &[("it answered", &answer)],
-            )),
+            None => Err(not_on(feature, "the upstream's echo is incomplete", &[("it answered", &answer)])),
         }
     }
 
-    /// The gateway must answer `status` to a request; `how` says what is the matter with it.
+    /// The gateway must answer `status` to a request; `how` describes the request.
     pub(super) fn turned_away(&self, feature: Feature, request: &Request, status: u16, how: &str) -> Proof {
         let good = self.let_through(feature, &self.request("echo"))?;
         let answer = self.answer(request).map_err(|error| {
-            not_on(feature, &format!("it gave no answer {how}, instead of {status}: {error:#}"), &[])
+            not_on(feature, &format!("it does not answer {how}, instead of {status}: {error:#}"), &[])
         })?;
         if answer.status == status {
             return Ok(());
         }
         let what = format!("it answers {} {how}, instead of {status}", answer.status);
-        Err(not_on(feature, &what, &[("asked as it should be", &good), ("asked so", &answer)]))
+        Err(not_on(feature, &what, &[("a correct request", &good), ("this request", &answer)]))
     }
 
-    /// Asks an upstream itself.
+    /// Sends a request to an upstream directly.
     pub(super) fn direct(&self, address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
         let direct = &self.requests.direct;
         let mut headers = vec![("host".to_owned(), address.to_string())];
@@ -190,7 +186,7 @@ pub(super) fn parsed(answer: &Answer) -> Option<Echo> {
     (echo["hoptax"] == "echo").then_some(Echo(echo))
 }
 
-/// The failure that says which feature is not on, and shows answers.
+/// A failure that names the feature and shows answers.
 pub(super) fn not_on(feature: Feature, what: &str, answers: &[(&str, &Answer)]) -> Failure {
     let detail = answers.iter().map(|(name, answer)| format!("{name}:\n{}", show(answer))).collect();
     Failure { stage: Stage::Verify, message: format!("feature `{feature}` is not on: {what}"), detail }

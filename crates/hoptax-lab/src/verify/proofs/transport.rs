@@ -4,13 +4,13 @@ use super::scene::{Proof, Request, Scene, is, not_on};
 use crate::features::CIPHER_SUITE;
 use hoptax_plan::Feature;
 
-/// The version that is asked of all.
+/// The TLS version that every gateway must use.
 const VERSION: &str = "TLSv1_3";
-/// The same as upstreams tell it.
-const VERSION_TOLD: &str = "TLSv1.3";
+/// The same in the upstream's spelling.
+const VERSION_AT_UPSTREAM: &str = "TLSv1.3";
 
-/// Version and cipher suite are those of every gateway, and without TLS nothing is let through. That the certificate is this
-/// run's own is looked at by every handshake.
+/// Version and cipher suite must be the same as of every gateway, and requests without TLS must be refused. The
+/// handshake itself verifies the certificate.
 pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     let request = scene.request("echo");
     let (answer, agreed) = scene
@@ -35,7 +35,7 @@ pub(super) fn prove_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     }
 }
 
-/// Without a certificate nothing is let through.
+/// Requests without a certificate must be refused.
 pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
     let mut request = scene.request("echo");
     let good = scene.let_through(feature, &request)?;
@@ -52,15 +52,15 @@ pub(super) fn prove_mtls(scene: &Scene<'_>, feature: Feature) -> Proof {
     }
 }
 
-/// The upstream was spoken to over TLS, in the version that is asked of all.
+/// The upstream must be reached over TLS, in the required version.
 pub(super) fn prove_upstream_tls(scene: &Scene<'_>, feature: Feature) -> Proof {
     if !scene.echoes {
         return Ok(());
     }
     let (echo, answer) = scene.echo(feature, &scene.request("echo"))?;
     let tls = &echo.0["tls"];
-    is(feature, !tls.is_null(), "the upstream was spoken to without TLS", &[("it answered", &answer)])?;
+    is(feature, !tls.is_null(), "it connects to the upstream without TLS", &[("it answered", &answer)])?;
     let version = tls["version"].as_str().unwrap_or_default();
-    let what = format!("it speaks {version} to the upstream, where {VERSION_TOLD} is asked of all gateways");
-    is(feature, version == VERSION_TOLD, &what, &[("it answered", &answer)])
+    let what = format!("it uses {version} to the upstream; all gateways must use {VERSION_AT_UPSTREAM}");
+    is(feature, version == VERSION_AT_UPSTREAM, &what, &[("it answered", &answer)])
 }

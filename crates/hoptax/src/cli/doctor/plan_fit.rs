@@ -212,7 +212,7 @@ mod tests {
         plan.load[0].connections = u32::MAX;
         let told = connections(&plan, &packs());
         assert_eq!(told.status, FitnessStatus::Bad);
-        assert!(told.message.contains("the generator would hold"), "{told:?}");
+        assert!(told.message.contains("the generator would need"), "{told:?}");
     }
 
     #[test]
