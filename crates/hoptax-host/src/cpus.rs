@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn this_process_may_use_a_cpu() {
-        assert!(!allowed().expect("told").is_empty());
+        assert!(!allowed().expect("known").is_empty());
     }
 
     #[test]

@@ -45,7 +45,7 @@ const KILL_BOUND: Duration = Duration::from_secs(10);
 pub const FINISH_BOUND: Duration = Duration::from_secs(30);
 
 /// Pause between two scans for remaining processes.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// File in a service's directory that lists secrets, one a line. None of them may remain in the logs.
 pub const SECRETS: &str = ".hoptax-secrets";
@@ -472,7 +472,7 @@ fn kill_everything(command: Pid) -> Result<u8, GuardError> {
         if Instant::now() > deadline {
             return Err(GuardError::Unkillable(left.into_iter().collect()));
         }
-        let _ = poll(&mut [], Some(&Timespec::try_from(LOOK_AGAIN).expect("milliseconds fit a timespec")));
+        let _ = poll(&mut [], Some(&Timespec::try_from(POLL_INTERVAL).expect("milliseconds fit a timespec")));
     }
 }
 

@@ -21,7 +21,7 @@ const GUARD_BOUND: Duration = Duration::from_secs(40);
 const SCRUB_BOUND: Duration = Duration::from_secs(600);
 
 /// Pause between two scans for processes that a killed guard left.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What to start, and how to stop it.
 #[derive(Debug, Clone)]
@@ -212,7 +212,7 @@ impl Guarded {
                 return;
             }
             let _ =
-                poll(&mut [], Some(&Timespec::try_from(LOOK_AGAIN).expect("milliseconds fit a timespec")));
+                poll(&mut [], Some(&Timespec::try_from(POLL_INTERVAL).expect("milliseconds fit a timespec")));
         }
     }
 }
@@ -246,7 +246,7 @@ impl RestartHandle {
                 return Err(std::io::Error::other("it was not started again in time"));
             }
             let _ =
-                poll(&mut [], Some(&Timespec::try_from(LOOK_AGAIN).expect("milliseconds fit a timespec")));
+                poll(&mut [], Some(&Timespec::try_from(POLL_INTERVAL).expect("milliseconds fit a timespec")));
         }
         Ok(())
     }

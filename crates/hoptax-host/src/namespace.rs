@@ -44,7 +44,7 @@ const TRIES: u32 = 16;
 const BOUND: Duration = Duration::from_secs(60);
 
 /// Pause between two checks.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Bits of `CapEff`, from linux/capability.h.
 const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
@@ -252,7 +252,7 @@ fn await_holder(holder: &mut Guarded) -> Result<u32, String> {
         if Instant::now() > deadline {
             return Err(format!("it was not ready within {}", humantime::format_duration(BOUND)));
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

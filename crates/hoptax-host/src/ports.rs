@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn ports_are_distinct_held_and_free_once_dropped() {
         let ports = Ports::take(3).expect("free ports");
-        let numbers = ports.numbers().expect("told");
+        let numbers = ports.numbers().expect("known");
         let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();
         assert_eq!(distinct.len(), 3);
         assert!(TcpListener::bind(local(numbers[0])).is_err(), "held");

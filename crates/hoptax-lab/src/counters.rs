@@ -19,7 +19,7 @@ const MOST_OF_A_LOG: u64 = 64 << 20;
 const MOST_OF_AN_ANSWER: usize = 4 << 20;
 
 /// Time limit for reading a gateway's counters.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The counters of one running gateway.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Counters {
 
 /// The body of the gateway's response to a GET; `None` if it cannot be read.
 fn answered(admin: SocketAddr, path: &str) -> Option<String> {
-    let body = HttpClient::plain(admin, PATIENCE).get(path, MOST_OF_AN_ANSWER).ok()?;
+    let body = HttpClient::plain(admin, TIMEOUT).get(path, MOST_OF_AN_ANSWER).ok()?;
     String::from_utf8(body).ok()
 }
 

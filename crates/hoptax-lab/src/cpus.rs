@@ -24,7 +24,7 @@ pub fn resolve(plan: &CpuPlan, allowed: &[u32]) -> CpuSets {
 
 /// CPUs for a gateway that is limited to `workers` CPUs: from its own `set`, or from all `allowed` if it has none.
 /// Takes the last ones, because the first CPU usually handles interrupts.
-pub fn held(set: &[u32], allowed: &[u32], workers: u32) -> Vec<u32> {
+pub fn limit_to(set: &[u32], allowed: &[u32], workers: u32) -> Vec<u32> {
     let from = if set.is_empty() { allowed } else { set };
     from[from.len().saturating_sub(workers as usize)..].to_vec()
 }
@@ -35,9 +35,9 @@ mod tests {
 
     #[test]
     fn a_gateway_is_limited_to_cpus_of_its_own_set_if_it_has_one() {
-        assert_eq!(held(&[], &[0, 1, 2], 1), [2]);
-        assert_eq!(held(&[4, 5, 6], &[0, 1, 2, 3, 4, 5, 6], 2), [5, 6]);
-        assert_eq!(held(&[], &[0, 1], 3), [0, 1], "there are no more");
+        assert_eq!(limit_to(&[], &[0, 1, 2], 1), [2]);
+        assert_eq!(limit_to(&[4, 5, 6], &[0, 1, 2, 3, 4, 5, 6], 2), [5, 6]);
+        assert_eq!(limit_to(&[], &[0, 1], 3), [0, 1], "there are no more");
     }
 
     #[test]

@@ -6,10 +6,10 @@ use hoptax_plan::{Gateway, GatewayKind, HopKind, Plan, Upstream};
 use rustix::process::{Resource, getrlimit};
 
 /// Descriptors of a hoptax process besides its connections: listeners, logs, event loops, the runtime.
-const BESIDE: u64 = 64;
+const OVERHEAD: u64 = 64;
 
 /// Descriptors of a gateway besides its connections; generous, because gateways differ.
-const BESIDE_GATEWAY: u64 = 200;
+const GATEWAY_OVERHEAD: u64 = 200;
 
 /// If the kernel sets no limit: the default of `fs.nr_open`.
 const UNLIMITED: u64 = 1 << 20;
@@ -22,14 +22,14 @@ pub fn limit() -> u64 {
 /// A plan has more connections than can be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{connections} connections do not fit: {who} would need {needed} descriptors, but its limit is {limit}. At most \
+    "{connections} connections do not fit: {process} would need {needed} descriptors, but its limit is {limit}. At most \
          {fits} connections fit. Use fewer connections, or raise the limit (`ulimit -Hn`)"
 )]
 pub struct TooMany {
     /// Connections of the plan.
     pub connections: u32,
     /// Process that would run out.
-    pub who: String,
+    pub process: String,
     /// Descriptors that it would need.
     pub needed: u64,
     /// Its limit.
@@ -46,21 +46,22 @@ pub struct TooMany {
 /// If the generator or the built-in upstream would run out of descriptors.
 pub fn check(plan: &Plan, packs: &PackSet, limit: u64) -> Result<Vec<String>, TooMany> {
     let connections = plan.load.iter().map(|point| point.connections).max().unwrap_or(0);
-    let ours = |who: &str| Need { who: who.to_owned(), per_connection: 1, beside: BESIDE, share: 1 };
+    let ours =
+        |process: &str| Need { process: process.to_owned(), per_connection: 1, overhead: OVERHEAD, share: 1 };
     ours("the generator").check(connections, limit)?;
     if let Upstream::BuiltIn(upstream) = &plan.upstream {
-        let beside = BESIDE + 4 * u64::from(upstream.instances);
-        Need { beside, ..ours("the upstream") }.check(connections, limit)?;
+        let overhead = OVERHEAD + 4 * u64::from(upstream.instances);
+        Need { overhead, ..ours("the upstream") }.check(connections, limit)?;
     }
     let needs = plan.gateways.iter().filter_map(|gateway| need_of(gateway, packs));
     Ok(needs.filter_map(|need| need.check(connections, limit).err()).map(|error| error.to_string()).collect())
 }
 
 fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
-    let who = gateway.label.clone();
+    let process = gateway.label.clone();
     match &gateway.kind {
         GatewayKind::Hop(HopKind::L4 | HopKind::L7) | GatewayKind::DelayingHop(_) => {
-            Some(Need { who, per_connection: 2, beside: BESIDE, share: 1 })
+            Some(Need { process, per_connection: 2, overhead: OVERHEAD, share: 1 })
         }
         GatewayKind::Pack { pack, workers, .. } => {
             let limits = &packs.get(pack)?.manifest().limits;
@@ -69,7 +70,7 @@ fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
                 LimitPer::Worker => u64::from(*workers).max(1),
             };
             let per_connection = u64::from(limits.descriptors_per_connection);
-            Some(Need { who, per_connection, beside: BESIDE_GATEWAY, share })
+            Some(Need { process, per_connection, overhead: GATEWAY_OVERHEAD, share })
         }
         GatewayKind::External { .. } => None,
     }
@@ -77,21 +78,21 @@ fn need_of(gateway: &Gateway, packs: &PackSet) -> Option<Need> {
 
 /// Descriptors that a process needs.
 struct Need {
-    who: String,
+    process: String,
     per_connection: u64,
-    beside: u64,
+    overhead: u64,
     /// Number of processes that share the connections.
     share: u64,
 }
 
 impl Need {
     fn check(&self, connections: u32, limit: u64) -> Result<(), TooMany> {
-        let fits = limit.saturating_sub(self.beside) / self.per_connection.max(1) * self.share;
+        let fits = limit.saturating_sub(self.overhead) / self.per_connection.max(1) * self.share;
         if u64::from(connections) <= fits {
             return Ok(());
         }
-        let needed = u64::from(connections).div_ceil(self.share) * self.per_connection + self.beside;
-        Err(TooMany { connections, who: self.who.clone(), needed, limit, fits })
+        let needed = u64::from(connections).div_ceil(self.share) * self.per_connection + self.overhead;
+        Err(TooMany { connections, process: self.process.clone(), needed, limit, fits })
     }
 }
 
@@ -124,7 +125,10 @@ mod tests {
         let packs = PackSet::load(None).expect("the packs are right");
         assert_eq!(check(&plan(100), &packs, 20_000), Ok(vec![]));
         let refused = check(&plan(25_000), &packs, 20_000).expect_err("too many for the generator");
-        assert_eq!((refused.who.as_str(), refused.fits, refused.needed), ("the generator", 19_936, 25_064));
+        assert_eq!(
+            (refused.process.as_str(), refused.fits, refused.needed),
+            ("the generator", 19_936, 25_064)
+        );
         let message = refused.to_string();
         assert!(message.contains("At most 19936 connections fit"), "{message}");
     }

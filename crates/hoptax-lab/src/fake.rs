@@ -221,9 +221,9 @@ mod tests {
         drop(dies);
         drop(upstream);
 
-        let told = log.borrow().join(", ");
+        let calls = log.borrow().join(", ");
         assert_eq!(
-            told,
+            calls,
             "start upstream, ledger upstream, ledger upstream, start dies, start fails, check dies, check dies, \
              stop dies, stop upstream"
         );

@@ -9,16 +9,16 @@ pub mod counters;
 pub mod cpus;
 pub mod descriptors;
 pub mod docker;
-pub mod entry;
+pub mod external_ledger;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod features;
+pub mod login;
 pub mod pack;
 pub mod packs;
 pub mod process;
 pub mod render;
 mod service;
-pub mod told;
 pub mod verify;
 
-pub use service::{Done, Driver, Facts, Hand, Observed, Service};
+pub use service::{Controller, Driver, Effect, Facts, Observed, Service};

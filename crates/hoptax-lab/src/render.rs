@@ -134,7 +134,7 @@ impl Variables {
     /// The same variables with `features`, and with placeholders as credentials.
     #[must_use]
     pub fn with_sample_features(self, features: Vec<Feature>) -> Self {
-        let made = Credentials::stand_ins(
+        let made = Credentials::placeholders(
             features
                 .iter()
                 .map(|feature| match feature {
@@ -172,7 +172,7 @@ impl Variables {
             log_dir: sample.log_dir,
             features: FeatureVariables::new(
                 &self.asked,
-                &Credentials::stand_ins(self.features.consumers.len()),
+                &Credentials::placeholders(self.features.consumers.len()),
                 "/run-directory/rendered",
             ),
             ..self.clone()

@@ -106,23 +106,23 @@ fn the_digest_is_fnv_1a() {
 #[test]
 fn mistakes_in_templates_are_reported_with_file_and_line() {
     let start = "start: [\"{{ binary }}\"]\n";
-    let told = |more: &str, template: &str| pack(more, template).expect_err("it is wrong").to_string();
+    let error_of = |more: &str, template: &str| pack(more, template).expect_err("it is wrong").to_string();
 
-    let unknown = told(start, "one\ntwo {{ wrokers }}\n");
+    let unknown = error_of(start, "one\ntwo {{ wrokers }}\n");
     assert!(unknown.starts_with("packs/mine/a.j2:2: `wrokers` is not defined"), "{unknown}");
     assert!(unknown.contains("did you mean `workers`? The variables are binary, "), "{unknown}");
 
-    let attribute = told(start, "{% for upstream in upstreams %}\n{{ upstream.prt }}{% endfor %}");
+    let attribute = error_of(start, "{% for upstream in upstreams %}\n{{ upstream.prt }}{% endfor %}");
     assert!(attribute.starts_with("packs/mine/a.j2:2: `upstream.prt` is not defined"), "{attribute}");
 
-    let syntax = told(start, "one\n\n{% if %}\n");
+    let syntax = error_of(start, "one\n\n{% if %}\n");
     assert!(syntax.starts_with("packs/mine/a.j2:3: syntax error"), "{syntax}");
 
-    let inline = told("start:\n  - \"{{ binary }}\"\n  - \"{{ nothing }}\"\n", "");
+    let inline = error_of("start:\n  - \"{{ binary }}\"\n  - \"{{ nothing }}\"\n", "");
     assert!(inline.starts_with("packs/mine/gateway.yaml:10: `nothing` is not defined"), "{inline}");
 
     // Only one branch uses it: checks render every branch that a plan can reach.
-    let branch = told(start, "{% if profile == 'stock' and access_log %}{{ nothing }}{% endif %}");
+    let branch = error_of(start, "{% if profile == 'stock' and access_log %}{{ nothing }}{% endif %}");
     assert!(branch.contains("`nothing` is not defined"), "{branch}");
 }
 

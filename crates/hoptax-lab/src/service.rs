@@ -53,7 +53,7 @@ pub trait Service {
     }
 
     /// A controller that performs events on the service; `None` if it supports none.
-    fn hand(&self) -> Option<Box<dyn Hand>> {
+    fn controller(&self) -> Option<Box<dyn Controller>> {
         None
     }
 
@@ -70,18 +70,18 @@ pub trait Service {
 
 /// Performs a plan's events on a service, from a thread of its own during a trial. It is dropped at the end of the
 /// trial.
-pub trait Hand: Send {
+pub trait Controller: Send {
     /// Performs the action and returns when it is complete: a signal was sent, a command has ended, an instance
     /// listens again, a gateway is ready.
     ///
     /// # Errors
     /// Why the action failed, as text.
-    fn act(&mut self, action: Action) -> Result<Done, String>;
+    fn act(&mut self, action: Action) -> Result<Effect, String>;
 }
 
 /// Result of an action.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct Effect {
     /// Path prefix of the route that was added.
     pub new_route: Option<String>,
 }

@@ -230,7 +230,7 @@ mod tests {
 
     fn get(answer: &'static str, most: usize) -> anyhow::Result<String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
+        let address = listener.local_addr().expect("known");
         let serving = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("accepted");
             let _ = stream.read(&mut [0; 512]);

@@ -63,7 +63,7 @@ impl Ledger {
 }
 
 /// Time limit for the response. The upstream is local and idle; the limit is for busy machines.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Most bytes of a ledger: enough for thousands of instances.
 const MOST: usize = 4 << 20;
@@ -73,7 +73,7 @@ const MOST: usize = 4 << 20;
 /// # Errors
 /// If its control socket does not answer in time, or the answer is not a ledger.
 pub fn fetch(control: SocketAddr) -> anyhow::Result<Ledger> {
-    let body = HttpClient::plain(control, PATIENCE).get("/ledger", MOST);
+    let body = HttpClient::plain(control, TIMEOUT).get("/ledger", MOST);
     let ledger = body.and_then(|body| Ok(serde_json::from_slice(&body)?));
     ledger.with_context(|| format!("cannot read the upstream's ledger at http://{control}/ledger"))
 }

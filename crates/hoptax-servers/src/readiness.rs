@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 /// Pause between two attempts: short compared with the fastest start of a gateway (about 10 ms), long compared with
 /// an attempt.
-const AGAIN: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time limit of one attempt. On loopback even a busy machine answers sooner; otherwise the attempt is repeated.
-const ATTEMPT: Duration = Duration::from_secs(1);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time limit of a request that changes something, or that is not repeated.
-const DOING: Duration = Duration::from_secs(10);
+const ACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A readiness check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,13 +53,13 @@ pub fn wait(probe: &Probe, mut ended: impl FnMut() -> bool) -> Result<(), NotRea
         match outcome {
             Ok(()) => return Ok(()),
             Err(met) if Instant::now() >= deadline => return Err(NotReady::TimedOut(met)),
-            Err(_) => std::thread::sleep(AGAIN),
+            Err(_) => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }
 
 fn attempt(probe: &Probe) -> Result<(), String> {
-    let status = ask(probe.address, &probe.path, ATTEMPT).map_err(|error| match error.kind() {
+    let status = ask(probe.address, &probe.path, ATTEMPT_TIMEOUT).map_err(|error| match error.kind() {
         std::io::ErrorKind::ConnectionRefused => format!("nothing listens on {}", probe.address),
         _ => format!("http://{}{}: {error}", probe.address, probe.path),
     })?;
@@ -69,7 +69,7 @@ fn attempt(probe: &Probe) -> Result<(), String> {
             probe.address, probe.path, probe.status
         ));
     }
-    TcpStream::connect_timeout(&probe.accepting, ATTEMPT).map(drop).map_err(|error| {
+    TcpStream::connect_timeout(&probe.accepting, ATTEMPT_TIMEOUT).map(drop).map_err(|error| {
         format!("its readiness check succeeds, but {} does not accept connections: {error}", probe.accepting)
     })
 }
@@ -78,8 +78,8 @@ fn attempt(probe: &Probe) -> Result<(), String> {
 ///
 /// # Errors
 /// If nothing answers in time, or what answers is not HTTP/1.x.
-pub fn ask(address: SocketAddr, path: &str, patience: Duration) -> std::io::Result<u16> {
-    exchange(address, "GET", path, patience)
+pub fn ask(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Result<u16> {
+    exchange(address, "GET", path, timeout)
 }
 
 /// Sends one request without a body that may take a while, and returns the status.
@@ -87,13 +87,13 @@ pub fn ask(address: SocketAddr, path: &str, patience: Duration) -> std::io::Resu
 /// # Errors
 /// If there is no response within ten seconds, or it is not HTTP/1.x.
 pub fn send(address: SocketAddr, method: &str, path: &str) -> std::io::Result<u16> {
-    exchange(address, method, path, DOING)
+    exchange(address, method, path, ACTION_TIMEOUT)
 }
 
-fn exchange(address: SocketAddr, method: &str, path: &str, patience: Duration) -> std::io::Result<u16> {
-    let mut stream = TcpStream::connect_timeout(&address, patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+fn exchange(address: SocketAddr, method: &str, path: &str, timeout: Duration) -> std::io::Result<u16> {
+    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     // A single write: `write!` on a socket would send a segment per piece, and a server may answer the first one and
     // close.
     let length = if method == "GET" { "" } else { "content-length: 0\r\n" };
@@ -121,7 +121,7 @@ mod tests {
     /// Answers each connection with the next of `answers`; the last one repeats.
     fn serve(answers: &'static [&'static str]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
+        let address = listener.local_addr().expect("known");
         std::thread::spawn(move || {
             let last = answers.last().into_iter().cycle();
             for (stream, answer) in listener.incoming().zip(answers.iter().chain(last)) {
@@ -151,7 +151,7 @@ mod tests {
         let met = NotReady::TimedOut(format!("http://{address}/ready answered 404; 200 means ready"));
         assert_eq!(wait(&once, || false), Err(met));
 
-        let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
+        let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("known")[0];
         let nobody = hoptax_host::ports::local(nobody);
         let once = Probe { timeout: Duration::ZERO, ..probe(nobody) };
         assert_eq!(wait(&once, || false), Err(NotReady::TimedOut(format!("nothing listens on {nobody}"))));
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn ready_without_accepting_traffic_is_not_ready() {
         let address = serve(&["HTTP/1.1 200 OK\r\n\r\n"]);
-        let deaf = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
+        let deaf = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("known")[0];
         let probe =
             Probe { accepting: hoptax_host::ports::local(deaf), timeout: Duration::ZERO, ..probe(address) };
         let Err(NotReady::TimedOut(met)) = wait(&probe, || false) else { panic!("cannot be ready") };

@@ -18,7 +18,7 @@ const MAGIC: [u8; 8] = *b"hoptaxB1";
 /// Largest message that a receiver accepts.
 pub const LARGEST: u64 = 64 << 20;
 /// Time limit for connecting, reading and writing.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Parameters of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +49,10 @@ pub struct Measured {
 /// # Errors
 /// If nothing listens there, or the other side is not a receiver.
 pub fn measure(address: SocketAddr, asked: &Asked) -> io::Result<Measured> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     stream.write_all(&hello(asked))?;
     let mut ready = [0; 8];
     stream.read_exact(&mut ready).map_err(|error| no_receiver(address, &error))?;
@@ -109,8 +109,8 @@ pub fn receive(listener: &TcpListener, mut enough: impl FnMut() -> bool) -> io::
 
 fn serve(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut head = [0; 17];
     stream.read_exact(&mut head)?;
     let size = u64::from_be_bytes(head[8..16].try_into().expect("eight bytes"));

@@ -22,7 +22,7 @@ const SAMPLES_PER_REPORT: u32 = 5;
 pub struct Sampler {
     orders: Sender<Order>,
     thread: JoinHandle<(Timeline, Seen)>,
-    told: Receiver<Recent>,
+    reports: Receiver<Recent>,
 }
 
 /// Observations that are not part of every sample.
@@ -49,15 +49,15 @@ impl Sampler {
     /// that are taken anyway.
     pub fn start(watched: &[Watched], live: bool) -> Self {
         let (orders, inbox) = mpsc::channel();
-        let (tell, told) = mpsc::channel();
+        let (sender, reports) = mpsc::channel();
         let trees = watched.iter().copied().map(Tree::new).collect();
-        let thread = thread::spawn(move || sample(trees, &inbox, live.then_some(&tell)));
-        Self { orders, thread, told }
+        let thread = thread::spawn(move || sample(trees, &inbox, live.then_some(&sender)));
+        Self { orders, thread, reports }
     }
 
     /// The latest report of usage, if there is a new one since the last call.
     pub fn recent(&self) -> Option<Recent> {
-        self.told.try_iter().last()
+        self.reports.try_iter().last()
     }
 
     /// Aligns samples with windows that begin at `start_ns`, so that no value has to be interpolated.
@@ -80,7 +80,11 @@ impl Sampler {
     }
 }
 
-fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>, tell: Option<&Sender<Recent>>) -> (Timeline, Seen) {
+fn sample(
+    mut trees: Vec<Tree>,
+    inbox: &Receiver<Order>,
+    sender: Option<&Sender<Recent>>,
+) -> (Timeline, Seen) {
     let mut timeline = Timeline::default();
     let mut seen = Seen::default();
     let mut watch: Vec<ThreadWatch> = Vec::new();
@@ -109,9 +113,9 @@ fn sample(mut trees: Vec<Tree>, inbox: &Receiver<Order>, tell: Option<&Sender<Re
             seen.time_wait_max = seen.time_wait_max.max(time_wait());
         }
         timeline.samples.push(look(&mut trees, close));
-        if let Some(tell) = tell.filter(|_| looks.is_multiple_of(SAMPLES_PER_REPORT)) {
+        if let Some(sender) = sender.filter(|_| looks.is_multiple_of(SAMPLES_PER_REPORT)) {
             // The live view may have gone.
-            let _ = timeline.recent().map(|recent| tell.send(recent));
+            let _ = timeline.recent().map(|recent| sender.send(recent));
         }
         let at_ns = clock::now();
         match order {

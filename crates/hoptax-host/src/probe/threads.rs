@@ -159,7 +159,7 @@ mod tests {
         let pid = std::process::id() as i32;
         let times = ThreadTimes::now(1, &BTreeSet::from([pid]));
         assert!(times.by_thread.contains_key(&pid), "{times:?}");
-        assert_eq!(affinity(pid), crate::cpus::allowed().expect("told"));
+        assert_eq!(affinity(pid), crate::cpus::allowed().expect("known"));
         assert!(affinity(i32::MAX).is_empty(), "nobody has that number");
     }
 }

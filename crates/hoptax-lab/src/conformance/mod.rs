@@ -163,13 +163,13 @@ mod tests {
             sometimes: false,
         };
         assert_eq!(mismatches(&seen, &[list("close", "status 502 where direct breaks off")]), []);
-        let told = |listed: &[Difference]| {
+        let error_of = |listed: &[Difference]| {
             mismatches(&seen, listed).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         };
-        assert!(told(&[]).ends_with("the pack does not list it under `differences`"));
-        assert!(told(&[list("close", "status 503")]).ends_with("the pack lists `status 503`"));
+        assert!(error_of(&[]).ends_with("the pack does not list it under `differences`"));
+        assert!(error_of(&[list("close", "status 503")]).ends_with("the pack lists `status 503`"));
         let both = [list("close", "status 502 where direct breaks off"), list("get", "status 404")];
-        assert_eq!(told(&both), "get: as direct; the pack lists `status 404`, which did not occur");
+        assert_eq!(error_of(&both), "get: as direct; the pack lists `status 404`, which did not occur");
 
         let sometimes = Difference { sometimes: true, ..list("get", "status 404") };
         let close = || list("close", "status 502 where direct breaks off");

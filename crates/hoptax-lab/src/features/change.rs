@@ -6,7 +6,7 @@ use super::names::{
     route_prefix,
 };
 use super::variables;
-use crate::entry::Entry;
+use crate::login::Login;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_load::spec::{Check, ClientCertificate, LoadSpec, TargetSpec, TlsSpec, TlsVersion, Verify};
 use hoptax_plan::{Feature, JwtAlgorithm};
@@ -84,24 +84,24 @@ impl Change {
     }
 
     /// How requests of authenticated clients differ from plain ones: with a token they send no certificate.
-    pub fn of_entry(entry: &Entry, made: &Credentials) -> Self {
+    pub fn for_login(login: &Login, made: &Credentials) -> Self {
         let mut change = Self::default();
-        change.add_token(entry);
-        change.tls.clone_from(&entry.tls);
-        if let Some(tls) = change.tls.as_mut().filter(|_| entry.token.is_some()) {
+        change.add_token(login);
+        change.tls.clone_from(&login.tls);
+        if let Some(tls) = change.tls.as_mut().filter(|_| login.token.is_some()) {
             tls.client_certificate = None;
         }
-        if entry.tls.is_some() || entry.token.is_some() {
+        if login.tls.is_some() || login.token.is_some() {
             change.credentials = Some(Arc::new(made.clone()));
         }
         change
     }
 
     /// Adds the token, unless the requests carry another one.
-    pub fn add_token(&mut self, entry: &Entry) {
+    pub fn add_token(&mut self, login: &Login) {
         const HEADER: &str = "authorization";
         let shown = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(HEADER));
-        if let Some(token) = entry.token.as_ref().filter(|_| !shown) {
+        if let Some(token) = login.token.as_ref().filter(|_| !shown) {
             self.headers.push((HEADER.to_owned(), format!("Bearer {token}")));
         }
     }
@@ -199,17 +199,17 @@ mod tests {
     #[test]
     fn a_token_is_one_line_and_sent_once() {
         let (_directory, access) = access_with("abc.def-123==\n");
-        let entry = Entry::read(&access).expect("right");
-        let mut change = Change::of_entry(&entry, &Credentials::stand_ins(1));
+        let login = Login::read(&access).expect("right");
+        let mut change = Change::for_login(&login, &Credentials::placeholders(1));
         let shown = ("authorization".to_owned(), "Bearer abc.def-123==".to_owned());
         assert_eq!(change.headers, std::slice::from_ref(&shown));
-        change.add_token(&entry);
+        change.add_token(&login);
         assert_eq!(change.headers, [shown]);
-        assert_eq!(entry.secrets().collect::<Vec<_>>(), ["abc.def-123=="]);
-        assert!(!format!("{entry:?}").contains("abc"));
+        assert_eq!(login.secrets().collect::<Vec<_>>(), ["abc.def-123=="]);
+        assert!(!format!("{login:?}").contains("abc"));
         for wrong in ["", "two\nlines", "a b", "{{counter}}"] {
             let (_directory, access) = access_with(wrong);
-            assert!(Entry::read(&access).is_err(), "{wrong:?}");
+            assert!(Login::read(&access).is_err(), "{wrong:?}");
         }
     }
 
@@ -234,13 +234,13 @@ mod tests {
             token_file: None,
         };
         let tls = |access: &Access| {
-            Change::of_entry(&Entry::read(access).expect("right"), &made).tls.expect("over TLS")
+            Change::for_login(&Login::read(access).expect("right"), &made).tls.expect("over TLS")
         };
         assert!(tls(&access).client_certificate.is_some());
         access.token_file = Some(write("token", "letters"));
         assert!(tls(&access).client_certificate.is_none());
         write("client.key", "-----BEGIN PRIVATE KEY-----\nnone\n-----END PRIVATE KEY-----\n");
-        let error = format!("{:#}", Entry::read(&access).expect_err("no key"));
+        let error = format!("{:#}", Login::read(&access).expect_err("no key"));
         assert!(error.contains("client.key"), "{error}");
     }
 }

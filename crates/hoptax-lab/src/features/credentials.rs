@@ -1,7 +1,7 @@
 //! Keys, passwords, tokens and certificates of one run.
 
 use super::names::{SERVER_NAME, TOKEN_ISSUER};
-use crate::entry::Entry;
+use crate::login::Login;
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::URL_SAFE_NO_PAD};
 use hoptax_host::logs::{Finder, REDACTED};
@@ -135,19 +135,19 @@ impl Credentials {
 
     /// Adapts the credentials to an upstream that already runs: it accepts the plan's token only.
     #[must_use]
-    pub fn with(mut self, entry: &Entry) -> Self {
-        if let Some(token) = &entry.token {
+    pub fn with(mut self, login: &Login) -> Self {
+        if let Some(token) = &login.token {
             for consumer in &mut self.consumers {
                 consumer.token_hs256.clone_from(token);
             }
         }
-        self.upstream.clone_from(&entry.tls);
-        self.given.extend(entry.secrets().map(str::to_owned));
+        self.upstream.clone_from(&login.tls);
+        self.given.extend(login.secrets().map(str::to_owned));
         self
     }
 
     /// Constant placeholders, for this many consumers.
-    pub fn stand_ins(consumers: usize) -> Self {
+    pub fn placeholders(consumers: usize) -> Self {
         let identity =
             |who: &str| Identity { certificate: format!("{who} certificate"), key: format!("{who} key") };
         let consumer = |index: usize| Consumer {

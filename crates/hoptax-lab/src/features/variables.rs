@@ -137,16 +137,16 @@ impl FeatureVariables {
 }
 
 fn upstream_that_runs(tls: &TlsSpec, file: &dyn Fn(&str) -> String) -> serde_json::Value {
-    let mut told = json!({
+    let mut values = json!({
         "authority": file(UPSTREAM_AUTHORITY), "server_name": tls.server_name, "external": true,
     });
     if tls.client_certificate.is_some() {
         let names = [("certificate", CLIENT_CERTIFICATE), ("key", CLIENT_KEY), ("bundle", CLIENT_BUNDLE)];
         for (member, name) in names {
-            told[member] = file(name).into();
+            values[member] = file(name).into();
         }
     }
-    told
+    values
 }
 
 /// Files that a gateway needs for TLS to an upstream that already runs.

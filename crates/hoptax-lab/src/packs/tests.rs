@@ -13,7 +13,7 @@ ready: { path: / }
 access_log: file
 ";
 
-fn told(from: &str, to: &str) -> String {
+fn error_of(from: &str, to: &str) -> String {
     assert!(MANIFEST_TEXT.contains(from), "`{from}`");
     let text = MANIFEST_TEXT.replace(from, to);
     crate::packs::parse("packs/mine", text, BTreeMap::new()).expect_err("it is wrong").to_string()
@@ -151,9 +151,9 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
         ("{{ binary }}\", -v", "{{ port }}\", -v", &["gateway.yaml:4: `port` is not defined"]),
     ];
     for (from, to, expected) in table {
-        let told = told(from, to);
+        let error = error_of(from, to);
         for words in expected {
-            assert!(told.contains(words), "`{words}` in:\n{told}");
+            assert!(error.contains(words), "`{words}` in:\n{error}");
         }
     }
 }
@@ -163,8 +163,8 @@ fn a_rendered_path_stays_in_the_gateways_directory() {
     for to in ["../a", "/etc/a", "a/../../b"] {
         let text = format!("{MANIFEST_TEXT}files: [{{ template: a.j2, to: {to} }}]\n");
         let files = [("a.j2".to_owned(), String::new())].into();
-        let told = crate::packs::parse("packs/mine", text, files).expect_err("it leaves").to_string();
-        assert!(told.starts_with("packs/mine/gateway.yaml:8: `to: "), "{told}");
+        let error = crate::packs::parse("packs/mine", text, files).expect_err("it leaves").to_string();
+        assert!(error.starts_with("packs/mine/gateway.yaml:8: `to: "), "{error}");
     }
 }
 
@@ -217,29 +217,29 @@ fn build_results_are_not_among_a_packs_files() {
     assert_eq!(binary::how_to_install(pack), ["make gateways-extra (needs java)"]);
 
     fs::remove_file(folder.join("project/build.sh")).expect("gone");
-    let told = PackSet::load(Some(directory.path())).expect_err("it cannot be built").to_string();
-    assert!(told.contains("mine/gateway.yaml:8: there is no `project/build.sh` in the pack"), "{told}");
+    let error = PackSet::load(Some(directory.path())).expect_err("it cannot be built").to_string();
+    assert!(error.contains("mine/gateway.yaml:8: there is no `project/build.sh` in the pack"), "{error}");
     put("project/build.sh", "");
     put(MANIFEST, &format!("{MANIFEST_TEXT}build: {{ folder: project, needs: [\"a b\"] }}\n"));
-    let told = PackSet::load(Some(directory.path())).expect_err("no program").to_string();
-    assert!(told.contains("`a b` is not a valid program name"), "{told}");
+    let error = PackSet::load(Some(directory.path())).expect_err("no program").to_string();
+    assert!(error.contains("`a b` is not a valid program name"), "{error}");
 }
 
 #[test]
 fn directories_without_packs_are_refused_with_the_reason() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = |path: &Path| PackSet::load(Some(path)).expect_err("nothing to load").to_string();
-    assert!(told(directory.path()).contains("there is no pack in this directory"));
-    assert!(told(&directory.path().join("nowhere")).contains("cannot read it: No such file"));
+    let error_of = |path: &Path| PackSet::load(Some(path)).expect_err("nothing to load").to_string();
+    assert!(error_of(directory.path()).contains("there is no pack in this directory"));
+    assert!(error_of(&directory.path().join("nowhere")).contains("cannot read it: No such file"));
 
     let folder = directory.path().join("mine");
     fs::create_dir(&folder).expect("made");
     fs::write(folder.join("gateway.yml"), MANIFEST_TEXT).expect("written");
-    let message = told(directory.path());
+    let message = error_of(directory.path());
     assert!(message.contains("mine: there is no gateway.yaml in this folder"), "{message}");
 
     fs::write(folder.join(MANIFEST), MANIFEST_TEXT).expect("written");
-    let message = told(&folder);
+    let message = error_of(&folder);
     assert!(message.contains("this is a pack, not a directory of packs"), "{message}");
     assert!(message.contains("pass --packs its parent directory"), "{message}");
 }

@@ -92,7 +92,7 @@ impl ProcessDriver {
         started.addresses = vec![ready.listen];
         // Hops pass requests on unchanged. Only `hop-l4`, which does not read them, can carry TLS, and that ends at
         // the upstream.
-        started.facts.change = Change::of_entry(&self.entry, &self.credentials);
+        started.facts.change = Change::for_login(&self.upstream_login, &self.credentials);
         started.facts.workers = Some(1);
         started.facts.settings = delay.into_iter().map(planted).collect();
         Ok(Box::new(started))

@@ -1,8 +1,8 @@
 //! State of the driver `process`: the plan's settings and this machine's resources.
 
 use crate::cpus;
-use crate::entry::Entry;
 use crate::features::Credentials;
+use crate::login::Login;
 use crate::packs::PackSet;
 use anyhow::Context as _;
 use hoptax_host::logs;
@@ -46,9 +46,9 @@ pub struct ProcessDriver {
     /// Keys, tokens and certificates of this run.
     pub(super) credentials: Credentials,
     /// Credentials for an upstream that already runs.
-    pub(super) entry: Entry,
+    pub(super) upstream_login: Login,
     /// Credentials for gateways that already run, by label.
-    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) gateway_logins: BTreeMap<String, Login>,
     /// Directories of gateways that receive credentials; removed with the driver.
     pub(super) private_directory: PathBuf,
     /// TLS addresses of the upstream's instances, if a gateway needs them; else empty.
@@ -69,13 +69,13 @@ impl ProcessDriver {
         let all: Vec<Feature> = plan.gateways.iter().flat_map(Gateway::features).copied().collect();
         let allowed = hoptax_host::cpus::allowed().context("reading which CPUs may be used")?;
         let interceptions = interceptions(plan, &packs);
-        let entry = match &plan.upstream {
-            Upstream::BuiltIn(_) => Entry::default(),
-            Upstream::Running(running) => Entry::read(&running.access).context("upstream")?,
+        let login = match &plan.upstream {
+            Upstream::BuiltIn(_) => Login::default(),
+            Upstream::Running(running) => Login::read(&running.access).context("upstream")?,
         };
-        let entries = entries(plan)?;
-        let mut credentials = Credentials::make(&all).context("making keys and certificates")?.with(&entry);
-        credentials.given.extend(entries.values().flat_map(Entry::secrets).map(str::to_owned));
+        let logins = logins(plan)?;
+        let mut credentials = Credentials::make(&all).context("making keys and certificates")?.with(&login);
+        credentials.given.extend(logins.values().flat_map(Login::secrets).map(str::to_owned));
         Ok(Self {
             exe: std::env::current_exe().context("finding the hoptax binary")?,
             packs,
@@ -92,8 +92,8 @@ impl ProcessDriver {
             seed: plan.seed,
             interrupted: Arc::default(),
             credentials,
-            entry,
-            entries,
+            upstream_login: login,
+            gateway_logins: logins,
             private_directory: private_directory()?,
             features: all,
             tls_upstreams: Vec::new(),
@@ -161,15 +161,15 @@ impl Drop for ProcessDriver {
 }
 
 /// Credentials for the plan's gateways that already run, by label.
-fn entries(plan: &Plan) -> anyhow::Result<BTreeMap<String, Entry>> {
+fn logins(plan: &Plan) -> anyhow::Result<BTreeMap<String, Login>> {
     let external = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
         GatewayKind::External { access, .. } => Some((&gateway.label, access)),
         _ => None,
     });
     external
         .map(|(label, access)| {
-            let entry = Entry::read(access).with_context(|| format!("gateway {label}"))?;
-            Ok((label.clone(), entry))
+            let login = Login::read(access).with_context(|| format!("gateway {label}"))?;
+            Ok((label.clone(), login))
         })
         .collect()
 }

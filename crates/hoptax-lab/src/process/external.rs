@@ -1,8 +1,8 @@
 //! Services that already run: hoptax connects to them, watches their process if the plan names it, and never stops
 //! them.
 
+use crate::external_ledger::ExternalLedger;
 use crate::features::Change;
-use crate::told::ToldCount;
 use crate::{Facts, Service};
 use hoptax_host::Watched;
 use hoptax_load::spec::{HttpVersion, TargetSpec};
@@ -19,7 +19,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 /// Time limit for one response. A closed port refuses at once; the limit is for busy machines.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service that already runs.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct Attached {
     facts: Facts,
     process: Option<Identity>,
     /// Its request counter.
-    count: Option<ToldCount>,
+    count: Option<ExternalLedger>,
 }
 
 /// A process and its start time, because pids are reused.
@@ -71,7 +71,9 @@ pub(super) fn attach(
     };
     let count = match ledger {
         None => None,
-        Some(ledger) => Some(told(ledger, address, &change).map_err(|error| fail(format!("{error:#}")))?),
+        Some(ledger) => {
+            Some(open_ledger(ledger, address, &change).map_err(|error| fail(format!("{error:#}")))?)
+        }
     };
     let facts = Facts { change, ..Facts::default() };
     Ok(Box::new(Attached { url: url.to_owned(), addresses: vec![address], facts, process, count }))
@@ -79,21 +81,21 @@ pub(super) fn attach(
 
 /// Sends one request; any response will do.
 fn answers(address: SocketAddr, path: &str, change: &Change) -> anyhow::Result<()> {
-    let Some(tls) = &change.tls else { return Ok(readiness::ask(address, path, PATIENCE).map(drop)?) };
+    let Some(tls) = &change.tls else { return Ok(readiness::ask(address, path, TIMEOUT).map(drop)?) };
     let mut headers = vec![("host".to_owned(), address.to_string())];
     headers.extend(change.headers.iter().cloned());
     let spec = TargetSpec::only("GET", path, headers, Vec::new());
     let request = target::first_request(&spec, &BTreeMap::new(), 0, HttpVersion::Http11)?;
-    HttpClient { address, tls: Some(tls), from: None, timeout: PATIENCE }.send(&request, false).map(drop)
+    HttpClient { address, tls: Some(tls), from: None, timeout: TIMEOUT }.send(&request, false).map(drop)
 }
 
 /// The ledger, read once: an unreadable ledger is reported before anything is timed.
-fn told(ledger: &ToldLedger, upstream: SocketAddr, change: &Change) -> anyhow::Result<ToldCount> {
+fn open_ledger(ledger: &ToldLedger, upstream: SocketAddr, change: &Change) -> anyhow::Result<ExternalLedger> {
     let count = match &ledger.url {
-        None => ToldCount::new(ledger, upstream, change.clone())?,
+        None => ExternalLedger::new(ledger, upstream, change.clone())?,
         Some(url) => {
             let address = resolve(url).map_err(|error| anyhow::anyhow!("{url}: {error}"))?;
-            ToldCount::new(ledger, address, Change::default())?
+            ExternalLedger::new(ledger, address, Change::default())?
         }
     };
     count.read()?;
@@ -128,7 +130,7 @@ impl Service for Attached {
     }
 
     fn ledger(&self) -> Option<anyhow::Result<Ledger>> {
-        self.count.as_ref().map(ToldCount::read)
+        self.count.as_ref().map(ExternalLedger::read)
     }
 
     /// Checks only a named process. A connection would add to the measured work of the service, and if it does not
@@ -156,7 +158,7 @@ mod tests {
 
     fn answering() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
+        let address = listener.local_addr().expect("known");
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.expect("accepted");
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn reports_what_is_wrong_with_the_address() {
-        let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("told")[0];
+        let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("known")[0];
         let refused =
             |url: &str| attach(url, None, "/", Change::default(), None).err().expect("nothing there").message;
         let message = refused(&format!("http://127.0.0.1:{nobody}"));

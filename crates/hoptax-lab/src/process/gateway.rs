@@ -1,7 +1,7 @@
 //! Gateways started from packs.
 
+use super::controller::Tools;
 use super::driver::{ProcessDriver, failed_to_start};
-use super::hand::Tools;
 use super::service::{Started, how};
 use crate::counters::Counters;
 use crate::docker::{self, Container};
@@ -376,7 +376,7 @@ impl Attempt<'_> {
         let mut asked = self.features.clone();
         asked.retain(|feature| made.upstream.is_none() || *feature != Feature::UpstreamTls);
         let mut change = Change::new(&asked, made);
-        change.add_token(&self.driver.entry);
+        change.add_token(&self.driver.upstream_login);
         if !made.given.is_empty() {
             change.credentials.get_or_insert_with(|| Arc::new(made.clone()));
         }
@@ -387,7 +387,7 @@ impl Attempt<'_> {
     fn cpus(&self) -> Vec<u32> {
         let set = &self.driver.cpus.gateway;
         match self.pack.manifest().held_to_cpus && self.driver.profile == Profile::Equalised {
-            true => cpus::held(set, &self.driver.allowed, self.workers),
+            true => cpus::limit_to(set, &self.driver.allowed, self.workers),
             false => set.clone(),
         }
     }

@@ -7,10 +7,10 @@ use hoptax_record::Failure;
 use std::net::SocketAddr;
 
 mod built_in;
+mod controller;
 mod driver;
 mod external;
 mod gateway;
-mod hand;
 mod service;
 
 pub use driver::ProcessDriver;
@@ -24,7 +24,7 @@ impl Driver for ProcessDriver {
                 self.start_built_in(&upstream)
             }
             Upstream::Running(running) => {
-                let change = Change::of_entry(&self.entry, &self.credentials);
+                let change = Change::for_login(&self.upstream_login, &self.credentials);
                 external::attach(
                     &running.url,
                     running.pid,
@@ -54,10 +54,12 @@ impl Driver for ProcessDriver {
                 self.start_hop(&gateway.label, HopKind::L7, Some(delay), upstreams)
             }
             GatewayKind::External { url, pid, .. } => {
-                let mut change =
-                    self.entries.get(&gateway.label).map(|entry| Change::of_entry(entry, &self.credentials));
+                let mut change = self
+                    .gateway_logins
+                    .get(&gateway.label)
+                    .map(|login| Change::for_login(login, &self.credentials));
                 if let Some(change) = &mut change {
-                    change.add_token(&self.entry);
+                    change.add_token(&self.upstream_login);
                 }
                 external::attach(url, *pid, &self.target_path, change.unwrap_or_default(), None)
             }

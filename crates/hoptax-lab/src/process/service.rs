@@ -1,9 +1,9 @@
 //! A service under its guard, as the flow of a run sees it.
 
-use super::hand::{GatewayHand, Tools, UpstreamHand};
+use super::controller::{GatewayController, Tools, UpstreamController};
 use crate::counters::Counters;
 use crate::features::Credentials;
-use crate::{Facts, Hand, Observed, Service};
+use crate::{Controller, Facts, Observed, Service};
 use hoptax_host::guarded::Guarded;
 use hoptax_host::{Watched, logs};
 use hoptax_record::{Failure, Stage};
@@ -38,7 +38,7 @@ pub(super) struct Started {
 
 impl Started {
     /// The last lines of its logs.
-    fn told(&self) -> String {
+    fn log_tails(&self) -> String {
         let tails = logs::tails(&self.log_directory);
         self.secrets.as_ref().map_or_else(|| tails.clone(), |secrets| secrets.redact(&tails))
     }
@@ -67,12 +67,12 @@ impl Service for Started {
         Observed { log_bytes: Some(logs::bytes(&self.log_directory)), counters }
     }
 
-    fn hand(&self) -> Option<Box<dyn Hand>> {
+    fn controller(&self) -> Option<Box<dyn Controller>> {
         if let Some(control) = self.control {
-            return Some(Box::new(UpstreamHand { control }));
+            return Some(Box::new(UpstreamController { control }));
         }
         let tools = self.tools.clone()?;
-        Some(Box::new(GatewayHand { tools, handle: self.guarded.restart_handle()? }))
+        Some(Box::new(GatewayController { tools, handle: self.guarded.restart_handle()? }))
     }
 
     fn check(&mut self) -> Result<(), Failure> {
@@ -81,7 +81,7 @@ impl Service for Started {
             Some(status) => Err(Failure {
                 stage: Stage::Trial,
                 message: format!("{} {} in the middle of the run", self.name, how(status)),
-                detail: self.told(),
+                detail: self.log_tails(),
             }),
         }
     }

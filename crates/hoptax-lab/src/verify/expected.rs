@@ -62,7 +62,7 @@ mod tests {
         ] {
             assert_eq!(unmet(&[met], &answer), None);
         }
-        for (check, told) in [
+        for (check, message) in [
             (Check::Status(vec![(200, 299)]), "status 404"),
             (Check::BodyContains("help".into()), "the body does not contain `help`"),
             (Check::BodyEquals("hell".into()), "the body is not `hell`"),
@@ -70,7 +70,7 @@ mod tests {
             (header("age", None), "there is no header `age`"),
             (header("etag", Some("y")), "header `etag` is `\"x\"` instead of `y`"),
         ] {
-            assert_eq!(unmet(&[Check::Status(vec![(404, 404)]), check], &answer).as_deref(), Some(told));
+            assert_eq!(unmet(&[Check::Status(vec![(404, 404)]), check], &answer).as_deref(), Some(message));
         }
     }
 }

@@ -20,7 +20,7 @@ fn requests(targets: Vec<TargetSpec>) -> Requests {
 /// Answers connection after connection with `answers` in turn, then closes.
 fn serve(answers: &[&str]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("told");
+    let address = listener.local_addr().expect("known");
     let answers: Vec<String> = answers.iter().map(ToString::to_string).collect();
     std::thread::spawn(move || {
         for (stream, answer) in listener.incoming().zip(answers.iter().cycle()) {
@@ -98,7 +98,7 @@ fn a_missing_or_incomplete_answer_is_a_failure() {
 #[test]
 fn waiting_for_an_answer_is_limited() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let silent = listener.local_addr().expect("told");
+    let silent = listener.local_addr().expect("known");
     let error = ask(silent, &get(), Duration::from_millis(50)).expect_err("nothing comes");
     assert_eq!(error.to_string(), "no complete response within 50ms");
 }
@@ -138,15 +138,15 @@ fn both_answers_are_compared_with_what_the_target_expects() {
         &Change::default(),
         TIMEOUT,
     );
-    let told = "it does not meet `expect`: header `Server` is `proxy` instead of `origin`";
-    assert_eq!(failure.expect_err("another server").message, told);
+    let message = "it does not meet `expect`: header `Server` is `proxy` instead of `origin`";
+    assert_eq!(failure.expect_err("another server").message, message);
 }
 
 #[test]
 fn every_target_of_a_mix_is_verified_with_its_templates_expanded() {
     let seen = |answer: &str| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
+        let address = listener.local_addr().expect("known");
         let answer = answer.to_owned();
         let asked = std::thread::spawn(move || {
             let mut asked = Vec::new();
@@ -195,7 +195,7 @@ fn each_version_of_http_is_tested_and_the_old_one_is_named() {
     // Envoy does this unless it is configured to accept HTTP/1.0.
     let picky = || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
+        let address = listener.local_addr().expect("known");
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.expect("accepted");
@@ -213,6 +213,6 @@ fn each_version_of_http_is_tested_and_the_old_one_is_named() {
     assert_eq!(verify(serve(&[DIRECT]), picky(), &asked(vec![new]), &Change::default(), TIMEOUT), Ok(()));
     let failure = verify(serve(&[DIRECT]), picky(), &asked(vec![new, old]), &Change::default(), TIMEOUT)
         .expect_err("they differ");
-    let told = "over HTTP/1.0: it does not answer as direct does: status 426 instead of 200";
-    assert_eq!(failure.message, told);
+    let message = "over HTTP/1.0: it does not answer as direct does: status 426 instead of 200";
+    assert_eq!(failure.message, message);
 }

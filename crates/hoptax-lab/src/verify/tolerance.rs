@@ -103,7 +103,7 @@ mod tests {
         encoder.finish().expect("packed")
     }
 
-    fn told(features: &[Feature], direct: &Answer, gateway: Answer) -> Option<String> {
+    fn difference_of(features: &[Feature], direct: &Answer, gateway: Answer) -> Option<String> {
         as_if_without(features, direct, gateway).map_or_else(Some, |here| difference(direct, &here))
     }
 
@@ -114,15 +114,15 @@ mod tests {
             [("content-encoding", "gzip"), ("etag", "W/\"x\""), ("vary", "cookie, Accept-Encoding")];
         let gateway = |body: &[u8]| answer(&headers, body);
         let gzip = [Feature::Gzip];
-        assert_eq!(told(&gzip, &direct, gateway(&packed(b"hello"))), None);
-        assert!(told(&[], &direct, gateway(&packed(b"hello"))).is_some(), "not asked for");
-        let other = told(&gzip, &direct, gateway(&packed(b"hallo"))).expect("another body");
+        assert_eq!(difference_of(&gzip, &direct, gateway(&packed(b"hello"))), None);
+        assert!(difference_of(&[], &direct, gateway(&packed(b"hello"))).is_some(), "not asked for");
+        let other = difference_of(&gzip, &direct, gateway(&packed(b"hallo"))).expect("another body");
         assert!(other.contains("differs from byte 1 on"), "{other}");
-        let broken = told(&gzip, &direct, gateway(b"hello")).expect("no gzip");
+        let broken = difference_of(&gzip, &direct, gateway(b"hello")).expect("no gzip");
         assert!(broken.starts_with("its body is not valid gzip"), "{broken}");
         let mut other = gateway(&packed(b"hello"));
         other.headers.insert("etag".into(), "W/\"y\"".into());
-        assert!(told(&gzip, &direct, other).expect("another etag").contains("etag"));
+        assert!(difference_of(&gzip, &direct, other).expect("another etag").contains("etag"));
     }
 
     #[test]
@@ -135,13 +135,13 @@ mod tests {
             answer
         };
         let removed = without(RESPONSE_REMOVED, None);
-        assert_eq!(told(&[Feature::HeaderRewrite], &direct, removed.clone()), None);
-        assert!(told(&[Feature::RequestId], &direct, removed).is_some());
+        assert_eq!(difference_of(&[Feature::HeaderRewrite], &direct, removed.clone()), None);
+        assert!(difference_of(&[Feature::RequestId], &direct, removed).is_some());
         let renamed = without(REQUEST_ID_HEADER, Some("2"));
-        assert_eq!(told(&[Feature::RequestId], &direct, renamed.clone()), None);
-        assert!(told(&[Feature::HeaderRewrite], &direct, renamed).is_some());
+        assert_eq!(difference_of(&[Feature::RequestId], &direct, renamed.clone()), None);
+        assert!(difference_of(&[Feature::HeaderRewrite], &direct, renamed).is_some());
         let mut varies = direct.clone();
         varies.headers.insert("vary".into(), "Origin".into());
-        assert_eq!(told(&[Feature::Cors], &direct, varies), None);
+        assert_eq!(difference_of(&[Feature::Cors], &direct, varies), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use hoptax_lab::features::Change;
 use hoptax_lab::verify::{self, Requests};
-use hoptax_lab::{Done, Hand};
+use hoptax_lab::{Effect, Controller};
 use hoptax_load::clock;
 use hoptax_load::record::LoadRecord;
 use hoptax_plan::{Action, Event};
@@ -35,8 +35,8 @@ pub(super) struct EventResult {
 pub(super) struct EventRunner {
     /// Sorted by time.
     pub(super) events: Vec<Event>,
-    pub(super) gateway: Option<Box<dyn Hand>>,
-    pub(super) upstream: Option<Box<dyn Hand>>,
+    pub(super) gateway: Option<Box<dyn Controller>>,
+    pub(super) upstream: Option<Box<dyn Controller>>,
     pub(super) route: Option<RouteCheck>,
 }
 
@@ -62,13 +62,13 @@ impl EventRunner {
     fn one(&mut self, event: Event, trial: &Receiver<u64>) -> EventResult {
         let check = self.route.as_ref().filter(|_| matches!(event.action, Action::ChangeRoute { .. }));
         let begun = clock::now();
-        let hand = if event.action.is_upstream() { &mut self.upstream } else { &mut self.gateway };
-        let done = match hand {
-            Some(hand) => hand.act(event.action),
+        let controller = if event.action.is_upstream() { &mut self.upstream } else { &mut self.gateway };
+        let done = match controller {
+            Some(controller) => controller.act(event.action),
             None => Err("hoptax did not start this service and cannot control it".into()),
         };
         let done_ns = done.is_ok().then(clock::now);
-        let outcome = done.and_then(|Done { new_route }| match (check, new_route) {
+        let outcome = done.and_then(|Effect { new_route }| match (check, new_route) {
             (Some(check), Some(prefix)) => check.wait(&prefix, begun, trial).map(Some),
             _ => Ok(None),
         });
@@ -150,10 +150,10 @@ mod tests {
 
     struct Logging(&'static str, Arc<Mutex<Vec<String>>>);
 
-    impl Hand for Logging {
-        fn act(&mut self, action: Action) -> Result<Done, String> {
+    impl Controller for Logging {
+        fn act(&mut self, action: Action) -> Result<Effect, String> {
             self.1.lock().expect("not poisoned").push(format!("{}: {action}", self.0));
-            if action == Action::Reload { Err("it would not".into()) } else { Ok(Done::default()) }
+            if action == Action::Reload { Err("it would not".into()) } else { Ok(Effect::default()) }
         }
     }
 

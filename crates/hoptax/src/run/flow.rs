@@ -353,8 +353,8 @@ impl Flow<'_> {
             change: service.facts().change.clone(),
             loaded_prefix,
         });
-        let hand = gateway.and_then(|(_, service)| service.hand());
-        Some(EventRunner { events, gateway: hand, upstream: self.upstream.hand(), route })
+        let controller = gateway.and_then(|(_, service)| service.controller());
+        Some(EventRunner { events, gateway: controller, upstream: self.upstream.controller(), route })
     }
 
     /// The requests that verify each gateway before anything is measured.

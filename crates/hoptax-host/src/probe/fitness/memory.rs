@@ -26,7 +26,7 @@ pub(super) fn free_below(path: &Path) -> Option<u64> {
 }
 
 /// A field of `/proc/meminfo`, in bytes.
-fn told(host: &Host, name: &str) -> Option<u64> {
+fn meminfo(host: &Host, name: &str) -> Option<u64> {
     let text = host.text("proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
@@ -49,7 +49,7 @@ fn least(bytes: u64, (warning, bad): (u64, u64)) -> Option<FitnessStatus> {
 }
 
 pub(super) fn memory(host: &Host) -> Fitness {
-    let (Some(free), Some(all)) = (told(host, "MemAvailable"), told(host, "MemTotal")) else {
+    let (Some(free), Some(all)) = (meminfo(host, "MemAvailable"), meminfo(host, "MemTotal")) else {
         return unknown("memory", "The kernel does not report how much memory is free.");
     };
     let seen = format!("{} of {} available", show(free), show(all));
@@ -59,7 +59,7 @@ pub(super) fn memory(host: &Host) -> Fitness {
 }
 
 pub(super) fn swap(host: &Host) -> Fitness {
-    let (Some(all), Some(free)) = (told(host, "SwapTotal"), told(host, "SwapFree")) else {
+    let (Some(all), Some(free)) = (meminfo(host, "SwapTotal"), meminfo(host, "SwapFree")) else {
         return unknown("swap", "The kernel does not report how much memory is swapped out.");
     };
     let used = all.saturating_sub(free);

@@ -165,7 +165,7 @@ fn frequencies() {
     assert!(
         laid.item("turbo")
             .advice
-            .expect("told")
+            .expect("known")
             .contains("echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate")
     );
     fs::remove_dir_all(laid.host.root.join("sys/devices/system/cpu/intel_pstate")).expect("removed");
@@ -175,7 +175,7 @@ fn frequencies() {
     assert!(
         laid.item("turbo")
             .advice
-            .expect("told")
+            .expect("known")
             .contains("echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost")
     );
     laid.write("sys/devices/system/cpu/cpufreq/boost", "0\n");
@@ -197,7 +197,7 @@ fn clocks_and_timers() {
         laid.host.clock_ns = cost;
         laid.is("clock-source", status, source);
     }
-    assert!(laid.item("clock-source").advice.expect("told").starts_with("echo tsc | sudo tee"));
+    assert!(laid.item("clock-source").advice.expect("known").starts_with("echo tsc | sudo tee"));
     laid.is("timer", Good, "42 µs late (median), 80 µs at worst");
     laid.host.late_ns = vec![10_000, 400_000, 400_000];
     laid.is("timer", Warning, "400 µs late");
@@ -291,17 +291,17 @@ fn the_network() {
 fn memory_and_disk() {
     let mut laid = Laid::new();
     laid.is("memory", Good, "4.0 GiB of 8.0 GiB available");
-    let told = |available: u64, swapped: u64| {
+    let set_memory = |available: u64, swapped: u64| {
         let free = 1_048_576 - swapped;
         laid.write(
             "proc/meminfo",
             &format!("MemTotal: 8388608 kB\nMemAvailable: {available} kB\nSwapTotal: 1048576 kB\nSwapFree: {free} kB\n"),
         );
     };
-    told(900_000, 10_000);
+    set_memory(900_000, 10_000);
     laid.is("memory", Warning, "878 MiB");
     laid.is("swap", Good, "9 MiB in use");
-    told(100_000, 100_000);
+    set_memory(100_000, 100_000);
     laid.is("memory", Bad, "97 MiB");
     laid.is("swap", Warning, "97 MiB in use");
     laid.write("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never");

@@ -74,9 +74,9 @@ pub(super) fn prove_cors(scene: &Scene<'_>, feature: Feature) -> Proof {
     let answer = scene
         .answer(&request.with("origin", OTHER_ORIGIN))
         .map_err(|error| not_on(feature, &format!("no answer to another origin: {error:#}"), &[]))?;
-    let told = allowed(&answer).unwrap_or_default();
-    let what = format!("`{ALLOWED}` is `{told}` for {OTHER_ORIGIN}, which is not allowed");
-    is(feature, told != "*" && told != OTHER_ORIGIN, &what, &[("it answered", &answer)])
+    let origin = allowed(&answer).unwrap_or_default();
+    let what = format!("`{ALLOWED}` is `{origin}` for {OTHER_ORIGIN}, which is not allowed");
+    is(feature, origin != "*" && origin != OTHER_ORIGIN, &what, &[("it answered", &answer)])
 }
 
 /// Compresses for clients that accept it, with the same body when decompressed; not for other clients.
@@ -106,10 +106,10 @@ pub(super) fn prove_request_id(scene: &Scene<'_>, feature: Feature) -> Proof {
         is(feature, earlier.as_ref() != Some(&id), &what, &shown)?;
         if scene.echoes {
             let (echo, answer) = scene.echo(feature, &request)?;
-            let told = answer.headers.get(REQUEST_ID_HEADER).map(String::as_str);
+            let client_saw = answer.headers.get(REQUEST_ID_HEADER).map(String::as_str);
             let seen = echo.header(REQUEST_ID_HEADER);
-            let what = format!("the upstream received the identifier {seen:?}, the client {told:?}");
-            is(feature, seen.is_some() && seen == told, &what, &[("it answered", &answer)])?;
+            let what = format!("the upstream received the identifier {seen:?}, the client {client_saw:?}");
+            is(feature, seen.is_some() && seen == client_saw, &what, &[("it answered", &answer)])?;
         }
         earlier = Some(id);
     }

@@ -25,30 +25,30 @@ const CIPHER_SUITES: [&str; 9] = [
 
 /// Credentials for a service.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct Login {
     /// TLS, with the client certificate; absent for plain connections.
     pub tls: Option<TlsSpec>,
     /// A bearer token.
     pub token: Option<String>,
 }
 
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry").field("tls", &self.tls).finish_non_exhaustive()
+        f.debug_struct("Login").field("tls", &self.tls).finish_non_exhaustive()
     }
 }
 
-impl Entry {
+impl Login {
     /// Reads the files that `access` names.
     ///
     /// # Errors
     /// If a file cannot be read, a certificate or key is invalid, or the token is not one line of printable text.
     pub fn read(access: &Access) -> anyhow::Result<Self> {
-        let entry = Self {
+        let login = Self {
             tls: access.tls.as_ref().map(tls).transpose()?,
             token: access.token_file.as_deref().map(token).transpose()?,
         };
-        if let Some(spec) = &entry.tls {
+        if let Some(spec) = &login.tls {
             hoptax_load::tls::client_config(spec)
                 .map_err(|error| anyhow::anyhow!("{error:#}"))
                 .with_context(|| {
@@ -56,7 +56,7 @@ impl Entry {
                     format!("cannot use the certificates or keys of {files}")
                 })?;
         }
-        Ok(entry)
+        Ok(login)
     }
 
     /// Texts that must not be written to disk.

@@ -3,7 +3,7 @@
 use crate::features::{changed_prefix, place_of};
 use crate::packs::Pack;
 use crate::render::{self, Reload, Variables};
-use crate::{Done, Hand};
+use crate::{Controller, Effect};
 use hoptax_host::guarded::RestartHandle;
 use hoptax_host::ports::local;
 use hoptax_plan::{Action, Ask, Feature};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const COMMAND_BOUND: Duration = Duration::from_secs(30);
 
 /// Pause between two checks whether it has ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What is needed to change a running gateway of a pack.
 #[derive(Debug, Clone)]
@@ -70,12 +70,12 @@ impl Tools {
 }
 
 /// Performs events on a gateway of a pack.
-pub(super) struct GatewayHand {
+pub(super) struct GatewayController {
     pub(super) tools: Tools,
     pub(super) handle: RestartHandle,
 }
 
-impl GatewayHand {
+impl GatewayController {
     fn reload(&self) -> Result<(), String> {
         let tools = &self.tools;
         let way = render::reload(&tools.pack, &tools.variables).map_err(|error| error.to_string())?;
@@ -107,8 +107,8 @@ impl GatewayHand {
     }
 }
 
-impl Hand for GatewayHand {
-    fn act(&mut self, action: Action) -> Result<Done, String> {
+impl Controller for GatewayController {
+    fn act(&mut self, action: Action) -> Result<Effect, String> {
         match action {
             Action::Reload => {
                 // A gateway that watches its files must see new ones.
@@ -118,14 +118,14 @@ impl Hand for GatewayHand {
                     .map_err(|error| error.to_string())?
                     .replace(directory)
                     .map_err(|error| format!("cannot write to {}: {error}", directory.display()))?;
-                self.reload().map(|()| Done::default())
+                self.reload().map(|()| Effect::default())
             }
             Action::ChangeRoute { route } => {
                 let new_route = self.tools.add_route(route)?;
                 self.reload()?;
-                Ok(Done { new_route: Some(new_route) })
+                Ok(Effect { new_route: Some(new_route) })
             }
-            Action::RestartGateway => self.restart().map(|()| Done::default()),
+            Action::RestartGateway => self.restart().map(|()| Effect::default()),
             Action::RestartUpstream { .. } => Err("only the upstream can do that".into()),
         }
     }
@@ -158,18 +158,18 @@ fn run(command: &[String], directory: &Path) -> Result<(), String> {
                 let _ = child.wait();
                 return Err(format!("`{}` took longer than {COMMAND_BOUND:?}", command.join(" ")));
             }
-            None => std::thread::sleep(LOOK_AGAIN),
+            None => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }
 
 /// Performs events on the built-in upstream.
-pub(super) struct UpstreamHand {
+pub(super) struct UpstreamController {
     pub(super) control: SocketAddr,
 }
 
-impl Hand for UpstreamHand {
-    fn act(&mut self, action: Action) -> Result<Done, String> {
+impl Controller for UpstreamController {
+    fn act(&mut self, action: Action) -> Result<Effect, String> {
         let Action::RestartUpstream { instance, down } = action else {
             return Err("only a gateway can do that".into());
         };
@@ -177,6 +177,6 @@ impl Hand for UpstreamHand {
         tell(upstream::Order::Close).map_err(|error| format!("{error:#}"))?;
         std::thread::sleep(down);
         tell(upstream::Order::Open).map_err(|error| format!("{error:#}"))?;
-        Ok(Done::default())
+        Ok(Effect::default())
     }
 }

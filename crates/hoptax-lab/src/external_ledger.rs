@@ -13,11 +13,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Time limit for reading. A service with many metrics, such as a Kubernetes API server, takes a while to write them.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads an upstream's request counters.
 #[derive(Debug)]
-pub struct ToldCount {
+pub struct ExternalLedger {
     address: SocketAddr,
     /// Credentials of the requests.
     change: Change,
@@ -29,7 +29,7 @@ pub struct ToldCount {
     typed: Vec<String>,
 }
 
-impl ToldCount {
+impl ExternalLedger {
     /// A reader for the counters that `ledger` describes, at `address`, with requests changed by `change`.
     ///
     /// # Errors
@@ -55,12 +55,8 @@ impl ToldCount {
     /// # Errors
     /// If there is no response, or no selector matches.
     pub fn read(&self) -> anyhow::Result<Ledger> {
-        let client = HttpClient {
-            address: self.address,
-            tls: self.change.tls.as_ref(),
-            from: None,
-            timeout: PATIENCE,
-        };
+        let client =
+            HttpClient { address: self.address, tls: self.change.tls.as_ref(), from: None, timeout: TIMEOUT };
         let place = &self.place;
         let answer = client
             .send(&self.request, false)
@@ -92,7 +88,7 @@ mod tests {
 
     fn telling(body: &'static str) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("told");
+        let address = listener.local_addr().expect("known");
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.expect("accepted");
@@ -118,10 +114,10 @@ mod tests {
             headers: vec![("authorization".into(), format!("Bearer {token}"))],
             ..Change::default()
         };
-        let count = ToldCount::new(&ledger, telling(body), change).expect("right");
-        let told = count.read().map_err(|error| format!("{error:#}"))?;
-        assert!(told.requests_only);
-        Ok(told.instances[0].requests)
+        let count = ExternalLedger::new(&ledger, telling(body), change).expect("right");
+        let ledger = count.read().map_err(|error| format!("{error:#}"))?;
+        assert!(ledger.requests_only);
+        Ok(ledger.instances[0].requests)
     }
 
     #[test]
