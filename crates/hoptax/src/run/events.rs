@@ -5,7 +5,7 @@
 
 use hoptax_lab::features::Change;
 use hoptax_lab::verify::{self, Requests};
-use hoptax_lab::{Effect, Controller};
+use hoptax_lab::{Controller, Effect};
 use hoptax_load::clock;
 use hoptax_load::record::LoadRecord;
 use hoptax_plan::{Action, Event};
