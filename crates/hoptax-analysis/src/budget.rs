@@ -90,7 +90,6 @@ impl Judge<'_> {
     fn limits(&self, budget: &Budget, case: &Case) -> bool {
         let gateway = match &budget.gateway {
             Some(gateway) => *gateway == case.gateway,
-            // All gateways except the reference.
             None => !case.is_direct() && budget.against.as_ref() != Some(&case.gateway),
         };
         let point = self.side.run.load.get(case.load.index);
@@ -175,7 +174,6 @@ impl Judge<'_> {
 }
 
 impl Judge<'_> {
-    /// The change from another gateway of the run to this case.
     fn change_against(&self, label: &str, case: &Case, metric: Metric) -> Option<Contrast> {
         let load = case.load.index;
         let trials = |label| self.side.trials(label, load);
@@ -210,7 +208,6 @@ pub(super) fn pairs(
     of(first).into_iter().filter_map(|(round, value)| Some((value, *second.get(&round)?))).collect()
 }
 
-/// A contrast without its p-value.
 pub(super) fn estimate(contrast: &Contrast) -> Estimate {
     let Contrast { estimate, low, high, rounds, .. } = *contrast;
     Estimate { estimate, low, high, trials: rounds }

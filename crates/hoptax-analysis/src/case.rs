@@ -99,14 +99,13 @@ pub struct Case {
     pub events: Vec<EventFigures>,
     /// Codes of the findings about this case.
     pub findings: Vec<&'static str>,
-    /// Each trial in time, for charts.
+    /// Each trial over time, for charts.
     pub series: Vec<Series>,
     /// Distribution for charts: (1 ÷ share of samples beyond, response time in µs).
     pub curve: Vec<(f64, f64)>,
 }
 
 impl Case {
-    /// A case without a valid trial.
     pub(super) fn unmeasured(gateway: &str, load: &Load) -> Self {
         Self {
             case: format!("{gateway}, {}", load.label),

@@ -8,7 +8,6 @@ pub(super) fn failures(counts: &Counts) -> u64 {
     counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses
 }
 
-/// The sum of all trials' counts.
 pub(super) fn sum_counts(trials: &[Trial<'_>]) -> Counts {
     let mut sum = Counts::default();
     for counts in trials.iter().map(|trial| &trial.load.counts) {

@@ -25,10 +25,8 @@ use hoptax_record::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Requests per trial.
 pub const REQUESTS: u64 = 1000;
 
-/// A run and its trials.
 pub struct Run {
     pub record: RunRecord,
     pub trials: Vec<TrialRecord>,
@@ -76,7 +74,6 @@ impl Run {
         Self::with_load(vec![closed_point(connections, 1)])
     }
 
-    /// A run with these load points.
     pub fn with_load(load: Vec<LoadPoint>) -> Self {
         let mut run = Self { record: record(load), trials: Vec::new() };
         run.contender(DIRECT, None);
@@ -112,7 +109,6 @@ impl Run {
         run
     }
 
-    /// Adds a contender.
     pub fn contender(&mut self, label: &str, failed: Option<Failure>) -> &mut Self {
         if self.record.contenders.iter().all(|known| known.label != label) {
             self.record.contenders.push(Contender {
@@ -210,7 +206,6 @@ impl MadeTrial {
         self.response_times_us(std::iter::repeat_n(response_us, REQUESTS as usize))
     }
 
-    /// Sets response times and service times.
     pub fn response_times_us(mut self, times: impl Iterator<Item = u64>) -> Self {
         let encoded = encode(times);
         self.load().histograms.service_time = encoded.clone();
@@ -233,7 +228,6 @@ impl MadeTrial {
         self
     }
 
-    /// Makes this many answers fail a check.
     pub fn failed_check(mut self, check: &str, count: u64) -> Self {
         let counts = &mut self.load().counts;
         counts.ok -= count;
@@ -262,7 +256,6 @@ impl MadeTrial {
         self.stamps(REQUESTS, 0, 0)
     }
 
-    /// Counts of used, missing and impossible timestamps.
     pub fn stamps(mut self, used: u64, missing: u64, impossible: u64) -> Self {
         self.load().stamps = Some(StampTally { used, missing, impossible, clock: None });
         self
@@ -280,7 +273,6 @@ impl MadeTrial {
         self
     }
 
-    /// Makes the trial a step of a search at this rate.
     pub fn step(mut self, rate: f64) -> Self {
         let purpose = hoptax_record::StepPurpose::Search;
         self.0.step = Some(hoptax_record::SearchStep { number: self.0.round, rate, purpose });
@@ -327,7 +319,6 @@ impl MadeTrial {
         self
     }
 
-    /// Adds requests that ended in a reset.
     pub fn errors(mut self, resets: u64) -> Self {
         let counts = &mut self.load().counts;
         counts.scheduled += resets;

@@ -66,7 +66,6 @@ impl Latency {
     }
 }
 
-/// The figures of the histogram that `of` selects from each trial.
 pub(super) fn latency<'a>(
     trials: &[Trial<'a>],
     of: for<'t> fn(&'t Trial<'a>) -> Option<&'t Histogram<u64>>,

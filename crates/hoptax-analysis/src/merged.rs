@@ -13,9 +13,7 @@ pub(super) fn of_all(trials: &[Trial<'_>], statistic: Statistic) -> Option<f64> 
 
 /// Two contenders of one run, in the rounds that both have. An added time is relative to direct in the same rounds.
 pub(super) struct Pair<'t, 'a> {
-    /// Trials of the first.
     pub(super) first: &'t [Trial<'a>],
-    /// Trials of the second.
     pub(super) second: &'t [Trial<'a>],
     /// Direct trials of the same load point.
     pub(super) direct: &'t [Trial<'a>],
@@ -27,8 +25,8 @@ impl Pair<'_, '_> {
         self.drawn(metric, |first, second, _| Some(second - first)).map(|estimate| Contrast::of(&estimate))
     }
 
-    /// Second ÷ first − 1. Absent unless both are above zero, and without an interval if a draw is not. Logarithms are
-    /// drawn, so that twice as much and half as much are equally far from no change.
+    /// Second ÷ first − 1. Absent unless both figures are above zero; without an interval unless that holds for every
+    /// draw. Logarithms are drawn, so that twice as much and half as much are equally far from no change.
     pub(super) fn change(&self, metric: Metric) -> Option<Contrast> {
         let logarithm = self.drawn(metric, |first, second, direct| {
             let (first, second) = (first - direct, second - direct);

@@ -34,12 +34,18 @@ pub struct Path {
 /// Why there is no split although the plan asks for one.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Refusal {
-    /// Generator and upstream have different clocks.
-    OtherClock { generator: ClockId, upstream: ClockId },
+    OtherClock {
+        generator: ClockId,
+        upstream: ClockId,
+    },
     /// This share of the timestamps contradicts the generator's clock.
-    Impossible { share: f64 },
+    Impossible {
+        share: f64,
+    },
     /// This share of the responses has no timestamps.
-    Missing { share: f64 },
+    Missing {
+        share: f64,
+    },
 }
 
 /// Why a case's trials cannot be split; `None` if they can, if the plan does not ask for it, or if nothing was
@@ -68,7 +74,7 @@ pub(super) fn refusal(trials: &[Trial<'_>]) -> Option<Refusal> {
 /// Selects the histogram of one direction.
 type Way = for<'x> fn(&'x Trial<'_>) -> Option<&'x Histogram<u64>>;
 
-/// Empty histograms are left out.
+/// Before and after the upstream; empty histograms are left out.
 const THERE: Way = |trial| trial.request_path.as_ref().filter(|times| !times.is_empty());
 const BACK: Way = |trial| trial.response_path.as_ref().filter(|times| !times.is_empty());
 

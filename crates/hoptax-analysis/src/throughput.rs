@@ -11,7 +11,6 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    /// Completed requests ÷ measured time of all trials, with an interval over rounds.
     pub(super) fn of(trials: &[Trial<'_>]) -> Option<Self> {
         let units = Units::new(trials.iter().map(Trial::round));
         let of = |trial: &Trial<'_>| (trial.round(), trial.completed as f64, trial.seconds());

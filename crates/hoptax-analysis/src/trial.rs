@@ -166,7 +166,6 @@ pub(super) fn of_case<'a>(
     })
 }
 
-/// The trials of a case that did not fail.
 pub(super) fn good_trials<'a>(records: &'a [TrialRecord], contender: &str, load: usize) -> Vec<Trial<'a>> {
     of_case(records, contender, load).filter_map(|record| Trial::read(record).ok()).collect()
 }

@@ -2,7 +2,6 @@
 
 /// Most terms of the continued fraction; it converges earlier for all arguments used here.
 const MOST_TERMS: u32 = 500;
-/// Replaces a denominator of zero.
 const TINY: f64 = 1e-300;
 /// Iterations of the bisection: 200 leave only rounding errors.
 const HALVINGS: u32 = 200;

@@ -19,7 +19,6 @@ const SEED: u64 = 0x0064_7261_7773;
 #[derive(Debug, Clone)]
 pub struct Draws {
     rounds: usize,
-    /// For each draw, how often each round was drawn.
     counts: Vec<u64>,
     /// The probability of each draw; they add up to 1.
     probabilities: Vec<f64>,

@@ -60,7 +60,6 @@ pub fn pettitt(series: &[f64]) -> Option<(usize, f64)> {
     (place > 0).then(|| (place, (2.0 * (-6.0 * k * k / (n.powi(3) + n.powi(2))).exp()).min(1.0)))
 }
 
-/// The sign of a difference: 1, 0 or −1.
 fn sign(difference: f64) -> i64 {
     match difference.total_cmp(&0.0) {
         _ if difference == 0.0 => 0,

@@ -18,7 +18,6 @@ pub struct Rounds {
     cumulative: Vec<u64>,
     /// For each round, the sum of its samples, ns.
     sums: Vec<f64>,
-    /// For each round, the number of its samples. Its length is the number of rounds.
     samples: Vec<u64>,
 }
 

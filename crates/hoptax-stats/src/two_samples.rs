@@ -4,7 +4,6 @@ use super::beta::{student_beyond, student_within};
 use super::rounds::MOST_UNITS;
 use super::{Estimate, mean, standard_deviation};
 
-/// Confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
 
 /// Difference of means (second − first), its 95 % interval, and the p-value under the null hypothesis of no difference.
@@ -138,13 +137,9 @@ pub fn change(first: &[f64], second: &[f64], by_pairs: bool) -> Option<Contrast>
 /// Variances and covariance of two figures.
 #[derive(Debug, Clone, Copy)]
 struct Scatter {
-    /// Variance of the first.
     aa: f64,
-    /// Variance of the second.
     bb: f64,
-    /// Their covariance.
     ab: f64,
-    /// Degrees of freedom.
     degrees: f64,
 }
 

@@ -20,9 +20,9 @@ pub struct Capacity {
     pub gateway: String,
     /// The objective.
     pub slo: String,
-    /// Requests/s that half of the undisturbed trials hold, with its 95 % interval and the number of trials. The upper
-    /// end is absent if the highest rate tried was held. The whole is absent if nothing was measured, or if even the
-    /// lowest rate tried was not held.
+    /// The capacity: the rate, requests/s, that half of the undisturbed trials hold, with its 95 % interval. The
+    /// interval has no upper end if the highest rate tried was held. Absent if nothing was measured, or not even the
+    /// lowest rate was held.
     pub rate: Option<Estimate>,
     /// The lowest rate tried, if it was not held.
     pub below: Option<f64>,

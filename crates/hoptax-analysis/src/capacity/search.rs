@@ -112,7 +112,7 @@ fn step(record: &TrialRecord, trial: Option<&SearchTrial<'_>>, objective: &Objec
     })
 }
 
-/// The highest rate, at most `high`, at which at least two longer trials held, and a majority of them.
+/// The highest rate up to `high` that longer trials confirmed: two or more held, and more than half of them.
 fn confirmed(steps: &[Step], high: f64) -> Option<Confirmed> {
     let longer = || steps.iter().filter(|step| step.purpose == StepPurpose::Confirm && step.held.is_some());
     let at = |rate: f64| {

@@ -71,7 +71,6 @@ mod tests {
 
     fn run(link: Option<f64>) -> Run {
         let mut run = Run::closed(1);
-        // 1,100,000 bytes received in the one second.
         run.push(via("nginx", 0));
         run.record.link = link.map(|bytes_per_second| Link { message_bytes: 65_536, bytes_per_second });
         run

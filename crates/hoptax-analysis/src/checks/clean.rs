@@ -12,7 +12,6 @@ use hoptax_load::spec::{Arrivals, HttpVersion, Rate, Shape};
 use hoptax_plan::{LoadPoint, Target};
 use std::collections::BTreeMap;
 
-/// Measured time of a trial.
 const SECONDS: u64 = 5;
 const WINDOWS: u64 = SECONDS * 10;
 const ROUNDS: u32 = 4;
@@ -87,7 +86,6 @@ fn times(windows: &[(u64, f64)], digits: u8) -> Encoded {
     Encoded::new(&histogram)
 }
 
-/// A trial without mistakes.
 fn trial(
     run: &Run,
     contender: &str,
@@ -104,7 +102,6 @@ fn trial(
     fill(made.0.load_record.as_mut().expect("made with one"), point, &windows, completed, opened);
     let ledger = made.0.ledger.as_mut().expect("made with one");
     ledger.requests = completed;
-    // Requests go to the instances in turn.
     ledger.by_instance = vec![completed / 2 + completed % 2, completed / 2];
     let version = if point.http == HttpVersion::Http10 && contender == "direct" { "1.0" } else { "1.1" };
     ledger.http_version = BTreeMap::from([(version.into(), completed)]);

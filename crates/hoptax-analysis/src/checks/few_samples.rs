@@ -31,7 +31,6 @@ fn doubtful(samples: u64, of: &[Statistic]) -> Vec<Statistic> {
     of.iter().copied().filter(few).collect()
 }
 
-/// Checks the percentiles over all trials.
 fn shown((case, _): Measured<'_>) -> Option<Finding> {
     let samples = case.response_time.as_ref()?.samples;
     let doubtful = doubtful(samples, &Statistic::ALL);

@@ -3,7 +3,6 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Evidence: figures by name.
 pub(super) fn evidence<const N: usize>(members: [(&'static str, Value); N]) -> BTreeMap<&'static str, Value> {
     members.into_iter().collect()
 }

@@ -13,7 +13,6 @@ const SILENT: f64 = 8.0;
 /// Bytes that a gateway may still buffer after the trial (Envoy flushes at 64 KiB), doubled.
 const BUFFERED: u64 = 128 << 10;
 
-/// Log volume of one gateway at one load point.
 #[derive(Debug, Clone, Copy)]
 struct Logged<'a> {
     gateway: &'a str,

@@ -12,11 +12,9 @@ const GROWTH: f64 = 0.05;
 const BYTES: f64 = 1024.0 * 1024.0;
 /// p-value below which a rise within a trial is not chance.
 const CHANCE: f64 = 0.001;
-/// Fewest windows in the second half of a trial.
 const WINDOWS: usize = 10;
 /// Number of last rounds that are compared.
 const ROUNDS: usize = 3;
-/// Least growth from one round to the next, relative.
 const STEP: f64 = 0.005;
 
 pub(super) fn rule() -> Rule {

@@ -56,7 +56,6 @@ mod tests {
     use super::Finding;
     use crate::fixture::Run;
 
-    /// The findings with this code.
     pub(super) fn raised(run: &Run, code: &str) -> Vec<Finding> {
         run.analyse().findings.into_iter().filter(|finding| finding.code == code).collect()
     }

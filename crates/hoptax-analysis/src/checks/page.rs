@@ -3,7 +3,6 @@
 use super::Rule;
 use std::fmt::Write as _;
 
-/// Text above the list of findings.
 const HEAD: &str = "\
 # Findings
 

@@ -89,7 +89,6 @@ fn words(load: &Load, rate: f64) -> (String, String) {
     }
 }
 
-/// The highest rate, requests/s.
 fn highest(load: &Load, rate: f64) -> f64 {
     let ends = load.stages.iter().flatten().flat_map(|stage| [stage.from, stage.to]);
     ends.reduce(f64::max).unwrap_or(rate)

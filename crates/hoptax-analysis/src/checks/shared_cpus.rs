@@ -11,7 +11,6 @@ const CODE: &str = "shared-cpus";
 /// CPU. With two CPUs, each busy for 85 % of the time, seven wake-ups in ten find both taken (0.85²).
 const BUSY: f64 = 0.85;
 
-/// The roles that share CPUs in a trial.
 struct Shared {
     roles: Vec<&'static str>,
     cpus: usize,

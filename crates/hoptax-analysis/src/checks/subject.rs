@@ -29,17 +29,14 @@ impl<'a> Subject<'a> {
         !trials.is_empty() && trials.iter().all(|trial| trial.rejects_by_events_only(timeout))
     }
 
-    /// Cases with at least one trial.
     pub(super) fn measured(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {
         self.cases.iter().filter(|(case, _)| case.trials > 0).map(|(case, trials)| (case, trials.as_slice()))
     }
 
-    /// Measured cases of gateways.
     pub(super) fn gateways(&self) -> impl Iterator<Item = (&'a Case, &'a [Trial<'a>])> {
         self.measured().filter(|(case, _)| !case.is_direct())
     }
 
-    /// The plan's gateway with this label.
     pub(super) fn gateway(&self, label: &str) -> Option<&'a Gateway> {
         self.run.plan.gateways.iter().find(|gateway| gateway.label == label)
     }
@@ -49,11 +46,9 @@ impl<'a> Subject<'a> {
         self.gateways().filter_map(|via| Some((via, self.direct(via.0.load.index)?)))
     }
 
-    /// Direct's case at a load point, if it was measured.
     pub(super) fn direct(&self, load: usize) -> Option<Measured<'a>> {
         self.measured().find(|(case, _)| case.is_direct() && case.load.index == load)
     }
 }
 
-/// A case with its valid trials.
 pub(super) type Measured<'a> = (&'a Case, &'a [Trial<'a>]);

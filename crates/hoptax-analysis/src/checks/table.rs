@@ -2,20 +2,17 @@
 
 use super::*;
 
-/// Examines a run and returns its findings.
 type Check = fn(&Subject<'_>) -> Vec<Finding>;
 
 /// A finding that every run is checked for.
 #[derive(Debug, Clone, Copy)]
 struct Registered {
-    /// Its name, condition, reason and advice.
     rule: fn() -> Rule,
     check: Check,
     /// Position in a report among findings of the same severity. The table itself gives the order of the reference.
     place: u32,
 }
 
-/// One line per finding.
 const ALL: [Registered; 36] = [
     Registered { rule: errors::rule, check: errors::check, place: 1 },
     Registered { rule: event_failed::rule, check: event_failed::check, place: 2 },

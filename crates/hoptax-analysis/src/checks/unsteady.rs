@@ -33,7 +33,7 @@ const ROUND: f64 = 0.2;
 const FLOORS: f64 = 3.0;
 /// Rounds needed for a median round.
 const ROUNDS: usize = 3;
-/// Blocks per trial, if it has that many windows: half a second each in a trial of ten.
+/// Blocks per trial (fewer if it has fewer windows): in a trial of 10 s each lasts half a second.
 const BLOCKS: usize = 20;
 /// Fewest windows of a trial that is judged.
 const WINDOWS: usize = 10;

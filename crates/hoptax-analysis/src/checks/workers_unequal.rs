@@ -23,7 +23,6 @@ const UNLIKE: f64 = 1.5;
 /// which is much of one window.
 const SPAN: usize = 5;
 
-/// One gateway's workers and CPUs.
 #[derive(Debug, Clone, Copy)]
 struct Workers<'a> {
     gateway: &'a str,
@@ -32,7 +31,6 @@ struct Workers<'a> {
     used: Option<f64>,
     /// The same in closed loops only, where a gateway uses all that it can.
     used_closed: Option<f64>,
-    /// CPUs that the gateway may run on.
     cpus: u32,
 }
 
@@ -98,7 +96,6 @@ fn at_once(trial: &Trial<'_>) -> Option<f64> {
     Some(spans.max()? as f64 / (SPAN as u64 * WINDOW_NS) as f64)
 }
 
-/// Compares the configured numbers of workers.
 fn unequal(gateways: &[Workers<'_>]) -> Option<Finding> {
     let counted = gateways.iter().filter_map(|gateway| Some((gateway.declared?, gateway.gateway)));
     let counted: Vec<(u32, &str)> = counted.collect();
@@ -192,7 +189,6 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, via};
 
-    /// A gateway of a generated run.
     struct Made {
         label: &'static str,
         workers: Option<u32>,

@@ -29,7 +29,6 @@ const OF_GATEWAY: [Metric; 13] = [
     Metric::ErrorShare,
 ];
 
-/// Metrics of direct.
 const OF_DIRECT: [Metric; 5] =
     [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput, Metric::ErrorShare];
 
@@ -56,7 +55,6 @@ impl<'p> Pair<'p, '_> {
     }
 }
 
-/// Every metric that both cases have.
 pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Row> {
     let (Some(a), Some(b)) = (pair.case_a(), pair.case_b()) else { return Vec::new() };
     let metrics: &[Metric] = if [pair.a.1, pair.b.1].contains(&DIRECT) { &OF_DIRECT } else { &OF_GATEWAY };
@@ -88,7 +86,6 @@ fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
     })
 }
 
-/// Two figures of a metric, compared.
 struct Contrasts {
     /// Absolute value of the first figure.
     size: f64,

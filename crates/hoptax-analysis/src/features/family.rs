@@ -5,11 +5,9 @@ use hoptax_plan::{Feature, Gateway, GatewayKind, PackDriver, Plan};
 /// A gateway with features, and the gateways to compare it with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Family<'p> {
-    /// The gateway with features.
     pub(super) gateway: &'p str,
     /// The same gateway without features.
     pub(super) bare: &'p str,
-    /// The features.
     pub(super) features: &'p [Feature],
     /// Two gateways that have these features divided between them.
     pub(super) parts: Option<[&'p str; 2]>,

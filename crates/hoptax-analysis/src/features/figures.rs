@@ -9,7 +9,6 @@ use hoptax_stats::{Estimate, Reader, Rounds, Statistic, Sums, Units, resampled};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side(pub(super) usize);
 
-/// Several cases at one load point.
 pub(super) struct Figures<'t, 'a> {
     sides: Vec<&'t [Trial<'a>]>,
     units: Units,
@@ -39,7 +38,6 @@ impl<'t, 'a> Figures<'t, 'a> {
         resampled(&self.units, |drawn| figure(&|side| ready[side].of(drawn)))
     }
 
-    /// The figure of one case, all rounds together.
     pub(super) fn of_all(&self, metric: Metric, side: Side) -> Option<f64> {
         let once = vec![1; self.units.count()];
         self.source(metric, self.sides[side.0])?.ready()?.of(&once)

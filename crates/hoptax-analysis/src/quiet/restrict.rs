@@ -51,7 +51,6 @@ fn length(number: usize, measured_ns: u64) -> u64 {
     measured_ns.saturating_sub(number as u64 * WINDOW_NS).min(WINDOW_NS)
 }
 
-/// An empty histogram of the smallest size.
 fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LOWEST, 2 * LOWEST, 1)
         .expect("the bounds are constants that the crate accepts")

@@ -25,7 +25,6 @@ use std::collections::BTreeMap;
 const ROUNDS: u32 = 5;
 /// Windows per trial: 3 s.
 const WINDOWS: usize = 30;
-/// Windows of warm-up, which no figure uses.
 const WARMUP: usize = 5;
 /// Length of a window, µs.
 const WINDOW: f64 = WINDOW_NS as f64 / 1e3;
@@ -36,12 +35,9 @@ const DIRECT_COST: (f64, f64) = (100.0, 100.0);
 const VIA_COST: (f64, f64) = (200.0, 100.0);
 /// Relative difference between rounds.
 const DRIFT: f64 = 0.02;
-/// The kernel's tick, µs.
 const TICK: f64 = 10_000.0;
-/// Share of the CPU that direct uses.
 const DIRECT_USE: f64 = RATE * (DIRECT_COST.0 + DIRECT_COST.1);
 
-/// When the hypervisor takes the CPU away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Steal {
     Never,
@@ -70,7 +66,6 @@ impl Steal {
     }
 }
 
-/// The simulated CPU.
 struct Cpu {
     steal: Steal,
     random: Random,
@@ -190,7 +185,6 @@ fn run(steal: Steal, seed: u64) -> Vec<Simulated> {
         .collect()
 }
 
-/// The tax computed from a run's trials.
 fn tax(trials: Vec<Trial<'_>>) -> Tax {
     let (direct, gateway): (Vec<_>, Vec<_>) =
         trials.into_iter().partition(|trial| trial.record.contender == DIRECT);
@@ -218,7 +212,6 @@ const ALL: usize = 0;
 const UNSTOLEN: usize = 1;
 const QUIET: usize = 2;
 
-/// Results of many runs in one metric.
 #[derive(Default)]
 struct Outcome {
     /// Error of the tax, compared with the same run without bursts, µs; one per run.
@@ -232,7 +225,6 @@ impl Outcome {
         mean(&self.errors).expect("there are runs")
     }
 
-    /// Standard error of that mean.
     fn standard_error(&self) -> f64 {
         standard_deviation(&self.errors).expect("there are runs") / (self.errors.len() as f64).sqrt()
     }
@@ -242,10 +234,8 @@ impl Outcome {
     }
 }
 
-/// Results of many runs.
 #[derive(Default)]
 struct Outcomes {
-    /// By selection and metric.
     of: [[Outcome; 3]; 3],
     /// Numbers of windows of direct and of the gateway.
     windows: [usize; 2],

@@ -127,7 +127,6 @@ fn figures_by_hand() {
     let analysis = run.analyse();
     let case = analysis.case("nginx", 0).expect("measured");
     let quiet = case.quiet.as_ref().expect("steal is recorded");
-    // The stolen window and one on each side of it, in each of three trials.
     assert_eq!((quiet.windows, quiet.left_out, quiet.share_left_out), (30, 9, 0.3));
     assert_eq!((quiet.trials, quiet.trials_left_out), (3, 0));
     let throughput = |throughput: &Option<crate::Throughput>| {

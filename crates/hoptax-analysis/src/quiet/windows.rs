@@ -9,7 +9,6 @@ use hoptax_record::TrialRecord;
 /// as much as the whole trial's, although each round counts the same.
 const ENOUGH: f64 = 0.5;
 
-/// Parameters of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rule {
     /// Steal on one CPU in one window from which the window counts as stolen, ns.
@@ -22,7 +21,7 @@ pub(super) struct Rule {
     pub(super) in_proportion: bool,
 }
 
-/// The rule. It is never tuned to a result.
+/// Never tuned to a result.
 pub(super) const RULE: Rule = Rule {
     // `/proc/stat` counts in ticks of 10 ms, so a window shows whole ticks or none. A sample slightly off a window's
     // edge splits a tick between two windows; the one with half of it or more counts.

@@ -3,7 +3,6 @@
 use super::super::Draws;
 use super::super::two_sided_95;
 
-/// A figure that can be computed for any draw of rounds, with the inputs of all methods.
 pub(super) struct Figure<'a> {
     rounds: usize,
     of: &'a dyn Fn(&[u64]) -> Option<f64>,
@@ -13,7 +12,6 @@ pub(super) struct Figure<'a> {
     drawn: Vec<(f64, f64)>,
 }
 
-/// A method for an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Method {
     /// Student's t with the standard error of the bootstrap.
@@ -98,7 +96,6 @@ impl<'a> Figure<'a> {
         (self.of)(drawn).expect("every round has samples")
     }
 
-    /// The figure of a single round.
     fn alone(&self, round: usize) -> f64 {
         let mut drawn = vec![0; self.rounds];
         drawn[round] = 1;

@@ -13,7 +13,6 @@ use hoptax_load::random::Random;
 use methods::{Figure, Method};
 use world::{Round, World};
 
-/// The estimated figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum What {
     Added(Statistic),
@@ -49,7 +48,6 @@ impl Run {
         }
     }
 
-    /// The figure of a draw: the tax.
     fn figure(&self, what: What) -> impl Fn(&[u64]) -> Option<f64> {
         let readers = match what {
             What::Added(statistic) => self.via.reader(statistic).zip(self.direct.reader(statistic)),

@@ -4,7 +4,6 @@ use super::What;
 use hoptax_load::random::Random;
 use std::f64::consts::TAU;
 
-/// Requests per trial.
 const REQUESTS: usize = 500;
 /// What the gateway adds to each request, µs.
 const ADDED_US: f64 = 20.0;
@@ -20,7 +19,6 @@ pub(super) struct Round {
     pub(super) throughput: [f64; 2],
 }
 
-/// A model of request times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum World {
     Skewed,
@@ -151,7 +149,6 @@ impl World {
     }
 }
 
-/// Standard deviations of logarithms.
 const ROUND: f64 = 0.1;
 const REQUEST: f64 = 0.5;
 const NOISY_TRIAL: f64 = 0.1;

@@ -20,19 +20,14 @@ const COHERENCE: f64 = 0.9;
 const TEETH: usize = 3;
 /// Least share of the samples in a tooth.
 const TOOTH: f64 = 0.05;
-/// Fewest samples.
 const SAMPLES: u64 = 200;
 /// Times longer than this many steps are ignored: the histogram's resolution (0.1 %) is too coarse for them.
 const LONGEST: u64 = 50;
 
-/// The steps found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Comb {
-    /// Distance between teeth, ns.
     pub(super) step_ns: u64,
-    /// Number of teeth.
     pub(super) teeth: usize,
-    /// Mean resultant length.
     pub(super) coherence: f64,
 }
 
@@ -78,7 +73,6 @@ mod tests {
     use hoptax_load::histogram::{TRIAL_DIGITS, empty};
     use hoptax_load::random::Random;
 
-    /// `count` times drawn by `draw`, µs.
     fn times(count: u64, seed: u64, mut draw: impl FnMut(&mut Random) -> f64) -> Histogram<u64> {
         let (mut histogram, mut random) = (empty(TRIAL_DIGITS), Random::new(seed));
         for _ in 0..count {
@@ -87,7 +81,6 @@ mod tests {
         histogram
     }
 
-    /// A nearly normal value: the sum of twelve uniform ones, less six.
     fn normal(random: &mut Random) -> f64 {
         (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
     }
@@ -113,7 +106,6 @@ mod tests {
         }
     }
 
-    /// Distributions without steps, at scales around the steps.
     #[test]
     fn finds_none_where_there_are_none() {
         let mut examined = 0;
