@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_lead_nowhere_else() {
+    fn ids_cannot_lead_elsewhere() {
         assert!(is_name("20231114T221320Z-quickstart") && is_name("ö"));
         for wrong in ["", ".", "..", "../x", "a/b", "/etc", "a\0b", ".hidden"] {
             assert!(!is_name(wrong), "{wrong:?}");

@@ -287,7 +287,7 @@ pub struct TrialRecord {
     pub generator: Option<RoleUsage>,
     /// CPU and memory of the gateway's processes; absent for direct, and for an external gateway without a pid.
     pub gateway: Option<RoleUsage>,
-    /// CPU and memory of the upstream; absent if hoptax did not start it and has no pid.
+    /// CPU and memory of the upstream; absent if hoptax did not start it and the plan gives no pid.
     pub upstream: Option<RoleUsage>,
     /// The host during the measured time.
     pub host: HostUsage,

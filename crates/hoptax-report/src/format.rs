@@ -49,7 +49,7 @@ impl Scale {
         Self { divisor: 0.01, unit: "%" }
     }
 
-    /// One of this unit.
+    /// The size of the unit, in the base unit.
     pub(super) fn one(self) -> f64 {
         self.divisor
     }

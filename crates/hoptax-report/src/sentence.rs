@@ -68,7 +68,8 @@ fn case_of<'a>(
 }
 
 /// The short answer: which gateway adds least at the median, or that there is no clear winner. Built-in hops are
-/// references and do not compete. Absent for a void run, and unless two gateways have an interval at the same load point.
+/// references and do not compete. Absent for a void run, and unless two gateways have an interval at the same load
+/// point.
 pub(super) fn answer(run: &RunRecord, analysis: &Analysis) -> Option<String> {
     if analysis.findings.iter().any(|finding| finding.severity == Severity::Void) {
         return None;

@@ -282,7 +282,7 @@ mod tests {
 
     /// Stages, names and searches can make labels very long.
     #[test]
-    fn headings_fit_as_well() {
+    fn headings_fit_too() {
         let stages = "100/s for 10s, ramp to 5000/s over 60s, 5000/s for 10s, ramp to 100/s over 60s";
         let mut run = Run::with_load(vec![staged_point(stages, 8), searched_point()]);
         run.record.plan.name = "a name with more words than anybody would type ".repeat(3);

@@ -92,7 +92,7 @@ impl App {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Analyses pending runs one by one, on a thread that ends with this value. It waits while this process
+    /// Analyses pending runs one by one, on a thread that ends when this value is dropped. It waits while this process
     /// measures a run.
     pub(super) fn analyse_in_the_background(self: &Arc<Self>) {
         let Some(to_do) = self.to_do.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };

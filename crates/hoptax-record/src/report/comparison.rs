@@ -55,7 +55,7 @@ pub struct Row {
     pub difference: Contrast,
     /// Second ÷ first − 1; absent if the first is not above zero.
     pub change: Option<Estimate>,
-    /// Differences up to this size are not called, in the metric's unit.
+    /// Differences up to this size count as no difference, in the metric's unit.
     pub floor: f64,
     /// p-value adjusted for all headline rows (Holm); absent for other rows, and with a single round.
     pub adjusted_p_value: Option<f64>,

@@ -167,7 +167,7 @@ const OVER_LOAD = {
   throughput: { title: "Throughput, requests/s", kind: kinds.rate, of: (one) => one.throughput },
   cpu: { title: "CPU per request", kind: kinds.time, of: (one) => one.tax && one.tax.cpu_us_per_request },
   memory: {
-    title: "Memory, resident",
+    title: "Resident memory",
     kind: kinds.bytes,
     of: (one) =>
       one.memory &&

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_parts_a_line() {
+    fn a_gap_interrupts_a_line() {
         let line = Line {
             name: String::new(),
             colour: BLACK,

@@ -36,7 +36,7 @@ pub(super) fn panels(model: &Model, load: &Load) -> Option<Vec<Panel>> {
         marks: place.marks(&cases, named),
     };
     let first = panel("Throughput, requests/s", Axis::linear(Unit::Rate, most), throughput, true);
-    let second = over.map(|up| panel("Response time, p99 of each moment", up, times, false));
+    let second = over.map(|up| panel("Response time, p99 over time", up, times, false));
     Some(std::iter::once(first).chain(second).collect())
 }
 
