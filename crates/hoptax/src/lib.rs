@@ -1,7 +1,7 @@
-//! What does this hop cost? The library behind the `hoptax` binary: the command line, and the flow of a run.
+//! The library behind the `hoptax` binary, which measures what an API gateway costs.
 //!
-//! [`run`] turns a plan's [`schedule`] into trials on disk, [`watch`] keeps the state of the live view, [`lint`] checks one pack,
-//! and [`cli`] has a file for each verb.
+//! [`cli`] has one file per verb. [`run`] measures the trials of a plan in the order that [`schedule`] decides, and [`watch`]
+//! keeps the state of the live view. [`lint`] checks one gateway pack.
 #![forbid(unsafe_code)]
 
 pub mod cli;

@@ -1,4 +1,4 @@
-//! The `hoptax` binary. See [`hoptax::cli`].
+//! The `hoptax` binary: runs the command line and exits with its code.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

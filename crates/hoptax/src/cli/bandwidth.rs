@@ -1,6 +1,7 @@
 //! `hoptax bandwidth`.
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use super::hop::resolve;
 use anyhow::Context as _;
 use hoptax_host::probe::bandwidth::{Asked, LARGEST, Measured, measure, measure_loopback, receive};
@@ -11,32 +12,31 @@ use serde_json::json;
 use std::io::Write as _;
 use std::net::TcpListener;
 
-/// Measure how many bytes per second one connection carries, with messages as long as the real ones.
+/// Measure how many bytes per second one connection carries
 ///
-/// Without an address it measures this machine's loopback, which says how fast bytes are copied from one process to another
-/// here. Between two machines, start a receiver on one with --listen and give its address to the other.
+/// Without an address it measures the loopback of this machine: how fast bytes are copied between two processes. To measure
+/// between two machines, start a receiver on one with --listen, and pass its address on the other.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The receiver to send to; this machine's loopback when absent
+    /// Address of the receiver [default: a receiver on this machine's loopback]
     #[arg(value_name = "HOST:PORT")]
     address: Option<String>,
-    /// Be the receiver, until stopped by a signal; prints the address it listens on as a line of JSON
+    /// Run the receiver on this address until SIGTERM or Ctrl-C; port 0 picks a free port. Prints its address as a line of JSON
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["address", "size", "echo", "repeats", "duration", "json"])]
     listen: Option<String>,
-    /// Bytes of a message
+    /// Size of each message, up to 64MiB
     #[arg(long, value_name = "SIZE", default_value = "64KiB")]
     size: String,
-    /// Send each message back, and the next one after that
+    /// Let the receiver send each message back before the next one is sent
     #[arg(long)]
     echo: bool,
-    /// How often it is measured
+    /// Number of measurements
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
-    /// How long each time
+    /// Length of each measurement
     #[arg(long, value_name = "TIME", default_value = "300ms")]
     duration: String,
-    /// Print JSON
-    #[arg(long)]
+    #[arg(long, help = help::JSON)]
     json: bool,
 }
 
@@ -53,7 +53,9 @@ impl Args {
         let address = self.address.as_deref().map(|typed| resolve("HOST:PORT", typed)).transpose()?;
         let once = || match address {
             Some(address) => measure(address, &asked).with_context(|| {
-                format!("cannot measure to {address}; is `hoptax bandwidth --listen` running there?")
+                format!(
+                    "cannot measure to {address}; is `hoptax bandwidth --listen` running on that machine?"
+                )
             }),
             None => measure_loopback(&asked).context("cannot measure the loopback"),
         };
@@ -76,9 +78,7 @@ impl Args {
             units::duration(&self.duration).map_err(|error| wrong("--duration", &self.duration, &error))?;
         if message_bytes == 0 || message_bytes > LARGEST {
             let typed = &self.size;
-            return Err(BadInput(format!(
-                "--size {typed}: a message has 1 byte to 64 MiB; give a size in between"
-            )));
+            return Err(BadInput(format!("--size {typed} is out of range; use 1B to 64MiB")));
         }
         Ok(Asked { message_bytes, echo: self.echo, duration })
     }
@@ -87,16 +87,14 @@ impl Args {
 fn listen(typed: &str) -> anyhow::Result<Exit> {
     let address = resolve("--listen", typed)?;
     let listener = TcpListener::bind(address).with_context(|| {
-        format!(
-            "cannot listen on {address}; choose an address of this machine and a port that is free (0: any)"
-        )
+        format!("cannot listen on {address}; use an address of this machine and a free port (0 picks one)")
     })?;
     writeln!(std::io::stdout(), "{}", json!({ "listen": listener.local_addr()?.to_string() }))?;
-    receive(&listener, || false).context("cannot accept senders any more")?;
+    receive(&listener, || false).context("cannot accept connections any more")?;
     Ok(Exit::Success)
 }
 
-/// Mean over the repeats with its interval.
+/// Mean over the measurements, with its interval.
 fn estimate(all: &[Measured], of: fn(&Measured) -> f64) -> Option<Estimate> {
     of_mean(&all.iter().map(of).collect::<Vec<f64>>()).map(|rate| rate.at_least(0.0))
 }
@@ -114,7 +112,7 @@ fn printed(where_to: &str, asked: &Asked, all: &[Measured]) -> serde_json::Value
 }
 
 fn summary(where_to: &str, asked: &Asked, all: &[Measured]) -> String {
-    let told = |of: fn(&Measured) -> f64, unit: f64| {
+    let rate = |of: fn(&Measured) -> f64, unit: f64| {
         estimate(all, of).map_or_else(String::new, |estimate| match (estimate.low, estimate.high) {
             (Some(low), Some(high)) => {
                 format!("{:.1} ({:.1} to {:.1})", estimate.estimate / unit, low / unit, high / unit)
@@ -122,18 +120,18 @@ fn summary(where_to: &str, asked: &Asked, all: &[Measured]) -> String {
             _ => format!("{:.1} (measured once: no interval)", estimate.estimate / unit),
         })
     };
-    let way = if asked.echo { "each way, every message echoed" } else { "one way" };
+    let way = if asked.echo { "each way (each message is sent back)" } else { "one way" };
     let mut text = format!(
         "{where_to}: messages of {} bytes, {way}, one connection, {} × {:?}\n  {} MB/s\n  {} messages/s",
         asked.message_bytes,
         all.len(),
         asked.duration,
-        told(|once| once.bytes_per_second, 1e6),
-        told(|once| once.messages_per_second, 1.0),
+        rate(|once| once.bytes_per_second, 1e6),
+        rate(|once| once.messages_per_second, 1.0),
     );
     if where_to == "loopback" {
-        text += "\n  On a loopback nothing is transmitted: this is how fast the machine copies, and\n  \
-                 whatever else it computes lowers it.";
+        text += "\n  Nothing is transmitted over a loopback: this is how fast the machine copies bytes.\n  \
+                 Other load on the machine lowers it.";
     }
     text
 }

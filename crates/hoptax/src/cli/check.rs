@@ -1,6 +1,7 @@
 //! `hoptax check`.
 
 use super::exit::Exit;
+use super::help;
 use super::plan_source::{Only, PlanSource, fits};
 use crate::schedule::{estimate, estimate_at_most, search};
 use hoptax_lab::packs::{PackSet, binary};
@@ -15,7 +16,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Say what a plan would run and how long it takes, without running it.
+/// Check a plan, and show what it would run and how long that takes, without running it
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -24,8 +25,7 @@ pub(super) struct Args {
     #[command(flatten)]
     only: Only,
 
-    /// Print it as JSON
-    #[arg(long)]
+    #[arg(long, help = help::JSON)]
     json: bool,
 }
 
@@ -45,49 +45,49 @@ impl Args {
     }
 }
 
-/// What a plan would run.
+/// What a run of the plan would measure.
 #[derive(Debug, Serialize)]
 struct Outlook {
     name: String,
     upstream: String,
     contenders: Vec<ContenderOutlook>,
     targets: Vec<TargetOutlook>,
-    /// The targets in words.
+    /// The targets, in words.
     #[serde(skip)]
     requested: String,
     load: Vec<LoadOutlook>,
-    /// Contenders × load points.
+    /// Contenders × load points in rounds.
     cases: usize,
-    /// With `trials: auto` the fewest.
+    /// With `trials: auto`, the minimum.
     rounds: u32,
-    /// The most; absent where the number is fixed.
+    /// The maximum; absent if the number is fixed.
     most_rounds: Option<u32>,
-    /// The rounds in words.
+    /// The rounds, in words.
     #[serde(skip)]
-    rounds_told: String,
-    /// Over all rounds, with `trials: auto` the fewest, with direct twice in each for every load point.
+    rounds_text: String,
+    /// In all rounds (the minimum with `trials: auto`). Direct counts twice per load point and round.
     trials: u64,
-    /// The load points that are searched, which have no cases.
+    /// Load points that search for a capacity; they have no cases.
     searches: Vec<SearchOutlook>,
-    /// Absent when it will be drawn.
+    /// Absent if the run will draw one.
     seed: Option<u64>,
     expected_s: f64,
-    /// With `trials: auto`: of the most rounds there may be in its time.
+    /// With `trials: auto`: the longest time that the run can take.
     at_most_s: Option<f64>,
     not_installed: Vec<NotInstalled>,
-    /// What stands in the way of some gateway's connections; `hoptax run` warns of it.
+    /// Limits that prevent connections of a gateway; `hoptax run` prints them as warnings.
     notes: Vec<String>,
 }
 
-/// A pack that the plan names and this machine lacks.
+/// A gateway of the plan that is not installed on this machine.
 #[derive(Debug, Serialize)]
 struct NotInstalled {
     pack: String,
-    /// One line per way.
+    /// One line per way to install it.
     how_to_install: Vec<String>,
 }
 
-/// Looks for the program of each pack that the plan names.
+/// Looks for the program of each gateway of the plan.
 fn not_installed(plan: &Plan, packs: &PackSet) -> Vec<NotInstalled> {
     let mut missing: Vec<NotInstalled> = Vec::new();
     for gateway in &plan.gateways {
@@ -112,7 +112,7 @@ struct TargetOutlook {
     name: String,
     method: String,
     path: String,
-    /// Of the requests, 0 to 1.
+    /// Share of the requests, 0 to 1.
     share: f64,
 }
 
@@ -121,14 +121,14 @@ struct LoadOutlook {
     #[serde(rename = "loop")]
     loops: &'static str,
     connections: u32,
-    /// Requests per second; of stages their mean.
+    /// Requests per second; the mean if the rate has stages.
     rate: Option<f64>,
-    /// The rate's stages, as they are typed; absent for a steady rate.
+    /// The stages of the rate, as typed; absent for a constant rate.
     stages: Option<String>,
     arrivals: Option<String>,
     duration_s: f64,
     requests: Option<u64>,
-    /// Absent where connections are used without a limit.
+    /// Absent if there is no limit.
     requests_per_connection: Option<u32>,
     http: HttpVersion,
     #[serde(skip)]
@@ -141,7 +141,7 @@ struct SearchOutlook {
     objectives: Vec<String>,
     from: f64,
     to: f64,
-    /// Of each contender.
+    /// For each contender.
     fewest_trials: u32,
     most_trials: u32,
 }
@@ -162,7 +162,7 @@ impl SearchOutlook {
 impl Outlook {
     fn of(plan: &Plan, not_installed: Vec<NotInstalled>) -> Self {
         let direct =
-            ContenderOutlook { label: DIRECT.to_owned(), what: "no gateway, the baseline".to_owned() };
+            ContenderOutlook { label: DIRECT.to_owned(), what: "no gateway: the baseline".to_owned() };
         let gateways = plan.gateways.iter().map(ContenderOutlook::of);
         let contenders: Vec<_> = std::iter::once(direct).chain(gateways).collect();
         let in_rounds = plan.load.iter().filter(|load| load.search.is_none()).count();
@@ -186,7 +186,7 @@ impl Outlook {
                 Trials::Auto(auto) if in_rounds > 0 => Some(auto.most),
                 _ => None,
             },
-            rounds_told: plan.trials.describe(),
+            rounds_text: plan.trials.describe(),
             seed: plan.seed,
             expected_s: estimate(plan).as_secs_f64(),
             at_most_s: estimate_at_most(plan).map(|longest| longest.as_secs_f64()),
@@ -211,9 +211,9 @@ impl ContenderOutlook {
                 format!("pack {pack}, {workers}{with}{within}")
             }
             GatewayKind::Hop(_) => "built-in hop".to_owned(),
-            GatewayKind::DelayingHop(delay) => format!("built-in hop that delays: {delay}"),
+            GatewayKind::DelayingHop(delay) => format!("built-in hop with a delay: {delay}"),
             GatewayKind::External { url, pid: None, .. } => {
-                format!("already running at {url}, CPU not watched")
+                format!("already running at {url}, CPU not measured (no pid)")
             }
             GatewayKind::External { url, pid: Some(pid), .. } => {
                 format!("already running at {url}, pid {pid}")
@@ -266,7 +266,7 @@ fn describe_upstream(upstream: &Upstream) -> String {
             None => format!("already running at {}, without a ledger", running.url),
             Some(ledger) => {
                 let place = ledger.url.as_deref().unwrap_or(&running.url);
-                format!("already running at {}, its ledger told at {place}{}", running.url, ledger.path)
+                format!("already running at {}, ledger at {place}{}", running.url, ledger.path)
             }
         },
         Upstream::BuiltIn(built_in) => {
@@ -303,10 +303,10 @@ impl fmt::Display for Outlook {
                 None => writeln!(
                     f,
                     "trials       {} × {load_points} × {each} (direct twice) = {fewest}",
-                    self.rounds_told
+                    self.rounds_text
                 )?,
                 Some(_) => {
-                    writeln!(f, "rounds       {}, until the taxes are known well enough", self.rounds_told)?;
+                    writeln!(f, "rounds       {}, until the taxes are precise enough", self.rounds_text)?;
                     let of_round = fewest / u64::from(self.rounds.max(1));
                     writeln!(
                         f,
@@ -317,15 +317,14 @@ impl fmt::Display for Outlook {
         }
         for search in &self.searches {
             let what = search.objectives.join("; ");
-            writeln!(f, "search       of {}: {what}", plural(contenders as u64, "contender"))?;
+            writeln!(f, "search       {}: {what}", plural(contenders as u64, "contender"))?;
             let (fewest, most) = (search.fewest_trials, search.most_trials);
-            writeln!(f, "             {fewest} to {most} trials of each, after the rounds")?;
+            writeln!(f, "             {fewest} to {most} trials for each, after the rounds")?;
         }
-        let seed = self.seed.map_or("a seed drawn and recorded".to_owned(), |seed| format!("seed {seed}"));
-        writeln!(
-            f,
-            "order        shuffled anew in each round by {seed}; direct before and after the gateways"
-        )?;
+        let seed = self
+            .seed
+            .map_or("with a random seed, which is recorded".to_owned(), |seed| format!("with seed {seed}"));
+        writeln!(f, "order        shuffled in each round {seed}; direct before and after the gateways")?;
         match self.at_most_s.filter(|longest| *longest > self.expected_s) {
             None => writeln!(f, "takes about  {}", show_minutes(self.at_most_s.unwrap_or(self.expected_s)))?,
             Some(longest) => {
@@ -336,7 +335,7 @@ impl fmt::Display for Outlook {
         for NotInstalled { pack, how_to_install } in &self.not_installed {
             writeln!(
                 f,
-                "\n{pack} is not installed; `hoptax run --skip-missing` leaves it out. To install it:"
+                "\n{pack} is not installed. `hoptax run --skip-missing` leaves it out. To install it:"
             )?;
             for how in how_to_install {
                 writeln!(f, "  {how}")?;
@@ -353,7 +352,7 @@ fn plural(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// To the second: more would pretend to know.
+/// Rounded up to whole seconds; the estimate is not more precise.
 fn show_minutes(seconds: f64) -> String {
     humantime::format_duration(Duration::from_secs(seconds.ceil() as u64)).to_string()
 }

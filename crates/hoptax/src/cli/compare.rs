@@ -1,73 +1,70 @@
 //! `hoptax compare`.
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use super::output::{columns, print, write_file};
 use hoptax_analysis::compare::{Comparison, LEAST_CHANGE, Obstacle, Verdict};
 use hoptax_plan::units;
 use hoptax_report::{Measured, NotCompared, compared, comparison};
 use std::path::{Path, PathBuf};
 
-/// Compare two runs, or two gateways of one run, case by case.
+/// Compare two runs, or two gateways of one run, case by case
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 compared; 2 they cannot be compared; 3 worse, where --fail-on worse asks for it; \
-    4 compared, but a void finding says not to believe it."
+    after_help = "Exit status: 0 compared; 2 the runs cannot be compared, or the command line is wrong; 3 worse, with \
+    --fail-on worse; 4 compared, but a `void` finding says that a case cannot be trusted."
 )]
 pub(super) struct Args {
-    /// Run directory: what was before.
+    /// Run directory of the first (older) run
     #[arg(value_name = "A")]
     a: PathBuf,
 
-    /// Run directory: what is now. Without it, two gateways of A are compared, named by --labels.
+    /// Run directory of the second (newer) run. Without it, --labels names two gateways of A to compare
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
 
-    /// The gateway of A and the gateway of B (or of A) to compare, as in `main,pr`; without it, each gateway that both have.
+    /// Compare gateway X of A with gateway Y of B (or of A): main,pr [default: every gateway that both runs have]
     #[arg(long, value_name = "X,Y", value_parser = labels)]
     labels: Option<(String, String)>,
 
-    /// What to print.
-    #[arg(long, value_enum, default_value = "terminal")]
+    #[arg(long, value_enum, default_value = "terminal", help = help::FORMAT)]
     format: Format,
 
-    /// Show every row, also those that cannot be told apart (terminal).
+    /// With --format terminal: also show rows without a distinguishable difference
     #[arg(long)]
     all: bool,
 
-    /// Compare what answers different questions all the same.
-    #[arg(long)]
+    #[arg(long, help = help::COMPARE_ANYWAY)]
     force: bool,
 
-    /// Smallest change worth telling, as a share of the first's figure.
+    /// Smallest change to report, as a share of the value in A: 0.01 or 1%
     #[arg(long, value_name = "SHARE", default_value_t = LEAST_CHANGE, value_parser = share)]
     least: f64,
 
-    /// Exit 3 where the verdict is this.
+    /// Exit 3 if the verdict is this
     #[arg(long, value_enum, value_name = "VERDICT")]
     fail_on: Option<FailOn>,
 
-    /// Do not exit 4 where a void finding says not to believe a case.
-    #[arg(long)]
+    #[arg(long, help = help::ACCEPT_VOID)]
     accept_void: bool,
 
-    /// Write to this file instead of standard output.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help = help::OUTPUT)]
     output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// Tables and sentences for a terminal.
+    /// Text for a terminal
     Terminal,
-    /// For a pull request.
+    /// Markdown for a pull request
     Markdown,
-    /// For programs.
+    /// JSON for programs
     Json,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum FailOn {
-    /// Worse, at least in some ways.
+    /// Worse, or better in some ways and worse in others
     Worse,
 }
 
@@ -104,10 +101,10 @@ impl Args {
     }
 }
 
-/// Reads a run directory; what cannot be read of it is said.
+/// Reads a run directory, and prints a note for each unreadable line.
 ///
 /// # Errors
-/// [`BadInput`] if it is none.
+/// [`BadInput`] if it is not a run directory.
 pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
     let measured = Measured::read(path).map_err(|error| BadInput(error.to_string()))?;
     for line in &measured.run.unreadable {
@@ -116,10 +113,10 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// What forbids a comparison, each difference with how to mend it.
-pub(super) fn told(obstacles: &[Obstacle]) -> String {
+/// The differences that prevent a comparison, each with advice.
+pub(super) fn differences(obstacles: &[Obstacle]) -> String {
     let one = |Obstacle { what, a, b, advice }: &Obstacle| {
-        format!("  {what}\n    one:   {a}\n    other: {b}\n    help:  {advice}")
+        format!("  {what}\n    first:  {a}\n    second: {b}\n    help:   {advice}")
     };
     obstacles.iter().map(one).collect::<Vec<_>>().join("\n")
 }
@@ -127,11 +124,11 @@ pub(super) fn told(obstacles: &[Obstacle]) -> String {
 fn refused(refusal: &NotCompared) -> BadInput {
     BadInput(match refusal {
         NotCompared::Alone { labels, .. } => {
-            format!("{refusal} by --labels X,Y\nhelp: it has {}", labels.join(", "))
+            format!("{refusal} by --labels X,Y\nhelp: its gateways are {}", labels.join(", "))
         }
         NotCompared::NoLabel { help, .. } => format!("{refusal}\nhelp: {help}"),
         NotCompared::Obstacles(obstacles) => {
-            format!("{refusal}:\n{}\nhelp: --force compares them all the same", told(obstacles))
+            format!("{refusal}:\n{}\nhelp: --force compares them anyway", differences(obstacles))
         }
         NotCompared::Itself(_) | NotCompared::NothingInCommon(_) => refusal.to_string(),
     })
@@ -146,7 +143,7 @@ fn labels(text: &str) -> Result<(String, String), String> {
         Some((one, two)) if !one.is_empty() && !two.is_empty() && !two.contains(',') => {
             Ok((one.into(), two.into()))
         }
-        _ => Err("name two labels with a comma between them, as in main,pr".into()),
+        _ => Err("expected two labels separated by a comma, such as main,pr".into()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `hoptax conform`.
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use anyhow::Context as _;
 use hoptax_lab::conformance::{self, CASES};
 use hoptax_lab::packs::{PackSet, binary};
@@ -10,36 +11,37 @@ use hoptax_plan::{self as plan, Gateway, GatewayKind, PackDriver, Plan};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// For each answer; nothing is loaded meanwhile.
+/// Time limit for each response. There is no other load.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Look whether gateways pass on what they are given, as direct does: bodies, headers, statuses, chunks.
+/// Check that gateways forward bodies, headers, statuses and chunks unchanged, compared with direct
 ///
-/// Each gateway is started with its pack's settings and asked 22 requests. What it answers otherwise than direct must be listed by
-/// its pack under `differences`, and what is listed must be seen; else the exit code is 1.
+/// Starts each gateway with the settings of its pack and sends it 22 requests. Every difference from direct must be listed in the
+/// pack under `differences`, and every listed difference must occur. Otherwise the exit status is 1.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Packs to look at; all that are installed when none is named
+    /// Packs to check [default: all that are installed]
     #[arg(value_name = "GATEWAY")]
     gateways: Vec<String>,
-    /// Folder of gateway packs that are added to the built-in ones, or replace those of the same name
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help = help::PACKS)]
     packs: Option<PathBuf>,
 }
 
-/// Where rendered files and logs lie meanwhile.
-struct Workplace(PathBuf);
+/// Temporary directory for rendered files and logs.
+struct WorkDir(PathBuf);
 
-impl Workplace {
+impl WorkDir {
     fn new() -> anyhow::Result<Self> {
         let name = format!("hoptax-conform-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        std::fs::create_dir(&path).with_context(|| {
+            format!("cannot create {}; set TMPDIR to a directory that is writable", path.display())
+        })?;
         Ok(Self(path))
     }
 }
 
-impl Drop for Workplace {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -50,7 +52,7 @@ impl Args {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
         if let Some(unknown) = self.gateways.iter().find(|name| packs.get(name).is_none()) {
             let known = packs.names().join(", ");
-            return Err(BadInput(format!("there is no pack `{unknown}`; there are {known}")).into());
+            return Err(BadInput(format!("there is no pack `{unknown}`; the packs are {known}")).into());
         }
         let names: Vec<String> = match self.gateways.is_empty() {
             true => packs
@@ -61,12 +63,12 @@ impl Args {
             false => self.gateways,
         };
         let plan = plan_for(&names)?;
-        let workplace = Workplace::new()?;
-        let mut driver = ProcessDriver::new(&plan, packs.clone(), &workplace.0)?;
-        let mut upstream = driver.start_upstream().map_err(|failure| told(&failure))?;
+        let work_dir = WorkDir::new()?;
+        let mut driver = ProcessDriver::new(&plan, packs.clone(), &work_dir.0)?;
+        let mut upstream = driver.start_upstream().map_err(|failure| as_error(&failure))?;
         let mut exit = Exit::Success;
         for gateway in &plan.gateways {
-            let outcome = look(&mut driver, gateway, upstream.as_ref(), &packs);
+            let outcome = check(&mut driver, gateway, upstream.as_ref(), &packs);
             match outcome {
                 Ok(true) => {}
                 Ok(false) => exit = Exit::Failed,
@@ -81,25 +83,25 @@ impl Args {
     }
 }
 
-/// Whether a gateway does what its pack says; tells what it does.
-fn look(
+/// Checks one gateway and prints the result. Returns whether it behaves as its pack says.
+fn check(
     driver: &mut ProcessDriver,
     gateway: &Gateway,
     upstream: &dyn Service,
     packs: &PackSet,
 ) -> anyhow::Result<bool> {
     let mut service =
-        driver.start_gateway(gateway, upstream.addresses()).map_err(|failure| told(&failure))?;
+        driver.start_gateway(gateway, upstream.addresses()).map_err(|failure| as_error(&failure))?;
     let seen = conformance::observe(upstream.addresses()[0], service.addresses()[0], PATIENCE);
     let version = service.facts().version.clone().unwrap_or_default();
     service.stop();
     let seen = seen?;
     let GatewayKind::Pack { pack, .. } = &gateway.kind else { return Ok(true) };
-    let listed = &packs.get(pack).context("it was there")?.manifest().differences;
+    let listed = &packs.get(pack).context("the pack is no longer there")?.manifest().differences;
     let differences = seen.iter().filter_map(|seen| Some((seen.case, seen.difference.as_ref()?)));
     let differences: Vec<_> = differences.collect();
     println!(
-        "{} {version}: {} cases, {} as direct",
+        "{} {version}: {} cases, {} same as direct",
         gateway.label,
         seen.len(),
         seen.len() - differences.len()
@@ -111,18 +113,18 @@ fn look(
     }
     let wrong = conformance::mismatches(&seen, listed);
     for mismatch in &wrong {
-        println!("  otherwise than listed: {mismatch}");
+        println!("  not as listed in the pack: {mismatch}");
     }
     Ok(wrong.is_empty())
 }
 
-fn told(failure: &hoptax_record::Failure) -> anyhow::Error {
+fn as_error(failure: &hoptax_record::Failure) -> anyhow::Error {
     anyhow::anyhow!("{}\n{}", failure.message, failure.detail)
 }
 
 /// A plan of these gateways; its load is never run.
 fn plan_for(names: &[String]) -> anyhow::Result<Plan> {
-    debug_assert_eq!(CASES.len(), 22, "the help says how many");
+    debug_assert_eq!(CASES.len(), 22, "the help of this verb states the number of requests");
     let mut plan = plan::parse(
         "conform",
         "gateways: []\nload: [{ loop: closed, connections: 10, duration: 1s }]\n",

@@ -5,6 +5,7 @@ mod draw;
 mod plan_fit;
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use super::load::paint::Paint;
 use super::plan_source::PlanSource;
 use diagnosis::{Diagnosis, PlanDiagnosis, SCHEMA};
@@ -14,37 +15,33 @@ use hoptax_record::{Fitness, FitnessStatus};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Say whether this machine is fit to be measured on, and what to do where it is not.
+/// Check whether this machine is fit for measurements, and say how to fix what is not
 ///
-/// Looks at CPUs, clocks, limits, memory and the network for some two seconds, and changes nothing. With a plan it also says
-/// whether that plan fits here.
+/// Checks CPUs, clocks, limits, memory and the network. This takes about two seconds and changes nothing. With a plan, it also
+/// checks that this machine can run the plan.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 fit, with or without warnings; 1 something is bad; 2 the plan or the command \
-    line is wrong."
+    after_help = "Exit status: 0 fit, possibly with warnings; 1 at least one check is bad; 2 the plan or the command line \
+    is wrong."
 )]
 pub(super) struct Args {
-    /// A plan that shall be run here
+    /// Also check that this machine can run this plan
     #[arg(value_name = "PLAN")]
     plan: Option<PathBuf>,
-    /// Override a part of the plan, as in `trials=1` or `load.0.duration=2s`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE", requires = "plan")]
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "plan", help = help::SET)]
     sets: Vec<String>,
-    /// Folder of gateway packs that are added to the built-in ones, or replace those of the same name
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help = help::PACKS)]
     packs: Option<PathBuf>,
-    /// Where run directories would be made: is there room?
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, value_name = "DIR", default_value = "results", help = help::OUT)]
     out: PathBuf,
-    /// Print JSON
-    #[arg(long)]
+    #[arg(long, help = help::JSON)]
     json: bool,
 }
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
-        // A plan with mistakes is told at once, and not after two seconds.
+        // Before the checks, so that mistakes in the plan are reported at once.
         let plan = match self.plan {
             Some(plan) => {
                 let source = PlanSource { plan, sets: self.sets, packs: self.packs };
@@ -82,11 +79,11 @@ impl Args {
     }
 }
 
-/// Which of the packs' gateways are installed, and in which versions.
+/// The installed gateways and their versions.
 fn gateways(packs: &PackSet) -> Fitness {
     let installed = packs.iter().filter_map(|pack| {
         let version = binary::version(pack, &binary::find(pack)?).ok().flatten();
-        Some(format!("{} {}", pack.name(), version.as_deref().unwrap_or("of unknown version")))
+        Some(format!("{} {}", pack.name(), version.as_deref().unwrap_or("(version unknown)")))
     });
     let installed: Vec<String> = installed.collect();
     let item = |status, seen: String, message: &str, advice: Option<&str>| Fitness {
@@ -97,9 +94,8 @@ fn gateways(packs: &PackSet) -> Fitness {
         advice: advice.map(str::to_owned),
     };
     if installed.is_empty() {
-        let message = "Of the gateways that hoptax has packs for, none is installed.";
-        let advice =
-            "`hoptax gateways` says how to install each; the built-in hops and external ones need nothing.";
+        let message = "No gateway is installed.";
+        let advice = "Install one: `hoptax gateways NAME` shows how. The built-in hops and external gateways need no installation.";
         return item(FitnessStatus::Warning, "none".into(), message, Some(advice));
     }
     item(FitnessStatus::Good, installed.join(", "), "", None)

@@ -1,21 +1,21 @@
-//! How a verb ends: the exit codes, and the error that is the user's.
+//! Exit codes, and the error for input that the user must correct.
 
 use hoptax_plan::{LoadError, PlanErrors};
 use hoptax_report::Verdict;
 use std::process::ExitCode;
 
-/// How a verb ended; the exit codes are part of the interface.
+/// Result of a verb. The exit codes are part of the stable interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: done, or measured.
+    /// 0: success.
     Success,
-    /// 1: could not run.
+    /// 1: the command could not run.
     Failed,
     /// 2: the plan or the command line is wrong.
     BadInput,
-    /// 3: a budget was breached, a comparison came out worse where that was asked about, or a pack is not equalised.
+    /// 3: a budget is exceeded, a comparison is worse (with `--fail-on worse`), or a pack is not equalised.
     OverBudget,
-    /// 4: measured, but a `void` finding says not to believe it.
+    /// 4: measured, but a `void` finding says that the result cannot be trusted.
     Void,
 }
 
@@ -42,9 +42,7 @@ impl From<Verdict> for Exit {
     }
 }
 
-/// An error of the person who typed, told without `error:` trimmings of ours: ends with [`Exit::BadInput`].
-///
-/// The text says where, what, and how to mend it.
+/// Wrong input: hoptax exits with [`Exit::BadInput`]. The text says where the mistake is, what it is, and how to fix it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadInput(pub String);

@@ -1,22 +1,23 @@
 //! `hoptax findings`.
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use hoptax_analysis::checks::{Rule, page, rules};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-/// Columns of a terminal that has told nothing else.
+/// Columns of the output.
 const WIDTH: usize = 80;
 
-/// Say what findings mean: when each is raised, why it matters, and what to do.
+/// Explain findings: when each is raised, why it matters, and what to do
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The finding to explain; all in short if left out
+    /// Finding to explain [default: list all]
+    #[arg(value_name = "CODE")]
     code: Option<String>,
-    /// Print JSON
-    #[arg(long)]
+    #[arg(long, help = help::JSON)]
     json: bool,
-    /// Print the page of the reference
+    /// Print the reference page, docs/reference/findings.md
     #[arg(long, conflicts_with_all = ["json", "code"])]
     markdown: bool,
 }
@@ -44,7 +45,7 @@ impl Args {
     }
 }
 
-/// Codes that share a word with what was typed, or else all.
+/// The error for an unknown code: lists the codes that share a word with it, else all.
 fn unknown(code: &str) -> String {
     let words: Vec<&str> = code.split(['-', '_', ' ']).filter(|word| word.len() > 2).collect();
     let rules = rules();
@@ -53,7 +54,7 @@ fn unknown(code: &str) -> String {
     if codes.is_empty() {
         codes = rules.iter().map(|rule| rule.code).collect();
     }
-    format!("there is no finding `{code}`; there is {}", codes.join(", "))
+    format!("there is no finding `{code}`; choose one of {}", codes.join(", "))
 }
 
 fn in_short(rule: &Rule) -> String {
@@ -73,7 +74,7 @@ fn explained(rule: &Rule) -> String {
     text
 }
 
-/// Appends a paragraph, indented by two, in lines that fit.
+/// Appends a paragraph, wrapped and indented by two.
 fn wrap(text: &mut String, paragraph: &str) {
     let mut column = 0;
     for word in paragraph.split_whitespace() {
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_fits_into_eighty_columns() {
+    fn everything_fits_into_80_columns() {
         for rule in rules() {
             for line in (explained(&rule) + &in_short(&rule)).lines().filter(|line| !line.contains(" (")) {
                 assert!(line.chars().count() <= WIDTH, "{line}");
@@ -103,9 +104,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_code_is_met_with_those_like_it() {
-        let told = unknown("keep-alive-lost");
-        assert!(told.contains("keepalive-lost") && !told.contains("balance"), "{told}");
+    fn an_unknown_code_suggests_similar_ones() {
+        let error = unknown("keep-alive-lost");
+        assert!(error.contains("keepalive-lost") && !error.contains("balance"), "{error}");
         assert!(unknown("x").contains("balance"));
     }
 }

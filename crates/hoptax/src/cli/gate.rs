@@ -1,7 +1,8 @@
 //! `hoptax gate`.
 
-use super::compare::{Format, read, told};
+use super::compare::{Format, differences, read};
 use super::exit::{BadInput, Exit};
+use super::help;
 use super::output::{columns, print};
 use anyhow::Context;
 use hoptax_analysis::compare::obstacles;
@@ -10,40 +11,36 @@ use hoptax_plan::{self as plan, Budget, BudgetContext};
 use hoptax_report::{self as report, Measured, Model, gate};
 use std::path::PathBuf;
 
-/// Set budgets against what a run measured.
+/// Check a run against budgets, and exit 3 if one is exceeded
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 every budget is kept; 1 nothing was measured; 2 the budget file or the command line is \
-    wrong, or the baseline cannot be compared; 3 a budget was breached or could not be judged; 4 a void finding says \
-    not to believe the run."
+    after_help = "Exit status: 0 every budget holds; 1 nothing was measured; 2 the budget file or the command line is \
+    wrong, or the baseline cannot be compared; 3 a budget is exceeded or could not be checked; 4 a `void` finding says \
+    that the run cannot be trusted."
 )]
 pub(super) struct Args {
-    /// Run directory: the one that holds run.json and trials.jsonl.
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "DIR", help = help::RUN_DIR)]
     run: PathBuf,
 
-    /// Budgets, a YAML list as it stands below `budget` in a plan. Default: those of the run's plan.
+    /// Budgets: a YAML list like the value of `budget` in a plan [default: the budgets in the run's plan]
     #[arg(long, value_name = "FILE")]
     budget: Option<PathBuf>,
 
-    /// A run directory that changes such as +10% are relative to.
-    #[arg(long, value_name = "RUN")]
+    /// Run directory that relative budgets, such as +10%, refer to
+    #[arg(long, value_name = "DIR")]
     baseline: Option<PathBuf>,
 
-    /// Judge changes although the baseline answers a different question.
-    #[arg(long, requires = "baseline")]
+    #[arg(long, requires = "baseline", help = help::COMPARE_ANYWAY)]
     force: bool,
 
-    /// Write the verdicts to this file as JUnit XML, for CI systems.
+    /// Also write the verdicts to this file as JUnit XML, for CI systems
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
-    /// What to print.
-    #[arg(long, value_enum, default_value = "terminal")]
+    #[arg(long, value_enum, default_value = "terminal", help = help::FORMAT)]
     format: Format,
 
-    /// Judge budgets even where a void finding says not to believe the run.
-    #[arg(long)]
+    #[arg(long, help = help::ACCEPT_VOID)]
     accept_void: bool,
 }
 
@@ -53,7 +50,7 @@ impl Args {
         let baseline = self.baseline.as_deref().map(read).transpose()?;
         let budgets = self.budgets(&measured, baseline.is_some())?;
         let model = self.judge(&measured, baseline.as_ref(), &budgets)?;
-        // The file first: a reader of standard output that went away must not cost it.
+        // The file is written first, so that a closed pipe on standard output does not prevent it.
         if let Some(path) = &self.junit {
             std::fs::write(path, report::junit(&model)).with_context(|| {
                 format!("cannot write {}; choose another file with --junit", path.display())
@@ -77,8 +74,8 @@ impl Args {
         };
         if budgets.is_empty() {
             return Err(BadInput(format!(
-                "there is nothing to gate: the plan of {} has no budget\n\
-                 help: name a file with --budget, such as one with the line - {{ metric: added_p99, max: 1ms }}",
+                "no budget to check: the plan of {} has none\n\
+                 help: name a file with --budget; a budget is a line such as - {{ metric: added_p99, max: 1ms }}",
                 measured.name
             ))
             .into());
@@ -98,8 +95,8 @@ impl Args {
             let found = obstacles(base, &side);
             if !found.is_empty() && !self.force {
                 return Err(BadInput(format!(
-                    "the baseline answers a different question:\n{}\nhelp: --force judges all the same",
-                    told(&found)
+                    "the baseline measured different things:\n{}\nhelp: --force compares them anyway",
+                    differences(&found)
                 ))
                 .into());
             }

@@ -3,6 +3,7 @@
 mod page;
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use hoptax_lab::docker::Container;
@@ -14,38 +15,37 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// List the gateways that plans can name; show one whole: how it starts, its features, what is equalised, its traps.
+/// List the gateways that hoptax has packs for, or show one: how it starts, features, settings, known traps
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The pack to show; all in a table if left out
+    /// Pack to show [default: list all]
+    #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Print JSON
-    #[arg(long)]
+    #[arg(long, help = help::JSON)]
     json: bool,
-    /// Print the pack's page, or the index of all
+    /// Print the Markdown page of the pack, or the index page
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
-    /// Write every pack's page and their index into this directory
+    /// Write the pages of all packs and the index page to this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["json", "markdown", "name", "write"])]
     pages: Option<PathBuf>,
-    /// Write the pack's folder below this directory: to build what it holds, or to make a pack of one's own of it
+    /// Copy the pack to a subdirectory of this directory, to build its gateway or to derive your own pack
     #[arg(long, value_name = "DIR", requires = "name", conflicts_with_all = ["json", "markdown"])]
     write: Option<PathBuf>,
-    /// A directory of packs that adds to the built-in ones, or stands in for those of the same name
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help = help::PACKS)]
     packs: Option<PathBuf>,
 }
 
-/// One gateway; part of the stable interface.
+/// One gateway. Part of the stable interface.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     name: &'a str,
     summary: &'a str,
     homepage: Option<&'a str>,
     installed: bool,
-    /// Where it is installed.
+    /// Path of the installed program.
     binary: Option<PathBuf>,
-    /// Absent as well where it could not be read.
+    /// Absent if the gateway is not installed, or its version could not be read.
     version: Option<String>,
     features: &'a [String],
     unsupported: &'a BTreeMap<String, String>,
@@ -69,9 +69,9 @@ impl Args {
         match (one, &self.pages, &self.write) {
             (_, Some(directory), _) => write_pages(&packs, directory)?,
             (Some(pack), _, Some(directory)) => {
-                let folder = pack
-                    .write(directory)
-                    .with_context(|| format!("cannot write to {}", directory.display()))?;
+                let folder = pack.write(directory).with_context(|| {
+                    format!("cannot write to {}; choose another directory with --write", directory.display())
+                })?;
                 writeln!(out, "{}", folder.display())?;
             }
             (Some(pack), _, _) if self.markdown => write!(out, "{}", page::page(pack))?,
@@ -86,7 +86,7 @@ impl Args {
                         writeln!(out, "{}", table(&packs, &rows))?;
                         writeln!(
                             out,
-                            "\nhoptax gateways NAME shows one: how it starts, its features, what differs from shipped, traps"
+                            "\n`hoptax gateways NAME` shows one: how it starts, features, settings, known traps"
                         )?;
                     }
                 }
@@ -100,23 +100,27 @@ fn named<'a>(packs: &'a PackSet, name: &str) -> Result<&'a Pack, BadInput> {
     packs.get(name).ok_or_else(|| {
         let help = match nearest(name, packs.names()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", packs.names().join(", ")),
+            None => format!("the packs are {}", packs.names().join(", ")),
         };
         BadInput(format!("there is no pack `{name}`; {help}"))
     })
 }
 
 fn write_pages(packs: &PackSet, directory: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    std::fs::create_dir_all(directory).with_context(|| {
+        format!("cannot create {}; choose another directory with --pages", directory.display())
+    })?;
     let index = std::iter::once(("README".to_owned(), page::index(packs.iter())));
     for (name, text) in index.chain(packs.iter().map(|pack| (pack.name().to_owned(), page::page(pack)))) {
         let file = directory.join(format!("{name}.md"));
-        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        std::fs::write(&file, text).with_context(|| {
+            format!("cannot write {}; choose another directory with --pages", file.display())
+        })?;
     }
     Ok(())
 }
 
-/// What of it is on this machine.
+/// What this machine has of the gateway: the program and the container image.
 fn here(pack: &Pack) -> anyhow::Result<String> {
     let row = row(pack).map_err(BadInput::from)?;
     let process = match (&row.binary, &row.version) {
@@ -126,7 +130,7 @@ fn here(pack: &Pack) -> anyhow::Result<String> {
     };
     let docker = match pack.manifest().docker.as_ref().map(|_| Container::find(pack, None)) {
         Some(Ok(container)) => format!("{}, {}", container.image, container.id),
-        Some(Err(lacks)) => lacks,
+        Some(Err(reason)) => reason,
         None => "the pack names no image".to_owned(),
     };
     Ok(format!("On this machine\n  process  {process}\n  docker   {docker}\n"))

@@ -5,28 +5,28 @@ use hoptax_host::guard::{Guard, GuardError, StopSignal, exec_command};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Start a command, stop it with all its descendants when standard input ends (used by run).
+/// Start a command, and stop it and all its descendants when standard input ends (used by `hoptax run`)
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// CPUs for the command and its descendants, e.g. `0,1`; all when absent
-    #[arg(long, value_delimiter = ',')]
+    /// CPUs for the command and its descendants: 0,1 [default: all]
+    #[arg(long, value_name = "CPUS", value_delimiter = ',')]
     cpus: Vec<u32>,
-    /// Signal that asks the command to end
+    /// Signal that asks the command to stop
     #[arg(long, default_value = "TERM")]
     stop_signal: StopSignal,
     /// Time between that signal and SIGKILL
     #[arg(long, default_value = "5s", value_parser = humantime::parse_duration)]
     grace: Duration,
-    /// Remove this directory when nothing of the command is left, and its parent if that is empty then
+    /// When all processes have ended, remove this directory, and its parent if that is empty
     #[arg(long, value_name = "DIR")]
     remove: Option<PathBuf>,
-    /// Take the secrets that are listed in the directory to be removed out of the logs in this one
+    /// Remove secrets from the logs in this directory; the directory of --remove lists them
     #[arg(long, value_name = "DIR", requires = "remove")]
     scrub: Option<PathBuf>,
-    /// A command, one word per use, that is run at the end, when nothing of the first one is left
+    /// Word of a command that runs when all processes have ended; repeat for each word
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     finally: Vec<String>,
-    /// Become the command, killed when this guard dies, which started us (used by the guard itself)
+    /// Replace this process with the command; it is killed when the guard with this PID dies (used by the guard itself)
     #[arg(long, value_name = "PID", hide = true)]
     under: Option<u32>,
     /// The command and its arguments
@@ -34,7 +34,7 @@ pub(super) struct Args {
     command: Vec<String>,
 }
 
-/// As shells tell a command that could not be started.
+/// Exit code of shells for a command that could not be started.
 const CANNOT_START: u8 = 127;
 
 impl Args {
@@ -51,7 +51,7 @@ impl Args {
             }
             Err(error) => return Err(error.into()),
         };
-        // The code is the command's, not one of hoptax's own; nothing is left to be dropped.
+        // This is the exit code of the command, not one of [`Exit`]. No destructor needs to run.
         std::process::exit(code.into())
     }
 

@@ -5,123 +5,128 @@ mod open;
 mod trend;
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use super::output::{columns, print};
+use super::results_dir::ResultsDir;
 use hoptax_history::Query;
 use hoptax_plan::units::nearest;
-use open::{History, json, told};
+use open::{History, as_error, json};
 use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// List, search, tag, annotate and remove the runs below a directory, and show how their figures went over time.
+/// List, search, tag, annotate and remove runs, and show how a metric changed from run to run
 ///
-/// The run directories are all that counts. A small index beside them (`.hoptax-history.sqlite`) makes this quick; it is made anew
-/// whenever it is missing or cannot be used. ID is the name of a run directory.
+/// Without a command it lists the runs. The results directory goes before the command (`hoptax history runs show ID`), or after
+/// --root. ID is the name or the path of a run directory. A small index in the results directory (`.hoptax-history.sqlite`)
+/// speeds this up; hoptax creates it again if it is missing or damaged.
 #[derive(Debug, clap::Args)]
-#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(disable_help_subcommand = true)]
 pub(super) struct Args {
-    #[command(subcommand)]
-    verb: Verb,
+    #[command(flatten)]
+    results: ResultsDir,
 
-    /// Directory that holds the run directories.
-    #[arg(long, global = true, value_name = "DIR", default_value = "results")]
-    root: PathBuf,
+    #[command(subcommand)]
+    verb: Option<Verb>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// List runs, the newest first.
+    /// List runs, newest first
     List(List),
-    /// Show one run: what it measured, whether to believe it, tags and note.
+    /// Show one run: what was measured, whether to trust it, tags and note
     Show(Show),
-    /// Add tags to a run, and take tags off it.
+    /// Add tags to a run, or remove tags
     Tag(Tag),
-    /// Write a note about a run, in place of the one that it has.
+    /// Set the note of a run; an existing note is replaced
     Note(Note),
-    /// Show how a metric went from run to run, and what changed between them.
+    /// Show how a metric changed from run to run, and what else changed
     Trend(trend::Args),
-    /// Remove a run: its directory with everything in it.
+    /// Delete a run: its directory with all files
     Delete(Delete),
-    /// Throw the index away, make it anew of the run directories, and analyse them all.
+    /// Delete the index, create it again from the run directories, and analyse all runs
     Rebuild,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 struct List {
-    /// Words that all must occur: in the id, the plan's name, a gateway, a version, a tag or the note.
+    /// Only runs that contain all these words, in the ID, the plan's name, a gateway, a version, a tag or the note
     words: Vec<String>,
 
-    /// Only runs with this tag.
+    /// Only runs with this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
 
-    /// Only runs with a gateway of this label or pack.
-    #[arg(long, value_name = "NAME")]
+    /// Only runs with a gateway of this label or pack
+    #[arg(long, value_name = "LABEL")]
     gateway: Option<String>,
 
-    /// How many at most.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum number of runs to list
+    #[arg(long, value_name = "N", default_value_t = LIMIT, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 
-    /// What to print.
-    #[arg(long, value_enum, default_value = "terminal")]
+    #[arg(long, value_enum, default_value = "terminal", help = help::FORMAT)]
     format: Format,
 }
 
+/// Runs in a list if `--limit` is not given.
+const LIMIT: u32 = 30;
+
 #[derive(Debug, clap::Args)]
 struct Show {
-    /// The run.
+    #[arg(value_name = "ID", help = help::RUN_ID)]
     id: String,
 
-    /// What to print.
-    #[arg(long, value_enum, default_value = "terminal")]
+    #[arg(long, value_enum, default_value = "terminal", help = help::FORMAT)]
     format: Format,
 }
 
 #[derive(Debug, clap::Args)]
 struct Tag {
-    /// The run.
+    #[arg(value_name = "ID", help = help::RUN_ID)]
     id: String,
 
-    /// Tags to add, as `baseline` or `+baseline`.
+    /// Tags to add: baseline or +baseline
     #[arg(value_name = "TAG")]
     add: Vec<String>,
 
-    /// Tag to take off.
+    /// Remove this tag; can be repeated
     #[arg(long, value_name = "TAG")]
     remove: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct Note {
-    /// The run.
+    #[arg(value_name = "ID", help = help::RUN_ID)]
     id: String,
 
-    /// The note; an empty one takes it away, `-` reads it from standard input.
+    /// Text of the note; '' removes the note, - reads it from standard input
     text: String,
 }
 
 #[derive(Debug, clap::Args)]
 struct Delete {
-    /// The run.
+    #[arg(value_name = "ID", help = help::RUN_ID)]
     id: String,
 
-    /// Really remove it.
+    /// Confirm that the run is to be deleted
     #[arg(long)]
     yes: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For a terminal.
+    /// Text for a terminal
+    #[default]
     Terminal,
-    /// For programs.
+    /// JSON for programs
     Json,
 }
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        let mut history = History::open(&self.root)?;
-        match self.verb {
+        let mut history = History::open(&self.root()?)?;
+        let verb = self.verb.unwrap_or_else(|| Verb::List(List { limit: LIMIT, ..List::default() }));
+        match verb {
             Verb::List(list) => list.run(&mut history)?,
             Verb::Show(show) => show.run(&mut history)?,
             Verb::Tag(tag) => tag.run(&mut history)?,
@@ -132,12 +137,51 @@ impl Args {
         }
         Ok(Exit::Success)
     }
+
+    /// The results directory: as typed, else the parent of the run directory that was typed as ID, else `results`.
+    fn root(&self) -> Result<PathBuf, BadInput> {
+        if self.results.typed()?.is_none()
+            && let Some(parent) = self.verb.as_ref().and_then(Verb::id).and_then(parent_of_run)
+        {
+            return Ok(parent);
+        }
+        self.results.existing().map_err(|error| match &self.verb {
+            // A mistyped command parses as the directory.
+            None => BadInput(format!("{}\nhelp: the commands are {}", error.0, Verb::names().join(", "))),
+            Some(_) => error,
+        })
+    }
+}
+
+impl Verb {
+    /// The run that the command is about.
+    fn id(&self) -> Option<&str> {
+        match self {
+            Self::Show(Show { id, .. })
+            | Self::Tag(Tag { id, .. })
+            | Self::Note(Note { id, .. })
+            | Self::Delete(Delete { id, .. }) => Some(id),
+            Self::List(_) | Self::Trend(_) | Self::Rebuild => None,
+        }
+    }
+
+    fn names() -> Vec<String> {
+        let command = <Self as clap::Subcommand>::augment_subcommands(clap::Command::new("history"));
+        command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect()
+    }
+}
+
+/// The directory around a run directory that was typed as a path. A plain name has no such directory.
+fn parent_of_run(typed: &str) -> Option<PathBuf> {
+    let path = Path::new(typed);
+    let is_run = typed.contains('/') && path.join("run.json").is_file();
+    path.parent().filter(|_| is_run).map(Path::to_path_buf)
 }
 
 impl List {
     fn run(self, history: &mut History) -> anyhow::Result<()> {
         if let Some(tag) = &self.tag {
-            check_tag(&history.store.tags().map_err(told)?, tag)?;
+            check_tag(&history.store.tags().map_err(as_error)?, tag)?;
         }
         let query = Query {
             text: self.words.join(" "),
@@ -146,9 +190,9 @@ impl List {
             limit: self.limit,
             ..Query::default()
         };
-        let found = history.store.list(&query).map_err(told)?;
+        let found = history.store.list(&query).map_err(as_error)?;
         history.analyse(found.runs.iter())?;
-        let listing = history.store.list(&query).map_err(told)?;
+        let listing = history.store.list(&query).map_err(as_error)?;
         match self.format {
             Format::Json => print(&json(&listing)?),
             Format::Terminal => print(&draw::list(&listing, &history.root, columns())),
@@ -162,8 +206,8 @@ fn check_tag(known: &[String], tag: &str) -> Result<(), BadInput> {
     }
     let help = match nearest(tag, known.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => "no run has a tag: `hoptax history tag ID +TAG` gives it one".into(),
-        None => format!("there are {}", known.join(", ")),
+        None if known.is_empty() => "no run has a tag yet; add one with `hoptax history tag ID TAG`".into(),
+        None => format!("the tags are {}", known.join(", ")),
     };
     Err(BadInput(format!("no run has the tag `{}`; {help}", draw::plain(tag))))
 }
@@ -184,15 +228,16 @@ impl Tag {
     fn run(self, history: &mut History) -> anyhow::Result<()> {
         let run = history.get(&self.id)?;
         if let Some(absent) = self.remove.iter().find(|tag| !run.tags.contains(tag)) {
-            let has = if run.tags.is_empty() { "no tags".into() } else { run.tags.join(", ") };
-            return Err(
-                BadInput(format!("{} has no tag `{}`; it has {has}", run.id, draw::plain(absent))).into()
-            );
+            let tags = match run.tags.is_empty() {
+                true => "it has no tags".to_owned(),
+                false => format!("its tags are {}", run.tags.join(", ")),
+            };
+            return Err(BadInput(format!("{} has no tag `{}`; {tags}", run.id, draw::plain(absent))).into());
         }
         let kept = run.tags.iter().filter(|tag| !self.remove.contains(tag));
         let added = self.add.iter().map(|tag| tag.strip_prefix('+').unwrap_or(tag));
         let tags: Vec<String> = kept.map(String::as_str).chain(added).map(str::to_owned).collect();
-        let run = history.store.annotate(&run.id, Some(&tags), None).map_err(told)?;
+        let run = history.store.annotate(&run.id, Some(&tags), None).map_err(as_error)?;
         print(&format!("{}\n", if run.tags.is_empty() { "no tags".into() } else { run.tags.join(" ") }))
     }
 }
@@ -203,10 +248,10 @@ impl Note {
         let mut text = self.text;
         if text == "-" {
             text.clear();
-            // One character more than the longest note may take is enough to refuse it.
+            // More than the longest note (10,000 characters of up to 4 bytes), so that a longer one is refused and not cut.
             io::stdin().take(1 << 20).read_to_string(&mut text)?;
         }
-        history.store.annotate(&id, None, Some(text.trim_end())).map_err(told)?;
+        history.store.annotate(&id, None, Some(text.trim_end())).map_err(as_error)?;
         Ok(())
     }
 }
@@ -215,21 +260,21 @@ impl Delete {
     fn run(self, history: &mut History) -> anyhow::Result<()> {
         let run = history.get(&self.id)?;
         if !self.yes {
-            let told = draw::in_short(&run);
-            return Err(BadInput(format!("{told} would be removed for good; --yes does it")).into());
+            let run = draw::in_short(&run);
+            return Err(BadInput(format!("{run} would be deleted for good; add --yes to delete it")).into());
         }
-        history.store.delete(&run.id).map_err(told)?;
-        print(&format!("removed {}\n", draw::plain(&run.id)))
+        history.store.delete(&run.id).map_err(as_error)?;
+        print(&format!("deleted {}\n", draw::plain(&run.id)))
     }
 }
 
 fn rebuild(history: &mut History) -> anyhow::Result<()> {
-    history.store.rebuild().map_err(told)?;
+    history.store.rebuild().map_err(as_error)?;
     let query = Query { limit: u32::MAX, ..Query::default() };
-    let runs = history.store.list(&query).map_err(told)?.runs;
+    let runs = history.store.list(&query).map_err(as_error)?.runs;
     history.analyse(runs.iter())?;
-    let listing = history.store.list(&query).map_err(told)?;
+    let listing = history.store.list(&query).map_err(as_error)?;
     let analysed = listing.runs.iter().filter(|run| run.verdict.is_some()).count();
     let counted = |count: usize| format!("{count} {}", if count == 1 { "directory" } else { "directories" });
-    print(&format!("{} read, {analysed} of them analysed\n", counted(listing.runs.len())))
+    print(&format!("{} read, {analysed} analysed\n", counted(listing.runs.len())))
 }

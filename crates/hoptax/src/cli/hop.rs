@@ -1,6 +1,7 @@
 //! `hoptax hop`.
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use super::upstream::{cpus, print_ready};
 use clap::ValueEnum;
 use hoptax_host::threads::StopSignals;
@@ -9,46 +10,45 @@ use hoptax_servers::hop::{HopSettings, RunningHop};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Run a built-in reference proxy until it is stopped by SIGTERM or Ctrl-C.
+/// Run a built-in reference proxy until SIGTERM or Ctrl-C
 ///
-/// When it is ready it prints one line of JSON with the address it listens on.
+/// When it is ready, it prints one line of JSON with the address that it listens on.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// l4 forwards bytes without reading them; l7 parses HTTP/1.1, pools upstream connections, forwards
+    /// Kind of proxy
     kind: Kind,
-    /// Where to listen; with port 0 the kernel chooses
+    /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     listen: String,
-    /// Where to forward; several take turns, by connection (l4) or by request (l7)
+    /// Forward to this address. If repeated, the addresses are used in turn: for each connection (l4) or each request (l7)
     #[arg(long = "upstream", value_name = "HOST:PORT", required = true)]
     upstreams: Vec<String>,
-    /// Threads
+    /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: u32,
-    /// CPUs to pin the workers to, one after the other: 0, 0,2 or 2-3
-    #[arg(long, value_name = "CPUS")]
+    #[arg(long, value_name = "CPUS", help = help::CPUS)]
     cpus: Option<String>,
     #[command(flatten)]
     delay: DelayArgs,
 }
 
-/// Known delays: whether hoptax can be believed is seen when it finds, in front of this hop, the time that was planted.
+/// Known delays. A measurement of this hop must find them; this tests hoptax itself.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Known delays (l7), to see whether a measurement finds what was planted")]
+#[command(next_help_heading = "Known delays (only l7), to test whether a measurement finds them")]
 struct DelayArgs {
-    /// Hold each request back for so long before it goes upstream [default: 0ms]
+    /// Delay each request by this long before forwarding it [default: 0ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     delay_in: Option<Duration>,
-    /// Hold each answer back for so long before it goes to the client [default: 0ms]
+    /// Delay each response by this long before returning it [default: 0ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     delay_out: Option<Duration>,
-    /// Do so to this share of the requests only, 1% or 0.01, drawn at random [default: 100%]
+    /// Delay only this share of the requests, chosen at random: 0.01 or 1% [default: 100%]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     delay_share: Option<f64>,
-    /// Spend the time on a timer, or by a busy CPU, for which other requests wait [default: sleep]
+    /// How to spend the delay [default: sleep]
     #[arg(long, value_name = "HOW")]
     delay_how: Option<HopDelayHow>,
-    /// Decides which requests are delayed
+    /// Seed of the random choice of delayed requests
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
@@ -58,13 +58,13 @@ impl DelayArgs {
         if self.delay_in.is_none() && self.delay_out.is_none() {
             return match self.delay_share.is_some() || self.delay_how.is_some() {
                 true => Err(BadInput(
-                    "--delay-share and --delay-how say more of a delay; add --delay-in or --delay-out".into(),
+                    "--delay-share and --delay-how need a delay; add --delay-in or --delay-out".into(),
                 )),
                 false => Ok(None),
             };
         }
         if kind != HopKind::L7 {
-            return Err(BadInput("l4 does not know requests and cannot delay them; use l7".into()));
+            return Err(BadInput("l4 cannot delay requests, because it does not parse them; use l7".into()));
         }
         let delay = HopDelay {
             inbound: self.delay_in.unwrap_or_default(),
@@ -79,7 +79,9 @@ impl DelayArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
+    /// Forwards bytes without parsing them
     L4,
+    /// Parses HTTP/1.1, keeps a pool of upstream connections, and forwards requests
     L7,
 }
 
@@ -110,10 +112,10 @@ impl Args {
     }
 }
 
-/// The address that was typed as `HOST:PORT`.
+/// Resolves `HOST:PORT`.
 pub(super) fn resolve(option: &str, typed: &str) -> Result<SocketAddr, BadInput> {
     let wrong = |why: &dyn std::fmt::Display| {
-        BadInput(format!("{option} {typed}: {why}; write it as HOST:PORT, such as 127.0.0.1:8080"))
+        BadInput(format!("{option} {typed}: {why}; use HOST:PORT, such as 127.0.0.1:8080"))
     };
     let mut found = typed.to_socket_addrs().map_err(|error| wrong(&error))?;
     found.next().ok_or_else(|| wrong(&"the name has no address"))

@@ -7,10 +7,10 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-/// Write a commented plan to start from.
+/// Write a commented plan to start from
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where to write it
+    /// File to write
     #[arg(value_name = "FILE", default_value = "hoptax.yaml")]
     file: PathBuf,
 
@@ -29,7 +29,7 @@ impl Args {
         }
         let mut options = OpenOptions::new();
         options.write(true);
-        // Created or refused in one step: nothing that appears in between is overwritten.
+        // `create_new` checks and creates in one step, so a file that appears in between is not overwritten.
         if self.force {
             options.create(true).truncate(true)
         } else {
@@ -37,10 +37,13 @@ impl Args {
         };
         let mut file = match options.open(&self.file) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let message = format!("{name} exists already; --force overwrites it, or name another file");
+                let message =
+                    format!("{name} already exists; name another file, or overwrite it with --force");
                 return Err(BadInput(message).into());
             }
-            opened => opened.with_context(|| format!("cannot write {name}"))?,
+            opened => opened.with_context(|| {
+                format!("cannot write {name}; check that its directory exists and is writable")
+            })?,
         };
         file.write_all(plan::TEMPLATE.as_bytes()).with_context(|| format!("cannot write {name}"))?;
         writeln!(std::io::stdout(), "wrote {name}; next: hoptax check {name}, then hoptax run {name}")?;

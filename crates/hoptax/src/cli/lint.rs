@@ -1,6 +1,7 @@
 //! `hoptax lint`.
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use crate::lint::{self, Report};
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -10,34 +11,32 @@ use hoptax_record::Failure;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Look whether packs configure their gateways like every other one, by starting them and seeing what happens.
+/// Check that packs configure their gateways equally: start each gateway and observe it
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 all are equalised; 1 one could not be looked at; 2 a pack or the command line is wrong; \
-    3 one is not equalised."
+    after_help = "Exit status: 0 all gateways are equalised; 1 a gateway could not be checked; 2 a pack or the command line \
+    is wrong; 3 a gateway is not equalised."
 )]
 pub(super) struct Args {
-    /// Names of packs
+    /// Packs to check
     #[arg(value_name = "PACK", required = true)]
     names: Vec<String>,
-    /// Print JSON
-    #[arg(long)]
+    #[arg(long, help = help::JSON)]
     json: bool,
-    /// A directory of packs that adds to the built-in ones, or stands in for those of the same name
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help = help::PACKS)]
     packs: Option<PathBuf>,
     /// Keep rendered configurations and logs in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
 
-/// A directory that goes with its owner, unless it was named.
-struct Place {
+/// The working directory. It is removed at the end, unless the user named it with `--keep`.
+struct WorkDir {
     path: PathBuf,
     keep: bool,
 }
 
-impl Place {
+impl WorkDir {
     fn new(keep: Option<&Path>) -> Self {
         let drawn = Random::stream(hoptax_load::clock::unix(), u64::from(std::process::id())).next_u64();
         let path = keep
@@ -46,7 +45,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         if !self.keep {
             let _ = std::fs::remove_dir_all(&self.path);
@@ -58,17 +57,17 @@ impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let packs = PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?;
         if let Some(unknown) = self.names.iter().find(|name| packs.get(name).is_none()) {
-            let there = packs.names().join(", ");
-            return Err(BadInput(format!("there is no pack `{unknown}`; there are {there}")).into());
+            let known = packs.names().join(", ");
+            return Err(BadInput(format!("there is no pack `{unknown}`; the packs are {known}")).into());
         }
-        let place = Place::new(self.keep.as_deref());
+        let work_dir = WorkDir::new(self.keep.as_deref());
         let exe = std::env::current_exe().context("cannot find the hoptax program itself")?;
         let (mut reports, mut failures) = (Vec::new(), Vec::new());
         for name in &self.names {
             if io::stderr().is_terminal() {
-                eprintln!("{name}: starting and loading it …");
+                eprintln!("{name}: starting the gateway and sending requests …");
             }
-            match lint::lint(name, &packs, &exe, &place.path) {
+            match lint::lint(name, &packs, &exe, &work_dir.path) {
                 Ok(report) => reports.push(report),
                 Err(failure) => failures.push((name, failure)),
             }
@@ -78,7 +77,7 @@ impl Args {
             writeln!(out, "{}", serde_json::to_string_pretty(&reports)?)?;
         } else {
             for report in &reports {
-                writeln!(out, "{}", told(report))?;
+                writeln!(out, "{}", text(report))?;
             }
         }
         for (name, Failure { message, detail, .. }) in &failures {
@@ -93,8 +92,8 @@ impl Args {
     }
 }
 
-/// A heading, the table, and what to do.
-fn told(report: &Report) -> String {
+/// A heading, the table of checks, and the advice.
+fn text(report: &Report) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["CHECK", "", "SEEN"]);

@@ -9,42 +9,43 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-/// Print the manual page, of hoptax or of one verb.
+/// Print the manual page of hoptax or of one command
 ///
-/// To read it: `hoptax man | man -l -`. To install all pages: `hoptax man --output ~/.cargo/share/man/man1`, where
-/// `man` looks if `~/.cargo/bin` is in `PATH`.
+/// To read it: `hoptax man | man -l -`. To install all pages: `hoptax man --output ~/.cargo/share/man/man1`. `man` finds them
+/// there if `~/.cargo/bin` is in `PATH`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The verb, as in `run` or `history-list`; hoptax as a whole if left out.
+    /// Command, such as `run` or `history-list` [default: hoptax as a whole]
+    #[arg(value_name = "COMMAND")]
     verb: Option<String>,
-    /// Write the pages of hoptax and of every verb into this directory.
+    /// Write all pages, of hoptax and of every command, to this directory
     #[arg(short, long, value_name = "DIR", conflicts_with = "verb")]
     output: Option<PathBuf>,
 }
 
 impl Args {
-    /// `whole` is the command line of hoptax.
-    pub(super) fn run(self, whole: Command) -> anyhow::Result<Exit> {
-        let pages = pages(whole);
+    /// Prints or writes the pages of `program`, the whole command line of hoptax.
+    pub(super) fn run(self, program: Command) -> anyhow::Result<Exit> {
+        let pages = pages(program);
         match self.output {
             Some(folder) => {
-                let there =
-                    format!("cannot write into {}; choose another directory with --output", folder.display());
-                fs::create_dir_all(&folder).context(there.clone())?;
+                let failed =
+                    format!("cannot write to {}; choose another directory with --output", folder.display());
+                fs::create_dir_all(&folder).context(failed.clone())?;
                 for page in &pages {
-                    fs::write(folder.join(format!("{}.1", name(page))), drawn(page)?)
-                        .context(there.clone())?;
+                    fs::write(folder.join(format!("{}.1", name(page))), rendered(page)?)
+                        .context(failed.clone())?;
                 }
             }
-            None => io::stdout().write_all(&drawn(wanted(&pages, self.verb.as_deref())?)?)?,
+            None => io::stdout().write_all(&rendered(find(&pages, self.verb.as_deref())?)?)?,
         }
         Ok(Exit::Success)
     }
 }
 
-/// The command and each verb that is shown, verbs of verbs among them.
-fn pages(whole: Command) -> Vec<Command> {
-    let mut command = whole.disable_help_subcommand(true);
+/// hoptax, its visible verbs, and their own verbs. Each becomes a page.
+fn pages(program: Command) -> Vec<Command> {
+    let mut command = program.disable_help_subcommand(true);
     command.build();
     let mut pages = vec![command];
     let mut next = 0;
@@ -57,23 +58,23 @@ fn pages(whole: Command) -> Vec<Command> {
     pages
 }
 
-/// `hoptax-run` for the verb `run`, as manual pages of verbs are named.
+/// Name of a page: `hoptax-run` for the verb `run`.
 fn name(page: &Command) -> &str {
     page.get_display_name().unwrap_or_else(|| page.get_name())
 }
 
-fn wanted<'p>(pages: &'p [Command], verb: Option<&str>) -> Result<&'p Command, BadInput> {
+fn find<'p>(pages: &'p [Command], verb: Option<&str>) -> Result<&'p Command, BadInput> {
     let Some(verb) = verb else { return Ok(&pages[0]) };
     let of_page = |page| name(page).strip_prefix("hoptax-").unwrap_or_default();
     pages[1..].iter().find(|page| of_page(page) == verb).ok_or_else(|| {
         let verbs: Vec<&str> = pages[1..].iter().map(of_page).collect();
         let meant = nearest(verb, verbs.iter().copied());
         let meant = meant.map_or(String::new(), |name| format!("did you mean `{name}`? "));
-        BadInput(format!("there is no verb `{verb}`; {meant}There is {}", verbs.join(", ")))
+        BadInput(format!("there is no command `{verb}`; {meant}the commands are {}", verbs.join(", ")))
     })
 }
 
-fn drawn(page: &Command) -> io::Result<Vec<u8>> {
+fn rendered(page: &Command) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     Man::new(page.clone()).render(&mut text)?;
     Ok(text)

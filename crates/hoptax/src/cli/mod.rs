@@ -1,4 +1,4 @@
-//! The command line: one verb per file, and what all of them share.
+//! The command line: one file per verb, and the code that verbs share.
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io;
@@ -15,6 +15,7 @@ mod findings;
 mod gate;
 mod gateways;
 mod guard;
+mod help;
 mod history;
 mod hop;
 mod init;
@@ -26,15 +27,17 @@ mod plan_source;
 mod reference;
 mod render;
 mod report;
+mod results_dir;
 mod run;
 mod schema;
 mod serve;
 mod terminal;
 mod upstream;
+mod usage_error;
 
 pub use exit::{BadInput, Exit};
 
-/// What does this hop cost? Measures API gateways, reverse proxies and sidecars against direct.
+/// Measure what an API gateway, reverse proxy or sidecar costs, compared with the same traffic sent direct
 #[derive(Debug, Parser)]
 #[command(name = "hoptax", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
@@ -71,9 +74,13 @@ enum Verb {
     Reference(reference::Args),
 }
 
-/// Runs the verb that was typed.
+/// Parses the command line and runs the verb.
 pub fn main() -> ExitCode {
-    let outcome = match Cli::parse().verb {
+    let verb = match Cli::try_parse() {
+        Ok(cli) => cli.verb,
+        Err(error) => return usage_error::report(&error, Cli::command()),
+    };
+    let outcome = match verb {
         Verb::Run(args) => args.run(),
         Verb::Load(args) => args.run(),
         Verb::Report(args) => args.run(),
@@ -98,15 +105,15 @@ pub fn main() -> ExitCode {
         Verb::Guard(args) => args.run(),
         Verb::Reference(args) => args.run(Cli::command()),
     };
-    outcome.unwrap_or_else(|error| tell(&error)).into()
+    outcome.unwrap_or_else(|error| print_error(&error)).into()
 }
 
-fn tell(error: &anyhow::Error) -> Exit {
-    // Who reads our output and stops, as `head` does, has what was wanted.
+fn print_error(error: &anyhow::Error) -> Exit {
+    // The reader of our output, such as `head`, has seen enough and closed the pipe.
     if error.chain().any(is_broken_pipe) {
         return Exit::Failed;
     }
-    eprintln!("error: {}", causes(error));
+    eprintln!("error: {}", with_causes(error));
     if error.is::<BadInput>() { Exit::BadInput } else { Exit::Failed }
 }
 
@@ -114,15 +121,15 @@ fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// The error and its causes, each once: many a message quotes its cause already.
-fn causes(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
-        if told.is_empty() {
+/// The error and its causes. A cause that the text already quotes is left out.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        if text.is_empty() {
             cause
-        } else if told.contains(&cause) {
-            told
+        } else if text.contains(&cause) {
+            text
         } else {
-            format!("{told}: {cause}")
+            format!("{text}: {cause}")
         }
     })
 }
@@ -132,11 +139,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_that_was_told_is_not_told_again() {
+    fn each_cause_is_printed_once() {
         let full = || anyhow::anyhow!("No space left on device");
-        assert_eq!(causes(&full().context("cannot write a")), "cannot write a: No space left on device");
+        assert_eq!(with_causes(&full().context("cannot write a")), "cannot write a: No space left on device");
         let quoted =
             full().context("cannot write a: No space left on device; free some").context("it ended early");
-        assert_eq!(causes(&quoted), "it ended early: cannot write a: No space left on device; free some");
+        assert_eq!(
+            with_causes(&quoted),
+            "it ended early: cannot write a: No space left on device; free some"
+        );
     }
 }

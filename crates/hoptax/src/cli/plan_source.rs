@@ -1,29 +1,27 @@
-//! What `run`, `check` and `render` share: naming a plan, overriding parts of it, reading it.
+//! The plan on the command line, with the options that change it. Several verbs share it.
 
 use super::exit::BadInput;
+use super::help;
 use hoptax_lab::descriptors;
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{self as plan, Plan, units};
 use std::path::PathBuf;
 
-/// A plan as it is named on the command line.
+/// The plan as typed.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct PlanSource {
-    /// The plan, a YAML file; `hoptax init` writes one to start from
-    #[arg(value_name = "PLAN")]
+    #[arg(value_name = "PLAN", help = help::PLAN)]
     pub(crate) plan: PathBuf,
 
-    /// Override a part of the plan, as in `trials=1` or `load.0.duration=2s`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", help = help::SET)]
     pub(crate) sets: Vec<String>,
 
-    /// Folder of gateway packs that are added to the built-in ones, or replace those of the same name
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help = help::PACKS)]
     pub(crate) packs: Option<PathBuf>,
 }
 
 impl PlanSource {
-    /// Reads the plan; gives it with the text it came from.
+    /// Reads the plan, and returns it with its text.
     ///
     /// # Errors
     /// [`BadInput`] if there is no such file, or it has mistakes.
@@ -32,26 +30,26 @@ impl PlanSource {
         Ok(plan::load(&self.plan, &self.sets, cpus(), known).map_err(BadInput::from)?)
     }
 
-    /// The packs that the plan can name.
+    /// The packs that the plan can use.
     ///
     /// # Errors
-    /// [`BadInput`] if the folder of `--packs` cannot be read, or a pack in it is wrong.
+    /// [`BadInput`] if the directory of `--packs` cannot be read, or a pack in it is wrong.
     pub(crate) fn packs(&self) -> anyhow::Result<PackSet> {
         Ok(PackSet::load(self.packs.as_deref()).map_err(BadInput::from)?)
     }
 }
 
-/// Of which gateways of a plan, where not all of them.
+/// Chooses some gateways of the plan.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Only {
-    /// Take these gateways alone, by their labels (`nginx,nginx.key-auth`); direct is always there. Prices of features need the
-    /// gateway without them too
+    /// Measure only these gateways of the plan, by label: nginx,nginx.key-auth. Direct is always measured. The price of a feature
+    /// also needs the gateway without it
     #[arg(long, value_name = "LABEL,…", value_delimiter = ',')]
     only: Vec<String>,
 }
 
 impl Only {
-    /// Leaves out all other gateways, and budgets that name one of those.
+    /// Removes all other gateways from the plan, and budgets that refer to them.
     ///
     /// # Errors
     /// [`BadInput`] if the plan has no such gateway.
@@ -63,33 +61,32 @@ impl Only {
         if let Some(unknown) = self.only.iter().find(|label| !labels.contains(label)) {
             let near = units::nearest(unknown, labels.iter().map(String::as_str));
             let help = near.map_or_else(
-                || format!("it has {}", labels.join(", ")),
+                || format!("its gateways are {}", labels.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
-            return Err(BadInput(format!("--only: there is no gateway `{unknown}` in the plan; {help}")));
+            return Err(BadInput(format!("--only: the plan has no gateway `{unknown}`; {help}")));
         }
-        let stays = |label: &String| self.only.contains(label);
-        plan.gateways.retain(|gateway| stays(&gateway.label));
+        let is_kept = |label: &String| self.only.contains(label);
+        plan.gateways.retain(|gateway| is_kept(&gateway.label));
         plan.budget.retain(|budget| {
-            let names_another = |label: &Option<String>| {
-                label.as_ref().is_some_and(|label| labels.contains(label) && !stays(label))
+            let names_removed = |label: &Option<String>| {
+                label.as_ref().is_some_and(|label| labels.contains(label) && !is_kept(label))
             };
-            !names_another(&budget.gateway) && !names_another(&budget.against)
+            !names_removed(&budget.gateway) && !names_removed(&budget.against)
         });
         Ok(())
     }
 }
 
-/// Looks whether the plan's connections fit into the descriptors that processes may hold; gives a sentence for each
-/// gateway that cannot hold them.
+/// Checks that the limit of open files allows the plan's connections. Returns a warning for each gateway that cannot open as many.
 ///
 /// # Errors
-/// [`BadInput`] if the generator or the built-in upstream cannot hold them: then nothing can be measured.
+/// [`BadInput`] if the generator or the built-in upstream cannot open as many: then nothing can be measured.
 pub(crate) fn fits(plan: &Plan, packs: &PackSet) -> anyhow::Result<Vec<String>> {
     Ok(descriptors::check(plan, packs, descriptors::limit()).map_err(|error| BadInput(error.to_string()))?)
 }
 
-/// CPUs of this machine, whether or not this process may use them all: a plan may pin to any.
+/// Number of CPUs of this machine, including those that this process may not use: a plan can name any of them.
 fn cpus() -> u32 {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let last =

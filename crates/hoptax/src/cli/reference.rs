@@ -1,53 +1,53 @@
-//! `hoptax reference`: the page of the command line, made of what the verbs say of themselves.
+//! `hoptax reference`: prints docs/reference/cli.md, built from the help of the verbs.
 
 use super::exit::Exit;
 use clap::{Arg, Command};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-/// What stands above the verbs.
+/// Start of the page.
 const HEAD: &str = "# The command line
 
-Every command with every option, as `hoptax help COMMAND` tells them. `make docs` makes this page of the program itself, and a
-test holds it to that.
+All commands and options. `hoptax help COMMAND` prints the same. `make docs` generates this page from the program, and a test
+checks that it is up to date.
 
-| exit status | means |
+| exit status | meaning |
 | --- | --- |
-| 0 | done: measured, within every budget, nothing that forbids belief |
-| 1 | could not run, or no gateway could be measured |
-| 2 | the plan or the command line is wrong; what was wrong, where, and how to mend it is said before anything starts |
-| 3 | a budget was breached, or a comparison came out worse where that was asked about |
-| 4 | measured, but a `void` [finding](findings.md) says not to believe it |
+| 0 | success: every case was measured, all budgets hold, no `void` finding |
+| 1 | the command could not run, or no gateway could be measured |
+| 2 | the plan or the command line is wrong; the error says where, why and how to fix it, and nothing was started |
+| 3 | a budget is exceeded, a comparison is worse (with `--fail-on worse`), or a pack is not equalised (`hoptax lint`) |
+| 4 | measured, but a `void` [finding](findings.md) says that the result cannot be trusted |
 
-Durations, rates, sizes and shares carry [units](plan.md#units). `-h` is a short help, `--help` a long one.
+Durations, rates, sizes and shares have [units](plan.md#units). `-h` prints short help, `--help` prints all of it.
 ";
 
-/// Print the page of the command line: docs/reference/cli.md.
+/// Print the reference page of the command line, docs/reference/cli.md
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Print the description of the JSON interface of `hoptax serve` instead: docs/reference/openapi.json.
+    /// Print the OpenAPI document of the JSON interface of `hoptax serve` instead, docs/reference/openapi.json
     #[arg(long)]
     openapi: bool,
 }
 
 impl Args {
-    /// `whole` is the command line of hoptax.
-    pub(super) fn run(self, whole: Command) -> anyhow::Result<Exit> {
+    /// Prints the page of `program`, the whole command line of hoptax.
+    pub(super) fn run(self, program: Command) -> anyhow::Result<Exit> {
         match self.openapi {
             true => writeln!(io::stdout(), "{:#}", hoptax_history::serve::openapi())?,
-            false => write!(io::stdout(), "{}", page(whole))?,
+            false => write!(io::stdout(), "{}", page(program))?,
         }
         Ok(Exit::Success)
     }
 }
 
-/// The page: an index of the verbs that are shown, and a section for each.
+/// The page: an index of the visible verbs, and a section for each.
 fn page(mut program: Command) -> String {
     program.build();
-    // `help` is clap's own and says nothing that the head does not.
+    // `help` is clap's own verb; the head of the page explains it.
     let is_shown = |verb: &&mut Command| !verb.is_hide_set() && verb.get_name() != "help";
     let mut verbs: Vec<&mut Command> = program.get_subcommands_mut().filter(is_shown).collect();
-    let mut page = format!("{HEAD}\n| command | what |\n| --- | --- |\n");
+    let mut page = format!("{HEAD}\n| command | description |\n| --- | --- |\n");
     for verb in &verbs {
         let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
         let _ = writeln!(page, "| [`hoptax {0}`](#hoptax-{0}) | {1} |", verb.get_name(), cell(&about));
@@ -58,7 +58,7 @@ fn page(mut program: Command) -> String {
     page
 }
 
-/// One verb, called by this name: what it does, how it is typed, its arguments and options by heading. Verbs of its own follow.
+/// Section of one verb: description, usage, arguments, and options by heading. The sections of its own verbs follow.
 fn section(page: &mut String, verb: &mut Command, name: &str) {
     let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string).unwrap_or_default();
     let usage = verb.render_usage().to_string();
@@ -67,20 +67,20 @@ fn section(page: &mut String, verb: &mut Command, name: &str) {
         page,
         "\n{} `{name}`\n\n{}\n\n```text\n{}\n```",
         if name.matches(' ').count() > 1 { "###" } else { "##" },
-        ended(&about),
+        with_full_stop(&about),
         usage.trim()
     );
     let mut headings: Vec<Option<&str>> = Vec::new();
-    let shown: Vec<&Arg> = verb.get_arguments().filter(|arg| is_of_its_own(arg)).collect();
+    let shown: Vec<&Arg> = verb.get_arguments().filter(|arg| is_shown(arg)).collect();
     for heading in shown.iter().map(|arg| heading(arg)) {
         if !headings.contains(&heading) {
             headings.push(heading);
         }
     }
     for title in headings {
-        let _ = writeln!(page, "\n| {} | what |\n| --- | --- |", title.unwrap_or("option"));
+        let _ = writeln!(page, "\n| {} | description |\n| --- | --- |", title.unwrap_or("option"));
         for arg in shown.iter().filter(|arg| heading(arg) == title) {
-            let _ = writeln!(page, "| `{}` | {} |", typed(arg), cell(&said(arg)));
+            let _ = writeln!(page, "| `{}` | {} |", usage_of(arg), cell(&description(arg)));
         }
     }
     if let Some(after) = verb.get_after_long_help().or(verb.get_after_help()) {
@@ -92,18 +92,18 @@ fn section(page: &mut String, verb: &mut Command, name: &str) {
     }
 }
 
-/// Help and version are every verb's.
-fn is_of_its_own(arg: &Arg) -> bool {
+/// Leaves out hidden options, and `--help` and `--version`, which every verb has.
+fn is_shown(arg: &Arg) -> bool {
     !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version")
 }
 
-/// The table in which an argument stands; positional ones have their own.
+/// Title of the table that lists the argument.
 fn heading(arg: &Arg) -> Option<&str> {
     if arg.is_positional() { Some("argument") } else { arg.get_help_heading() }
 }
 
-/// How it is typed: `-c, --connections <N>`.
-fn typed(arg: &Arg) -> String {
+/// How the argument is typed: `-c, --connections <N>`.
+fn usage_of(arg: &Arg) -> String {
     let mut form: Vec<String> = arg.get_short().map(|short| format!("-{short}")).into_iter().collect();
     form.extend(arg.get_long().map(|long| format!("--{long}")));
     let mut words = vec![form.join(", ")];
@@ -116,13 +116,13 @@ fn typed(arg: &Arg) -> String {
     words.join(" ").trim_start().to_owned()
 }
 
-/// What help says of it, with its values and its default.
-fn said(arg: &Arg) -> String {
+/// Help text of the argument, with its values and its default.
+fn description(arg: &Arg) -> String {
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     if !arg.get_action().takes_values() {
         return help.trim().to_owned();
     }
-    // Where clap does not know the default, help says it itself, at its end.
+    // If clap does not know the default, the help text ends with it.
     let (help, default) = match help.trim().split_once(" [default: ") {
         Some((help, default)) => (help, Some(format!(" [default: {default}"))),
         None => (help.trim(), None),
@@ -130,7 +130,7 @@ fn said(arg: &Arg) -> String {
     format!("{help}{}{}", values(arg), default.unwrap_or_else(|| known_default(arg)))
 }
 
-/// The words that it takes, where these are few: `: a (help), b`.
+/// The possible values, if there is a fixed set: `: a (help), b`.
 fn values(arg: &Arg) -> String {
     let words = arg.get_possible_values();
     let shown = words.iter().filter(|word| !word.is_hide_set()).map(|word| match word.get_help() {
@@ -138,24 +138,24 @@ fn values(arg: &Arg) -> String {
         None => format!("`{}`", word.get_name()),
     });
     let shown: Vec<String> = shown.collect();
-    let is_told = !shown.is_empty() && !arg.is_hide_possible_values_set();
-    if is_told { format!(": {}", shown.join(", ")) } else { String::new() }
+    let is_visible = !shown.is_empty() && !arg.is_hide_possible_values_set();
+    if is_visible { format!(": {}", shown.join(", ")) } else { String::new() }
 }
 
-/// The default that clap knows.
+/// The default, if clap knows it.
 fn known_default(arg: &Arg) -> String {
     let defaults: Vec<_> = arg.get_default_values().iter().map(|default| default.to_string_lossy()).collect();
-    let is_told = !defaults.is_empty() && !arg.is_hide_default_value_set();
-    if is_told { format!(" [default: `{}`]", defaults.join(" ")) } else { String::new() }
+    let is_visible = !defaults.is_empty() && !arg.is_hide_default_value_set();
+    if is_visible { format!(" [default: `{}`]", defaults.join(" ")) } else { String::new() }
 }
 
-/// A text in one line of a table.
+/// Text for a cell of a table.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// A sentence ends with a full stop; clap takes that of a single paragraph away.
-fn ended(text: &str) -> String {
+/// The text with a final full stop, which clap removes from short help.
+fn with_full_stop(text: &str) -> String {
     let text = text.trim();
     if text.ends_with(['.', ':', '?', '!']) { text.to_owned() } else { format!("{text}.") }
 }
@@ -192,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_is_told_with_what_it_takes() {
+    fn a_verb_is_listed_with_its_arguments_and_options() {
         let page = page(program());
         assert!(page.contains("| [`hoptax go`](#hoptax-go) | Go there |\n"), "{page}");
         assert!(page.contains("```text\nhoptax go [OPTIONS] <PLACE>\n```"), "{page}");
         assert!(
-            page.contains("| argument | what |\n| --- | --- |\n| `<PLACE>` | Where to \\| from |\n"),
+            page.contains("| argument | description |\n| --- | --- |\n| `<PLACE>` | Where to \\| from |\n"),
             "{page}"
         );
         assert!(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_and_what_is_everywhere_is_left_out() {
+    fn hidden_verbs_and_common_options_are_left_out() {
         let page = page(program());
         for absent in ["secret", "inner", "--help <", "`-V, --version`", "## `hoptax help`"] {
             assert!(!page.contains(absent), "{absent}: {page}");

@@ -8,14 +8,14 @@ use hoptax_lab::render::Rendered;
 use hoptax_plan::GatewayKind;
 use std::path::Path;
 
-/// Print the configuration that a gateway of a plan would be started with.
+/// Print the configuration with which a run would start a gateway of a plan
 ///
-/// Ports and directories are stand-ins: a run asks the kernel for its ports.
+/// Ports and directories are placeholders: in a run the kernel chooses the ports.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     source: PlanSource,
-    /// Label of the gateway in the plan: its pack's name, unless the plan gives another
+    /// Label of the gateway in the plan [default in plans: the name of the pack]
     #[arg(long, value_name = "LABEL")]
     gateway: String,
 }
@@ -27,14 +27,14 @@ impl Args {
         let Some(gateway) = plan.gateways.iter().find(|gateway| gateway.label == *label) else {
             let labels: Vec<_> = plan.gateways.iter().map(|gateway| gateway.label.as_str()).collect();
             let known = match &labels[..] {
-                [] => "the plan has no gateways".to_owned(),
-                labels => format!("the plan has {}", labels.join(", ")),
+                [] => "it has no gateways".to_owned(),
+                labels => format!("its gateways are {}", labels.join(", ")),
             };
-            return Err(BadInput(format!("there is no gateway `{label}` in the plan; {known}")).into());
+            return Err(BadInput(format!("the plan has no gateway `{label}`; {known}")).into());
         };
         let GatewayKind::Pack { .. } = &gateway.kind else {
             return Err(
-                BadInput(format!("`{label}` is not started from a pack: it has no configuration")).into()
+                BadInput(format!("`{label}` has no configuration, because it is not started from a pack; choose a gateway that is")).into()
             );
         };
         let packs = PackSet::load(self.source.packs.as_deref()).map_err(BadInput::from)?;

@@ -4,6 +4,7 @@ mod chart;
 mod foreign;
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use super::load::paint;
 use super::output::{columns, print, write_file};
 use anyhow::Context;
@@ -14,57 +15,58 @@ use hoptax_report::{self as report, Model};
 use std::io;
 use std::path::PathBuf;
 
-/// Make a report from a run directory, also of a run that was interrupted or killed.
+/// Create a report from a run directory, even if the run was interrupted or killed
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Run directory: the one that holds run.json and trials.jsonl.
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", help = help::RUN_DIR)]
     dir: PathBuf,
 
-    /// What to make; without it terminal, or with --chart what the file's name ends with.
-    #[arg(long, value_parser = formats())]
+    /// Output format [default: terminal; with --chart the extension of the --output file, or svg]
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
     format: Option<&'static Format>,
 
     #[command(flatten)]
     chart: chart::ChartArgs,
 
-    /// With fortio and hgrm: of this case alone, named as findings name it, or by its gateway if that has no other.
+    /// With --format fortio or hgrm: only this case, by its name in findings, or by its gateway if that has only one case
     #[arg(long, value_name = "CASE")]
     case: Option<String>,
 
-    /// Write to this file instead of standard output; fortio and hgrm without --case write one file per case into this
-    /// directory.
+    /// Write to this file instead of standard output; with --format fortio or hgrm and without --case, to this directory, one
+    /// file per case
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 
-    /// Colours of the terminal report; auto: on a terminal, unless NO_COLOR is set.
+    /// When to use colors in the terminal report
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     color: Color,
 }
 
-/// When a report has colours.
+/// When a report has colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Color {
-    /// Where standard output is a terminal that shows them, and `NO_COLOR` is not set.
+    /// If standard output is a terminal with colors and NO_COLOR is not set
     Auto,
-    /// Whatever standard output is.
+    /// Always
     Always,
-    /// Nowhere.
+    /// Never
     Never,
 }
 
 /// Reads the name of a format.
 fn formats() -> impl TypedValueParser<Value = &'static Format> {
     let names = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
-    PossibleValuesParser::new(names).map(|name| Format::named(&name).expect("a name of the table"))
+    PossibleValuesParser::new(names)
+        .map(|name| Format::named(&name).expect("the parser accepts only known names"))
 }
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         let format = self.format.unwrap_or(&FORMATS[0]);
         if self.case.is_some() && !matches!(format.draw, Draw::EachCase(..)) {
-            let told = "--case goes with --format fortio and --format hgrm, which have a file for each case; leave it out";
-            return Err(BadInput(told.into()).into());
+            let message =
+                "--case works only with --format fortio or hgrm, which write one file per case; leave it out";
+            return Err(BadInput(message.into()).into());
         }
         let run = recorded::read(&self.dir)?;
         for line in &run.unreadable {
@@ -82,8 +84,8 @@ impl Args {
                 return foreign::each(&run, &document, self.case.as_deref(), self.output.as_deref());
             }
             Draw::Chart(_) => {
-                let told = "a whole report is no picture: say which chart with --chart NAME; `--chart list` tells which there are";
-                return Err(BadInput(told.into()).into());
+                let message = "svg and png are formats of a single chart; choose one with --chart NAME (`--chart list` lists them)";
+                return Err(BadInput(message.into()).into());
             }
         };
         match &self.output {
@@ -93,7 +95,7 @@ impl Args {
         Ok(Exit::Success)
     }
 
-    /// Whether the report for a terminal has colours. In a file it has none unless they are asked for.
+    /// Whether the terminal report has colors. In a file it has none, unless `--color always` is given.
     fn colour(&self) -> bool {
         match self.color {
             Color::Auto => self.output.is_none() && is_coloured(),
@@ -103,12 +105,12 @@ impl Args {
     }
 }
 
-/// Tables and sentences, as wide as the terminal.
+/// The terminal report, in the width of the terminal.
 pub(super) fn for_terminal(model: &Model, colour: bool) -> String {
     report::terminal(model, columns(), colour)
 }
 
-/// Whether standard output is a terminal that shows colours, and nobody asked for none.
+/// Whether standard output is a terminal with colors and the user has not switched colors off.
 pub(super) fn is_coloured() -> bool {
     paint::is_wanted(&io::stdout())
 }

@@ -1,4 +1,4 @@
-//! `hoptax run`: from a plan to a report.
+//! `hoptax run`: measures a plan and reports.
 
 mod screen;
 mod serve;
@@ -6,6 +6,7 @@ mod watch;
 mod words;
 
 use super::exit::Exit;
+use super::help;
 use super::plan_source::{Only, PlanSource, fits};
 use super::report::{for_terminal, is_coloured};
 use super::terminal;
@@ -28,26 +29,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Measure what a plan names and report the tax of every hop.
+/// Measure the gateways of a plan and report what each one costs compared with direct
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 measured; 1 could not run; 2 the plan or the command line is wrong; \
-    3 a budget was breached; 4 measured, but a void finding says not to believe it.")]
+#[command(
+    after_help = "Exit status: 0 measured, and all budgets hold; 1 could not run; 2 the plan or the command line is \
+    wrong; 3 a budget is exceeded; 4 measured, but a `void` finding says that the result cannot be trusted."
+)]
 pub(super) struct Args {
     #[command(flatten)]
     source: PlanSource,
     #[command(flatten)]
     only: Only,
-    /// Where run directories are made.
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, value_name = "DIR", default_value = "results", help = help::OUT)]
     out: PathBuf,
-    /// Leave out gateways that are not installed, instead of refusing to start.
+    /// Leave out gateways that are not installed; without this, a missing gateway is an error
     #[arg(long)]
     skip_missing: bool,
-    /// Exit 0 even where a void finding says not to believe the run.
-    #[arg(long)]
+    #[arg(long, help = help::ACCEPT_VOID)]
     accept_void: bool,
-    /// No live screen: lines, as where standard error is not a terminal.
-    #[arg(long)]
+    #[arg(long, help = help::NO_LIVE)]
     no_live: bool,
     #[command(flatten)]
     serve: serve::ServeArgs,
@@ -58,7 +58,7 @@ impl Args {
         let (mut plan, plan_text) = self.source.load()?;
         self.only.apply(&mut plan)?;
         let packs = PackSet::load(self.source.packs.as_deref())?;
-        // Drawn here, so that the upstream's delays and failures hang on the recorded seed too.
+        // Drawn here, so that the delays and failures of the upstream also depend on the recorded seed.
         let seed = *plan.seed.get_or_insert_with(|| Random::new(clock::unix()).next_u64() >> 32);
         for warning in fits(&plan, &packs)? {
             eprintln!("warning: {warning}");
@@ -68,11 +68,12 @@ impl Args {
         }
         let service = self.serve.read()?;
         let mut dir = RunDir::create(&self.out, &plan.name)?;
-        let ways = watch::Ways { screen: !self.no_live && terminal::can_show(), served: service.is_some() };
-        let interrupted = if ways.screen {
-            terminal::watch_beside_a_view(&SIGNALS)?
+        let viewers =
+            watch::Viewers { screen: !self.no_live && terminal::can_show(), served: service.is_some() };
+        let interrupted = if viewers.screen {
+            terminal::watch_during_view(&SIGNALS)?
         } else {
-            watch_signals().context("cannot watch for signals")?
+            watch_signals().context("cannot install signal handlers")?
         };
         let mut driver =
             ProcessDriver::new(&plan, packs, dir.path())?.with_interrupt(Arc::clone(&interrupted));
@@ -89,73 +90,74 @@ impl Args {
             interrupted: &interrupted,
         };
         let traffic = LocalTraffic::new().context("cannot find the hoptax program itself")?;
-        let mut traffic = traffic.watched(ways.sees_seconds());
+        let mut traffic = traffic.watched(viewers.need_seconds());
         let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut watch = watch::Watch::new(&name, &plan, ways);
-        // Until the report is written.
+        let mut watch = watch::Watch::new(&name, &plan, viewers);
+        // The server must live until the report is written, so it is bound to a variable.
         let serve = |service: serve::Service| service.start(&self.out, watch.board(), &run.generator_cpus);
         let served = service.map(serve).transpose();
         if served.is_err() {
             dir.abandon();
         }
         let _server = served?;
-        watch.show(&run.generator_cpus).context("cannot start the live screen")?;
+        watch.show(&run.generator_cpus).context("cannot start the live view; leave it out with --no-live")?;
         let outcome = run.run(&mut dir, &mut driver, &mut traffic, &mut watch);
         watch.finish();
         let path = dir.path().display();
         let outcome = outcome.with_context(|| {
-            format!("the run ended early, and what was measured is kept: see it with `hoptax report {path}`")
+            format!("the run ended early; to see what was measured: hoptax report {path}")
         })?;
         self.report(&dir, &outcome)
     }
 
-    /// Analyses what is on disk, writes the reports beside it, and prints the table.
+    /// Analyses the run directory, writes the report files into it, and prints the terminal report.
     fn report(&self, dir: &RunDir, outcome: &Outcome) -> anyhow::Result<Exit> {
         let run = recorded::read(dir.path())?;
         if run.trials.is_empty() {
             let path = dir.path().display();
-            eprintln!("error: nothing was measured; logs and rendered configurations are in {path}");
+            eprintln!("error: nothing was measured; see the logs and rendered configurations in {path}");
             return Ok(Exit::Failed);
         }
         let model = Model::of(&run);
         let text = for_terminal(&model, is_coloured());
-        // The table first: it needs no room on the disk, and a reader that went away must not cost the files.
-        let shown = writeln!(std::io::stdout(), "{text}");
+        // Print first, because that needs no disk space. A closed pipe must not prevent the files, so the result is checked later.
+        let printed = writeln!(std::io::stdout(), "{text}");
         let html = report::html(&model).context("cannot draw the HTML report")?;
         dir.write_file("report.html", html.as_bytes())?;
         dir.write_file("report.md", report::markdown(&model).as_bytes())?;
-        let told = writeln!(std::io::stdout(), "Report: {}", dir.path().join("report.html").display());
-        match shown.and(told) {
-            // How the run went stands, whether or not its table was read to the end.
+        let also_printed =
+            writeln!(std::io::stdout(), "Report: {}", dir.path().join("report.html").display());
+        match printed.and(also_printed) {
+            // The result of the run does not depend on whether its report was read to the end.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-            printed => printed.context("cannot print the report, which is in the run directory")?,
+            other => other.context("cannot print the report; read report.html in the run directory")?,
         }
         if outcome.measured == 0 || outcome.ended.failed.is_some() {
             return Ok(Exit::Failed);
         }
         if no_gateway_measured(&run) {
-            eprintln!("error: no gateway could be measured, only direct");
+            eprintln!("error: no gateway could be measured, only direct; the failures above say why");
             return Ok(Exit::Failed);
         }
         Ok(report::Verdict::of(&model, self.accept_void).into())
     }
 }
 
-/// Whether the plan names gateways and not one trial of them came out well, though the run went to its end.
+/// Whether the run has gateways and was not interrupted, but every trial of a gateway failed.
 fn no_gateway_measured(run: &ReadRun) -> bool {
     let interrupted = run.record.ended.as_ref().is_none_or(|ended| ended.interrupted);
     let measured = |trial: &TrialRecord| trial.contender != DIRECT && trial.failed.is_none();
     !interrupted && run.record.contenders.len() > 1 && !run.trials.iter().any(measured)
 }
 
-/// The signals that end a run early.
+/// Signals that end a run early.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Sets a flag at the first signal, so that what was measured is reported; the second one ends us at once.
+/// Returns a flag that the first signal sets, so that the run ends early and reports. The second signal ends the process.
 fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in SIGNALS {
-        // In this order: at the first signal the flag is not set yet, so only the second one shuts down.
+        // The order matters: at the first signal the shutdown handler runs before the flag is set, so it does nothing.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
@@ -167,15 +169,15 @@ fn all_installed(plan: &Plan, packs: &PackSet) -> anyhow::Result<()> {
     for gateway in &plan.gateways {
         let GatewayKind::Pack { pack, driver, .. } = &gateway.kind else { continue };
         let Some(pack) = packs.get(pack) else { continue };
-        let ways = binary::missing(pack, driver);
-        if !ways.is_empty() {
-            missing.insert(pack.name(), ways.join("\n    "));
+        let how = binary::missing(pack, driver);
+        if !how.is_empty() {
+            missing.insert(pack.name(), how.join("\n    "));
         }
     }
     let missing: Vec<String> = missing.iter().map(|(name, how)| format!("  {name}\n    {how}")).collect();
     anyhow::ensure!(
         missing.is_empty(),
-        "not installed:\n{}\nhelp: install what is missing, or leave it out with --skip-missing",
+        "these gateways are not installed:\n{}\nhelp: install them, or leave them out with --skip-missing",
         missing.join("\n")
     );
     Ok(())

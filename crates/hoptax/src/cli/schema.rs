@@ -3,9 +3,9 @@
 use super::exit::Exit;
 use std::io::{self, Write};
 
-/// Print the JSON Schema of plans.
+/// Print the JSON Schema of plans
 ///
-/// Editors complete and check from it: save it beside the plan and begin the plan with
+/// Editors use it to complete and check plans. Save it as schema.json next to the plan, and start the plan with
 /// `# yaml-language-server: $schema=schema.json`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}

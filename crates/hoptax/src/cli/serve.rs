@@ -1,6 +1,8 @@
 //! `hoptax serve`.
 
 use super::exit::{BadInput, Exit};
+use super::help;
+use super::results_dir::ResultsDir;
 use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,67 +13,56 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Letters of a token at least: fewer could be guessed.
+/// Minimum length of a token, in characters. Shorter tokens could be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
-/// Show all runs in a browser: list and search, reports, comparisons, trends, tags and notes.
+/// Show all runs in a browser: list, search, reports, comparisons, trends, tags and notes
 ///
-/// Prints the address to open, and serves until Ctrl-C or SIGTERM. On loopback nobody else can reach it; elsewhere whoever asks
-/// must show a token, which is made anew at each start unless a file holds one.
+/// Prints the address to open, and serves until Ctrl-C or SIGTERM. On a loopback address every local user has access and no one
+/// else. On any other address clients must send a token: the one in --token-file, or a random one that is printed at the start.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 it was ended; 1 it cannot serve there; 2 the command line is wrong.")]
+#[command(
+    after_help = "Exit status: 0 stopped by a signal; 1 cannot listen on the address; 2 the command line is wrong."
+)]
 pub(super) struct Args {
-    /// The directory that holds the run directories.
-    #[arg(long, value_name = "DIR", default_value = "results")]
-    root: PathBuf,
+    #[command(flatten)]
+    results: ResultsDir,
 
-    /// Where to listen; port 0 takes any that is free.
+    /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7300")]
     listen: SocketAddr,
 
-    /// A file that holds the token to ask for: at least 16 letters on one line.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = help::TOKEN_FILE)]
     token_file: Option<PathBuf>,
 }
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
-        if !self.root.is_dir() {
-            let root = self.root.display();
-            let help =
-                "name the one that holds run directories with --root, or measure first: hoptax run PLAN";
-            return Err(BadInput(format!("there is no directory {root}\nhelp: {help}")).into());
-        }
+        let root = self.results.existing()?;
         let token = token(self.token_file.as_deref(), self.listen)?;
         let signals = StopSignals::catch()?;
-        let options = Options {
-            address: self.listen,
-            token: token.clone(),
-            root: self.root,
-            live: None,
-            keep_off: Vec::new(),
-        };
+        let options =
+            Options { address: self.listen, token: token.clone(), root, live: None, keep_off: Vec::new() };
         let server = Server::start(options)?;
-        tell(server.address(), token.as_deref())?;
+        print_address(server.address(), token.as_deref())?;
         signals.wait();
         Ok(Exit::Success)
     }
 }
 
-/// The token: the file's, or one made now where others can reach us.
+/// The token that clients must send: the one in `file`, or a random one if `listen` is not a loopback address.
 ///
 /// # Errors
-/// [`BadInput`] if the file holds none.
+/// [`BadInput`] if `file` cannot be read or contains no valid token.
 pub(super) fn token(file: Option<&Path>, listen: SocketAddr) -> anyhow::Result<Option<String>> {
     match file {
         Some(path) => read_token(path).map(Some),
         None if listen.ip().is_loopback() => Ok(None),
         None => {
             let mut bytes = [0; 24];
-            SystemRandom::new()
-                .fill(&mut bytes)
-                .ok()
-                .context("the system gives no random numbers for a token")?;
+            SystemRandom::new().fill(&mut bytes).ok().context(
+                "cannot create a token: the system returns no random numbers; give one with --token-file",
+            )?;
             Ok(Some(URL_SAFE_NO_PAD.encode(bytes)))
         }
     }
@@ -80,35 +71,33 @@ pub(super) fn token(file: Option<&Path>, listen: SocketAddr) -> anyhow::Result<O
 fn read_token(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     let text = bounded::read_text(path, bounded::TOKEN).map_err(|error| {
-        BadInput(format!("cannot read the token in {shown}: {error}; choose another with --token-file"))
+        BadInput(format!("cannot read the token in {shown}: {error}; choose another file with --token-file"))
     })?;
     let token = text.trim();
     let is_good = token.len() >= SHORTEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_good {
-        let help = "openssl rand -hex 16 makes one";
-        let told = format!(
-            "{shown} holds no token: one line of {SHORTEST_TOKEN} or more letters without spaces\nhelp: {help}"
-        );
-        return Err(BadInput(told).into());
+        return Err(BadInput(format!(
+            "{shown} contains no valid token: it must be one line of {SHORTEST_TOKEN} or more ASCII characters without \
+             spaces\nhelp: create one with: openssl rand -hex 16 > {shown}"
+        ))
+        .into());
     }
     Ok(token.to_owned())
 }
 
-/// Prints the address to open.
-fn tell(address: SocketAddr, token: Option<&str>) -> anyhow::Result<()> {
-    // At once: who reads the first line may not stay for the second.
-    let text = format!("Serving at {}\nCtrl-C ends it.\n", page(address, "/", token));
+fn print_address(address: SocketAddr, token: Option<&str>) -> anyhow::Result<()> {
+    // One write: a script may read the first line and then close the pipe.
+    let text = format!("Serving at {}\nPress Ctrl-C to stop.\n", page(address, "/", token));
     super::output::print(&text)
 }
 
-/// The address of a page; with a token the one by which a browser is let in.
+/// URL of a page. With a token, opening the URL logs the browser in.
 pub(super) fn page(address: SocketAddr, path: &str, token: Option<&str>) -> String {
-    let shown = token.map_or_else(String::new, |token| format!("?token={}", escaped(token)));
-    format!("http://{address}{path}{shown}")
+    let query = token.map_or_else(String::new, |token| format!("?token={}", percent_encoded(token)));
+    format!("http://{address}{path}{query}")
 }
 
-/// A token as a part of an address.
-fn escaped(token: &str) -> String {
+fn percent_encoded(token: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     token
         .bytes()
@@ -129,15 +118,15 @@ mod tests {
             std::fs::write(&file, text).expect("written");
             token(Some(&file), anywhere)
         };
-        assert_eq!(of("0123456789abcdef\n").expect("one").as_deref(), Some("0123456789abcdef"));
+        assert_eq!(of("0123456789abcdef\n").expect("a token").as_deref(), Some("0123456789abcdef"));
         assert!(of("short").is_err() && of("0123456789 abcdef").is_err() && of("").is_err());
-        assert_eq!(token(None, here).expect("none is needed"), None);
+        assert_eq!(token(None, here).expect("no token is needed"), None);
         let (one, other) = (token(None, anywhere).expect("made"), token(None, anywhere).expect("made"));
         assert!(one.is_some() && one != other);
     }
 
     #[test]
-    fn a_token_stands_in_an_address_as_one_part_of_it() {
+    fn a_token_in_a_url_is_percent_encoded() {
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
         assert_eq!(page(address, "/live", None), "http://127.0.0.1:80/live");
         assert_eq!(page(address, "/", Some("a&b=c d")), "http://127.0.0.1:80/?token=a%26b%3Dc%20d");

@@ -1,6 +1,7 @@
 //! `hoptax upstream`.
 
 use super::exit::{BadInput, Exit};
+use super::help;
 use hoptax_host::threads::{StopSignals, check_cpus};
 use hoptax_plan::{Body, BuiltInUpstream, Delay, units};
 use hoptax_servers::upstream::{IDENTITY, Placement, RunningUpstream, TOKEN_SECRET};
@@ -8,58 +9,58 @@ use hoptax_wire::http1::{is_field_value, is_token};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Run the built-in upstream until it is stopped by SIGTERM or Ctrl-C.
+/// Run the built-in upstream until SIGTERM or Ctrl-C
 ///
-/// When it is ready it prints one line of JSON: the addresses of its instances and of its control socket, where
-/// `GET /ledger` tells what it has counted.
+/// When it is ready, it prints one line of JSON: the addresses of its instances and of its control socket. `GET /ledger` on the
+/// control socket returns its counts of requests, connections and bytes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Listeners, each with its own port and thread
+    /// Number of instances, each with its own port and thread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     instances: u32,
-    /// Status of the answers
+    /// Status of each response
     #[arg(long, value_name = "STATUS", default_value_t = 200, value_parser = clap::value_parser!(u16).range(200..=599))]
     status: u16,
-    /// Header added to the answers; may be given several times
+    /// Add this header to each response; can be repeated
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// Body of the answers, by size: 0B, 1KiB, 1MB [default: 1KiB]
-    #[arg(long, value_name = "SIZE", value_parser = units::size, group = "content")]
+    /// Body of this size in each response: 0B, 64KiB, 1MB [default: 1KiB]
+    #[arg(long = "body-size", alias = "body", value_name = "SIZE", value_parser = units::size, group = "content")]
     body: Option<u64>,
-    /// Body of the answers, as text
+    /// This text as the body of each response
     #[arg(long, value_name = "TEXT", group = "content")]
     body_text: Option<String>,
-    /// Body of the answers, from a file that is read once
+    /// Content of this file as the body of each response; the file is read once, at the start
     #[arg(long, value_name = "FILE", group = "content")]
     body_file: Option<PathBuf>,
-    /// How long answers are held back: 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99% 0ms, 1% 50ms)"
+    /// Delay each response by this long: 2ms, "uniform(1ms, 5ms)", "exponential(2ms)" or "choice(99% 0ms, 1% 50ms)"
     #[arg(long, value_name = "DELAY", default_value = "0ms")]
     delay: Delay,
-    /// Share of requests answered with 500 instead: 0.01 or 1%
+    /// Answer this share of the requests with status 500, chosen at random: 0.01 or 1%
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = units::share)]
     failures: f64,
-    /// Port of the first instance, the others follow; the kernel chooses when absent
+    /// Port of the first instance; the other instances use the next ports [default: free ports]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Address of everything that listens
+    /// Address to listen on, for all ports
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     address: std::net::Ipv4Addr,
-    /// Further ports of the first instance: 8080 or 8080,8081
-    #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    /// More ports for the first instance to listen on: 8080 or 8080,8081
+    #[arg(long, value_name = "PORT,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     also: Vec<u16>,
-    /// Port of the control socket; the kernel chooses when absent
+    /// Port of the control socket [default: a free port]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     control_port: Option<u16>,
-    /// CPUs to pin the instances to, one after the other: 0, 0,2 or 2-3
-    #[arg(long, value_name = "CPUS")]
+    #[arg(long, value_name = "CPUS", help = help::CPUS)]
     cpus: Option<String>,
-    /// Seed of delays and failures
+    /// Seed of random delays and failures
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Tell in a header of each answer when its request had been read and when it was answered
+    /// Add a header to each response with the times at which the request was read and the response was sent
     #[arg(long)]
     stamps: bool,
-    /// Answer over TLS as well, on a second port of each instance, with the certificate and key (PEM) in the environment variable HOPTAX_UPSTREAM_IDENTITY
+    /// Also serve TLS, on a second port of each instance. The environment variable HOPTAX_UPSTREAM_IDENTITY must contain the
+    /// certificate and its key (PEM)
     #[arg(long)]
     tls: bool,
 }
@@ -98,15 +99,15 @@ impl Args {
     }
 }
 
-/// Certificate and key for TLS. Not on the command line, which every user of the machine can read.
+/// Certificate and key for TLS. They are not arguments, because every user of the machine can read those.
 fn identity() -> anyhow::Result<String> {
     std::env::var(IDENTITY).map_err(|_| {
-        let how = "put a certificate and its key into it, both PEM, or leave out --tls";
-        BadInput(format!("--tls: there is no environment variable {IDENTITY}; {how}")).into()
+        let help = "set it to a certificate and its key (PEM), or leave out --tls";
+        BadInput(format!("--tls: the environment variable {IDENTITY} is not set; {help}")).into()
     })
 }
 
-/// Prints what whoever started us waits for: one line of JSON.
+/// Prints one line of JSON. The process that started this one waits for it.
 pub(super) fn print_ready(ready: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(ready)?;
     line.push(b'\n');
@@ -115,7 +116,10 @@ pub(super) fn print_ready(ready: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The CPUs named by `--cpus`, all of which this process may use.
+/// The CPUs of `--cpus`.
+///
+/// # Errors
+/// [`BadInput`] if this process may not use one of them.
 pub(super) fn cpus(typed: Option<&str>) -> anyhow::Result<Vec<u32>> {
     let Some(typed) = typed else { return Ok(Vec::new()) };
     let cpus = units::cpu_list(typed).map_err(|error| BadInput(format!("--cpus: {error}")))?;
@@ -124,17 +128,17 @@ pub(super) fn cpus(typed: Option<&str>) -> anyhow::Result<Vec<u32>> {
 }
 
 fn header(typed: &str) -> Result<(String, String), String> {
-    let (name, value) = typed.split_once(':').ok_or("write it as \"name: value\"")?;
+    let (name, value) = typed.split_once(':').ok_or("a header is written as \"name: value\"")?;
     let value = value.trim();
     if !is_token(name) {
-        return Err(format!("`{name}` is not a header name: use letters, digits and hyphens"));
+        return Err(format!("`{name}` is not a valid header name; use letters, digits and hyphens"));
     }
     if !is_field_value(value) {
-        return Err("the value has a control character".to_owned());
+        return Err("the value contains a control character; remove it".to_owned());
     }
     let own = ["connection", "content-length", "transfer-encoding"];
     if own.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-        return Err(format!("`{name}` is written by hoptax itself; leave it out"));
+        return Err(format!("hoptax itself sets `{name}`; leave it out"));
     }
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -185,7 +185,7 @@ fn mistakes_in_a_budget_file_are_told_with_their_place() {
     }
     let none = gate(&[&dir]);
     assert_eq!(none.status.code(), Some(2));
-    assert!(text(&none.stderr).contains("has no budget"), "{}", text(&none.stderr));
+    assert!(text(&none.stderr).contains("no budget to check"), "{}", text(&none.stderr));
 }
 
 /// Two real runs of the built-in hop. In the second it computes for ten times as long as a request takes it: seen between

@@ -48,14 +48,13 @@ fn help(verb: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The verb that a command begins with; where that has verbs of its own, with one of these.
+/// The verb of a command: its first word, for `history` with the verb that follows, possibly after a directory.
 fn verb(command: &str) -> String {
     let mut words = command.split_whitespace();
     let verb = words.next().expect("a verb");
-    match words.next() {
-        Some(own) if verb == "history" && own.starts_with(|first: char| first.is_ascii_lowercase()) => {
-            format!("{verb} {own}")
-        }
+    const OF_HISTORY: [&str; 7] = ["list", "show", "tag", "note", "trend", "delete", "rebuild"];
+    match words.find(|word| OF_HISTORY.contains(word)) {
+        Some(own) if verb == "history" => format!("{verb} {own}"),
         _ => verb.to_owned(),
     }
 }

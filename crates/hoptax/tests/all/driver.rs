@@ -177,11 +177,14 @@ fn render_refuses_what_has_no_configuration() {
     let (code, text) = render(PLAN, &["--gateway", "nginx"]);
     assert_eq!(
         (code, text.trim_end()),
-        (Some(2), "error: there is no gateway `nginx` in the plan; the plan has front, hop-l4")
+        (Some(2), "error: the plan has no gateway `nginx`; its gateways are front, hop-l4")
     );
     let (code, text) = render(PLAN, &["--gateway", "hop-l4"]);
     assert_eq!(
         (code, text.trim_end()),
-        (Some(2), "error: `hop-l4` is not started from a pack: it has no configuration")
+        (
+            Some(2),
+            "error: `hop-l4` has no configuration, because it is not started from a pack; choose a gateway that is"
+        )
     );
 }

@@ -54,7 +54,7 @@ fn said(root: &Scratch, arguments: &[&str]) -> String {
     text(&output.stdout).to_owned()
 }
 
-/// What is said of what was typed wrongly.
+/// What is printed about a wrong command line.
 fn refused(root: &Scratch, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = history(root, arguments).output().expect("runs");
     assert_eq!(status.code(), Some(2), "{arguments:?}: {}", text(&stdout));
@@ -81,7 +81,7 @@ fn runs_are_listed_searched_and_shown() {
         "{listing}"
     );
     assert_eq!(ids(&json(&mut history(&root, &["list", "NGINX", "1.26", "--format", "json"]))), [THIRD]);
-    assert!(said(&root, &["list", "--limit", "1"]).contains("--limit 3 shows more"));
+    assert!(said(&root, &["list", "--limit", "1"]).contains("--limit 3 shows all"));
     let show = said(&root, &["show", THIRD]);
     for part in [
         "nightly",
@@ -114,7 +114,7 @@ fn tags_and_notes_are_written_and_outlive_the_index() {
     assert!(!said(&root, &["show", FIRST]).contains("quiet machine"));
     for (arguments, expected) in [
         (&["tag", FIRST, "+a b"][..], "1 to 40 letters"),
-        (&["tag", FIRST, "--remove", "absent"], "it has baseline"),
+        (&["tag", FIRST, "--remove", "absent"], "its tags are baseline"),
         (&["list", "--tag", "basline"], "did you mean `baseline`?"),
         (&["note", FIRST, &"x".repeat(10_001)], "at most 10000"),
     ] {
@@ -142,7 +142,7 @@ fn a_trend_is_drawn_with_what_changed() {
     assert!(csv.starts_with("run,started,estimate,low,high,unit,version,verdict,changed\n"), "{csv}");
     for (arguments, expected) in [
         (&["trend", "nihgtly"][..], "did you mean `nightly`?"),
-        (&["trend", "nightly"], "one of direct, haproxy, nginx"),
+        (&["trend", "nightly"], "with --gateway: direct, haproxy, nginx"),
         (&["trend", "nightly", "--gateway", "ngnix"], "did you mean `nginx`?"),
         (&["trend", "nightly", "--gateway", "nginx", "--load", "64"], "--load 'closed loop, 32 connections'"),
         (&["trend", "nightly", "--gateway", "nginx", "--metric", "added_p55"], "did you mean `added_p5"),
@@ -154,11 +154,11 @@ fn a_trend_is_drawn_with_what_changed() {
 }
 
 #[test]
-fn a_run_is_removed_when_it_is_said_twice() {
+fn a_run_is_deleted_only_with_yes() {
     let root = nights();
     assert!(refused(&root, &["delete", SECOND]).contains("--yes"));
     assert!(root.path().join(SECOND).exists());
-    assert_eq!(said(&root, &["delete", SECOND, "--yes"]), format!("removed {SECOND}\n"));
+    assert_eq!(said(&root, &["delete", SECOND, "--yes"]), format!("deleted {SECOND}\n"));
     assert!(!root.path().join(SECOND).exists());
     assert!(refused(&root, &["delete", SECOND, "--yes"]).contains("there is no run"));
     fs::create_dir(root.path().join("20260104T000000Z-empty")).expect("made");
@@ -199,12 +199,43 @@ fn odd_directories_are_listed_as_what_they_are() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_told_apart_from_an_empty_one() {
+fn a_missing_directory_is_an_error_and_an_empty_one_is_not() {
     let root = Scratch::new();
-    assert!(said(&root, &["list"]).contains("No runs below"));
+    assert!(said(&root, &["list"]).contains("No runs in"));
     let output = hoptax().args(["history", "list", "--root", "/nowhere/at/all"]).output().expect("runs");
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--root"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("/nowhere/at/all does not exist"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_results_directory_is_an_argument_or_an_option() {
+    let root = nights();
+    let path = root.path().to_str().expect("text");
+    let run = |arguments: &[&str]| hoptax().arg("history").args(arguments).output().expect("runs");
+    let printed = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let list = printed(&[path, "list"]);
+    assert!(list.contains(FIRST) && list.contains(THIRD), "{list}");
+    for arguments in [&[path][..], &["--root", path], &["--root", path, "list"], &["list", "--root", path]] {
+        assert_eq!(printed(arguments), list, "{arguments:?}");
+    }
+    assert_eq!(printed(&[path, "tag", FIRST, "kept"]), "kept\n");
+    assert!(printed(&[path, "rebuild"]).starts_with("3 directories read"));
+    let by_path = root.path().join(SECOND);
+    assert!(printed(&["show", by_path.to_str().expect("text")]).contains("nginx 1.22.1"));
+    for (arguments, expected) in [
+        (&[path, "list", "--root", path][..], "given twice"),
+        (&[path, "--root", path], "given twice"),
+        (&["/nowhere", "list"], "/nowhere does not exist"),
+        (&["lst"], "the commands are list, show"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
 }
 
 #[test]

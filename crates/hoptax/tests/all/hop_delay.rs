@@ -106,7 +106,7 @@ fn only_the_share_is_delayed_and_nobody_else_waits_for_it() {
 #[test]
 fn refuses_delays_that_cannot_be() {
     for (options, words) in [
-        (vec!["l4", "--delay-in", "2ms"], "l4 does not know requests and cannot delay them; use l7"),
+        (vec!["l4", "--delay-in", "2ms"], "l4 cannot delay requests, because it does not parse them; use l7"),
         (vec!["l7", "--delay-share", "1%"], "add --delay-in or --delay-out"),
         (vec!["l7", "--delay-in", "2ms", "--delay-share", "0%"], "write a share above 0%"),
         (vec!["l7", "--delay-in", "2m"], "write 1m or less"),
@@ -131,7 +131,7 @@ fn a_plan_plants_a_delay_and_the_run_shows_that_it_did() {
     let checked = hoptax().arg("check").arg(&plan).output().expect("it runs");
     let said = String::from_utf8_lossy(&checked.stdout).into_owned();
     assert!(
-        said.contains("slow    built-in hop that delays: 4ms in, 3ms out, 100% of requests, sleep"),
+        said.contains("slow    built-in hop with a delay: 4ms in, 3ms out, 100% of requests, sleep"),
         "{said}"
     );
     let out = scratch.path().join("out");

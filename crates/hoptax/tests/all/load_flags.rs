@@ -81,7 +81,7 @@ fn a_client_certificate_is_shown_to_who_demands_one() {
     // nginx takes the connection all the same, and says what it misses in HTTP.
     let text = summary(&with(&base, &[]));
     assert!(text.contains("400: 40") && text.contains("40 × status 400 is not 200 to 399"), "{text}");
-    refused(&with(&base, &["--cert", &chain]), 2, "name its file by --key");
+    refused(&with(&base, &["--cert", &chain]), 2, "name the key's file with --key");
     let (_, stranger) = tls::identity("stranger.test", None, false);
     let stranger = file("stranger.pem", &stranger);
     refused(&with(&base, &["--cert", &chain, "--key", &stranger]), 2, "give a matching pair");
@@ -196,7 +196,7 @@ fn what_a_flag_asks_for_wrongly_is_told_without_a_load_spec() {
         (&["http://127.0.0.1:9/", "-X", "GE T"][..], "method: \"GE T\" is not a method"),
         (&["http://127.0.0.1:9/", "-H", "a b: c"], "\"a b\" is not a header name"),
         (&["http://127.0.0.1:9/", "--source", "192.0.2.1"], "give addresses of this machine"),
-        (&["http://127.0.0.1:9/", "--seed", "x"], "give a whole number from 0"),
+        (&["http://127.0.0.1:9/", "--seed", "x"], "use a whole number from 0"),
         (&["http://127.0.0.1:9/", "--expect-status", "700xx"], "is not a status"),
     ] {
         refused(args, 2, part);

@@ -242,9 +242,9 @@ fn bandwidth_is_measured_within_this_machine_and_to_a_receiver() {
 #[test]
 fn bandwidth_says_what_is_wrong_with_what_was_typed() {
     for (arguments, words) in [
-        (&["--size", "0B"][..], "a message has 1 byte to 64 MiB"),
+        (&["--size", "0B"][..], "use 1B to 64MiB"),
         (&["--size", "ten"], "--size ten:"),
-        (&["nowhere"], "write it as HOST:PORT"),
+        (&["nowhere"], "use HOST:PORT"),
     ] {
         let output = hoptax().arg("bandwidth").args(arguments).output().expect("it runs");
         let said = text(&output.stderr);

@@ -86,18 +86,18 @@ fn what_is_not_clear_is_refused_with_what_there_is() {
             "name a directory with --output, or one case with --case: `direct, closed",
         ),
         (&["--format", "hgrm", "--case", "ngnix"], "did you mean `nginx`?"),
-        (&["--format", "hgrm", "--output", &file.to_string_lossy()], "this is a file"),
+        (&["--format", "hgrm", "--output", &file.to_string_lossy()], "is a file, but --format hgrm"),
         (
             &["--format", "fortio", "--case", "nginx", "--output", &dir.to_string_lossy()],
-            "there is a directory",
+            "is a directory; with --case, name a file",
         ),
-        (&["--format", "csv", "--case", "nginx"], "--case goes with --format fortio and --format hgrm"),
+        (&["--format", "csv", "--case", "nginx"], "--case works only with --format fortio or hgrm"),
     ] {
         let error = refused(&report(&dir, arguments));
         assert!(error.contains(told), "{arguments:?}: {error}");
     }
     let (_below, empty) = on_disk(&Run::closed(4));
-    assert!(refused(&report(&empty, &["--format", "kong"])).contains("no case was measured"));
+    assert!(refused(&report(&empty, &["--format", "kong"])).contains("no measured case"));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn colours_are_for_terminals_unless_they_are_asked_for() {
 fn a_chart_is_drawn_as_svg_and_png_in_the_format_of_its_name() {
     let (_below, dir) = on_disk(&sample());
     let listed = text(&report(&dir, &["--chart", "list"]));
-    assert!(listed.starts_with("tax ") && listed.contains("\nNot of this run:\n"), "{listed}");
+    assert!(listed.starts_with("tax ") && listed.contains("\nNot available for this run:\n"), "{listed}");
     let scratch = Scratch::new();
     for name in listed.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split(' ').next()) {
         let svg = text(&report(&dir, &["--chart", name]));
@@ -165,7 +165,7 @@ fn mistakes_about_charts_are_told_with_the_way_out() {
         (&["--chart", "txa"][..], "did you mean tax?"),
         (&["--chart", "frontier"], "it needs a search for a capacity"),
         (&["--chart", "tax", "--load", "7"], "by number and label:\n  1 "),
-        (&["--chart", "tax", "--output", "tax.gif"], "svg or png"),
+        (&["--chart", "tax", "--output", "tax.gif"], "not gif; name the file *.svg or *.png"),
         (&["--chart", "tax", "--format", "csv"], "--format svg or --format png"),
         (&["--format", "png"], "--chart NAME"),
         (&["--theme", "dark"], "--chart"),

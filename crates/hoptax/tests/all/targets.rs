@@ -142,10 +142,10 @@ fn what_stands_in_the_file_cannot_be_typed_beside_it() {
     let scratch = Scratch::new();
     let file = scratch.file("t.yaml", "path: /a\n").display().to_string();
     for (args, part) in [
-        (&["http://127.0.0.1:9", "-X", "PUT"][..], "--method cannot stand beside --targets"),
+        (&["http://127.0.0.1:9", "-X", "PUT"][..], "--method cannot be used with --targets"),
         (&["http://127.0.0.1:9", "--expect-status", "200"], "write there expect: { status: 200 }"),
-        (&["http://127.0.0.1:9/x"], "leave it out of the URL"),
-        (&["http://127.0.0.1:9", "-H", "x"], "write -H 'name: value'"),
+        (&["http://127.0.0.1:9/x"], "leave the path out of the URL"),
+        (&["http://127.0.0.1:9", "-H", "x"], "use -H 'name: value'"),
         (&["http://127.0.0.1:9", "-H", "x: {{sek}}"], "-H x: there is no template `sek`"),
     ] {
         let output = load(&[args, &["--targets", &file]].concat());

@@ -1,9 +1,9 @@
-//! What `hoptax doctor` says, as a document.
+//! The JSON document of `hoptax doctor`.
 
 use hoptax_record::Fitness;
 use serde::Serialize;
 
-/// What doctor says; part of the stable interface.
+/// Result of `hoptax doctor`. Part of the stable interface.
 #[derive(Debug, Serialize)]
 pub(super) struct Diagnosis {
     /// Version of this document.
@@ -13,9 +13,9 @@ pub(super) struct Diagnosis {
     pub(super) at_unix_ns: u64,
     /// No item is bad.
     pub(super) fit: bool,
-    /// The machine.
+    /// Checks of the machine.
     pub(super) items: Vec<Fitness>,
-    /// Whether the plan fits here; absent without a plan.
+    /// Checks of the plan on this machine; absent without a plan.
     pub(super) plan: Option<PlanDiagnosis>,
 }
 

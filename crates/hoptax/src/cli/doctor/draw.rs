@@ -1,25 +1,26 @@
-//! What doctor says, for reading: a line for each item, and below what is not in order why it matters and what to do.
+//! Text output of `hoptax doctor`: a line for each check, followed by the reason and the advice if the check is not good.
 
 use super::diagnosis::Diagnosis;
 use crate::cli::load::paint::{Ink, Paint};
 use hoptax_record::{Fitness, FitnessStatus};
 use std::fmt::Write as _;
 
-/// Columns of a terminal that nobody has widened.
+/// Columns of the output.
 const WIDTH: usize = 80;
 
-/// The whole text. Whatever stands on one line fits into 80 columns but for words that are longer.
+/// The whole text, wrapped to 80 columns. Only a word longer than a line exceeds them.
 pub(super) fn text(diagnosis: &Diagnosis, paint: Paint) -> String {
     let plan_items = diagnosis.plan.iter().flat_map(|plan| &plan.items);
     let all: Vec<&Fitness> = diagnosis.items.iter().chain(plan_items).collect();
     let names = all.iter().map(|item| item.name.len()).max().unwrap_or(0);
-    let heading = format!("{}: fit to be measured on?", diagnosis.host);
+    let heading = format!("{}: fit for measurements?", diagnosis.host);
     let mut text = format!("{}\n\n", paint.ink(Ink::Strong, heading));
     for item in &diagnosis.items {
         text += &one(item, names, paint);
     }
     if let Some(plan) = &diagnosis.plan {
-        let _ = write!(text, "\n{}\n\n", paint.ink(Ink::Strong, format!("Plan {} here", plan.name)));
+        let _ =
+            write!(text, "\n{}\n\n", paint.ink(Ink::Strong, format!("Plan {} on this machine", plan.name)));
         for item in &plan.items {
             text += &one(item, names, paint);
         }
@@ -66,16 +67,16 @@ fn verdict(items: &[&Fitness]) -> String {
     let (bad, warnings) = (count(FitnessStatus::Bad), count(FitnessStatus::Warning));
     let plural = |count: usize| if count == 1 { "1 warning".to_owned() } else { format!("{count} warnings") };
     match (bad, warnings) {
-        (0, 0) => "Fit: everything that could be looked at is in order.".to_owned(),
+        (0, 0) => "Fit: every check that could be made is good.".to_owned(),
         (0, warnings) => {
-            format!("Fit, with {}: figures will be noisier than they need be.", plural(warnings))
+            format!("Fit, with {}: results will be noisier than necessary.", plural(warnings))
         }
-        (bad, 0) => format!("Not fit: {bad} bad. Mend that first."),
-        (bad, warnings) => format!("Not fit: {bad} bad, and {}. Mend what is bad first.", plural(warnings)),
+        (bad, 0) => format!("Not fit: {bad} bad. Fix this first."),
+        (bad, warnings) => format!("Not fit: {bad} bad, and {}. Fix what is bad first.", plural(warnings)),
     }
 }
 
-/// `text` broken at blanks into lines of at most `width` characters; a longer word has a line of its own.
+/// `text` wrapped at spaces to at most `width` characters per line. A longer word gets its own line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -122,10 +123,10 @@ mod tests {
         for line in drawn.lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
-        assert!(drawn.starts_with("bench-1: fit to be measured on?\n"), "{drawn}");
+        assert!(drawn.starts_with("bench-1: fit for measurements?\n"), "{drawn}");
         assert_eq!(drawn.matches("→ Do this at once").count(), 6, "{drawn}");
-        assert!(drawn.contains("\nPlan quick here\n") && !drawn.contains('\u{1b}'), "{drawn}");
-        assert!(drawn.ends_with("Not fit: 2 bad, and 2 warnings. Mend what is bad first.\n"), "{drawn}");
+        assert!(drawn.contains("\nPlan quick on this machine\n") && !drawn.contains('\u{1b}'), "{drawn}");
+        assert!(drawn.ends_with("Not fit: 2 bad, and 2 warnings. Fix what is bad first.\n"), "{drawn}");
     }
 
     #[test]
@@ -135,7 +136,7 @@ mod tests {
             let items: Vec<Fitness> = statuses.iter().map(|&status| item("x", status)).collect();
             verdict(&items.iter().collect::<Vec<_>>())
         };
-        assert!(said(&[Good, Unknown]).starts_with("Fit: everything"));
+        assert!(said(&[Good, Unknown]).starts_with("Fit: every check"));
         assert!(said(&[Warning]).starts_with("Fit, with 1 warning:"));
         assert!(said(&[Bad, Good]).starts_with("Not fit: 1 bad."));
     }

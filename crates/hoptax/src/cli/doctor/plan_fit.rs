@@ -1,4 +1,4 @@
-//! Whether a plan fits this host.
+//! Checks that this host can run a plan.
 
 use crate::schedule;
 use hoptax_host::probe::fitness::Host;
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// Bytes that a trial takes on disk beside its windows: counts, and whole histograms, compressed.
+/// Bytes of a trial on disk without its windows: counts, and compressed histograms of the whole trial.
 const BYTES_PER_TRIAL: u64 = 8 * 1024;
-/// Bytes of one window of 100 ms: a sparse histogram, and what each role used.
+/// Bytes of one window of 100 ms: a sparse histogram, and the CPU time and memory of each role.
 const BYTES_PER_WINDOW: u64 = 512;
 /// Windows per second.
 const WINDOWS: f64 = 10.0;
 
-/// Every item, in the order in which it is shown.
+/// All checks, in the order of the output.
 pub(super) fn items(plan: &Plan, packs: &PackSet, host: &Host) -> Vec<Fitness> {
     vec![
         connections(plan, packs),
@@ -43,7 +43,7 @@ fn most_connections(plan: &Plan) -> u32 {
     plan.load.iter().map(|point| point.connections).max().unwrap_or(0)
 }
 
-/// The largest load point against the descriptors that processes may hold, as `hoptax check` does.
+/// Compares the largest load point with the limit of open files, as `hoptax check` does.
 fn connections(plan: &Plan, packs: &PackSet) -> Fitness {
     let seen = format!("{} at most", most_connections(plan));
     match descriptors::check(plan, packs, descriptors::limit()) {
@@ -53,23 +53,24 @@ fn connections(plan: &Plan, packs: &PackSet) -> Fitness {
     }
 }
 
-/// A gateway's connections to each upstream instance, and the generator's to whatever it meets, take a port each, of every
-/// source address anew.
+/// Each connection to the same destination needs its own local port. Each source address has its own range of ports.
 fn ports(plan: &Plan, host: &Host) -> Fitness {
     let Some(ports) = host.local_ports() else {
-        return item("source-ports", FitnessStatus::Unknown, "cannot be told".into(), "", "");
+        let message = "The range of local ports (net.ipv4.ip_local_port_range) cannot be read.";
+        return item("source-ports", FitnessStatus::Unknown, "unknown".into(), message, "");
     };
     let sources = plan.sources.len().max(1) as u64;
     let connections = u64::from(most_connections(plan));
     let seen = format!("{connections} of {}", ports * sources);
     if connections > ports * sources {
-        let message = "One address has no more ports towards one other: further connects fail.";
+        let message =
+            "The plan has more connections than the source addresses have ports: further connects fail.";
         let advice = "Give the generator more addresses (`sources: [127.0.0.2, 127.0.0.3]`), or widen \
                       net.ipv4.ip_local_port_range.";
         return item("source-ports", FitnessStatus::Bad, seen, message, advice);
     }
     if connections > ports {
-        let message = "A gateway has one address towards its upstream, and cannot open a connection there for each of its own.";
+        let message = "A gateway connects to its upstream from one address, which has fewer ports than the plan has connections.";
         return item(
             "source-ports",
             FitnessStatus::Warning,
@@ -81,14 +82,14 @@ fn ports(plan: &Plan, host: &Host) -> Fitness {
     good("source-ports", seen)
 }
 
-/// The CPUs of each role.
+/// The CPUs of the roles: they must exist and should not overlap.
 fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
     const NAME: &str = "roles";
     let sets = cpus::resolve(&plan.cpus, allowed);
     let named = [("generator", &sets.generator), ("gateway", &sets.gateway), ("upstream", &sets.upstream)];
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let shown = named.map(|(role, cpus)| match cpus.is_empty() {
-        true => format!("{role} anywhere"),
+        true => format!("{role} not pinned"),
         false => format!("{role} on {}", list(cpus)),
     });
     let seen = shown.join(", ");
@@ -99,8 +100,9 @@ fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
         .filter(|cpu| !allowed.contains(cpu))
         .collect();
     if !absent.is_empty() {
-        let message = format!("The plan pins to CPU {}, which may not be used here.", list(&absent));
-        let advice = format!("Choose among {}, or write `cpus: auto`.", list(allowed));
+        let message =
+            format!("The plan uses CPU {}, which is not available to hoptax on this machine.", list(&absent));
+        let advice = format!("Use CPUs {}, or `cpus: auto`.", list(allowed));
         return item(NAME, FitnessStatus::Bad, seen, &message, &advice);
     }
     let overlap = |a: &[u32], b: &[u32]| a.is_empty() || b.is_empty() || a.iter().any(|cpu| b.contains(cpu));
@@ -108,19 +110,19 @@ fn roles(plan: &Plan, allowed: &[u32]) -> Fitness {
         || overlap(&sets.gateway, &sets.upstream)
         || overlap(&sets.generator, &sets.upstream)
     {
-        let message = "Roles share CPUs: what one needs, another lacks, and that shows up as tax.";
+        let message = "Roles share CPUs: they wait for each other, and the waiting counts as tax.";
         let advice = match plan.cpus {
             CpuPlan::Auto => {
-                "`cpus: auto` keeps the roles apart on 4 CPUs or more; on fewer, stay well below saturation."
+                "`cpus: auto` separates the roles on 4 CPUs or more. On fewer, keep the load well below saturation."
             }
-            CpuPlan::Pinned(_) => "Give each role CPUs of its own.",
+            CpuPlan::Pinned(_) => "Give each role its own CPUs.",
         };
         return item(NAME, FitnessStatus::Warning, seen, message, advice);
     }
     good(NAME, seen)
 }
 
-/// Every pack that the plan names.
+/// The gateways of the plan: each must be installed.
 fn installed(plan: &Plan, packs: &PackSet) -> Fitness {
     let named = plan.gateways.iter().filter_map(|gateway| match &gateway.kind {
         GatewayKind::Pack { pack, driver, .. } => packs.get(pack).map(|pack| (pack, driver)),
@@ -131,23 +133,23 @@ fn installed(plan: &Plan, packs: &PackSet) -> Fitness {
     let missing: Vec<&str> =
         named.iter().filter(|(_, ways)| !ways.is_empty()).map(|(name, _)| *name).collect();
     if missing.is_empty() {
-        let seen = if named.is_empty() { "needs none" } else { "all installed" };
+        let seen = if named.is_empty() { "none needed" } else { "all installed" };
         return good("packs", seen.to_owned());
     }
     let how: Vec<String> =
         missing.iter().filter_map(|name| Some(format!("{name}: {}", named.get(name)?.first()?))).collect();
     let seen = format!("{} not installed", missing.join(", "));
-    let advice = format!("{}; or run with --skip-missing.", how.join("; "));
-    item("packs", FitnessStatus::Bad, seen, "`hoptax run` refuses to start without it.", &advice)
+    let advice = format!("{}. Or run with --skip-missing.", how.join("; "));
+    item("packs", FitnessStatus::Bad, seen, "`hoptax run` does not start if a gateway is missing.", &advice)
 }
 
-/// Ports that the plan fixes.
+/// Ports that the plan chooses for the built-in upstream: each must be free.
 fn upstream_ports(plan: &Plan) -> Fitness {
     const NAME: &str = "upstream-port";
     let Upstream::BuiltIn(upstream) = &plan.upstream else {
-        return good(NAME, "the upstream already runs".to_owned());
+        return good(NAME, "not needed: the upstream already runs".to_owned());
     };
-    let Some(first) = upstream.port else { return good(NAME, "asked of the kernel".to_owned()) };
+    let Some(first) = upstream.port else { return good(NAME, "chosen by the kernel".to_owned()) };
     let wanted = (0..upstream.instances).filter_map(|index| u16::try_from(u32::from(first) + index).ok());
     let taken: Vec<String> = wanted
         .filter(|&port| TcpListener::bind(("127.0.0.1", port)).is_err())
@@ -156,23 +158,23 @@ fn upstream_ports(plan: &Plan) -> Fitness {
     if taken.is_empty() {
         return good(NAME, format!("{first} is free"));
     }
-    let message = "The built-in upstream cannot listen where somebody else does.";
-    let advice = "Stop what listens there (`ss -ltnp`), or choose another `upstream.port`.";
+    let message = "Another process listens on the port of the built-in upstream.";
+    let advice = "Stop that process (`ss -ltnp` shows it), or choose another `upstream.port`.";
     item(NAME, FitnessStatus::Bad, format!("{} in use", taken.join(", ")), message, advice)
 }
 
 fn takes(plan: &Plan) -> Fitness {
-    let told =
+    let text =
         |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs().max(1))).to_string();
     let (fewest, most) = (schedule::estimate(plan), schedule::estimate_at_most(plan));
     let shown = match most.filter(|most| *most > fewest) {
-        None => told(most.unwrap_or(fewest)),
-        Some(most) => format!("{} to {}", told(fewest), told(most)),
+        None => text(most.unwrap_or(fewest)),
+        Some(most) => format!("{} to {}", text(fewest), text(most)),
     };
     good("takes-about", shown)
 }
 
-/// What the results will need on disk, within a factor of two or so.
+/// Disk space for the results, within a factor of about two.
 fn room(plan: &Plan, free: Option<u64>) -> Fitness {
     let contenders = plan.gateways.len() as u64 + 2;
     let rounds = u64::from(plan.trials.at_least());
@@ -182,9 +184,14 @@ fn room(plan: &Plan, free: Option<u64>) -> Fitness {
     let seen = format!("about {} MiB", bytes.div_ceil(1 << 20));
     match free {
         Some(free) if bytes > free => {
-            let message =
-                "There is less room where results are written; a trial that finds none ends the run.";
-            item("results", FitnessStatus::Bad, seen, message, "Make room, or write elsewhere with --out.")
+            let message = "The disk of the results directory has less free space. A run ends when a trial cannot be written.";
+            item(
+                "results",
+                FitnessStatus::Bad,
+                seen,
+                message,
+                "Free some space, or choose another disk with --out.",
+            )
         }
         _ => good("results", seen),
     }
@@ -210,13 +217,13 @@ mod tests {
         assert_eq!(connections(&plan(), &packs()).status, FitnessStatus::Good);
         let mut plan = plan();
         plan.load[0].connections = u32::MAX;
-        let told = connections(&plan, &packs());
-        assert_eq!(told.status, FitnessStatus::Bad);
-        assert!(told.message.contains("the generator would need"), "{told:?}");
+        let item = connections(&plan, &packs());
+        assert_eq!(item.status, FitnessStatus::Bad);
+        assert!(item.message.contains("the generator would need"), "{item:?}");
     }
 
     #[test]
-    fn roles_that_share_cpus_are_doubted_and_absent_cpus_are_bad() {
+    fn shared_cpus_are_a_warning_and_unavailable_cpus_are_bad() {
         let mut plan = plan();
         assert_eq!(roles(&plan, &[0, 1]).status, FitnessStatus::Warning);
         let apart = roles(&plan, &[0, 1, 2, 3]);
@@ -225,9 +232,9 @@ mod tests {
             (FitnessStatus::Good, "generator on 0, gateway on 1,2, upstream on 3")
         );
         plan.cpus = CpuPlan::Pinned(CpuSets { generator: vec![0], gateway: vec![1], upstream: vec![1, 9] });
-        let told = roles(&plan, &[0, 1, 2, 3]);
-        assert_eq!(told.status, FitnessStatus::Bad);
-        assert!(told.message.contains("CPU 9"), "{told:?}");
+        let item = roles(&plan, &[0, 1, 2, 3]);
+        assert_eq!(item.status, FitnessStatus::Bad);
+        assert!(item.message.contains("CPU 9"), "{item:?}");
         assert_eq!(roles(&plan, &[0, 1, 9]).status, FitnessStatus::Warning);
     }
 
@@ -236,15 +243,15 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = taken.local_addr().expect("bound").port();
         let mut plan = plan();
-        assert_eq!(upstream_ports(&plan).seen, "asked of the kernel");
+        assert_eq!(upstream_ports(&plan).seen, "chosen by the kernel");
         let Upstream::BuiltIn(upstream) = &mut plan.upstream else { panic!("it is built in") };
         (upstream.port, upstream.instances) = (Some(port), 1);
-        let told = upstream_ports(&plan);
-        assert_eq!((told.status, told.seen), (FitnessStatus::Bad, format!("{port} in use")));
+        let item = upstream_ports(&plan);
+        assert_eq!((item.status, item.seen), (FitnessStatus::Bad, format!("{port} in use")));
     }
 
     #[test]
-    fn results_need_room() {
+    fn results_need_disk_space() {
         let plan = plan();
         assert_eq!(room(&plan, Some(1 << 40)).status, FitnessStatus::Good);
         assert_eq!(room(&plan, None).status, FitnessStatus::Good);
@@ -253,7 +260,7 @@ mod tests {
 
     #[test]
     fn packs_that_are_not_installed_are_bad() {
-        assert_eq!(installed(&plan(), &packs()).seen, "needs none");
+        assert_eq!(installed(&plan(), &packs()).seen, "none needed");
         let scratch = tempfile::tempdir().expect("a directory");
         let folder = scratch.path().join("nowhere");
         std::fs::create_dir_all(&folder).expect("made");
@@ -270,12 +277,12 @@ mod tests {
             driver: Default::default(),
         };
         let plan = fake::plan(vec![Gateway { label: "nowhere".into(), kind }], 50);
-        let told = installed(&plan, &packs);
-        assert_eq!((told.status, &*told.seen), (FitnessStatus::Bad, "nowhere not installed"));
+        let item = installed(&plan, &packs);
+        assert_eq!((item.status, &*item.seen), (FitnessStatus::Bad, "nowhere not installed"));
     }
 
     #[test]
-    fn more_connections_than_ports_are_bad_unless_there_are_more_addresses() {
+    fn more_connections_than_ports_need_more_source_addresses() {
         let root = tempfile::tempdir().expect("a directory");
         let directory = root.path().join("proc/sys/net/ipv4");
         std::fs::create_dir_all(&directory).expect("made");

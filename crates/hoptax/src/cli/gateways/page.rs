@@ -1,4 +1,4 @@
-//! The page of a pack, and the index of all pages: Markdown, made of nothing but the packs.
+//! The Markdown page of a pack, and the index page. Both contain only what the packs say.
 
 use hoptax_lab::docker::how_to_get;
 use hoptax_lab::packs::Pack;
@@ -26,11 +26,12 @@ pub(super) fn page(pack: &Pack) -> String {
     page + "\n"
 }
 
-/// The index: every pack in a row.
+/// The index page: a table with one row per pack.
 pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
     let mut page = String::from(
-        "# Gateways\n\nWhat hoptax measures as it comes, made from the packs by `make docs`. *Never run here* means written from the \
-         product's documentation and checked against its published rules, and not more.\n\n\
+        "# Gateways\n\nThe gateways that hoptax has packs for. `make docs` generates this page from the packs. *Never run here*: the \
+         pack is written from the product's documentation and checked against its published rules, but the gateway was not \
+         started.\n\n\
          | gateway | | last run for real | features | starts as |\n| --- | --- | --- | --- | --- |\n",
     );
     for pack in packs {
@@ -49,7 +50,7 @@ pub(super) fn index<'a>(packs: impl Iterator<Item = &'a Pack>) -> String {
     page
 }
 
-/// When it was last run for real.
+/// Version and date of the last run with the real gateway.
 pub(super) fn last_run(pack: &Pack) -> String {
     match &pack.manifest().last_run_for_real {
         Some(last) => format!("{} on {}", last.version, last.date),
@@ -57,24 +58,24 @@ pub(super) fn last_run(pack: &Pack) -> String {
     }
 }
 
-/// The drivers that can start it.
+/// The drivers that can start the gateway.
 pub(super) fn starts_as(pack: &Pack) -> &'static str {
     if pack.manifest().docker.is_some() { "process, docker" } else { "process" }
 }
 
 fn last_run_sentence(pack: &Pack) -> String {
     match &pack.manifest().last_run_for_real {
-        Some(last) => format!("Last run for real with version {} on {}.", last.version, last.date),
+        Some(last) => format!("Last run with the real gateway: version {} on {}.", last.version, last.date),
         None => "*Never run here*: this pack is written from the product's documentation.".to_owned(),
     }
 }
 
 fn starts(page: &mut String, pack: &Pack) {
     let manifest = pack.manifest();
-    page.push_str("## Starting it\n\n| driver | needs | how to get it |\n| --- | --- | --- |\n");
+    page.push_str("## How to start it\n\n| driver | needs | how to get it |\n| --- | --- | --- |\n");
     let ways: Vec<String> =
         manifest.install.iter().map(|(with, how)| format!("{with}: {}", code(how, with))).collect();
-    let ways = if ways.is_empty() { "the pack does not say".to_owned() } else { ways.join("; ") };
+    let ways = if ways.is_empty() { "the pack does not say how".to_owned() } else { ways.join("; ") };
     let _ = writeln!(
         page,
         "| `process` | `{}` on PATH or in the tools directory | {} |",
@@ -99,12 +100,13 @@ fn features(page: &mut String, pack: &Pack) {
     for name in Feature::NAMES {
         if manifest.features.iter().any(|offered| offered == name) {
             let settings = manifest.settings.features.get(name).into_iter().flatten();
-            let told: String = settings
+            let reasons: String = settings
                 .map(|one| format!("<br>{}: {}", cell(&plain(&one.setting)), cell(&one.reason)))
                 .collect();
-            let _ = writeln!(page, "| `{name}` | yes{told} |");
+            let _ = writeln!(page, "| `{name}` | yes{reasons} |");
         } else {
-            let reason = manifest.unsupported.get(name).map_or("the pack does not render it", String::as_str);
+            let reason =
+                manifest.unsupported.get(name).map_or("the pack does not support it", String::as_str);
             let _ = writeln!(page, "| `{name}` | no: {} |", cell(reason));
         }
     }
@@ -116,9 +118,9 @@ fn features(page: &mut String, pack: &Pack) {
 }
 
 fn settings(page: &mut String, profile: &str, settings: &[SettingText]) {
-    let _ = writeln!(page, "## What differs from shipped: {profile}\n");
+    let _ = writeln!(page, "## Settings that differ from the default: {profile}\n");
     if settings.is_empty() {
-        page.push_str("Nothing.\n\n");
+        page.push_str("None.\n\n");
         return;
     }
     page.push_str("| setting | why |\n| --- | --- |\n");
@@ -128,25 +130,25 @@ fn settings(page: &mut String, profile: &str, settings: &[SettingText]) {
     page.push('\n');
 }
 
-/// A template as it reads: the name of each variable in its place.
+/// A template for readers: each variable is replaced by its name.
 fn plain(template: &str) -> String {
     let variable = regex_lite::Regex::new(r"\{\{\s*(.*?)\s*\}\}").expect("a constant");
     let statement = regex_lite::Regex::new(r"\{%.*?%\}").expect("a constant");
     statement.replace_all(&variable.replace_all(template, "$1"), "").into_owned()
 }
 
-/// A command in code, words as they are.
+/// A command as code; prose unchanged.
 fn code(how: &str, with: &str) -> String {
-    let words = with == "note" || with == "binary" || with == "source" || how.contains(", ");
-    if words { how.to_owned() } else { format!("`{how}`") }
+    let is_prose = with == "note" || with == "binary" || with == "source" || how.contains(", ");
+    if is_prose { how.to_owned() } else { format!("`{how}`") }
 }
 
-/// Text that may stand in a table.
+/// Text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// A README without its title, its headings one level down.
+/// A README without its title, with headings one level lower.
 fn demoted(readme: &str) -> String {
     let mut text = String::new();
     let mut in_code = false;
@@ -167,7 +169,7 @@ mod tests {
     use hoptax_lab::packs::PackSet;
 
     #[test]
-    fn a_page_says_how_it_starts_what_it_has_and_what_differs() {
+    fn a_page_has_start_features_settings_and_notes() {
         let packs = PackSet::load(None).expect("nothing wrong");
         let kong = page(packs.get("kong").expect("a pack"));
         for part in [
@@ -184,7 +186,7 @@ mod tests {
         }
         let nginx = page(packs.get("nginx").expect("a pack"));
         assert!(
-            nginx.contains("Last run for real with version ") && !nginx.contains("Never run here"),
+            nginx.contains("Last run with the real gateway: version ") && !nginx.contains("Never run here"),
             "{nginx}"
         );
         let index = index(packs.iter());
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_in_code_stay_comments() {
+    fn comments_in_code_are_not_headings() {
         assert_eq!(demoted("# x\n\n## a\n```\n## no\n```\n"), "### a\n```\n## no\n```\n");
         assert_eq!(plain("worker_processes {{ workers }};"), "worker_processes workers;");
         assert_eq!(cell("a | b"), "a \\| b");

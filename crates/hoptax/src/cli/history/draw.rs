@@ -1,36 +1,37 @@
-//! Runs on a terminal.
+//! Draws runs for a terminal.
 
 use hoptax_history::{Entry, Listing, State};
 use hoptax_report::wrapped;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Columns of the names beside what is told of one run.
+/// Columns of the names in the details of one run.
 const NAMES: usize = 10;
 
-/// Columns of the longest id that others are aligned with.
+/// Maximum width of the ID column. Longer IDs are printed whole and break the alignment.
 const LONGEST_ID: usize = 36;
 
-/// The list: a line and what was measured below it, for each run.
+/// The list: for each run a line, and below it what was measured.
 pub(super) fn list(listing: &Listing, root: &Path, width: u16) -> String {
     let root = plain(&root.display().to_string());
     if listing.all == 0 {
-        return format!("No runs below {root} yet: `hoptax run PLAN --out {root}` makes one.\n");
+        return format!("No runs in {root} yet. To create one: `hoptax run PLAN --out {root}`\n");
     }
     if listing.runs.is_empty() {
-        return format!("None of {} below {root} fits.\n", counted(listing.all));
+        return format!("No run matches ({} in {root}).\n", counted(listing.all));
     }
     let width = usize::from(width);
     let ids = listing.runs.iter().map(|run| run.id.chars().count()).max().unwrap_or(0).min(LONGEST_ID);
     let mut text: String = listing.runs.iter().map(|run| row(run, ids, width)).collect();
     let shown = listing.runs.len();
     if listing.total as usize > shown {
-        text += &format!("\n{shown} of {}; --limit {} shows more.\n", counted(listing.total), listing.total);
+        text +=
+            &format!("\n{shown} of {} shown; --limit {} shows all.\n", counted(listing.total), listing.total);
     }
     text
 }
 
-/// An id is there to be copied, and is never cut: what does not fit beside it stands below.
+/// An ID is never cut, because users copy it. Tags that do not fit next to it go on the next line.
 fn row(run: &Entry, ids: usize, width: usize) -> String {
     let trials = match trials(run) {
         trials if trials.is_empty() => trials,
@@ -49,7 +50,7 @@ fn row(run: &Entry, ids: usize, width: usize) -> String {
     text
 }
 
-/// Everything that the history knows of one.
+/// All details of one run.
 pub(super) fn one(run: &Entry, root: &Path, width: u16) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -86,7 +87,7 @@ pub(super) fn one(run: &Entry, root: &Path, width: u16) -> String {
     text
 }
 
-/// One in a few words.
+/// The run in a few words.
 pub(super) fn in_short(run: &Entry) -> String {
     match trials(run) {
         trials if trials.is_empty() => format!("{} ({})", plain(&run.id), is(run)),
@@ -94,7 +95,7 @@ pub(super) fn in_short(run: &Entry) -> String {
     }
 }
 
-/// Whether to believe it, or why that cannot be asked.
+/// The verdict, or the state of a run that has none.
 fn is(run: &Entry) -> &str {
     match (run.state, &run.verdict) {
         (State::Whole, Some(verdict)) => verdict,
@@ -110,28 +111,28 @@ fn trials(run: &Entry) -> String {
     }
 }
 
-/// What was measured, or why nothing can be told.
+/// What was measured, or why the run cannot be read.
 fn about(run: &Entry) -> String {
     match gateways(run) {
-        told if told.is_empty() => plain(run.problem.as_deref().unwrap_or_default()),
-        told => told,
+        gateways if gateways.is_empty() => plain(run.problem.as_deref().unwrap_or_default()),
+        gateways => gateways,
     }
 }
 
 fn gateways(run: &Entry) -> String {
     let gateways = run.contenders.iter().filter(|one| !one.kind.is_empty());
-    let told = gateways.map(|one| match &one.version {
+    let names = gateways.map(|one| match &one.version {
         Some(version) => plain(&format!("{} {version}", one.label)),
         None => plain(&one.label),
     });
-    told.collect::<Vec<_>>().join(", ")
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn counted(count: u32) -> String {
     format!("{count} {}", if count == 1 { "run" } else { "runs" })
 }
 
-/// `2026-09-30 17:45:01 UTC`; nothing for a time that no calendar has.
+/// `2026-09-30 17:45:01 UTC`; empty for times before 1970 or after the year 9999.
 pub(super) fn moment(unix: i64) -> String {
     let at = u64::try_from(unix).ok().and_then(|unix| UNIX_EPOCH.checked_add(Duration::from_secs(unix)));
     let last = UNIX_EPOCH + Duration::from_secs(253_402_300_799);
@@ -140,11 +141,11 @@ pub(super) fn moment(unix: i64) -> String {
 }
 
 fn duration(seconds: f64) -> String {
-    let told = |took| humantime::format_duration(took).to_string();
-    Duration::try_from_secs_f64(seconds.round()).map(told).unwrap_or_default()
+    let text = |took| humantime::format_duration(took).to_string();
+    Duration::try_from_secs_f64(seconds.round()).map(text).unwrap_or_default()
 }
 
-/// A text from anywhere in one line, with nothing in it that a terminal would obey.
+/// The text with control characters replaced, so that text from a file cannot control the terminal.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_fits_into_eighty_columns_and_says_what_cannot_be_read() {
+    fn a_list_fits_into_80_columns_and_shows_unreadable_runs() {
         let runs = vec![
             run("20231114T221320Z-quickstart"),
             run(&format!("20231114T221320Z-{}", "long".repeat(12))),
@@ -216,13 +217,13 @@ mod tests {
         }
         assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
         let none = Listing { total: 0, all: 3, pending: 0, runs: vec![] };
-        assert!(list(&none, Path::new("results"), 80).contains("None of 3 runs"));
+        assert!(list(&none, Path::new("results"), 80).contains("No run matches (3 runs"));
         let empty = Listing { all: 0, ..none };
         assert!(list(&empty, Path::new("results"), 80).contains("hoptax run"));
     }
 
     #[test]
-    fn one_is_told_whole() {
+    fn one_run_is_shown_with_all_details() {
         let text = one(&run("20231114T221320Z-quickstart"), Path::new("results"), 80);
         for part in [
             "2023-11-14 22:13:20 UTC",

@@ -1,8 +1,9 @@
 //! `hoptax history trend`.
 
 use super::draw::plain;
-use super::open::{History, json, told};
+use super::open::{History, as_error, json};
 use crate::cli::exit::BadInput;
+use crate::cli::help;
 use crate::cli::output::{columns, print};
 use hoptax_history::{Entry, Point, Query, Trend, TrendChoice, TrendQuery};
 use hoptax_plan::Metric;
@@ -10,58 +11,55 @@ use hoptax_plan::units::nearest;
 use hoptax_record::DIRECT;
 use hoptax_report::{figure_in_words, wrapped};
 
-/// Columns of the drawing.
+/// Maximum width of the drawing, in columns.
 const DRAWING: usize = 25;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The plan's name.
+    /// Name of the plan
+    #[arg(value_name = "PLAN")]
     name: String,
 
-    /// Label of the gateway, or `direct`; needed where there are several.
+    /// Label of the gateway, or `direct`; required if the runs have several gateways
     #[arg(long, value_name = "LABEL")]
     gateway: Option<String>,
 
-    /// The load point in words, or a part of them; needed where there are several.
-    #[arg(long, value_name = "WORDS")]
+    /// Load point, by its label or a part of the label; required if the runs have several
+    #[arg(long, value_name = "LOAD")]
     load: Option<String>,
 
-    /// The metric [default: added_p50; p50 for direct]
+    /// Metric [default: added_p50; p50 for direct]
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
 
-    /// What to print.
-    #[arg(long, value_enum, default_value = "terminal")]
+    #[arg(long, value_enum, default_value = "terminal", help = help::FORMAT)]
     format: Format,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For a terminal.
+    /// Text for a terminal
     Terminal,
-    /// For programs.
+    /// JSON for programs
     Json,
-    /// One line per run, for spreadsheets.
+    /// One line per run, for spreadsheets
     Csv,
 }
 
 impl Args {
     pub(super) fn run(self, history: &mut History) -> anyhow::Result<()> {
         let all = Query { limit: u32::MAX, ..Query::default() };
-        let runs = history.store.list(&all).map_err(told)?.runs;
+        let runs = history.store.list(&all).map_err(as_error)?.runs;
         let named: Vec<&Entry> = runs.iter().filter(|run| run.name == self.name).collect();
         if named.is_empty() {
-            return Err(unknown(
-                "there is no run of a plan named",
-                &self.name,
-                runs.iter().map(|run| &*run.name),
-            )
-            .into());
+            return Err(
+                unknown("no run has a plan named", &self.name, runs.iter().map(|run| &*run.name)).into()
+            );
         }
         history.analyse(named.into_iter())?;
-        let choices = history.store.trend_choices().map_err(told)?;
+        let choices = history.store.trend_choices().map_err(as_error)?;
         let query = self.query(choices.iter().filter(|choice| choice.name == self.name).collect())?;
-        let trend = history.store.trend(&query).map_err(told)?;
+        let trend = history.store.trend(&query).map_err(as_error)?;
         match self.format {
             Format::Terminal => print(&terminal(&query, &trend, columns())),
             Format::Json => print(&json(&trend)?),
@@ -69,10 +67,16 @@ impl Args {
         }
     }
 
-    /// What is asked for, where it was said well enough.
+    /// The case and metric to show.
+    ///
+    /// # Errors
+    /// [`BadInput`] if the options name no case, or several.
     fn query(&self, choices: Vec<&TrendChoice>) -> Result<TrendQuery, BadInput> {
         if choices.is_empty() {
-            return Err(BadInput(format!("no run of {} has a case that was measured", plain(&self.name))));
+            return Err(BadInput(format!(
+                "no run of {} has a measured case; `hoptax history list` shows the state of each run",
+                plain(&self.name)
+            )));
         }
         let gateway = self.gateway(&choices)?;
         let of_gateway: Vec<&TrendChoice> =
@@ -88,11 +92,13 @@ impl Args {
         let gateways: Vec<&str> = labels.iter().copied().filter(|label| *label != DIRECT).collect();
         match (&self.gateway, &gateways[..]) {
             (Some(typed), _) if labels.contains(&&**typed) => Ok(typed.clone()),
-            (Some(typed), _) => Err(unknown("no run measured a gateway labelled", typed, labels.into_iter())),
+            (Some(typed), _) => {
+                Err(unknown("no run measured a gateway with the label", typed, labels.into_iter()))
+            }
             (None, [only]) => Ok((*only).to_owned()),
             (None, []) => Ok(DIRECT.to_owned()),
             (None, _) => Err(BadInput(format!(
-                "which gateway? Say --gateway with one of {}",
+                "the runs have several gateways; choose one with --gateway: {}",
                 plain(&labels.join(", "))
             ))),
         }
@@ -111,11 +117,11 @@ impl Args {
             (None, [only]) => Ok(only),
             (None, []) => {
                 let loads = loads(&mut choices.iter().copied());
-                Err(BadInput(format!("no load point is `{}`; there are{loads}", plain(&typed))))
+                Err(BadInput(format!("no load point matches `{}`; choose one:{loads}", plain(&typed))))
             }
             (None, several) => {
                 let loads = loads(&mut several.iter().map(|choice| **choice));
-                Err(BadInput(format!("which load point? There are{loads}")))
+                Err(BadInput(format!("several load points match; choose one:{loads}")))
             }
         }
     }
@@ -125,11 +131,11 @@ impl Args {
         let names = || choice.metrics.iter().map(|metric| metric.name());
         let typed = self.metric.as_deref().unwrap_or(default.name());
         let found = choice.metrics.iter().find(|metric| metric.name() == typed);
-        found.copied().ok_or_else(|| unknown("that case has no metric", typed, names()))
+        found.copied().ok_or_else(|| unknown("this case has no metric", typed, names()))
     }
 }
 
-/// That what was typed is not there, and what is.
+/// An error for a name that does not exist, with the nearest known name or all of them.
 fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) -> BadInput {
     let mut known: Vec<&str> = known.filter(|name| !name.is_empty()).collect();
     let help = match nearest(typed, known.iter().copied()) {
@@ -137,13 +143,13 @@ fn unknown<'n>(what: &str, typed: &str, known: impl Iterator<Item = &'n str>) ->
         None => {
             known.sort_unstable();
             known.dedup();
-            format!("known here: {}", plain(&known.join(", ")))
+            format!("choose one of {}", plain(&known.join(", ")))
         }
     };
     BadInput(format!("{what} `{}`; {help}", plain(typed)))
 }
 
-/// Each run in a line: its figure, where that lies between the lowest and the highest, and the verdict. What changed stands above it.
+/// One line per run: value, position between the lowest and the highest value, and verdict. Changes are listed above the run.
 fn terminal(query: &TrendQuery, trend: &Trend, width: u16) -> String {
     let width = usize::from(width);
     let title = format!("{} of {} in {}: {}", query.metric.name(), query.gateway, query.name, query.load);
@@ -178,7 +184,7 @@ fn terminal(query: &TrendQuery, trend: &Trend, width: u16) -> String {
     text
 }
 
-/// Values in columns.
+/// Maps values to columns.
 struct Scale {
     low: f64,
     high: f64,
@@ -186,7 +192,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Below five columns nothing can be seen.
+    /// A drawing narrower than five columns shows nothing and is left out.
     fn new(points: &[Point], columns: usize) -> Self {
         let ends = points.iter().flat_map(|point| {
             let (low, high) = point.interval.unwrap_or((point.estimate, point.estimate));

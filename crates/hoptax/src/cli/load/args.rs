@@ -1,4 +1,4 @@
-//! The flags of `hoptax load`, by family; what they mean is `ask`'s to say.
+//! The options of `hoptax load`. `to_spec` turns them into a load spec.
 
 use hoptax_load::spec::{Arrivals, Check, HttpVersion, Rate, TlsVersion};
 use hoptax_plan::units;
@@ -7,15 +7,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::values;
+use crate::cli::help;
 
-/// Load one URL and print what it did.
+/// Send load to one URL and print throughput, response times and failures
 ///
-/// Closed loop unless a rate is given: each connection sends its next request when the previous response ends. With
-/// --rate, requests are due at scheduled times whatever the responses do, and response times count from there.
+/// Without --rate the loop is closed: each connection sends its next request when the previous response ends. With --rate it is
+/// open: requests are due at scheduled times, independent of the responses, and response times count from those times. In an
+/// open loop, workers that are pinned with --cpus keep their CPUs busy shortly before each due time: reserve those CPUs for them.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// What to request: http://HOST[:PORT][/PATH], or https://…; the path may hold templates such as {{seq}}
-    #[arg(required_unless_present_any = ["spec", "watched_spec"])]
+    /// URL to request: http://HOST[:PORT][/PATH] or https://…; the path can contain templates such as {{seq}}
+    #[arg(value_name = "URL", required_unless_present_any = ["spec", "watched_spec"])]
     pub(super) url: Option<String>,
     #[command(flatten)]
     pub(super) load: LoadArgs,
@@ -29,105 +31,105 @@ pub(in crate::cli) struct Args {
     pub(super) generator: GeneratorArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
-    /// Carry out the load spec (JSON) of this file, or of standard input with `-`; phases go to standard error, the
-    /// load record to standard output, one JSON document per line. Stands alone
+    /// Run the load spec (JSON) in this file, or on standard input with -. Prints the load record to standard output and the phases
+    /// to standard error, one JSON document per line. Cannot be combined with other options
     #[arg(long, value_name = "FILE|-", exclusive = true, help_heading = "Output")]
     pub(super) spec: Option<PathBuf>,
-    /// As --spec, and each second is told beside the phases: for `hoptax run`, where somebody watches
+    /// Same as --spec, and also print a JSON document for each second; `hoptax run` uses this for live views
     #[arg(long, value_name = "FILE|-", exclusive = true, hide = true)]
     pub(super) watched_spec: Option<PathBuf>,
 }
 
-/// When requests are due.
+/// Options for the load.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Load")]
 pub(super) struct LoadArgs {
-    /// Connections, over all workers
+    /// Number of connections, divided among the workers
     #[arg(short, long, default_value = "10", value_parser = values::count32, value_name = "N")]
     pub(super) connections: u32,
-    /// How long to measure, e.g. 10s or 500ms [default: 10s; with --requests, until they are done; with stages, theirs]
+    /// Measure for this long: 10s or 500ms [default: 10s; with --requests until they are done; with stages their total]
     #[arg(short, long, value_parser = units::duration, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
-    /// Stop after this many requests, e.g. 100000 or 100k
+    /// Stop after this many requests: 100000 or 100k
     #[arg(short = 'n', long, value_parser = values::count, value_name = "N")]
     pub(super) requests: Option<u64>,
-    /// Open loop: requests due per second, e.g. 1000/s, or stages: '100/s for 10s, ramp to 5000/s over 1m'
+    /// Open loop with this many requests per second: 1000/s, or stages: '100/s for 10s, ramp to 5000/s over 1m'
     #[arg(short, long, value_parser = units::pace, value_name = "RATE")]
     pub(super) rate: Option<Rate>,
-    /// How due times are spread: constant, jitter, jitter(20%) or poisson [default: constant]
+    /// Spacing of due times: constant, jitter, jitter(20%) or poisson [default: constant]
     #[arg(long, value_parser = units::arrivals, requires = "rate", value_name = "HOW")]
     pub(super) arrivals: Option<Arrivals>,
-    /// Traffic before the measured time, thrown away
+    /// Send load for this long before measuring
     #[arg(long, default_value = "0s", value_parser = units::duration, value_name = "TIME")]
     pub(super) warmup: Duration,
-    /// From the moment a request was sent to the end of its response
+    /// Time limit from sending a request to the end of its response
     #[arg(long, default_value = "10s", value_parser = units::duration, value_name = "TIME")]
     pub(super) timeout: Duration,
-    /// From the moment a request was sent to the first byte of its response [default: as --timeout]
+    /// Time limit from sending a request to the first byte of its response [default: same as --timeout]
     #[arg(long, value_parser = units::duration, value_name = "TIME")]
     pub(super) first_byte_timeout: Option<Duration>,
-    /// Given to each connect, and then to each TLS handshake [default: as --timeout]
+    /// Time limit of each connect, and then of each TLS handshake [default: same as --timeout]
     #[arg(long, value_parser = units::duration, value_name = "TIME")]
     pub(super) connect_timeout: Option<Duration>,
 }
 
-/// What is requested, and what makes its response a success.
+/// Options for requests, and for which responses are successes.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Request")]
 pub(super) struct RequestArgs {
-    /// Request the targets of this file instead: a list in YAML or JSON as below `target` in a plan; the URL is then
-    /// without a path, and -H goes to each that lacks the header
+    /// Request the targets in this file: a YAML or JSON list like the value of `target` in a plan. The URL then has no path, and
+    /// -H adds its header to each target that lacks it
     #[arg(long, value_name = "FILE")]
     pub(super) targets: Option<PathBuf>,
-    /// Add a request header; may stand several times, and hold templates
+    /// Add this header to each request; can be repeated, and can contain templates
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(super) headers: Vec<String>,
-    /// Method [default: GET, with a body POST]
-    #[arg(short = 'X', long)]
+    /// Request method [default: GET; with a body POST]
+    #[arg(short = 'X', long, value_name = "METHOD")]
     pub(super) method: Option<String>,
-    /// Request body: a text, @FILE for a file's content, or @- for standard input's; may hold templates
+    /// Request body: a text, @FILE for the content of a file, or @- for standard input; can contain templates
     #[arg(short, long, value_name = "TEXT|@FILE|@-")]
     pub(super) body: Option<String>,
-    /// Request body of this size, e.g. 64KiB
+    /// Request body of this size: 64KiB
     #[arg(long, value_parser = units::size, value_name = "SIZE", conflicts_with = "body")]
     pub(super) body_size: Option<u64>,
-    /// Send {{ as it stands in path, headers and body
+    /// Do not expand templates: send {{ unchanged in path, headers and body
     #[arg(long)]
     pub(super) no_templates: bool,
-    /// Statuses that are successes: 200, 2xx, 200-299, with commas between them [default: 200-399]
-    #[arg(long, value_parser = values::statuses, value_name = "STATUSES")]
+    /// Count only these statuses as successes: 200, 2xx or 200-299, separated by commas [default: 200-399]
+    #[arg(long, value_parser = values::statuses, value_name = "STATUS,…")]
     pub(super) expect_status: Option<Check>,
-    /// Only responses with this text in their body are successes; may stand several times
+    /// Count only responses whose body contains this text as successes; can be repeated
     #[arg(long, value_name = "TEXT")]
     pub(super) expect_body: Vec<String>,
-    /// Only responses with just this body are successes: a text, or @FILE
+    /// Count only responses with exactly this body as successes: a text, or @FILE
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(super) expect_body_equals: Option<String>,
-    /// Only responses whose body has this length are successes: 1KiB, or a range such as 1B-64KiB
+    /// Count only responses whose body has this length as successes: 1KiB, or a range such as 1B-64KiB
     #[arg(long, value_parser = values::lengths, value_name = "SIZE[-SIZE]")]
     pub(super) expect_length: Option<Check>,
-    /// Only responses with this header, and this value if one is given, are successes; may stand several times
+    /// Count only responses with this header, and this value if given, as successes; can be repeated
     #[arg(long, value_parser = values::expected_header, value_name = "NAME[: VALUE]")]
     pub(super) expect_header: Vec<Check>,
 }
 
-/// Where connections go, and how long they last.
+/// Options for connections.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub(super) struct ConnectionArgs {
-    /// Connect there instead of to the URL's host: HOST:PORT; may stand several times, and is taken in turns
+    /// Connect to this address instead of the URL's host; if repeated, the addresses are used in turn
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) connect_to: Vec<String>,
-    /// Connect to this Unix socket instead of to the URL's host
+    /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "PATH", conflicts_with_all = ["connect_to", "source"])]
     pub(super) unix: Option<PathBuf>,
-    /// Local addresses to connect from, in turns: each has about 28,000 ports
-    #[arg(long, value_parser = values::address, value_delimiter = ',', value_name = "ADDR,…")]
+    /// Connect from these local addresses in turn; each address has about 28,000 ports
+    #[arg(long, value_parser = values::address, value_delimiter = ',', value_name = "ADDRESS,…")]
     pub(super) source: Vec<IpAddr>,
-    /// Version of HTTP spoken: 1.1 or 1.0
+    /// HTTP version: 1.1 or 1.0
     #[arg(long, default_value = "1.1", value_parser = values::http_version, value_name = "VERSION")]
     pub(super) http: HttpVersion,
-    /// A new connection for each request
+    /// Open a new connection for each request
     #[arg(long, conflicts_with = "requests_per_connection")]
     pub(super) no_keepalive: bool,
     /// Replace a connection after this many requests
@@ -135,71 +137,68 @@ pub(super) struct ConnectionArgs {
     pub(super) requests_per_connection: Option<u32>,
 }
 
-/// TLS; all of it needs an https URL.
+/// Options for TLS. They need an https URL.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS (https URLs)")]
 pub(super) struct TlsArgs {
     /// Accept any certificate
     #[arg(short = 'k', long, conflicts_with = "ca")]
     pub(super) insecure: bool,
-    /// Accept certificates signed by these authorities (PEM) instead of those that the system trusts
+    /// Trust the certificate authorities in this file (PEM) instead of those of the system
     #[arg(long, value_name = "FILE")]
     pub(super) ca: Option<PathBuf>,
-    /// Show this client certificate (PEM, chain included) to servers that ask
+    /// Client certificate (PEM, with its chain) for servers that request one
     #[arg(long, value_name = "FILE")]
     pub(super) cert: Option<PathBuf>,
-    /// Its private key (PEM) [default: in the file of --cert]
+    /// Private key of the client certificate (PEM) [default: in the file of --cert]
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(super) key: Option<PathBuf>,
-    /// Name sent as SNI, which the certificate must be for [default: the URL's host]
+    /// Server name to send (SNI) and to verify the certificate against [default: the URL's host]
     #[arg(long, value_name = "NAME")]
     pub(super) server_name: Option<String>,
-    /// Protocols offered by ALPN: http/1.1, http/1.0 or none [default: that of --http]
+    /// Protocols to offer by ALPN: http/1.1, http/1.0 or none [default: http/1.1; none with --http 1.0]
     #[arg(long, value_parser = values::alpn, value_name = "NAME,…")]
     pub(super) alpn: Option<values::Alpn>,
-    /// Versions offered: 1.2, 1.3, or both [default: both]
+    /// TLS versions to offer: 1.2, 1.3 or 1.2,1.3 [default: both]
     #[arg(long, value_parser = values::tls_version, value_delimiter = ',', value_name = "VERSION,…")]
     pub(super) tls: Vec<TlsVersion>,
-    /// A full handshake for each connection
+    /// Make a full TLS handshake for each connection, without session resumption
     #[arg(long)]
     pub(super) no_resumption: bool,
 }
 
-/// The generator's own make.
+/// Options for the generator.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Generator")]
 pub(super) struct GeneratorArgs {
-    /// Threads [default: one per CPU of --cpus, or 1]
+    /// Worker threads [default: one per CPU of --cpus, or 1]
     #[arg(short = 't', long, value_parser = values::count32, value_name = "N")]
     pub(super) workers: Option<u32>,
-    /// CPUs to pin the workers to: 0, 0,2 or 2-3; taken to be theirs alone, and kept busy shortly before due times
-    #[arg(long, value_name = "CPUS")]
+    #[arg(long, value_name = "CPUS", help = help::CPUS)]
     pub(super) cpus: Option<String>,
-    /// Seed of everything random: arrivals, the mix of targets, templates
+    /// Seed of random arrivals, choice of targets, and templates
     #[arg(long, default_value_t = 0, value_parser = values::seed, value_name = "N")]
     pub(super) seed: u64,
 }
 
-/// What is shown and kept.
+/// Options for output.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
-    /// Print JSON instead of the summary
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long, conflicts_with = "csv", help = help::JSON)]
     pub(super) json: bool,
-    /// Print a time series as CSV instead of the summary: one row per 100 ms
+    /// Print a time series as CSV instead of text, one row per 100 ms
     #[arg(long)]
     pub(super) csv: bool,
-    /// Write what --json or --csv asks for to this file, and print the summary
+    /// Write the output of --json or --csv to this file, and print the text summary
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// Also write the percentiles of the response time for HdrHistogram's plotters
+    /// Also write the percentiles of the response time to this file, in the format of HdrHistogram's plotters
     #[arg(long, value_name = "FILE")]
     pub(super) hgrm: Option<PathBuf>,
-    /// Also write a result that `fortio report` shows
+    /// Also write the result to this file, in the format of `fortio report`
     #[arg(long, value_name = "FILE")]
     pub(super) fortio: Option<PathBuf>,
-    /// No live view while it runs (there is none where output is not a terminal)
-    #[arg(long)]
+    #[arg(long, help = help::NO_LIVE)]
     pub(super) no_live: bool,
 }

@@ -1,29 +1,29 @@
-//! Causes of failure in words.
+//! Descriptions of the causes of failures.
 
 use hoptax_load::record::Cause;
 
-/// What a person calls it.
-pub(super) fn words(cause: Cause) -> &'static str {
+/// Description of the cause.
+pub(super) fn describe(cause: Cause) -> &'static str {
     match cause {
-        Cause::ConnectRefused => "connect refused: nobody listens",
-        Cause::ConnectTimeout => "no connection within --connect-timeout",
-        Cause::ConnectReset => "connect answered by a reset",
-        Cause::Unreachable => "no way to the address",
+        Cause::ConnectRefused => "connection refused: no server listens there",
+        Cause::ConnectTimeout => "not connected within --connect-timeout",
+        Cause::ConnectReset => "connect was reset",
+        Cause::Unreachable => "no route to the address",
         Cause::PortsExhausted => "all local ports in use (see --source)",
-        Cause::DescriptorsExhausted => "no descriptor or memory for a socket",
-        Cause::ConnectFailed => "connect failed otherwise",
+        Cause::DescriptorsExhausted => "no file descriptor or memory for a socket",
+        Cause::ConnectFailed => "connect failed for another reason",
         Cause::TlsTimeout => "no TLS handshake within --connect-timeout",
-        Cause::TlsCertificate => "certificate not acceptable (see --ca)",
+        Cause::TlsCertificate => "certificate rejected (see --ca)",
         Cause::TlsRefused => "TLS refused by the server",
-        Cause::TlsClosed => "closed within the TLS handshake",
+        Cause::TlsClosed => "closed during the TLS handshake",
         Cause::TlsMalformed => "malformed TLS",
         Cause::FirstByteTimeout => "no byte within --first-byte-timeout",
         Cause::ResponseTimeout => "no response within --timeout",
-        Cause::ReadTimeout => "response not whole within --timeout",
+        Cause::ReadTimeout => "response not complete within --timeout",
         Cause::ResetBeforeResponse => "reset before the response",
-        Cause::ResetInResponse => "reset within the response",
+        Cause::ResetInResponse => "reset during the response",
         Cause::ClosedBeforeResponse => "closed before the response",
-        Cause::ClosedInResponse => "closed within the response",
+        Cause::ClosedInResponse => "closed during the response",
         Cause::MalformedResponse => "malformed response",
     }
 }

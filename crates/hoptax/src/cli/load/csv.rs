@@ -1,11 +1,11 @@
-//! `--csv`: the load in time, one row per window. Times are microseconds; a field is empty where nothing was answered.
+//! `--csv`: a time series with one row per window. Times are in microseconds; they are empty if a window has no response.
 
-use super::made::Made;
+use super::outcome::LoadOutcome;
 use hoptax_load::histogram::Encoded;
 use hoptax_load::record::{WINDOW_NS, Window};
 use std::io::Write;
 
-/// The columns, in order; `docs/reference/load.md` says what they mean.
+/// The columns in order. `docs/reference/load.md` explains them.
 const COLUMNS: [&str; 12] = [
     "start_s",
     "length_s",
@@ -21,11 +21,11 @@ const COLUMNS: [&str; 12] = [
     "mean_us",
 ];
 
-pub(super) fn write(made: &Made<'_>, out: &mut Vec<u8>) -> anyhow::Result<()> {
+pub(super) fn write(load: &LoadOutcome<'_>, out: &mut Vec<u8>) -> anyhow::Result<()> {
     writeln!(out, "{}", COLUMNS.join(","))?;
-    for (index, window) in (0..).zip(&made.record.windows) {
+    for (index, window) in (0..).zip(&load.record.windows) {
         let start: u64 = index * WINDOW_NS;
-        let length = WINDOW_NS.min(made.record.measured_ns.saturating_sub(start));
+        let length = WINDOW_NS.min(load.record.measured_ns.saturating_sub(start));
         writeln!(out, "{}", row(start, length, window)?)?;
     }
     Ok(())

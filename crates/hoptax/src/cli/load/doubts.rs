@@ -1,6 +1,6 @@
-//! Doubts about a load: what makes its figures mean something else than they seem to, each with its advice.
+//! Warnings about a load whose results are easily misread, each with advice.
 //!
-//! The limits are those of `analysis/checks`, which judge the trials of a run.
+//! The limits are those of the findings in `hoptax-analysis/src/checks`.
 
 use super::figures::{decimals, thousands, time};
 use hdrhistogram::Histogram;
@@ -8,37 +8,37 @@ use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::{LoadSpec, Shape};
 use std::fmt;
 
-/// Share of the time that the busiest worker may be on a CPU.
+/// Maximum share of the time that the busiest worker may be on a CPU.
 const BUSY: f64 = 0.85;
-/// Share of the median response time that the send lag's p99 may be.
+/// Maximum p99 of the send lag, as a share of the median response time.
 const LATE: f64 = 0.1;
-/// Share of the requests due that must complete in the measured time.
+/// Minimum share of the due requests that must complete in the measured time.
 const ACHIEVED: f64 = 0.99;
-/// Share of the connections that may be busy on average before the next request will have to wait for one.
+/// Average share of busy connections above which requests have to wait for a connection.
 const OCCUPIED: f64 = 0.8;
-/// Requests per connection below which connections are not kept alive to speak of.
+/// Minimum requests per connection with working keep-alive.
 const KEPT: u64 = 10;
-/// Share of the requests whose failure makes the others' times those of another load.
+/// Maximum share of failed requests. With more, the response times are those of a lighter load.
 const FAILED: f64 = 0.01;
 
-/// Something that is doubtful.
+/// A warning.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Doubt {
     /// The busiest worker was on a CPU for this share of the time.
     GeneratorBusy { share: f64, workers: u32 },
-    /// Fewer connections stood than were asked for.
+    /// Fewer connections were established than requested.
     ConnectionsShort { asked: u64, stood: u64 },
-    /// So many per second were due and so many completed; so many connections, which were all busy or not.
+    /// Fewer requests per second completed (`done`) than were due. `occupied`: all connections were busy.
     RateMissed { due: f64, done: f64, connections: u32, occupied: bool },
-    /// Requests left late; all connections were busy, or not.
+    /// Requests were sent late. `occupied`: all connections were busy.
     SentLate { p99_ns: u64, occupied: bool, connections: u32 },
-    /// The server ends connections although they could be kept.
+    /// The server closes connections instead of keeping them alive.
     NotKeptAlive { opened: u64, requests: u64 },
     /// Many requests failed.
     Failures { failed: u64, scheduled: u64 },
 }
 
-/// What is doubtful about `record`.
+/// The warnings about `record`.
 pub(super) fn of(
     spec: &LoadSpec,
     record: &LoadRecord,
@@ -91,20 +91,20 @@ impl fmt::Display for Doubt {
         match self {
             Self::GeneratorBusy { share, .. } => write!(
                 f,
-                "The busiest worker was on a CPU for {:.0} % of the time: the generator may have been the limit, and not \
-                 the server.",
+                "The busiest worker was on a CPU for {:.0} % of the time. The limit may be the generator, not the \
+                 server.",
                 100.0 * share
             ),
             Self::ConnectionsShort { asked, stood } => write!(
                 f,
-                "Only {} of {} connections stood when traffic began: the load was lighter than asked.",
+                "Only {} of {} connections were established when traffic began. The load was lighter than requested.",
                 thousands(*stood),
                 thousands(*asked)
             ),
             Self::RateMissed { due, done, .. } => write!(
                 f,
-                "{} requests/s were due and {} completed: the response times are those of an overload, and grow with \
-                 the duration.",
+                "{} requests/s were due and {} completed. This is an overload: response times grow with the \
+                 duration.",
                 decimals(*due),
                 decimals(*done)
             ),
@@ -112,20 +112,20 @@ impl fmt::Display for Doubt {
                 let cause = if *occupied { ", waiting for a connection" } else { "" };
                 write!(
                     f,
-                    "1 % of the requests left more than {} after they were due{cause}: their response times hold that.",
+                    "1 % of the requests were sent more than {} after they were due{cause}. Their response times include this delay.",
                     time(*p99_ns as f64)
                 )
             }
             Self::NotKeptAlive { opened, requests } => write!(
                 f,
-                "{} connections were opened for {} requests: the server does not keep them alive, and connecting is part \
-                 of the response times.",
+                "{} connections were opened for {} requests. The server does not keep them alive, so response times \
+                 include connecting.",
                 thousands(*opened),
                 thousands(*requests)
             ),
             Self::Failures { failed, scheduled } => write!(
                 f,
-                "{} of {} requests failed: what fails at once makes the rest look quick.",
+                "{} of {} requests failed. Requests that fail at once make the others look faster.",
                 thousands(*failed),
                 thousands(*scheduled)
             ),
@@ -134,33 +134,32 @@ impl fmt::Display for Doubt {
 }
 
 impl Doubt {
-    /// What to do about it.
+    /// What to do.
     pub(super) fn advice(&self) -> String {
         match self {
-            Self::GeneratorBusy { workers, .. } => format!(
-                "Give it more CPUs (--workers {}), or a rate that it sends with ease (--rate).",
-                workers + 1
-            ),
+            Self::GeneratorBusy { workers, .. } => {
+                format!("Use more workers (--workers {}), or a lower rate (--rate).", workers + 1)
+            }
             Self::ConnectionsShort { .. } => {
-                "Raise what is in the way (the server's limit of connections, its listen \
-                                              backlog, descriptors), or ask for fewer (-c)."
+                "Raise the limit (the server's connections, its listen backlog, or open files), or use fewer \
+                 connections (-c)."
                     .to_owned()
             }
             Self::RateMissed { connections, occupied: true, .. } => format!(
-                "All connections were busy: lower the rate, or give more connections (-c {}).",
+                "All connections were busy: lower the rate, or use more connections (-c {}).",
                 connections * 2
             ),
-            Self::RateMissed { .. } => "Lower the rate, or find what failed.".to_owned(),
+            Self::RateMissed { .. } => "Lower the rate, or find the cause of the failures.".to_owned(),
             Self::SentLate { connections, occupied: true, .. } => {
-                format!("Give more connections (-c {}), or lower the rate.", connections * 2)
+                format!("Use more connections (-c {}), or lower the rate.", connections * 2)
             }
             Self::SentLate { .. } => {
-                "Give the generator a CPU of its own (--cpus), or compare service times.".to_owned()
+                "Reserve a CPU for the generator (--cpus), or compare service times.".to_owned()
             }
             Self::NotKeptAlive { .. } => {
-                "Switch keep-alive on in the server, or ask for this: --no-keepalive.".to_owned()
+                "Switch on keep-alive in the server, or add --no-keepalive if this is intended.".to_owned()
             }
-            Self::Failures { .. } => "Mend the causes listed above before reading the times.".to_owned(),
+            Self::Failures { .. } => "Fix the causes listed above before you use the times.".to_owned(),
         }
     }
 }

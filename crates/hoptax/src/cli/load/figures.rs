@@ -1,8 +1,8 @@
-//! Figures as people read them.
+//! Formats numbers for people.
 
 use hoptax_load::histogram::LOWEST;
 
-/// Nanoseconds in the unit that suits them. Histograms do not tell what is below [`LOWEST`] from zero.
+/// Nanoseconds in a readable unit. Values below [`LOWEST`] are 0, because histograms cannot distinguish them from zero.
 pub(in crate::cli) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < LOWEST as f64 => "0".to_owned(),
@@ -13,7 +13,7 @@ pub(in crate::cli) fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// A round time, without decimals that say nothing.
+/// A round time, without trailing zeros.
 pub(super) fn round(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds {
         ns if ns < 1e3 => (ns, "ns"),
@@ -24,7 +24,7 @@ pub(super) fn round(nanoseconds: f64) -> String {
     format!("{} {unit}", (value * 1000.0).round() / 1000.0)
 }
 
-/// Bytes in the unit that suits them.
+/// Bytes in a readable unit.
 pub(in crate::cli) fn size(bytes: f64) -> String {
     match bytes {
         bytes if bytes < 1024.0 => format!("{bytes:.0} B"),
@@ -68,7 +68,7 @@ pub(in crate::cli) fn short(value: f64) -> String {
     }
 }
 
-/// A share as a percentage that says 0 and 100 only of none and all.
+/// A share as a percentage. It is `0 %` only for none, and `100 %` only for all.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
         (0, _) => "0 %".to_owned(),
@@ -80,7 +80,7 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// `text` in at most `width` characters, an ellipsis standing for what is cut off.
+/// `text` cut to at most `width` characters, with an ellipsis if it was longer.
 pub(super) fn cut(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         None => text.to_owned(),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn round_times_have_no_idle_decimals() {
+    fn round_times_have_no_trailing_zeros() {
         assert_eq!(
             [500.0, 1_250.0, 3.15e6, 1e9, 2e10].map(round),
             ["500 ns", "1.25 µs", "3.15 ms", "1 s", "20 s"].map(str::to_owned)
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn only_none_is_nothing_and_only_all_is_everything() {
+    fn only_none_is_0_percent_and_only_all_is_100_percent() {
         assert_eq!(percent(0, 10), "0 %");
         assert_eq!(percent(1, 1_000_000), "0.01 %");
         assert_eq!(percent(999_999, 1_000_000), "99.99 %");

@@ -1,6 +1,7 @@
-//! `hoptax load --json`: the members of one case of `hoptax report --format json`, from one trial, so without intervals.
+//! `hoptax load --json`: the same members as a case in `hoptax report --format json`. Intervals are null, because there is only
+//! one trial.
 
-use super::made::Made;
+use super::outcome::LoadOutcome;
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{DecodeError, Encoded, LOWEST};
 use hoptax_load::record::{Counts, LoadRecord, TargetRecord, TlsTally};
@@ -8,11 +9,11 @@ use hoptax_load::spec::{HttpVersion, LoadSpec, Rate, Shape, Stage};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Version of what is printed.
+/// Version of the JSON document.
 const SCHEMA: u32 = 1;
-/// Nanoseconds of one microsecond.
+/// Nanoseconds per microsecond.
 const MICROSECOND: f64 = 1e3;
-/// Nanoseconds of one second.
+/// Nanoseconds per second.
 const SECOND: f64 = 1e9;
 
 /// One case.
@@ -34,7 +35,7 @@ pub(super) struct Case {
     #[serde(skip_serializing_if = "Option::is_none")]
     tls_handshake: Option<Times>,
     counts: Counts,
-    /// The targets one by one, where there are several.
+    /// Figures of each target, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     targets: Vec<Part>,
     /// Absent without TLS.
@@ -50,18 +51,18 @@ pub(super) struct Case {
 struct Load {
     r#loop: &'static str,
     connections: u32,
-    /// The mean, where there are stages.
+    /// Requests per second; the mean if the rate has stages.
     rate: Option<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stages: Vec<Stage>,
     arrivals: Option<String>,
-    /// Absent where only a number of requests was to end it.
+    /// Absent if only the number of requests ends the load.
     duration_s: Option<f64>,
     requests: Option<u64>,
     http: HttpVersion,
     requests_per_connection: Option<u32>,
     workers: u32,
-    /// Event loop used.
+    /// Name of the event loop.
     event_loop: String,
 }
 
@@ -77,7 +78,7 @@ struct Part {
     service_time: Times,
 }
 
-/// A value with its interval; one trial has none.
+/// A value. Its interval is null, because one trial has none.
 #[derive(Debug, Serialize)]
 struct Estimate {
     estimate: f64,
@@ -92,7 +93,7 @@ struct Throughput {
     unit: &'static str,
 }
 
-/// Percentiles and the rest of one histogram, microseconds.
+/// Percentiles and other statistics of one histogram, in microseconds.
 #[derive(Debug, Serialize)]
 struct Times {
     #[serde(flatten)]
@@ -131,9 +132,9 @@ struct Memory {
 }
 
 impl Case {
-    /// What was measured.
-    pub(super) fn new(made: &Made<'_>) -> Result<Self, DecodeError> {
-        let (spec, record) = (made.spec, made.record);
+    /// The document of one load.
+    pub(super) fn new(load: &LoadOutcome<'_>) -> Result<Self, DecodeError> {
+        let (spec, record) = (load.spec, load.record);
         let targets = record.targets.iter().map(Part::new).collect::<Result<_, _>>()?;
         let tls_handshake = record.histograms.tls_handshake.as_ref().map(Times::new).transpose()?;
         let completed = record.completed_in_time as f64;
@@ -142,7 +143,7 @@ impl Case {
         let bytes = record.bytes;
         Ok(Self {
             schema: SCHEMA,
-            url: made.url.to_owned(),
+            url: load.url.to_owned(),
             interrupted: record.interrupted,
             load: Load::new(spec, record),
             trials: 1,
@@ -241,15 +242,15 @@ impl Times {
                 ("mean", histogram.mean()),
                 ("stdev", histogram.stdev()),
             ]
-            .map(|(name, nanoseconds)| (name, estimate(told(nanoseconds) / MICROSECOND)))
+            .map(|(name, nanoseconds)| (name, estimate(zero_below_lowest(nanoseconds) / MICROSECOND)))
             .into()
         };
         Ok(Self { values, samples: histogram.len(), unit: "us" })
     }
 }
 
-/// Histograms do not tell what is below [`LOWEST`] from zero, and give the upper end of what they cannot tell apart.
-fn told(nanoseconds: f64) -> f64 {
+/// Rounds values below [`LOWEST`] to zero, because histograms cannot distinguish them from zero.
+fn zero_below_lowest(nanoseconds: f64) -> f64 {
     if nanoseconds < LOWEST as f64 { 0.0 } else { nanoseconds }
 }
 
@@ -257,7 +258,7 @@ fn estimate(estimate: f64) -> Estimate {
     Estimate { estimate, low: None, high: None }
 }
 
-/// `part / whole`, and zero of nothing: JSON has no other word for it.
+/// `part / whole`, or zero if `whole` is zero, because JSON has no NaN.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

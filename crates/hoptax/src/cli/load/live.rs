@@ -1,7 +1,7 @@
-//! The live view: a thread of its own draws on the terminal of standard error what the generator tells while it runs.
+//! The live view of a load. A thread draws the generator's progress on the terminal of standard error.
 //!
-//! The generator only sends what it tells into a channel. The view's thread stays off the CPUs that workers are pinned to,
-//! and draws a few frames a second.
+//! To disturb the generator little, the generator only sends its progress into a channel, and the thread avoids the CPUs of the
+//! workers and draws a few frames per second.
 
 use super::args::OutputArgs;
 use crate::cli::terminal::{self, enter, leave, screen};
@@ -19,20 +19,20 @@ use std::time::{Duration, Instant};
 mod draw;
 mod model;
 
-/// Between two frames: a window and a half.
+/// Time between two frames: one and a half windows.
 const FRAME: Duration = Duration::from_millis(150);
-/// What is over sooner than this, or fails, has no view: it would only flicker.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// Time before the first frame. A shorter load would only flicker.
+const FIRST_FRAME: Duration = Duration::from_millis(250);
 
-/// Whether there is somebody to look at a view, and a terminal that can show it.
+/// Whether to show the view: unless `--no-live` is given, if output goes to a terminal that can show it.
 pub(super) fn is_wanted(args: &OutputArgs) -> bool {
     !args.no_live && terminal::can_show() && std::io::stdout().is_terminal()
 }
 
-/// A view that is shown until it is dropped.
+/// The view. Dropping it closes it.
 #[derive(Debug)]
 pub(super) struct View {
-    tell: Option<Sender<Progress>>,
+    progress: Option<Sender<Progress>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -40,49 +40,49 @@ impl View {
     /// Starts the view of a load.
     ///
     /// # Errors
-    /// If there can be no thread for it.
+    /// If the thread cannot be started.
     pub(super) fn start(url: &str, spec: &LoadSpec) -> std::io::Result<Self> {
-        terminal::give_back_on_panic();
-        let (tell, told) = mpsc::channel();
+        terminal::release_on_panic();
+        let (progress, received) = mpsc::channel();
         let model = Model::new(url, spec);
         let workers = spec.cpus.clone();
         let thread = thread::Builder::new().name("live".to_owned()).spawn(move || {
             cpus::keep_off(&workers);
-            show(model, &told);
+            show(model, &received);
             leave();
         })?;
-        Ok(Self { tell: Some(tell), thread: Some(thread) })
+        Ok(Self { progress: Some(progress), thread: Some(thread) })
     }
 
-    /// What the generator shall tell.
+    /// The observer to pass to the generator.
     pub(super) fn observer(&self) -> impl FnMut(Progress) + use<> {
-        let tell = self.tell.clone();
-        move |told| {
-            // A view that has gone is no reason to stop measuring.
-            let _ = tell.as_ref().map(|tell| tell.send(told));
+        let sender = self.progress.clone();
+        move |progress| {
+            // If the view has ended, the measurement continues.
+            let _ = sender.as_ref().map(|sender| sender.send(progress));
         }
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.tell = None;
+        self.progress = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, that has been told.
+            // A panic has already been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Draws until nobody tells any more, or the terminal is gone.
-fn show(mut model: Model, told: &Receiver<Progress>) {
+/// Draws until the channel closes or the terminal is gone.
+fn show(mut model: Model, received: &Receiver<Progress>) {
     let began = Instant::now();
     let mut terminal: Option<Terminal<screen::Ansi>> = None;
-    let mut next = began + PATIENCE;
+    let mut next = began + FIRST_FRAME;
     loop {
-        match told.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(news) => {
-                model.hear(news);
+        match received.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(progress) => {
+                model.update(progress);
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return,
@@ -95,7 +95,7 @@ fn show(mut model: Model, told: &Receiver<Progress>) {
             terminal = Terminal::new(screen::Ansi::default()).ok();
         }
         let Some(terminal) = &mut terminal else { return };
-        if screen::was_entered_anew() && terminal.clear().is_err() {
+        if screen::was_reentered() && terminal.clear().is_err() {
             return;
         }
         let now = clock::now();

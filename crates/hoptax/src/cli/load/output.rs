@@ -1,7 +1,7 @@
-//! Where results go: the screen, and files that are opened before the load begins.
+//! Output of a load: to the screen and to files.
 
 use super::args::OutputArgs;
-use super::made::Made;
+use super::outcome::LoadOutcome;
 use super::paint::Paint;
 use super::{csv, json, summary};
 use crate::cli::exit::BadInput;
@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which document is asked for.
+/// What to print or write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Summary,
@@ -21,7 +21,7 @@ enum Format {
     Csv,
 }
 
-/// Files that results go to. They are opened before the load begins: an hour's load shall not end in a mistyped path.
+/// Files to write. They are opened before the load starts, so that a wrong path is an error at once and not after an hour.
 #[derive(Debug)]
 pub(super) struct Files {
     format: Format,
@@ -37,10 +37,10 @@ struct Target {
 }
 
 impl Files {
-    /// Opens the files, and leaves what they hold.
+    /// Opens the files without changing their content.
     ///
     /// # Errors
-    /// If one cannot be written, two are the same, or nothing goes to one.
+    /// If a file cannot be written, two files are the same, or `--output` has no format.
     pub(super) fn open(args: &OutputArgs) -> Result<Self, BadInput> {
         let format = match (args.json, args.csv) {
             (true, _) => Format::Json,
@@ -49,7 +49,7 @@ impl Files {
         };
         if let (Some(file), Format::Summary) = (&args.output, format) {
             return Err(BadInput(format!(
-                "--output {} needs --json or --csv to say what is written there; for the summary write `> {}`",
+                "--output {} needs a format; add --json or --csv, or redirect the text summary with `> {}`",
                 file.display(),
                 file.display()
             )));
@@ -59,7 +59,7 @@ impl Files {
         for (flag, path) in typed.iter().filter_map(|(flag, path)| Some((*flag, path.as_deref()?))) {
             if let Some((other, _)) = taken.iter().find(|(_, other)| *other == path) {
                 return Err(BadInput(format!(
-                    "{other} and {flag} both write {}; name two files",
+                    "{other} and {flag} both write {}; name different files",
                     path.display()
                 )));
             }
@@ -71,20 +71,20 @@ impl Files {
         Ok(Self { format, output: open(typed[0])?, hgrm: open(typed[1])?, fortio: open(typed[2])? })
     }
 
-    /// Writes what was asked for.
+    /// Writes the files, and prints to standard output.
     ///
     /// # Errors
-    /// If it cannot be written.
-    pub(super) fn write(self, made: &Made<'_>) -> anyhow::Result<()> {
+    /// If something cannot be written.
+    pub(super) fn write(self, load: &LoadOutcome<'_>) -> anyhow::Result<()> {
         let mut document = Vec::new();
         match self.format {
             Format::Summary => {}
             Format::Json => {
-                let case = json::Case::new(made).context("cannot read the histograms back")?;
+                let case = json::Case::new(load).context("cannot decode the histograms")?;
                 serde_json::to_writer_pretty(&mut document, &case)?;
                 document.push(b'\n');
             }
-            Format::Csv => csv::write(made, &mut document)?,
+            Format::Csv => csv::write(load, &mut document)?,
         }
         let on_screen = self.format == Format::Summary || self.output.is_some();
         if let Some(file) = self.output {
@@ -92,29 +92,29 @@ impl Files {
             document.clear();
         }
         for (file, draw) in
-            [(self.hgrm, hgrm as fn(&Made<'_>) -> anyhow::Result<String>), (self.fortio, fortio)]
+            [(self.hgrm, hgrm as fn(&LoadOutcome<'_>) -> anyhow::Result<String>), (self.fortio, fortio)]
         {
             let Some(file) = file else { continue };
-            file.write(draw(made)?.as_bytes())?;
+            file.write(draw(load)?.as_bytes())?;
         }
         let mut out = std::io::stdout().lock();
         if on_screen {
             let paint = Paint::on(&out);
-            document = summary::Summary::new(made, paint)?.to_string().into_bytes();
+            document = summary::Summary::new(load, paint)?.to_string().into_bytes();
         }
         out.write_all(&document).and_then(|()| out.flush()).context("cannot write to standard output")
     }
 }
 
-fn hgrm(made: &Made<'_>) -> anyhow::Result<String> {
-    Ok(foreign::hgrm(&made.record.histograms.response_time.decode()?))
+fn hgrm(load: &LoadOutcome<'_>) -> anyhow::Result<String> {
+    Ok(foreign::hgrm(&load.record.histograms.response_time.decode()?))
 }
 
-fn fortio(made: &Made<'_>) -> anyhow::Result<String> {
-    let (spec, record) = (made.spec, made.record);
+fn fortio(load: &LoadOutcome<'_>) -> anyhow::Result<String> {
+    let (spec, record) = (load.spec, load.record);
     Ok(foreign::fortio(&foreign::Facts {
         labels: "hoptax",
-        url: made.url,
+        url: load.url,
         started_unix_ns: record.started_unix_ns,
         shape: &spec.shape,
         requests: spec.requests,
@@ -137,16 +137,17 @@ impl Target {
     fn open(flag: &str, path: &Path) -> Result<Self, BadInput> {
         let file = File::options().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| {
-            BadInput(format!("{flag}: cannot write {}: {error}; choose another place", path.display()))
+            BadInput(format!("{flag}: cannot write {}: {error}; choose another file", path.display()))
         })?;
         Ok(Self { path: path.to_owned(), file })
     }
 
     fn write(mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        // Of pipes and terminals there is nothing to cut off.
+        // Pipes and terminals cannot be truncated.
         let is_file = self.file.metadata().is_ok_and(|found| found.is_file());
-        let cut = if is_file { self.file.set_len(0) } else { Ok(()) };
-        cut.and_then(|()| self.file.write_all(bytes))
+        let truncated = if is_file { self.file.set_len(0) } else { Ok(()) };
+        truncated
+            .and_then(|()| self.file.write_all(bytes))
             .with_context(|| format!("cannot write {}", self.path.display()))
     }
 }

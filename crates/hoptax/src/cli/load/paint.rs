@@ -1,33 +1,33 @@
-//! Colours, where there is a terminal that shows them and nobody asked for none.
+//! Colors on terminals that show them, unless the user has switched them off.
 
 use std::fmt;
 use std::io::IsTerminal;
 
-/// Paints, or does not.
+/// Applies colors, or leaves text unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) struct Paint {
     on: bool,
 }
 
-/// What a text is.
+/// Meaning of a text, which decides its color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Ink {
-    /// What is looked for first.
+    /// The most important text.
     Strong,
-    /// What explains.
+    /// Labels and explanations.
     Faint,
-    /// A doubt.
+    /// A warning.
     Doubt,
     /// A failure.
     Failure,
 }
 
 impl Paint {
-    /// Never paints.
+    /// Applies no colors.
     #[cfg(test)]
     pub(in crate::cli) const OFF: Self = Self { on: false };
 
-    /// Paints if colours are [wanted](is_wanted) on `out`.
+    /// Applies colors if they are [wanted](is_wanted) on `out`.
     pub(in crate::cli) fn on(out: &impl IsTerminal) -> Self {
         Self { on: is_wanted(out) }
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_off_leaves_text_alone() {
+    fn without_colors_text_is_unchanged() {
         assert_eq!(Paint::OFF.ink(Ink::Failure, "no"), "no");
         assert_eq!(Paint { on: true }.ink(Ink::Failure, "no"), "\x1b[31mno\x1b[0m");
     }

@@ -1,4 +1,4 @@
-//! One line on a terminal that says what is going on, where there is no live view.
+//! One line on the terminal with the current phase, if there is no live view.
 
 use hoptax_load::record::{Phase, Progress};
 use hoptax_load::spec::LoadSpec;
@@ -6,15 +6,15 @@ use hoptax_plan::units;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-/// An observer that keeps the line.
+/// An observer that updates the line.
 pub(super) fn line(spec: &LoadSpec) -> impl FnMut(Progress) {
     let measuring = match spec.requests {
         Some(requests) => format!("measuring {requests} requests"),
         None => format!("measuring for {}", units::show_duration(Duration::from_nanos(spec.duration_ns))),
     };
     let shown = std::io::stderr().is_terminal();
-    move |told| {
-        let Progress::Phase(line) = told else { return };
+    move |progress| {
+        let Progress::Phase(line) = progress else { return };
         if !shown {
             return;
         }
@@ -24,7 +24,7 @@ pub(super) fn line(spec: &LoadSpec) -> impl FnMut(Progress) {
             Phase::Measuring => &measuring,
             Phase::Draining => "",
         };
-        let hint = if text.is_empty() { "" } else { " (Ctrl-C ends it early)" };
+        let hint = if text.is_empty() { "" } else { " (Ctrl-C stops it early)" };
         eprint!("\r\x1b[2K{text}{hint}");
     }
 }

@@ -1,15 +1,15 @@
-//! A latency spectrum: how many samples lie between round times, in few enough rows to be seen at a glance.
+//! A latency spectrum: the number of samples between round times, in a few rows.
 
 use hdrhistogram::Histogram;
 
-/// Samples from one round time to the next, nanoseconds.
+/// Samples between two round times, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bar {
-    /// Where it begins.
+    /// Lower end.
     pub(super) from: f64,
-    /// Where it ends; the next begins there.
+    /// Upper end, which is the lower end of the next bar.
     pub(super) to: f64,
-    /// Samples in it.
+    /// Number of samples.
     pub(super) count: u64,
 }
 
@@ -26,11 +26,11 @@ const SERIES: [&[f64]; 6] = [
     &[1.0],
 ];
 
-/// Up to where bars are as fine as fits: above it, a few samples that took very much longer would leave all others in one.
+/// Quantile up to which bars are as fine as fits. A few very long samples must not push all others into one bar.
 const BODY: f64 = 0.99;
 
-/// The bars of `histogram`, at most `rows`: the finest for 99 % of the samples, and one for what lies above; none of an
-/// empty histogram or in no rows.
+/// At most `rows` bars of `histogram`: fine ones for 99 % of the samples, and one for the rest. Empty if the histogram is empty
+/// or `rows` is 0.
 pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     if histogram.is_empty() || rows == 0 {
         return Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
         edges.windows(2).map(|edge| Bar { from: edge[0], to: edge[1], count: 0 }).collect();
     let mut at = 0;
     for step in histogram.iter_recorded() {
-        // As `min` is told: the lowest that it could have been.
+        // The lower end of the bucket, as for `min`.
         let value = histogram.lowest_equivalent(step.value_iterated_to()) as f64;
         while at + 1 < bars.len() && value >= bars[at].to {
             at += 1;
@@ -56,7 +56,7 @@ pub(super) fn bars(histogram: &Histogram<u64>, rows: usize) -> Vec<Bar> {
     bars
 }
 
-/// Every second, third, … of `decades`, and the last: so many that there are `rows` at most.
+/// Every second, third, … element of `decades`, and the last one, so that there are at most `rows`.
 fn coarse(decades: &[f64], rows: usize) -> Vec<f64> {
     if rows < 2 {
         return decades[..1].to_vec();
@@ -88,8 +88,8 @@ fn edges(series: &[f64], least: f64, most: f64) -> Vec<f64> {
     edges
 }
 
-/// A bar of `share` (0 to 1) of `width` columns, to an eighth of one; anything above nothing is seen.
-pub(in crate::cli) fn drawn(share: f64, width: usize) -> String {
+/// A bar that fills `share` (0 to 1) of `width` columns, in steps of an eighth of a column. Shares above 0 are always visible.
+pub(in crate::cli) fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
     let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_and_rows_are_few() {
+    fn bars_contain_every_sample_in_at_most_the_rows() {
         for values in [
             &[150][..],
             &[100, 3_600_000_000_000],
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_took_very_long_does_not_hide_the_others() {
+    fn one_very_long_sample_does_not_hide_the_others() {
         let mut values: Vec<u64> = (100..300).map(|microsecond| microsecond * 1000).collect();
         values.push(10_000_000_000);
         let bars = bars(&of(&values), 10);
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn bars_are_drawn_to_the_eighth() {
-        assert_eq!(drawn(0.0, 10), "");
-        assert_eq!(drawn(1e-9, 10), "▏");
-        assert_eq!(drawn(0.5, 3), "█▌");
-        assert_eq!(drawn(1.0, 3), "███");
-        assert_eq!(drawn(7.0, 3), "███");
+        assert_eq!(bar(0.0, 10), "");
+        assert_eq!(bar(1e-9, 10), "▏");
+        assert_eq!(bar(0.5, 3), "█▌");
+        assert_eq!(bar(1.0, 3), "███");
+        assert_eq!(bar(7.0, 3), "███");
     }
 }

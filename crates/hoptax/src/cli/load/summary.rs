@@ -1,8 +1,8 @@
-//! The summary for people: the figures in which users of wrk, ab and siege find theirs, in at most 80 columns.
+//! The text summary, in at most 80 columns. It contains the figures that wrk, ab and siege print.
 
 use super::doubts;
 use super::figures::{decimals, size, thousands};
-use super::made::Made;
+use super::outcome::LoadOutcome;
 use super::paint::{Ink, Paint};
 use hdrhistogram::Histogram;
 use hoptax_load::Address;
@@ -18,16 +18,16 @@ mod parts;
 mod times;
 
 const SECOND: f64 = 1e9;
-/// No line is longer.
+/// Maximum length of a line.
 const WIDTH: usize = 80;
-/// What stands in front of the values.
+/// Width of the labels.
 const LABEL: usize = 15;
 
-/// Columns of the table of times.
+/// Columns of the table of times: title and histogram.
 #[derive(Debug)]
 struct Columns(Vec<(&'static str, Histogram<u64>)>);
 
-/// A record, ready to be written for people.
+/// A record, prepared for printing.
 #[derive(Debug)]
 pub(super) struct Summary<'a> {
     url: &'a str,
@@ -42,16 +42,16 @@ pub(super) struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// What `record` says about `spec`.
-    pub(super) fn new(made: &Made<'a>, paint: Paint) -> Result<Self, DecodeError> {
-        let (spec, record) = (made.spec, made.record);
+    /// Prepares the summary of a load.
+    pub(super) fn new(load: &LoadOutcome<'a>, paint: Paint) -> Result<Self, DecodeError> {
+        let (spec, record) = (load.spec, load.record);
         let histograms = &record.histograms;
         let response_time = histograms.response_time.decode()?;
         let service_time = histograms.service_time.decode()?;
         let send_lag = histograms.send_lag.decode()?;
         let doubts = doubts::of(spec, record, &response_time, &service_time, &send_lag);
         let mut columns = vec![("response time", response_time.clone())];
-        // In a closed loop they say the same as the response time, unless connections had to be made anew.
+        // In a closed loop they equal the response time, unless connections had to be opened again.
         if matches!(spec.shape, Shape::Open { .. }) || send_lag.max() >= LOWEST {
             columns.push(("service time", service_time));
             columns.push(("send lag", send_lag));
@@ -66,7 +66,7 @@ impl<'a> Summary<'a> {
             _ => Vec::new(),
         };
         let (targets, columns) = (parts::targets(&record.targets)?, Columns(columns));
-        let url = made.url;
+        let url = load.url;
         Ok(Self { url, spec, record, paint, response_time, columns, targets, stages, doubts })
     }
 
@@ -111,7 +111,7 @@ impl<'a> Summary<'a> {
         }
         write_wrapped(f, &words.join(", "), "")?;
         if self.record.interrupted {
-            writeln!(f, "{}", self.paint.ink(Ink::Doubt, "INTERRUPTED before its time"))?;
+            writeln!(f, "{}", self.paint.ink(Ink::Doubt, "INTERRUPTED: ended early"))?;
         }
         writeln!(f)
     }
@@ -132,7 +132,7 @@ impl<'a> Summary<'a> {
         )?;
         line(f, "Throughput", &self.paint.ink(Ink::Strong, format!("{} requests/s", decimals(throughput))))?;
         let received = format!(
-            "{}/s received, {} in all",
+            "{}/s received, {} in total",
             size(per_second(bytes.received)),
             size(bytes.received as f64)
         );
@@ -150,12 +150,12 @@ impl<'a> Summary<'a> {
             )?;
         }
         let in_flight = throughput * self.response_time.mean() / SECOND;
-        line(f, "Concurrency", &format!("{in_flight:.2} requests under way on average"))?;
+        line(f, "Concurrency", &format!("{in_flight:.2} requests in flight on average"))?;
         let due = counts.scheduled - counts.in_flight;
         let share = |part: u64| if due > 0 { 100.0 * part as f64 / due as f64 } else { 0.0 };
         let mut available = format!("{:.2} %", share(counts.completed));
         if counts.ok < counts.completed {
-            available += &format!(" answered, {:.2} % a success", share(counts.ok));
+            available += &format!(" answered, {:.2} % successful", share(counts.ok));
         }
         line(f, "Availability", &available)?;
         self.generator(f)
@@ -207,7 +207,7 @@ fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
     writeln!(f, "{name:LABEL$}{text}")
 }
 
-/// `text` in lines of at most [`WIDTH`], all but the first indented by `indent`.
+/// Writes `text` in lines of at most [`WIDTH`] characters. Lines after the first start with `indent`.
 fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: &str) -> fmt::Result {
     for (index, line) in wrapped(text, WIDTH - indent.len()).iter().enumerate() {
         writeln!(f, "{}{line}", if index == 0 { "" } else { indent })?;
@@ -215,7 +215,7 @@ fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: &str) -> fmt::R
     Ok(())
 }
 
-/// `text` broken at blanks into lines of at most `width` characters; a longer word has a line of its own.
+/// `text` wrapped at spaces to at most `width` characters per line. A longer word gets its own line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {

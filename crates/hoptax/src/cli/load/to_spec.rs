@@ -1,4 +1,4 @@
-//! From what was typed, or a spec that was handed over, to the load spec that is carried out.
+//! Turns options, or the file of `--spec`, into the load spec to run.
 
 use super::args::{Args, LoadArgs};
 use super::url::Url;
@@ -16,15 +16,15 @@ mod request;
 mod targets;
 mod tls;
 
-/// Measured time where neither a time nor a number of requests is given.
+/// Measured time if neither `--duration` nor `--requests` is given.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
-/// Measured time where a number of requests is given, and shall end it: a year.
+/// Measured time if only `--requests` ends the load: a year.
 pub(super) const UNBOUNDED: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The spec of what was typed.
+/// The load spec of the options.
 ///
 /// # Errors
-/// [`BadInput`] for what was typed wrong.
+/// [`BadInput`] if an option is wrong.
 pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
     let url =
         Url::parse(args.url.as_deref().unwrap_or_default(), !args.request.no_templates).map_err(BadInput)?;
@@ -72,7 +72,7 @@ fn duration(args: &LoadArgs) -> Result<Duration, BadInput> {
         return match typed.filter(|typed| *typed != length) {
             None => Ok(length),
             Some(typed) => Err(BadInput(format!(
-                "--duration {} contradicts --rate '{}', whose stages take {} together; leave --duration out",
+                "--duration {} contradicts --rate '{}', whose stages take {} in total; leave out --duration",
                 show_duration(typed),
                 show_pace(rate),
                 show_duration(length)
@@ -80,9 +80,7 @@ fn duration(args: &LoadArgs) -> Result<Duration, BadInput> {
         };
     }
     match args.duration {
-        Some(Duration::ZERO) => {
-            Err(BadInput("nothing can be measured in --duration 0s; give at least 1ms".into()))
-        }
+        Some(Duration::ZERO) => Err(BadInput("--duration 0s is too short; use at least 1ms".into())),
         Some(typed) => Ok(typed),
         None if args.requests.is_some() => Ok(UNBOUNDED),
         None => Ok(DEFAULT_DURATION),
@@ -97,14 +95,14 @@ fn timeouts(args: &LoadArgs) -> Result<Timeouts, BadInput> {
     ];
     if let Some((flag, _)) = given.iter().find(|(_, time)| *time == Some(Duration::ZERO)) {
         return Err(BadInput(format!(
-            "{flag} 0s gives everything up at once; give it some time, such as 10s"
+            "{flag} 0s makes every request fail at once; use a longer time, such as 10s"
         )));
     }
     let first_byte = args.first_byte_timeout.unwrap_or(args.timeout);
     if first_byte > args.timeout {
         return Err(BadInput(format!(
-            "--first-byte-timeout {} is longer than --timeout {}, and would have no effect; choose a shorter one, or a \
-             longer --timeout",
+            "--first-byte-timeout {} is longer than --timeout {} and would have no effect; make it shorter, or make --timeout \
+             longer",
             show_duration(first_byte),
             show_duration(args.timeout)
         )));
@@ -116,10 +114,10 @@ fn timeouts(args: &LoadArgs) -> Result<Timeouts, BadInput> {
     })
 }
 
-/// The spec in `file`, or on standard input where that is `-`.
+/// Reads the spec in `file`, or on standard input if `file` is `-`.
 ///
 /// # Errors
-/// [`BadInput`] if it is not a load spec; otherwise if it cannot be read.
+/// [`BadInput`] if it is not a load spec; another error if it cannot be read.
 pub(super) fn read_spec(file: &Path) -> anyhow::Result<LoadSpec> {
     let text = if file == Path::new("-") {
         bounded::read_stdin_text(bounded::SPEC).context("cannot read the load spec from standard input")?
@@ -127,23 +125,28 @@ pub(super) fn read_spec(file: &Path) -> anyhow::Result<LoadSpec> {
         bounded::read_text(file, bounded::SPEC)
             .with_context(|| format!("cannot read the load spec {}", file.display()))?
     };
-    serde_json::from_str(&text)
-        .map_err(|error| BadInput(format!("{} is not a load spec: {error}", file.display())).into())
+    serde_json::from_str(&text).map_err(|error| {
+        BadInput(format!(
+            "{} is not a valid load spec: {error}; docs/reference/load.md describes the format",
+            file.display()
+        ))
+        .into()
+    })
 }
 
-/// The content of a file that a flag names.
+/// Content of the file that an option names.
 fn read(flag: &str, file: &Path, most: u64) -> Result<Vec<u8>, BadInput> {
     bounded::read(file, most).map_err(|error| {
-        // What is refused for its kind or length says itself what to do.
-        let help = if error.raw_os_error().is_some() { "; is the path right?" } else { "" };
+        // Other errors (wrong kind of file, too long) already say what to do.
+        let help = if error.raw_os_error().is_some() { "; check the path" } else { "" };
         BadInput(format!("{flag}: cannot read {}: {error}{help}", file.display()))
     })
 }
 
-/// The content of a text file that a flag names.
+/// Content of the text file that an option names.
 fn read_text(flag: &str, file: &Path, most: u64) -> Result<String, BadInput> {
     String::from_utf8(read(flag, file, most)?)
-        .map_err(|_| BadInput(format!("{flag}: {} is not text in UTF-8; name a text file", file.display())))
+        .map_err(|_| BadInput(format!("{flag}: {} is not UTF-8 text; name a text file", file.display())))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

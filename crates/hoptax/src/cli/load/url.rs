@@ -1,32 +1,32 @@
-//! The few URLs that can be loaded.
+//! Parser of the URLs that `hoptax load` accepts.
 
-/// An `http` or `https` URL, taken apart.
+/// The parts of an `http` or `https` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
-    /// Whether it is `https`.
+    /// Whether the scheme is `https`.
     pub(super) tls: bool,
     /// Name or address, without brackets.
     pub(super) host: String,
     /// Port, 80 or 443 unless given.
     pub(super) port: u16,
-    /// What the `host` header says: as typed, without userinfo.
+    /// Value of the `host` header: host and port as typed.
     pub(super) authority: String,
     /// Path and query, beginning with `/`.
     pub(super) path: String,
 }
 
 impl Url {
-    /// Takes `text` apart; with `templates`, its path may hold some.
+    /// Parses `text`. With `templates`, its path can contain templates.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// What is wrong and how to fix it.
     pub(super) fn parse(text: &str, templates: bool) -> Result<Self, String> {
         let (tls, rest) = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
             Some((scheme, _)) => {
                 return Err(format!(
-                    "{text}: {scheme:?} is not a scheme that can be loaded; use http:// or https://"
+                    "{text}: the scheme {scheme:?} is not supported; use http:// or https://"
                 ));
             }
             None => return Err(format!("{text} has no scheme; did you mean http://{text}?")),
@@ -35,16 +35,16 @@ impl Url {
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
             return Err(format!(
-                "{text}: a name and password cannot stand in the URL; use -H 'authorization: …'"
+                "{text}: the URL cannot contain a user name and password; use -H 'authorization: …'"
             ));
         }
         if authority.contains("{{") {
             return Err(format!(
-                "{text}: a template cannot stand in the host; templates may stand in the path, in headers and in the body"
+                "{text}: the host cannot contain a template; use templates in the path, in headers or in the body"
             ));
         }
         let (host, port) = split_authority(authority).ok_or_else(|| {
-            format!("{text}: {authority:?} is not a host; write http://HOST:PORT/PATH, an IPv6 address in brackets")
+            format!("{text}: {authority:?} is not a valid host; use http://HOST:PORT/PATH, with an IPv6 address in brackets")
         })?;
         let path = read_path(path, templates).map_err(|wrong| format!("{text}: {wrong}"))?;
         let port = port.unwrap_or(if tls { 443 } else { 80 });
@@ -52,7 +52,7 @@ impl Url {
     }
 }
 
-/// Path and query, without the fragment. Only inside of templates may there be blanks, and what is not ASCII.
+/// Path and query, without the fragment. Spaces and non-ASCII characters are allowed only inside templates.
 fn read_path(typed: &str, templates: bool) -> Result<String, String> {
     let mut path = String::new();
     if !typed.starts_with('/') {
@@ -62,7 +62,7 @@ fn read_path(typed: &str, templates: bool) -> Result<String, String> {
     while let Some(next) = rest.chars().next() {
         if templates && rest.starts_with("{{") {
             let end = template_end(rest).ok_or_else(|| {
-                format!("the template {rest} has no end; close it by }}}}, or give --no-templates")
+                format!("the template {rest} has no end; close it with }}}}, or add --no-templates")
             })?;
             let (template, after) = rest.split_at(end);
             path.push_str(template);
@@ -74,7 +74,7 @@ fn read_path(typed: &str, templates: bool) -> Result<String, String> {
             next if next.is_ascii_graphic() => path.push(next),
             next => {
                 let escaped: String = next.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
-                return Err(format!("a path cannot hold {next:?}; write it percent-encoded: {escaped}"));
+                return Err(format!("a path cannot contain {next:?}; write it percent-encoded: {escaped}"));
             }
         }
         rest = &rest[next.len_utf8()..];
@@ -82,7 +82,7 @@ fn read_path(typed: &str, templates: bool) -> Result<String, String> {
     Ok(path)
 }
 
-/// Where the template that `text` begins with ends; there may be one inside of it.
+/// End of the template at the start of `text`. Templates can be nested.
 fn template_end(text: &str) -> Option<usize> {
     let mut depth = 0;
     let mut at = 0;
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_urls_apart() {
+    fn urls_are_parsed() {
         for (text, tls, host, port, authority, path) in [
             ("http://a.b", false, "a.b", 80, "a.b", "/"),
             ("HTTP://127.0.0.1:8080/x/y?z=1#part", false, "127.0.0.1", 8080, "127.0.0.1:8080", "/x/y?z=1"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_stand_in_paths_as_they_are() {
+    fn templates_in_paths_are_kept() {
         let path =
             |path: &str, templates| Url::parse(&format!("http://a{path}"), templates).map(|url| url.path);
         for text in ["/{{seq}}", "/x?n={{random 1 1000}}&t={{base64 ü#{{line a b.txt}}}}", "/}}"] {
@@ -154,25 +154,25 @@ mod tests {
         }
         assert_eq!(path("/{{uuid}}/y#z", true).as_deref(), Ok("/{{uuid}}/y"));
         assert_eq!(path("/{{x#y", false).as_deref(), Ok("/{{x"));
-        assert!(path("/{{random 1 2}}", false).expect_err("a blank").contains("%20"));
+        assert!(path("/{{random 1 2}}", false).expect_err("a space").contains("%20"));
     }
 
     #[test]
-    fn says_what_is_wrong_with_the_others() {
+    fn errors_say_what_is_wrong() {
         for (text, part) in [
             ("localhost:80", "did you mean http://localhost:80?"),
             ("ftp://a", "use http:// or https://"),
-            ("http://", "is not a host"),
-            ("http://a:b/", "is not a host"),
-            ("http://a:0/", "is not a host"),
-            ("http://a:70000/", "is not a host"),
+            ("http://", "is not a valid host"),
+            ("http://a:b/", "is not a valid host"),
+            ("http://a:0/", "is not a valid host"),
+            ("http://a:70000/", "is not a valid host"),
             ("http://::1/", "brackets"),
             ("http://me:secret@a/", "authorization"),
-            ("http://a b/", "is not a host"),
+            ("http://a b/", "is not a valid host"),
             ("http://a/b c", "percent-encoded: %20"),
             ("http://a/ü", "percent-encoded: %C3%BC"),
             ("http://a/{{seq", "has no end"),
-            ("http://{{host}}/", "cannot stand in the host"),
+            ("http://{{host}}/", "host cannot contain a template"),
         ] {
             let error = Url::parse(text, true).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");

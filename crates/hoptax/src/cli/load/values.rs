@@ -1,11 +1,11 @@
-//! Values of flags that no other verb has: counts, statuses, lengths, protocols.
+//! Parsers of option values: counts, statuses, lengths, protocols.
 
 use hoptax_load::spec::{Check, HttpVersion, TlsVersion};
 use hoptax_plan::units::{self, UnitError};
 use hoptax_wire::http1::is_token;
 use std::net::IpAddr;
 
-/// Protocols that are offered; none leaves the extension out.
+/// Protocols to offer. If empty, the ALPN extension is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alpn(pub(super) Vec<String>);
 
@@ -13,7 +13,7 @@ fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, Un
     Err(UnitError { message: message.into(), help: help.into() })
 }
 
-/// A number of things, at least one: `250`, `100k`, `2M`, `1_000_000`.
+/// A count of at least 1: `250`, `100k`, `2M`, `1_000_000`.
 pub(super) fn count(text: &str) -> Result<u64, UnitError> {
     let (digits, factor) = match text.trim().strip_suffix(['k', 'M']) {
         Some(digits) if text.ends_with('k') => (digits, 1_000),
@@ -25,39 +25,39 @@ pub(super) fn count(text: &str) -> Result<u64, UnitError> {
     if !is_number {
         return wrong(
             format!("`{text}` is not a whole number"),
-            "write one such as 250, or 100k for 100 thousand",
+            "use a number such as 250, or 100k for 100 thousand",
         );
     }
     match number.parse().ok().and_then(|number: u64| number.checked_mul(factor)) {
-        Some(0) => wrong(format!("`{text}` is none"), "give at least 1"),
+        Some(0) => wrong(format!("`{text}` is too small"), "use at least 1"),
         Some(count) => Ok(count),
-        None => wrong(format!("`{text}` is more than can be counted"), "give less"),
+        None => wrong(format!("`{text}` is too large"), format!("use at most {}", u64::MAX)),
     }
 }
 
-/// A whole number of any size.
+/// A whole number of 64 bits.
 pub(super) fn seed(text: &str) -> Result<u64, UnitError> {
     text.parse().or_else(|_| {
-        wrong(format!("`{text}` is no seed"), format!("give a whole number from 0 to {}", u64::MAX))
+        wrong(format!("`{text}` is not a valid seed"), format!("use a whole number from 0 to {}", u64::MAX))
     })
 }
 
-/// As [`count`], of what there cannot be billions.
+/// Same as [`count`], limited to 32 bits.
 pub(super) fn count32(text: &str) -> Result<u32, UnitError> {
     let most = u32::MAX;
     u32::try_from(count(text)?)
-        .or_else(|_| wrong(format!("`{text}` is more than there can be"), format!("give at most {most}")))
+        .or_else(|_| wrong(format!("`{text}` is too large"), format!("use at most {most}")))
 }
 
-/// Statuses: `200`, `2xx`, `200-299`, with commas between them.
+/// Statuses: `200`, `2xx` or `200-299`, separated by commas.
 pub(super) fn statuses(text: &str) -> Result<Check, UnitError> {
     let ranges = text.split(',').map(|part| status_range(text, part.trim()));
     Ok(Check::Status(ranges.collect::<Result<_, _>>()?))
 }
 
 fn status_range(text: &str, part: &str) -> Result<(u16, u16), UnitError> {
-    const HELP: &str = "write statuses as 200, 2xx or 200-299, with commas between them";
-    // Beyond that a class is no status of any kind, and its bounds no numbers of 16 bits.
+    const HELP: &str = "use 200, 2xx or 200-299, separated by commas";
+    // A larger class is no status, and could overflow 16 bits.
     let class =
         part.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok().filter(|class| *class < 600));
     let range = match (class, part.split_once('-')) {
@@ -68,12 +68,11 @@ fn status_range(text: &str, part: &str) -> Result<(u16, u16), UnitError> {
     match range {
         None => wrong(format!("`{part}` in `{text}` is not a status"), HELP),
         Some((from, to)) if from > to => {
-            wrong(format!("`{part}` has its ends the wrong way round"), format!("write {to}-{from}"))
+            wrong(format!("`{part}` ends before it starts"), format!("did you mean {to}-{from}?"))
         }
-        Some((from, to)) if from < 200 || to > 599 => wrong(
-            format!("`{part}` lies outside the statuses that there are"),
-            "those of responses are 200 to 599",
-        ),
+        Some((from, to)) if from < 200 || to > 599 => {
+            wrong(format!("`{part}` is out of range"), "statuses of responses are 200 to 599")
+        }
         Some(range) => Ok(range),
     }
 }
@@ -84,7 +83,7 @@ pub(super) fn lengths(text: &str) -> Result<Check, UnitError> {
     let (least, most) = (units::size(least)?, units::size(most)?);
     if least > most {
         let (least, most) = (units::show_size(least), units::show_size(most));
-        return wrong(format!("`{text}` has its ends the wrong way round"), format!("write {most}-{least}"));
+        return wrong(format!("`{text}` ends before it starts"), format!("did you mean {most}-{least}?"));
     }
     Ok(Check::BodyLength { least, most })
 }
@@ -97,22 +96,22 @@ pub(super) fn expected_header(text: &str) -> Result<Check, UnitError> {
     };
     if !is_token(name) {
         return wrong(
-            format!("`{name}` is not a header name"),
-            "write 'content-type', or with its value 'content-type: text/plain'",
+            format!("`{name}` is not a valid header name"),
+            "use a name such as 'content-type', or a name with a value: 'content-type: text/plain'",
         );
     }
     Ok(Check::Header { name: name.to_owned(), value })
 }
 
-/// An IP address of this machine.
+/// An IP address.
 pub(super) fn address(text: &str) -> Result<IpAddr, UnitError> {
     let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
     bare.parse().or_else(|_| {
-        let help = "write addresses of this machine, such as 127.0.0.1,127.0.0.2; `ip addr` lists them";
+        let help = "use addresses of this machine, such as 127.0.0.1,127.0.0.2; `ip addr` lists them";
         match text.parse::<std::net::SocketAddr>() {
             Ok(address) => wrong(
-                format!("`{text}` has a port, but each connection has its own"),
-                format!("write {}", address.ip()),
+                format!("`{text}` has a port, but each connection gets a different one"),
+                format!("use {}", address.ip()),
             ),
             Err(_) => wrong(format!("`{text}` is not an IP address"), help),
         }
@@ -124,10 +123,8 @@ pub(super) fn http_version(text: &str) -> Result<HttpVersion, UnitError> {
     match text.trim().trim_start_matches("HTTP/") {
         "1.0" => Ok(HttpVersion::Http10),
         "1.1" | "1" => Ok(HttpVersion::Http11),
-        "2" | "2.0" | "3" | "3.0" => {
-            wrong(format!("HTTP/{text} is not spoken yet"), "HTTP/1.1 and HTTP/1.0 are: write 1.1")
-        }
-        _ => wrong(format!("`{text}` is not a version of HTTP"), "write 1.1 or 1.0"),
+        "2" | "2.0" | "3" | "3.0" => wrong(format!("HTTP/{text} is not supported"), "use 1.1 or 1.0"),
+        _ => wrong(format!("`{text}` is not a version of HTTP"), "use 1.1 or 1.0"),
     }
 }
 
@@ -138,16 +135,14 @@ pub(super) fn alpn(text: &str) -> Result<Alpn, UnitError> {
     }
     let names = text.split(',').map(|name| match name.trim() {
         name @ ("http/1.1" | "http/1.0") => Ok(name.to_owned()),
-        "" => {
-            wrong("a protocol without a name cannot be offered", "write http/1.1, or none to offer nothing")
-        }
+        "" => wrong("the name of a protocol is empty", "use http/1.1, or none to offer no protocol"),
         "h2" | "h3" => wrong(
-            format!("{name} would be agreed on, and is not spoken yet"),
-            "offer http/1.1, or none to offer nothing",
+            format!("{name} is not supported, so the server must not choose it"),
+            "use http/1.1, or none to offer no protocol",
         ),
         other => wrong(
-            format!("`{other}` would be agreed on, and is not spoken"),
-            "offer http/1.1, http/1.0, or none",
+            format!("`{other}` is not supported, so the server must not choose it"),
+            "use http/1.1, http/1.0 or none",
         ),
     });
     Ok(Alpn(names.collect::<Result<_, _>>()?))
@@ -159,9 +154,9 @@ pub(super) fn tls_version(text: &str) -> Result<TlsVersion, UnitError> {
         "1.2" => Ok(TlsVersion::Tls12),
         "1.3" => Ok(TlsVersion::Tls13),
         "1.0" | "1.1" | "1" => {
-            wrong(format!("TLS {text} is broken and no longer spoken"), "write 1.2, 1.3 or 1.2,1.3")
+            wrong(format!("TLS {text} is insecure and not supported"), "use 1.2, 1.3 or 1.2,1.3")
         }
-        _ => wrong(format!("`{text}` is not a version of TLS"), "write 1.2, 1.3 or 1.2,1.3"),
+        _ => wrong(format!("`{text}` is not a version of TLS"), "use 1.2, 1.3 or 1.2,1.3"),
     }
 }
 
@@ -193,8 +188,8 @@ mod tests {
                 ("ten", "100k for 100 thousand"),
                 ("", "not a whole number"),
                 ("k", "not a whole number"),
-                ("99999999999999999999", "give less"),
-                ("99999999999999999M", "give less"),
+                ("99999999999999999999", "too large"),
+                ("99999999999999999M", "too large"),
             ],
         );
         refused(count32, &[("5000M", "at most 4294967295"), ("0", "at least 1")]);
@@ -214,7 +209,7 @@ mod tests {
                 ("6xx", "200 to 599"),
                 ("1xx", "200 to 599"),
                 ("20", "200 to 599"),
-                ("299-200", "write 200-299"),
+                ("299-200", "did you mean 200-299?"),
                 ("2xxx", "is not a status"),
                 ("-", "is not a status"),
             ],
@@ -227,7 +222,12 @@ mod tests {
         assert_eq!(lengths("1B-2kB"), Ok(Check::BodyLength { least: 1, most: 2000 }));
         refused(
             lengths,
-            &[("5", "5B for bytes"), ("2B-1B", "write 1B-2B"), ("big", "not a size"), ("-", "not a size")],
+            &[
+                ("5", "5B for bytes"),
+                ("2B-1B", "did you mean 1B-2B?"),
+                ("big", "not a size"),
+                ("-", "not a size"),
+            ],
         );
         let header = |name: &str, value: Option<&str>| {
             Ok(Check::Header { name: name.to_owned(), value: value.map(str::to_owned) })
@@ -236,7 +236,11 @@ mod tests {
         assert_eq!(expected_header("x-a: b: c"), header("x-a", Some("b: c")));
         refused(
             expected_header,
-            &[(": a", "not a header name"), ("a b: c", "not a header name"), ("", "not a header")],
+            &[
+                (": a", "not a valid header name"),
+                ("a b: c", "not a valid header name"),
+                ("", "not a valid header"),
+            ],
         );
     }
 
@@ -245,20 +249,28 @@ mod tests {
         assert_eq!(address("[::1]"), Ok("::1".parse().expect("an address")));
         refused(
             address,
-            &[("localhost", "is not an IP address"), ("127.0.0.1:80", "write 127.0.0.1"), ("", "ip addr")],
+            &[("localhost", "is not an IP address"), ("127.0.0.1:80", "use 127.0.0.1"), ("", "ip addr")],
         );
         assert_eq!(http_version("1.0"), Ok(HttpVersion::Http10));
         refused(
             http_version,
-            &[("2", "HTTP/1.1 and HTTP/1.0 are"), ("one", "1.1 or 1.0"), ("0.9", "1.1 or 1.0")],
+            &[("2", "HTTP/2 is not supported; use 1.1"), ("one", "1.1 or 1.0"), ("0.9", "1.1 or 1.0")],
         );
         assert_eq!(alpn("none"), Ok(Alpn(Vec::new())));
         assert_eq!(alpn("http/1.1,http/1.0"), Ok(Alpn(vec!["http/1.1".into(), "http/1.0".into()])));
         refused(
             alpn,
-            &[("h2", "not spoken yet"), ("http/1.1,h2", "not spoken yet"), ("", "none"), ("spdy", "offer")],
+            &[
+                ("h2", "h2 is not supported"),
+                ("http/1.1,h2", "h2 is not supported"),
+                ("", "none"),
+                ("spdy", "use http/1.1"),
+            ],
         );
         assert_eq!(tls_version("TLSv1.3"), Ok(TlsVersion::Tls13));
-        refused(tls_version, &[("1.1", "no longer spoken"), ("3", "1.2, 1.3"), ("ssl", "not a version")]);
+        refused(
+            tls_version,
+            &[("1.1", "insecure and not supported"), ("3", "1.2, 1.3"), ("ssl", "not a version")],
+        );
     }
 }

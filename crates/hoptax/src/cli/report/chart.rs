@@ -12,35 +12,35 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-/// What lists the charts that a run has.
+/// Value of `--chart` that lists the charts of the run.
 const LIST: &str = "list";
 
-/// Which chart, as it was typed.
+/// Options that choose a chart.
 #[derive(Debug, clap::Args)]
 pub(super) struct ChartArgs {
-    /// Draw one chart as a file of its own: tax, percentiles, time, sweep-p99, frontier, …; `list` tells which this run has.
+    /// Draw only this chart: tax, percentiles, time, sweep-p99, frontier, …; `list` lists the charts of this run
     #[arg(long, value_name = "NAME")]
     pub(super) chart: Option<String>,
 
-    /// With --chart: the load point, by its number or its label; without it, the one that the report shows first.
+    /// Load point of the chart, by its number or label [default: the first one in the report]
     #[arg(long, value_name = "LOAD", requires = "chart")]
     pub(super) load: Option<String>,
 
-    /// With --chart: what the chart stands upon.
+    /// Background of the chart
     #[arg(long, value_enum, default_value = "light", requires = "chart")]
     theme: ThemeName,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ThemeName {
-    /// White.
+    /// White
     Light,
-    /// Nearly black.
+    /// Almost black
     Dark,
 }
 
 impl ChartArgs {
-    /// Makes what was asked for.
+    /// Draws the chart called `name`, or lists the charts.
     pub(super) fn run(
         &self,
         name: &str,
@@ -48,7 +48,7 @@ impl ChartArgs {
         model: &Model,
         output: Option<&Path>,
     ) -> anyhow::Result<Exit> {
-        let (format, draw) = wanted(format, output)?;
+        let (format, draw) = chart_format(format, output)?;
         if name == LIST {
             print(&list(model))?;
             return Ok(Exit::Success);
@@ -60,7 +60,7 @@ impl ChartArgs {
             ThemeName::Dark => Theme::Dark,
         };
         let file = draw(chart, model, load, theme)?;
-        let file = file.ok_or_else(|| nothing(chart, model, load))?;
+        let file = file.ok_or_else(|| no_data(chart, model, load))?;
         match output {
             Some(path) => write_file(path, &file)?,
             None => to_standard_output(&file, format)?,
@@ -68,17 +68,19 @@ impl ChartArgs {
         Ok(Exit::Success)
     }
 
-    /// The load point that is asked for, or the first one of which there is such a chart.
+    /// The load point that was typed, or the first one that has this chart.
     fn load<'m>(&self, chart: Chart, model: &'m Model) -> Result<&'m Load, BadInput> {
         let loads: Vec<&Load> = model.noise_floor.iter().map(|floor| &floor.load).collect();
         let Some(typed) = &self.load else {
             let shown = charts::shown_first(model);
             let has = |load: &&Load| charts::has(chart, model, load);
             let first = shown.filter(has).or_else(|| loads.iter().copied().find(has));
-            return first
-                .or(shown)
-                .or(loads.first().copied())
-                .ok_or_else(|| BadInput("the run has no load points".into()));
+            return first.or(shown).or(loads.first().copied()).ok_or_else(|| {
+                BadInput(
+                    "the run has no load points, so it has no charts; see `hoptax report` without --chart"
+                        .into(),
+                )
+            });
         };
         let by_number = typed.parse::<usize>().ok().and_then(|number| loads.get(number.checked_sub(1)?));
         let by_label = || loads.iter().find(|load| load.label == *typed);
@@ -88,7 +90,7 @@ impl ChartArgs {
             let all =
                 loads.iter().enumerate().map(|(index, load)| format!("\n  {} {}", index + 1, load.label));
             BadInput(format!(
-                "no load point of this run is `{typed}`\nhelp: {}it has, by number and label:{}",
+                "this run has no load point `{typed}`\nhelp: {}its load points, by number and label:{}",
                 near.unwrap_or_default(),
                 all.collect::<String>()
             ))
@@ -96,8 +98,8 @@ impl ChartArgs {
     }
 }
 
-/// The format of the chart: what was typed, or else what the file's name ends with.
-fn wanted(
+/// The format of the chart: `--format`, else the extension of the output file, else svg.
+fn chart_format(
     format: Option<&'static Format>,
     output: Option<&Path>,
 ) -> Result<(&'static Format, DrawChart), BadInput> {
@@ -107,10 +109,10 @@ fn wanted(
     match (Format::named(name), format) {
         (Some(format @ Format { draw: Draw::Chart(draw), .. }), _) => Ok((format, *draw)),
         (_, Some(_)) => {
-            Err(BadInput("a chart is drawn as svg or png: add --format svg or --format png".into()))
+            Err(BadInput("a chart is an svg or a png file; use --format svg or --format png".into()))
         }
         (_, None) => Err(BadInput(format!(
-            "a chart is drawn as svg or png, and not as {name}: name a file that ends so, or add --format"
+            "a chart is an svg or a png file, not {name}; name the file *.svg or *.png, or add --format svg"
         ))),
     }
 }
@@ -119,27 +121,29 @@ fn named(name: &str) -> Result<Chart, BadInput> {
     Chart::ALL.into_iter().find(|chart| chart.name() == name).ok_or_else(|| {
         let help = match units::nearest(name, Chart::ALL.into_iter().map(Chart::name)) {
             Some(near) => format!("did you mean {near}?"),
-            None => format!("there are {}", Chart::ALL.map(Chart::name).join(", ")),
+            None => format!("the charts are {}", Chart::ALL.map(Chart::name).join(", ")),
         };
-        BadInput(format!("there is no chart `{name}`\nhelp: {help}; `--chart list` tells which this run has"))
+        BadInput(format!(
+            "there is no chart `{name}`\nhelp: {help}; `--chart list` lists the charts of this run"
+        ))
     })
 }
 
-fn nothing(chart: Chart, model: &Model, load: &Load) -> BadInput {
+fn no_data(chart: Chart, model: &Model, load: &Load) -> BadInput {
     let elsewhere = model.noise_floor.iter().find(|floor| charts::has(chart, model, &floor.load));
     let help = elsewhere.map_or_else(
-        || "`--chart list` tells which charts this run has".to_owned(),
-        |floor| format!("there is one at --load {}", floor.load.index + 1),
+        || "`--chart list` lists the charts of this run".to_owned(),
+        |floor| format!("the run has this chart for --load {}", floor.load.index + 1),
     );
     BadInput(format!(
-        "there is nothing for the chart `{}` at {}: it needs {}\nhelp: {help}",
+        "the run has no data for the chart `{}` at {}: it needs {}\nhelp: {help}",
         chart.name(),
         load.label,
         chart.needs()
     ))
 }
 
-/// The charts that this run has, with their titles; and what the others would need.
+/// The charts of this run with their titles, then the others with the data that they need.
 fn list(model: &Model) -> String {
     let has = |chart: &Chart| model.noise_floor.iter().any(|floor| charts::has(*chart, model, &floor.load));
     let (had, not): (Vec<Chart>, Vec<Chart>) = Chart::ALL.into_iter().partition(has);
@@ -148,7 +152,7 @@ fn list(model: &Model) -> String {
         let _ = writeln!(text, "{:17} {}", chart.name(), chart.title());
     }
     if !not.is_empty() {
-        text.push_str("\nNot of this run:\n");
+        text.push_str("\nNot available for this run:\n");
     }
     for chart in not {
         let _ = writeln!(text, "{:17} needs {}", chart.name(), chart.needs());
@@ -158,10 +162,13 @@ fn list(model: &Model) -> String {
 
 fn to_standard_output(file: &[u8], format: &Format) -> anyhow::Result<()> {
     if format.name == "png" && io::stdout().is_terminal() {
-        return Err(BadInput("a PNG is nothing for a terminal: name a file with --output".into()).into());
+        return Err(BadInput(
+            "a terminal cannot show a PNG; name a file with --output, such as --output chart.png".into(),
+        )
+        .into());
     }
     match io::stdout().lock().write_all(file) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write the chart to standard output"),
+        other => other.context("cannot write the chart to standard output; write it to a file with --output"),
     }
 }

@@ -1,4 +1,4 @@
-//! Formats with the whole distribution of each case: which case is meant, and where its file goes.
+//! Formats of other tools, which have one file per case: chooses the cases and their files.
 
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::output::{print, write_file};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// A format with a document for each case.
+/// A format with one document per case.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) format: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Document {
     pub(super) draw: DrawCase,
 }
 
-/// The document of one case, to a file or to standard output, or those of all into a directory.
+/// Writes the document of one case to a file or to standard output, or those of all cases to a directory.
 pub(super) fn each(
     run: &Run,
     document: &Document,
@@ -35,7 +35,7 @@ pub(super) fn each(
         (None, several, Some(folder)) => all(run, document, several, folder)?,
         (None, several, None) => {
             return Err(BadInput(format!(
-                "--format {} is one file for each of {} cases: name a directory with --output, or one case with --case: {}",
+                "--format {} writes one file for each of the {} cases; name a directory with --output, or one case with --case: {}",
                 document.format,
                 several.len(),
                 names(several)
@@ -46,12 +46,15 @@ pub(super) fn each(
     Ok(Exit::Success)
 }
 
-/// The cases that have a figure.
+/// The cases that were measured.
+///
+/// # Errors
+/// [`BadInput`] if there are none.
 pub(super) fn measured(run: &Run) -> Result<Vec<Pooled>, BadInput> {
     let cases = Pooled::all(&run.record, &run.trials);
     if cases.is_empty() {
         return Err(BadInput(format!(
-            "{}: no case was measured (load points that are searched for a capacity are none); `hoptax report {}` says why",
+            "{}: the run has no measured case (searches for capacity are not cases); `hoptax report {}` shows what the run has",
             run.path.display(),
             run.path.display()
         )));
@@ -59,7 +62,7 @@ pub(super) fn measured(run: &Run) -> Result<Vec<Pooled>, BadInput> {
     Ok(cases)
 }
 
-/// The case that was typed: its name, or its gateway where there is one case of it.
+/// The case that was typed, by name, or by gateway if the gateway has only one case.
 fn chosen<'c>(cases: &'c [Pooled], typed: &str) -> Result<&'c Pooled, BadInput> {
     if let Some(case) = cases.iter().find(|case| case.case.eq_ignore_ascii_case(typed.trim())) {
         return Ok(case);
@@ -70,20 +73,23 @@ fn chosen<'c>(cases: &'c [Pooled], typed: &str) -> Result<&'c Pooled, BadInput> 
         [] => {
             let known = cases.iter().flat_map(|case| [case.case.as_str(), case.gateway.as_str()]);
             let meant =
-                nearest(typed, known).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+                nearest(typed, known).map_or(".".to_owned(), |name| format!("; did you mean `{name}`?"));
             Err(BadInput(format!(
-                "--case: no measured case is called `{typed}`{meant} There is {}",
+                "--case: the run has no measured case `{typed}`{meant} The cases are {}",
                 names(cases)
             )))
         }
         _ => {
             let of_gateway: Vec<Pooled> = of_gateway.into_iter().cloned().collect();
-            Err(BadInput(format!("--case: `{typed}` has several cases; name one: {}", names(&of_gateway))))
+            Err(BadInput(format!(
+                "--case: the gateway `{typed}` has several cases; choose one: {}",
+                names(&of_gateway)
+            )))
         }
     }
 }
 
-/// Names of cases, as many as one reads.
+/// Names of the first few cases.
 fn names(cases: &[Pooled]) -> String {
     const MOST: usize = 6;
     let names: Vec<String> = cases.iter().take(MOST).map(|case| format!("`{}`", case.case)).collect();
@@ -95,9 +101,8 @@ fn one(run: &Run, document: &Document, case: &Pooled, output: Option<&Path>) -> 
     let text = (document.draw)(&run.record, case)?;
     match output {
         Some(path) if path.is_dir() => {
-            let told =
-                format!("--output {}: with --case this is a file, and there is a directory", path.display());
-            Err(BadInput(told).into())
+            let path = path.display();
+            Err(BadInput(format!("--output {path} is a directory; with --case, name a file")).into())
         }
         Some(path) => write_file(path, &text),
         None => print(&text),
@@ -107,19 +112,18 @@ fn one(run: &Run, document: &Document, case: &Pooled, output: Option<&Path>) -> 
 fn all(run: &Run, document: &Document, cases: &[Pooled], folder: &Path) -> anyhow::Result<()> {
     if folder.is_file() {
         return Err(BadInput(format!(
-            "--output {}: --format {} writes a file for each case into a directory, and this is a file; name another, or one \
-             case with --case",
+            "--output {} is a file, but --format {} writes one file per case; name a directory, or choose one case with --case",
             folder.display(),
             document.format
         ))
         .into());
     }
     fs::create_dir_all(folder).with_context(|| {
-        format!("cannot make {}; choose another directory with --output", folder.display())
+        format!("cannot create {}; choose another directory with --output", folder.display())
     })?;
     let mut taken = BTreeSet::new();
     for case in cases {
-        let name = free(&mut taken, &foreign::file_name(&case.case));
+        let name = unique_name(&mut taken, &foreign::file_name(&case.case));
         let text = (document.draw)(&run.record, case)?;
         write_file(&folder.join(format!("{name}.{}", document.ending)), &text)?;
     }
@@ -127,8 +131,8 @@ fn all(run: &Run, document: &Document, cases: &[Pooled], folder: &Path) -> anyho
     Ok(())
 }
 
-/// The name, or with a number where another case has it.
-fn free(taken: &mut BTreeSet<String>, name: &str) -> String {
+/// The name, with a number appended if another case already has it.
+fn unique_name(taken: &mut BTreeSet<String>, name: &str) -> String {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken.contains(name));
     let free = free.unwrap_or_default();
@@ -139,23 +143,24 @@ fn free(taken: &mut BTreeSet<String>, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_analysis::fixture::Run as Made;
+    use hoptax_analysis::fixture;
 
     #[test]
-    fn names_are_never_given_twice() {
+    fn file_names_are_unique() {
         let mut taken = BTreeSet::new();
-        let names: Vec<String> = ["a", "a", "a-2", "a"].iter().map(|name| free(&mut taken, name)).collect();
+        let names: Vec<String> =
+            ["a", "a", "a-2", "a"].iter().map(|name| unique_name(&mut taken, name)).collect();
         assert_eq!(names, ["a", "a-2", "a-2-2", "a-3"]);
     }
 
     #[test]
     fn a_case_is_found_by_its_name_or_its_gateway() {
-        let run = Made::steady(2, 100, &[("nginx", 150)]);
+        let run = fixture::Run::steady(2, 100, &[("nginx", 150)]);
         let cases = Pooled::all(&run.record, &run.trials);
         for typed in ["nginx", "nginx, closed loop, 32 connections", "NGINX, closed loop, 32 connections "] {
             assert_eq!(chosen(&cases, typed).expect(typed).gateway, "nginx");
         }
-        let told = chosen(&cases, "ngnix").expect_err("no such case").0;
-        assert!(told.contains("did you mean `nginx`?") && told.contains("`direct, closed loop"), "{told}");
+        let error = chosen(&cases, "ngnix").expect_err("no such case").0;
+        assert!(error.contains("did you mean `nginx`?") && error.contains("`direct, closed loop"), "{error}");
     }
 }

@@ -1,7 +1,6 @@
-//! The screen of a run: a thread of its own keeps the board's times up to date, and draws it on the terminal of standard error.
+//! The screen of a run. A thread updates the times on the board and draws the board on the terminal of standard error.
 //!
-//! The thread stays off the CPUs that the generator's workers are pinned to, and draws twice a second: it shares the machine with
-//! what is measured.
+//! To disturb the measurement little, the thread avoids the CPUs of the generator's workers and draws only twice a second.
 
 use crate::cli::terminal::{self, enter, leave, screen};
 use crate::watch::Clock;
@@ -14,10 +13,10 @@ use std::time::Duration;
 
 mod draw;
 
-/// Between two frames, and before the first one: what is over sooner would only flicker.
+/// Time between two frames, and before the first one. A shorter run would only flicker.
 const FRAME: Duration = Duration::from_millis(500);
 
-/// A view that is shown until it is dropped.
+/// The view. Dropping it closes it.
 #[derive(Debug)]
 pub(super) struct View {
     stop: Option<Sender<()>>,
@@ -25,10 +24,10 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Keeps `board` up to date by its `clock`, and shows it where `on_terminal`.
+    /// Updates `board` with its `clock` and, if `on_terminal`, draws it.
     ///
     /// # Errors
-    /// If there can be no thread for it.
+    /// If the thread cannot be started.
     pub(super) fn start(
         board: Board,
         clock: Clock,
@@ -36,16 +35,16 @@ impl View {
         workers: &[u32],
     ) -> std::io::Result<Self> {
         if on_terminal {
-            terminal::give_back_on_panic();
+            terminal::release_on_panic();
         }
         let (stop, stopped) = mpsc::channel();
         let workers = workers.to_vec();
         let thread = thread::Builder::new().name("live".to_owned()).spawn(move || {
             cpus::keep_off(&workers);
             let mut drawing = on_terminal.then(Drawing::default);
-            while goes_on(&stopped) {
+            while next_frame(&stopped) {
                 clock.tick();
-                // A terminal that is gone is no reason to stop measuring.
+                // If the terminal is gone, drawing ends and the measurement continues.
                 drawing = drawing.and_then(|drawing| drawing.draw(&board));
             }
             leave();
@@ -58,32 +57,32 @@ impl Drop for View {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, that has been told.
+            // A panic has already been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Waits for the next frame; whether there is one.
-fn goes_on(stopped: &Receiver<()>) -> bool {
+/// Waits until the next frame is due. Returns false if the view was closed instead.
+fn next_frame(stopped: &Receiver<()>) -> bool {
     stopped.recv_timeout(FRAME) == Err(RecvTimeoutError::Timeout)
 }
 
-/// The terminal, entered with the first frame in the foreground.
+/// The terminal. It is entered with the first frame that is drawn while the process is in the foreground.
 #[derive(Default)]
 struct Drawing {
     terminal: Option<Terminal<screen::Ansi>>,
 }
 
 impl Drawing {
-    /// Draws a frame; nothing is left to draw on when that fails.
+    /// Draws a frame. Returns none if drawing failed; then no more frames are drawn.
     fn draw(mut self, board: &Board) -> Option<Self> {
         enter().ok()?;
         let terminal = match &mut self.terminal {
             Some(terminal) => terminal,
             none => none.insert(Terminal::new(screen::Ansi::default()).ok()?),
         };
-        if screen::was_entered_anew() {
+        if screen::was_reentered() {
             terminal.clear().ok()?;
         }
         let state = board.read();

@@ -1,35 +1,35 @@
-//! `hoptax run --serve`: the run under way as a web page, beside those before it.
+//! `hoptax run --serve`: serves the run in progress and earlier runs in a browser.
 
+use crate::cli::help;
 use crate::cli::serve::{page, token};
 use hoptax_history::live::Board;
 use hoptax_history::serve::{Options, ServeError, Server};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Where the run is served, and to whom.
+/// Options of the server.
 #[derive(Debug, clap::Args)]
 pub(super) struct ServeArgs {
-    /// Show the run in a browser too, while it goes on; its address is told before the run begins. Loopback, unless an
-    /// address is given
-    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:0")]
+    /// Also show the run in a browser while it is in progress; prints the address before the run starts [default if no value:
+    /// a free port on loopback]
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:0")]
     serve: Option<SocketAddr>,
-    /// File with the token that browsers must show; beyond loopback one is made where there is no file
-    #[arg(long, value_name = "FILE", requires = "serve")]
+    #[arg(long, value_name = "FILE", requires = "serve", help = help::TOKEN_FILE)]
     token_file: Option<PathBuf>,
 }
 
 impl ServeArgs {
-    /// What was asked for, looked at before anything starts; absent where nothing was.
+    /// The address and token to serve with, if `--serve` was typed.
     ///
     /// # Errors
-    /// If the file holds no token.
+    /// If the file contains no valid token.
     pub(super) fn read(&self) -> anyhow::Result<Option<Service>> {
         let service = |address| Ok(Service { address, token: token(self.token_file.as_deref(), address)? });
         self.serve.map(service).transpose()
     }
 }
 
-/// Where the run will be served.
+/// Address and token of the server.
 #[derive(Debug)]
 pub(super) struct Service {
     address: SocketAddr,
@@ -37,11 +37,11 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Serves the runs below `root`, and the one on `board`, and tells where. The server's threads stay off the CPUs of
-    /// `workers`.
+    /// Serves the runs in `root` and the run on `board`, and prints the address. The server's threads avoid the CPUs of the
+    /// generator's `workers`.
     ///
     /// # Errors
-    /// If it cannot listen there.
+    /// If it cannot listen on the address.
     pub(super) fn start(self, root: &Path, board: Board, workers: &[u32]) -> Result<Server, ServeError> {
         let server = Server::start(Options {
             address: self.address,
@@ -73,15 +73,15 @@ mod tests {
     }
 
     #[test]
-    fn an_address_stands_with_its_flag() {
-        assert!(typed(&["p.yaml"]).args.read().expect("nothing is asked").is_none());
+    fn serve_takes_its_address_after_an_equals_sign() {
+        assert!(typed(&["p.yaml"]).args.read().expect("--serve is not typed").is_none());
         let typed_alone = typed(&["--serve", "p.yaml"]);
         assert_eq!(typed_alone.plan.as_deref(), Some("p.yaml"));
         assert_eq!(typed_alone.args.serve, Some(SocketAddr::from(([127, 0, 0, 1], 0))));
         assert_eq!(typed(&["--serve=[::1]:80"]).args.serve.map(|address| address.port()), Some(80));
         assert!(
             Typed::try_parse_from(["run", "--token-file", "f"]).is_err(),
-            "there is nothing to show it to"
+            "--token-file requires --serve"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Who is told of a run under way: a full screen on a terminal, plain lines elsewhere, and whoever reads the board.
+//! Shows a run in progress: on a full screen, or as plain lines, and on the board that the server reads.
 
 use super::screen::View;
 use super::words;
@@ -14,82 +14,82 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::time::Duration;
 
-/// How a run is watched.
+/// Who views the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ways {
-    /// On a screen; elsewhere lines are written.
+pub(super) struct Viewers {
+    /// A full-screen view on the terminal. Without it, lines are printed.
     pub(super) screen: bool,
-    /// By somebody who reads the board.
+    /// The server, which reads the board.
     pub(super) served: bool,
 }
 
-impl Ways {
-    /// Whether anybody sees more of a trial than its end.
-    pub(super) fn sees_seconds(self) -> bool {
+impl Viewers {
+    /// Whether a viewer shows each second of a trial. Lines show only its end.
+    pub(super) fn need_seconds(self) -> bool {
         self.screen || self.served
     }
 }
 
-/// Tells of a run until it is [finished](Self::finish).
+/// Reports the progress of a run until [`finish`](Self::finish).
 #[derive(Debug)]
 pub(super) struct Watch {
     watcher: Watcher,
-    ways: Ways,
+    viewers: Viewers,
     view: Option<View>,
-    /// Told when the screen is gone: failures, whole.
-    afterwards: Vec<String>,
-    /// Findings that have had a line: void ones by case, others once.
-    told: BTreeSet<(String, Option<String>)>,
+    /// Failures to print when the screen is closed.
+    pending: Vec<String>,
+    /// Findings that already have a line, by [`finding_key`].
+    printed: BTreeSet<(String, Option<String>)>,
 }
 
 impl Watch {
-    /// Tells of a run of `plan` whose directory has this name.
-    pub(super) fn new(run: &str, plan: &Plan, ways: Ways) -> Self {
+    /// Watches a run of `plan`. `run` is the name of its directory.
+    pub(super) fn new(run: &str, plan: &Plan, viewers: Viewers) -> Self {
         let watcher = Watcher::new(run, plan);
-        Self { watcher, ways, view: None, afterwards: Vec::new(), told: BTreeSet::new() }
+        Self { watcher, viewers, view: None, pending: Vec::new(), printed: BTreeSet::new() }
     }
 
-    /// Begins to show it to those who see seconds. What draws stays off the CPUs of `workers`.
+    /// Starts the view, if a viewer needs one. Its thread avoids the CPUs of the generator's `workers`.
     ///
     /// # Errors
-    /// If there can be no thread for it.
+    /// If the thread cannot be started.
     pub(super) fn show(&mut self, workers: &[u32]) -> std::io::Result<()> {
-        if self.ways.sees_seconds() {
+        if self.viewers.need_seconds() {
             let (board, clock) = (self.watcher.board(), self.watcher.clock());
-            self.view = Some(View::start(board, clock, self.ways.screen, workers)?);
+            self.view = Some(View::start(board, clock, self.viewers.screen, workers)?);
         }
         Ok(())
     }
 
-    /// Where the run can be read.
+    /// The state of the run, which is updated until the end.
     pub(super) fn board(&self) -> Board {
         self.watcher.board()
     }
 
-    /// Gives the terminal back, and tells there what failed.
+    /// Closes the screen and prints the failures.
     pub(super) fn finish(&mut self) {
         self.watcher.ended();
         self.view = None;
-        self.afterwards.drain(..).for_each(|text| say(&text));
+        self.pending.drain(..).for_each(|text| print_line(&text));
     }
 
-    fn tell_findings(&mut self) {
+    fn print_findings(&mut self) {
         for finding in self.watcher.take_new_findings() {
-            if !self.ways.screen && self.told.insert(once(&finding)) {
-                say(&words::finding(&finding));
+            if !self.viewers.screen && self.printed.insert(finding_key(&finding)) {
+                print_line(&words::finding(&finding));
             }
         }
     }
 }
 
-/// Writes a line. Who does not read it any more is no reason to stop measuring.
-fn say(text: &str) {
+/// Prints a line to standard error. A closed pipe does not stop the run, so errors are ignored.
+fn print_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// What a finding is told once for: where nothing is to be believed, it matters which case that is; of other doubts the first
-/// case will do until the report names all.
-fn once(finding: &Finding) -> (String, Option<String>) {
+/// Key by which a finding is printed only once: a `void` finding once per case, another finding once per run. The report lists
+/// all cases.
+fn finding_key(finding: &Finding) -> (String, Option<String>) {
     let case = finding.case.clone().filter(|_| finding.severity == Severity::Void);
     (finding.code.clone(), case)
 }
@@ -116,7 +116,7 @@ impl Progress for Watch {
             return;
         }
         let text = words::failure(label, failure);
-        if self.ways.screen { self.afterwards.push(text) } else { say(&text) }
+        if self.viewers.screen { self.pending.push(text) } else { print_line(&text) }
     }
 
     fn trial(&mut self, number: usize, slot: &Slot, label: &str) {
@@ -133,9 +133,9 @@ impl Progress for Watch {
 
     fn recorded(&mut self, trial: &TrialRecord) {
         self.watcher.recorded(trial);
-        if !self.ways.screen {
-            say(&words::trial_line(&self.board().read(), trial, figures(trial)));
+        if !self.viewers.screen {
+            print_line(&words::trial_line(&self.board().read(), trial, figures(trial)));
         }
-        self.tell_findings();
+        self.print_findings();
     }
 }

@@ -1,4 +1,4 @@
-//! What a run under way is told in: on its screen and in plain lines alike.
+//! Texts about a run in progress, for the screen and for plain lines.
 
 use crate::cli::load::figures::{short, time};
 use hoptax_history::live::{Finding, State, Trial, TrialPhase};
@@ -15,23 +15,23 @@ pub(super) fn span(seconds: f64) -> String {
     }
 }
 
-/// `75 s left`; at least that, where rounds or steps of searches may be added.
+/// `75 s left`, or `at least 75 s left` if more rounds or search steps may follow.
 pub(super) fn left(state: &State) -> String {
     let least = if state.open_ended { "at least " } else { "" };
     format!("{least}{} left", span(state.left_s))
 }
 
-/// `12/42`; without the total where that is not known.
+/// `12/42`, or `12` if the total is not known.
 pub(super) fn number(state: &State, number: u32) -> String {
     if state.open_ended { number.to_string() } else { format!("{number}/{}", state.trials_planned) }
 }
 
-/// Microseconds in the unit that suits them, or `-`.
+/// Microseconds in a readable unit, or `-`.
 pub(super) fn microseconds(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |us| time(us * 1e3))
 }
 
-/// What a gateway added, with its sign.
+/// Time that a gateway added, with its sign.
 pub(super) fn added(value: Option<f64>) -> String {
     match value {
         None => String::new(),
@@ -40,7 +40,7 @@ pub(super) fn added(value: Option<f64>) -> String {
     }
 }
 
-/// What the trial under way is doing.
+/// Phase of the current trial.
 pub(super) fn phase(trial: &Trial) -> String {
     match trial.phase {
         TrialPhase::Starting => "starting".to_owned(),
@@ -51,8 +51,7 @@ pub(super) fn phase(trial: &Trial) -> String {
     }
 }
 
-/// One line for a trial that has ended. `figures` are its rate (requests/s), and its p50 and p99 (µs) where something was
-/// answered.
+/// One line for a trial that has ended. `figures` are its rate (requests/s) and, if there were responses, p50 and p99 (µs).
 pub(super) fn trial_line(
     state: &State,
     record: &TrialRecord,
@@ -64,7 +63,7 @@ pub(super) fn trial_line(
         None => format!(" round {} ·", state.round),
     };
     let load = state.trial.as_ref().map(|trial| trial.load.as_str()).unwrap_or_default();
-    let came_to = match figures {
+    let outcome = match figures {
         None => "failed".to_owned(),
         Some((rate, None)) => format!("{}/s", short(rate)),
         Some((rate, Some([p50, p99]))) => {
@@ -72,10 +71,10 @@ pub(super) fn trial_line(
             format!("{}/s · p50 {p50} · p99 {p99}", short(rate))
         }
     };
-    format!("[{trial}]{round} {} · {load} · {came_to} · {}", record.contender, left(state))
+    format!("[{trial}]{round} {} · {load} · {outcome} · {}", record.contender, left(state))
 }
 
-/// A failure, with what its service said last.
+/// A failure, with the last output of the service.
 pub(super) fn failure(label: &str, failure: &Failure) -> String {
     let mut text = format!("{label}: {}", failure.message);
     for line in failure.detail.lines() {
@@ -96,13 +95,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_as_exact_as_they_are_short() {
-        let told = [-3.0, 0.4, 89.4, 89.6, 150.0, 5_399.0, 7_530.0].map(span);
-        assert_eq!(told, ["0 s", "0 s", "89 s", "2 min", "3 min", "90 min", "2 h 6 min"]);
+    fn longer_spans_are_less_precise() {
+        let texts = [-3.0, 0.4, 89.4, 89.6, 150.0, 5_399.0, 7_530.0].map(span);
+        assert_eq!(texts, ["0 s", "0 s", "89 s", "2 min", "3 min", "90 min", "2 h 6 min"]);
     }
 
     #[test]
-    fn what_was_added_has_a_sign() {
+    fn added_time_has_a_sign() {
         assert_eq!([Some(12.34), Some(-1_500.0), None].map(added), ["+12.3 µs", "-1.50 ms", ""]);
         assert_eq!(microseconds(None), "-");
     }

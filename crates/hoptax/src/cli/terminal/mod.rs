@@ -1,11 +1,11 @@
-//! A terminal that a live view stands on, whoever draws it.
+//! The terminal for live views.
 
 pub(super) mod screen;
 pub(super) mod sheet;
 mod signals;
 
 pub(super) use screen::{enter, leave};
-pub(super) use signals::watch_beside_a_view;
+pub(super) use signals::watch_during_view;
 
 use std::io::IsTerminal as _;
 
@@ -15,8 +15,8 @@ pub(super) fn can_show() -> bool {
     knows && std::io::stderr().is_terminal()
 }
 
-/// A panic's message belongs onto the normal screen.
-pub(super) fn give_back_on_panic() {
+/// Leaves the alternate screen before a panic message is printed.
+pub(super) fn release_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         leave();
@@ -24,13 +24,13 @@ pub(super) fn give_back_on_panic() {
     }));
 }
 
-/// For tests of what is drawn.
+/// Helpers for tests of views.
 #[cfg(test)]
 pub(super) mod drawn {
     use ratatui_core::backend::TestBackend;
     use ratatui_core::terminal::{Frame, Terminal};
 
-    /// What stands on a screen of this size, line by line.
+    /// Draws on a screen of this size and returns its lines.
     pub(in crate::cli) fn lines(width: u16, height: u16, draw: impl FnOnce(&mut Frame<'_>)) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
         terminal.draw(draw).expect("drawn");

@@ -1,4 +1,4 @@
-//! The terminal while a live view stands on it: entered, drawn to, and given back however the process goes on.
+//! The terminal of a live view: enters the alternate screen, draws, and restores the terminal when the process stops or ends.
 
 use ratatui_core::backend::{Backend, ClearType, WindowSize};
 use ratatui_core::buffer::Cell;
@@ -12,43 +12,44 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The other screen, no cursor, no wrapping at the right edge.
+/// Alternate screen, cursor hidden, no line wrap.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// Whether the terminal is ours, and what it was like before. There is one terminal, and panic hooks reach only statics.
-static HELD: Mutex<Held> = Mutex::new(Held { stand: Stand::Free, anew: false, before: None });
+/// State of the terminal. It is a static because the process has one terminal, and because the panic hook needs it.
+static TERMINAL: Mutex<Held> = Mutex::new(Held { phase: Phase::Free, is_blank: false, before: None });
 
 #[derive(Debug)]
 struct Held {
-    stand: Stand,
-    /// Entered again, so that nothing stands on it of what was drawn before.
-    anew: bool,
+    phase: Phase,
+    /// The screen was entered since the last frame, so earlier frames are gone.
+    is_blank: bool,
+    /// Terminal settings to restore.
     before: Option<Termios>,
 }
 
-/// How we stand with the terminal.
+/// Who has the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stand {
-    /// It can be entered.
+enum Phase {
+    /// Nobody; the view can enter it.
     Free,
-    /// It is ours.
+    /// The view.
     Entered,
-    /// The process is being stopped.
+    /// Nobody; the process is being suspended.
     Suspended,
-    /// It was given back for good.
+    /// Nobody; the view has ended and does not enter it again.
     Over,
 }
 
 fn held() -> MutexGuard<'static, Held> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+    TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Switches to the other screen, where that is not done yet, and what is typed is not echoed onto it. In the background it does
-/// nothing: the terminal is another job's.
+/// Enters the alternate screen and switches echo off, if that is not done yet. Does nothing if the process is in the
+/// background, because then another job uses the terminal.
 pub(in crate::cli) fn enter() -> io::Result<()> {
     let mut held = held();
-    if held.stand != Stand::Free || is_in_background() {
+    if held.phase != Phase::Free || is_in_background() {
         return Ok(());
     }
     let stdin = io::stdin();
@@ -56,46 +57,46 @@ pub(in crate::cli) fn enter() -> io::Result<()> {
         && let Ok(before) = tcgetattr(&stdin)
     {
         let mut quiet = before.clone();
-        // Ctrl-C and Ctrl-Z keep their meaning.
+        // ISIG stays on, so Ctrl-C and Ctrl-Z still send signals.
         quiet.local_modes.remove(LocalModes::ECHO);
         let _ = tcsetattr(&stdin, OptionalActions::Now, &quiet);
         held.before = Some(before);
     }
-    (held.stand, held.anew) = (Stand::Entered, true);
+    (held.phase, held.is_blank) = (Phase::Entered, true);
     write_all(ENTER)
 }
 
-/// Whether the terminal was entered since this was last asked.
-pub(in crate::cli) fn was_entered_anew() -> bool {
-    std::mem::take(&mut held().anew)
+/// Whether the screen was entered since the last call. Then the whole frame must be drawn.
+pub(in crate::cli) fn was_reentered() -> bool {
+    std::mem::take(&mut held().is_blank)
 }
 
-/// Gives the terminal back for good, if it is ours. Nothing is drawn afterwards.
+/// Restores the terminal if the view has it. Nothing is drawn afterwards.
 pub(in crate::cli) fn leave() {
-    held().give_back(Stand::Over);
+    held().release(Phase::Over);
 }
 
-/// Gives the terminal back while the process is stopped.
+/// Restores the terminal before the process is suspended.
 pub(super) fn suspend() {
-    held().give_back(Stand::Suspended);
+    held().release(Phase::Suspended);
 }
 
-/// The process goes on: the next frame may enter again.
+/// Lets the next frame enter again, after the process was continued.
 pub(super) fn resume() {
     let mut held = held();
-    if held.stand == Stand::Suspended {
-        held.stand = Stand::Free;
+    if held.phase == Phase::Suspended {
+        held.phase = Phase::Free;
     }
 }
 
 impl Held {
-    fn give_back(&mut self, stand: Stand) {
-        let before = self.stand;
-        if before != Stand::Over {
-            self.stand = stand;
+    fn release(&mut self, phase: Phase) {
+        let before = self.phase;
+        if before != Phase::Over {
+            self.phase = phase;
         }
-        if before == Stand::Entered {
-            // There is nobody to tell of a terminal that is gone.
+        if before == Phase::Entered {
+            // If the terminal is gone, there is nowhere to report the error.
             let _ = write_all(LEAVE);
             if let Some(before) = self.before.take() {
                 let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
@@ -104,7 +105,8 @@ impl Held {
     }
 }
 
-/// Whether another job has the terminal: changing it would stop us. Of a terminal that is not the session's nobody says so.
+/// Whether another job is in the foreground; changing the terminal would then stop this process. False if the terminal is
+/// not that of the session.
 fn is_in_background() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground != getpgrp())
 }
@@ -115,7 +117,7 @@ fn write_all(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes what has changed as ANSI sequences, each frame at once.
+/// Writes changes as ANSI sequences, one write per frame.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Ansi {
     frame: String,
@@ -184,7 +186,7 @@ impl Backend for Ansi {
 
     fn flush(&mut self) -> io::Result<()> {
         let held = held();
-        let drawn = if held.stand == Stand::Entered { write_all(self.frame.as_bytes()) } else { Ok(()) };
+        let drawn = if held.phase == Phase::Entered { write_all(self.frame.as_bytes()) } else { Ok(()) };
         self.frame.clear();
         drawn
     }
@@ -209,7 +211,7 @@ impl Ansi {
             Color::Yellow => ";33",
             Color::Blue => ";34",
             Color::Cyan => ";36",
-            // The view uses no others.
+            // Views use no other colors.
             _ => "",
         });
         self.frame.push('m');
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_need_no_moves_and_no_colours_of_their_own() {
+    fn adjacent_cells_share_one_move_and_one_style() {
         let mut ansi = Ansi::default();
         let (mut red, mut plain) = (Cell::default(), Cell::default());
         red.set_symbol("a").set_fg(Color::Red);
@@ -231,19 +233,19 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_is_not_ours_is_left_alone() {
+    fn nothing_is_written_before_the_screen_is_entered() {
         let mut ansi = Ansi { frame: "never seen".to_owned() };
         ansi.flush().expect("nothing to do");
         assert!(ansi.frame.is_empty());
     }
 
     #[test]
-    fn what_was_given_back_for_good_is_not_taken_again() {
-        let mut held = Held { stand: Stand::Free, anew: false, before: None };
-        held.give_back(Stand::Suspended);
-        assert_eq!(held.stand, Stand::Suspended);
-        held.give_back(Stand::Over);
-        held.give_back(Stand::Suspended);
-        assert_eq!(held.stand, Stand::Over);
+    fn a_view_that_has_ended_does_not_enter_again() {
+        let mut held = Held { phase: Phase::Free, is_blank: false, before: None };
+        held.release(Phase::Suspended);
+        assert_eq!(held.phase, Phase::Suspended);
+        held.release(Phase::Over);
+        held.release(Phase::Suspended);
+        assert_eq!(held.phase, Phase::Over);
     }
 }

@@ -1,21 +1,21 @@
-//! What a view is drawn on: lines and graphs from the top down, as much as fits.
+//! The canvas of a view: lines and graphs from the top down, as many as fit.
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
-/// What explains.
+/// Labels and explanations.
 pub(in crate::cli) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
-/// What is looked for first.
+/// The most important text.
 pub(in crate::cli) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 /// Bars.
 pub(in crate::cli) const BAR: Style = Style::new().fg(Color::Cyan);
-/// What was due, and what is a doubt.
+/// Requests due, and warnings.
 pub(in crate::cli) const DUE: Style = Style::new().fg(Color::Yellow);
-/// What failed.
+/// Failures.
 pub(in crate::cli) const BAD: Style = Style::new().fg(Color::Red);
-/// What went well.
+/// Successes and progress.
 pub(in crate::cli) const GOOD: Style = Style::new().fg(Color::Green);
 
 /// The screen, filled from the top.
@@ -26,7 +26,7 @@ pub(in crate::cli) struct Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    /// An empty one.
+    /// An empty canvas.
     pub(in crate::cli) fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
         Self { buffer, area, y: area.y }
     }
@@ -48,7 +48,7 @@ impl<'a> Sheet<'a> {
         usize::from(self.area.width)
     }
 
-    /// Writes a line, if there is room for one more; what is too long is cut off.
+    /// Writes a line if there is room for it. A long line is cut.
     pub(in crate::cli) fn line<'l>(&mut self, line: impl Into<Line<'l>>) {
         if self.rows_left() > 0 {
             self.buffer.set_line(self.area.x, self.y, &line.into(), self.area.width);
@@ -56,7 +56,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// Writes the first of `texts` that is no longer than the screen is wide; else the last.
+    /// Writes the first of `texts` that fits the width, else the last.
     pub(in crate::cli) fn fitting(&mut self, texts: &[String], style: Style) {
         let width = self.width();
         if let Some(text) = texts.iter().find(|text| text.chars().count() <= width).or(texts.last()) {
@@ -64,7 +64,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// A graph of `rows` rows: throughput as bars, what was due as marks above them.
+    /// A graph of `rows` rows: throughput as bars, and the rate due as marks above them.
     pub(in crate::cli) fn graph(&mut self, rows: u16, (throughput, due): &(Vec<f64>, Option<Vec<f64>>)) {
         let rows = rows.min(self.rows_left());
         let due = due.as_deref().unwrap_or_default();

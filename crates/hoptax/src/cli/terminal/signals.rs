@@ -1,4 +1,4 @@
-//! Signals while a view may hold the terminal: it is given back before the process ends or stops.
+//! Signals during a view: restores the terminal before the process ends or is suspended.
 
 use super::leave;
 use super::screen::{resume, suspend};
@@ -9,23 +9,23 @@ use signal_hook::low_level::emulate_default_handler;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Raises the flag that it returns at the first of these `signals`; at a second one, whichever, it gives the terminal back and
-/// ends the process. Ctrl-Z gives it back, too, until the process is continued in the foreground. That is more than a signal
-/// handler may do, and takes a thread.
+/// Returns a flag that the first of these `signals` sets. A second signal restores the terminal and ends the process. Ctrl-Z
+/// restores the terminal until the process continues in the foreground. A thread does this, because a signal handler may not
+/// write to the terminal.
 ///
 /// # Errors
-/// If they cannot be watched for.
-pub(in crate::cli) fn watch_beside_a_view(signals: &[i32]) -> anyhow::Result<Arc<AtomicBool>> {
+/// If the signal handlers cannot be installed.
+pub(in crate::cli) fn watch_during_view(signals: &[i32]) -> anyhow::Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let watched = signals.iter().copied().chain([SIGTSTP, SIGCONT]);
-    let mut signals = Signals::new(watched).context("cannot watch for signals")?;
+    let mut signals = Signals::new(watched).context("cannot install signal handlers")?;
     let raised = Arc::clone(&interrupt);
     let watch = move || {
         for signal in signals.forever() {
             match signal {
                 SIGTSTP => {
                     suspend();
-                    // Returns when the process is continued, of which the next signal tells.
+                    // This suspends the process, and returns when SIGCONT continues it.
                     let _ = emulate_default_handler(signal);
                 }
                 SIGCONT => resume(),
@@ -40,6 +40,6 @@ pub(in crate::cli) fn watch_beside_a_view(signals: &[i32]) -> anyhow::Result<Arc
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(watch)
-        .context("cannot watch for signals")?;
+        .context("cannot start the thread for signals")?;
     Ok(interrupt)
 }

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-/// The verb under way; it is ended with this value.
+/// A running `hoptax serve`. Dropping it stops the process.
 struct Served {
     child: Child,
     address: SocketAddr,
@@ -39,11 +39,14 @@ impl Drop for Served {
 }
 
 #[test]
-fn it_serves_until_it_is_told_to_end() {
+fn it_serves_a_directory_until_a_signal() {
     let history = history();
-    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+    // The results directory is an argument, or the value of --root.
+    for (form, signal) in
+        [(&[][..], rustix::process::Signal::TERM), (&["--root"], rustix::process::Signal::INT)]
+    {
         let mut served =
-            Served::start(hoptax().args(["serve", "--listen", "127.0.0.1:0", "--root"]).arg(history.path()));
+            Served::start(hoptax().args(["serve", "--listen", "127.0.0.1:0"]).args(form).arg(history.path()));
         assert_eq!(get(served.address, "/api/v1/runs").json()["all"], 9);
         assert!(get(served.address, "/").text().contains("nightly"));
         assert_eq!(served.signal(signal), Some(0));
@@ -51,7 +54,7 @@ fn it_serves_until_it_is_told_to_end() {
 }
 
 #[test]
-fn where_others_can_reach_it_a_token_is_made_and_printed() {
+fn beyond_loopback_a_token_is_created_and_printed() {
     let history = history();
     let served =
         Served::start(hoptax().args(["serve", "--listen", "0.0.0.0:0", "--root"]).arg(history.path()));
@@ -80,7 +83,7 @@ fn a_token_comes_from_a_file() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_served() {
+fn a_wrong_command_line_is_an_error_before_serving() {
     let history = history();
     let scratch = Scratch::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -88,10 +91,12 @@ fn what_is_wrong_is_said_before_anything_is_served() {
     let short = scratch.file("short", "secret\n");
     let (root, short) = (history.path().to_str().expect("text"), short.to_str().expect("text"));
     for (arguments, status, said) in [
-        (&["--root", "/nowhere"][..], 2, "there is no directory /nowhere"),
+        (&["--root", "/nowhere"][..], 2, "/nowhere does not exist"),
+        (&["/nowhere"], 2, "/nowhere does not exist"),
+        (&[root, "--root", root], 2, "given twice"),
         (&["--root", root, "--listen", &taken], 1, "choose another address"),
         (&["--root", root, "--token-file", "/nowhere"], 2, "--token-file"),
-        (&["--root", root, "--token-file", short], 2, "16 or more letters"),
+        (&["--root", root, "--token-file", short], 2, "16 or more ASCII characters"),
         (&["--root", root, "--listen", "nowhere"], 2, "--listen"),
     ] {
         let output = hoptax().arg("serve").args(arguments).output().expect("the binary runs");

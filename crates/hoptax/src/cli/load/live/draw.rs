@@ -1,8 +1,8 @@
-//! Drawing the live view: as much as fits, the most important first.
+//! Draws the live view: the most important parts first, as many as fit.
 
 use super::super::causes;
 use super::super::figures::{percent, round, short, time};
-use super::super::spectrum::{bars, drawn};
+use super::super::spectrum::{bar, bars};
 use super::model::{Model, Times};
 use crate::cli::terminal::sheet::{BAD, BAR, BOLD, DIM, GOOD, Sheet};
 use hoptax_load::record::Phase;
@@ -10,7 +10,7 @@ use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
 
-/// What is smaller has no room for columns side by side.
+/// Smaller screens have no room for tables and use the compact form.
 const LEAST_WIDTH: u16 = 60;
 const LEAST_HEIGHT: u16 = 16;
 
@@ -28,12 +28,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, now: u64) {
 fn full(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
     let spare = sheet.height() - LEAST_HEIGHT;
     let gap = u16::from(spare >= 5);
-    let hint = "Ctrl-C ends it";
+    let hint = "Ctrl-C stops it";
     let room = sheet.width() - hint.len() - 2;
     let url: String = model.url.chars().take(room).collect();
     let title = format!("{url:room$}  ");
     sheet.line(vec![Span::styled(title, BOLD), Span::styled(hint, DIM)]);
-    course(sheet, model, now);
+    progress(sheet, model, now);
     sheet.skip(gap);
     throughput(sheet, model, now);
     let history = model.history(sheet.width());
@@ -50,7 +50,7 @@ fn compact(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
     if height >= 8 {
         sheet.line(Span::styled(model.url.as_str(), BOLD));
     }
-    course(sheet, model, now);
+    progress(sheet, model, now);
     throughput(sheet, model, now);
     let wide = sheet.width() >= 36;
     match model.times_now().or_else(|| model.times_overall()) {
@@ -83,10 +83,10 @@ fn spectrum(sheet: &mut Sheet<'_>, rows: u16, model: &Model) {
     let tallest = bars.iter().map(|bar| bar.count).max().unwrap_or(0);
     let (label, share) = (10, 9);
     let room = sheet.width().saturating_sub(label + share + 1);
-    for bar in bars {
-        let from = format!("{:>9} ", round(bar.from));
-        let drawn = drawn(bar.count as f64 / tallest.max(1) as f64, room);
-        let share_text = format!("{:>share$}", percent(bar.count, histogram.len()));
+    for row in bars {
+        let from = format!("{:>9} ", round(row.from));
+        let drawn = bar(row.count as f64 / tallest.max(1) as f64, room);
+        let share_text = format!("{:>share$}", percent(row.count, histogram.len()));
         sheet.line(vec![
             Span::styled(from, DIM),
             Span::styled(format!("{drawn:room$}"), BAR),
@@ -95,26 +95,26 @@ fn spectrum(sheet: &mut Sheet<'_>, rows: u16, model: &Model) {
     }
 }
 
-/// Phase, progress, time left.
-fn course(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
-    let course = model.course(now);
-    let phase = match course.phase {
+/// Phase, progress bar, time left.
+fn progress(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
+    let progress = model.progress(now);
+    let phase = match progress.phase {
         None => "starting",
         Some(Phase::Connecting) => "connecting",
         Some(Phase::Warmup) => "warming up",
         Some(Phase::Measuring) => "measuring",
         Some(Phase::Draining) => "draining",
     };
-    let elapsed = seconds(course.elapsed);
-    let left = course.left.map(|left| format!("{} left", seconds(left)));
-    let Some(share) = course.share else {
+    let elapsed = seconds(progress.elapsed);
+    let left = progress.left.map(|left| format!("{} left", seconds(left)));
+    let Some(share) = progress.share else {
         let count = model.connections;
         let texts = [
             format!("{phase} {count} connections, {elapsed}"),
             format!("{phase} {elapsed}"),
             phase.to_owned(),
         ];
-        let texts = if course.phase == Some(Phase::Connecting) { &texts[..] } else { &texts[1..] };
+        let texts = if progress.phase == Some(Phase::Connecting) { &texts[..] } else { &texts[1..] };
         return sheet.fitting(texts, Style::new());
     };
     let left = left.unwrap_or_default();
@@ -125,9 +125,9 @@ fn course(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
     let width = sheet.width();
     let text = texts.iter().find(|text| text.chars().count() + 20 <= width).unwrap_or(&texts[1]);
     let room = width.saturating_sub(text.chars().count());
-    let bar = drawn(share, room);
-    let rest = "░".repeat(room.saturating_sub(bar.chars().count()));
-    sheet.line(vec![Span::styled(bar, GOOD), Span::styled(rest, DIM), Span::raw(text.as_str())]);
+    let filled = bar(share, room);
+    let rest = "░".repeat(room.saturating_sub(filled.chars().count()));
+    sheet.line(vec![Span::styled(filled, GOOD), Span::styled(rest, DIM), Span::raw(text.as_str())]);
 }
 
 fn throughput(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
@@ -148,16 +148,16 @@ fn throughput(sheet: &mut Sheet<'_>, model: &Model, now: u64) {
     sheet.fitting(&texts, BOLD);
 }
 
-/// Times on the left, outcomes on the right.
+/// Percentiles on the left, results of the requests on the right.
 fn table(sheet: &mut Sheet<'_>, model: &Model) {
     const LEFT: usize = 34;
     let (now, overall) = (model.times_now(), model.times_overall());
     let mut rows = vec![(format!("{:5}{:>12}{:>12}", "", "last second", "so far"), DIM)];
-    let told = |times: Option<Times>| match times {
+    let figures = |times: Option<Times>| match times {
         None => ["-"; 4].map(str::to_owned),
         Some(Times { p50, p90, p99, max }) => [p50, p90, p99, max].map(|ns| time(ns as f64)),
     };
-    let (now, overall) = (told(now), told(overall));
+    let (now, overall) = (figures(now), figures(overall));
     for ((name, now), overall) in ["p50", "p90", "p99", "max"].iter().zip(now).zip(overall) {
         rows.push((format!("{name:5}{now:>12}{overall:>12}"), Style::new()));
     }
@@ -169,7 +169,7 @@ fn table(sheet: &mut Sheet<'_>, model: &Model) {
     }
 }
 
-/// What became of the requests: one line on all, and one for each of the commonest causes, at most `most`.
+/// Results of the requests: one line for all, and at most `most` lines for the most frequent causes of failures.
 fn outcomes(model: &Model, most: usize) -> Vec<Line<'static>> {
     let totals = model.totals();
     let bad = totals.bad();
@@ -180,15 +180,15 @@ fn outcomes(model: &Model, most: usize) -> Vec<Line<'static>> {
     let failed = format!("{} failed", short(bad as f64));
     let mut lines = vec![Line::from(vec![Span::styled(failed, BAD), Span::raw(completed)])];
     let mut causes: Vec<(u64, &str)> =
-        totals.causes.iter().map(|(cause, count)| (*count, causes::words(*cause))).collect();
+        totals.causes.iter().map(|(cause, count)| (*count, causes::describe(*cause))).collect();
     causes.push((totals.completed.saturating_sub(totals.ok), "not a success"));
     causes.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    let told = causes.into_iter().filter(|(count, _)| *count > 0).take(most);
-    lines.extend(told.map(|(count, text)| Line::styled(format!("{:>6} {text}", short(count as f64)), BAD)));
+    let shown = causes.into_iter().filter(|(count, _)| *count > 0).take(most);
+    lines.extend(shown.map(|(count, text)| Line::styled(format!("{:>6} {text}", short(count as f64)), BAD)));
     lines
 }
 
-/// Whole seconds, and tenths below ten.
+/// A duration in seconds (with tenths below ten), minutes or hours.
 fn seconds(nanoseconds: u64) -> String {
     let tenths = nanoseconds / 100_000_000;
     match tenths {

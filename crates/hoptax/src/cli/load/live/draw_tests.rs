@@ -7,14 +7,14 @@ use hoptax_load::spec::{Rate, Shape};
 const S: u64 = 1_000_000_000;
 const START: u64 = 1_000 * S;
 
-/// Four seconds of a ten seconds' load of 5000/s, of which a little fails.
+/// The state after four seconds of a load of ten seconds, with a few failures.
 fn model() -> Model {
     let mut model =
         Model::new("http://127.0.0.1:8080/orders?id={{seq}}", &spec(open(Rate::Fixed(1000.0)), 1, 10, None));
-    model.hear(phase(Phase::Measuring, START));
+    model.update(phase(Phase::Measuring, START));
     for index in 0..40 {
         let times: Vec<u64> = (0..80 + index).map(|at| 80 + at * at / 3).collect();
-        model.hear(window(index, &times, (index == 7).then_some((Cause::ClosedBeforeResponse, 3))));
+        model.update(window(index, &times, (index == 7).then_some((Cause::ClosedBeforeResponse, 3))));
     }
     model
 }
@@ -24,13 +24,13 @@ fn screen(model: &Model, width: u16, height: u16, now: u64) -> Vec<String> {
 }
 
 #[test]
-fn eighty_columns_show_everything() {
+fn a_screen_of_80_columns_shows_everything() {
     let lines = screen(&model(), 80, 24, START + 4 * S);
     shows(
         &lines,
         &[
             "http://127.0.0.1:8080/orders?id={{seq}}",
-            "Ctrl-C ends it",
+            "Ctrl-C stops it",
             "40 %  measuring 4.0 s, 6.0 s left",
             "1.15k/s now, 995/s so far; 1.00k/s due",
             "last second",
@@ -48,12 +48,12 @@ fn eighty_columns_show_everything() {
     assert!(lines.iter().filter(|line| line.contains('█')).count() > 8, "{lines:#?}");
     assert!(
         lines.iter().any(|line| line.contains('·')),
-        "marks where less was done than was due: {lines:#?}"
+        "marks show where less was done than was due: {lines:#?}"
     );
 }
 
 #[test]
-fn a_little_screen_shows_what_matters_most() {
+fn a_small_screen_shows_the_most_important_parts() {
     let lines = screen(&model(), 20, 5, START + 4 * S);
     shows(&lines, &["40 % 6.0 s left", "1.15k/s of 1.00k/s", "p50", "p99", "3 failed, 3.98k"]);
     let lines = screen(&model(), 40, 12, START + 4 * S);
@@ -68,18 +68,18 @@ fn every_size_and_state_can_be_drawn() {
         Model::new("u", &spec(Shape::Closed, 1, 10, None)),
         {
             let mut model = Model::new("http://[::1]/ü", &spec(Shape::Closed, 2, 10, Some(5)));
-            model.hear(phase(Phase::Connecting, START));
+            model.update(phase(Phase::Connecting, START));
             model
         },
         {
             let mut model = Model::new("u", &spec(Shape::Closed, 1, 10, None));
-            model.hear(phase(Phase::Measuring, START));
-            model.hear(window(0, &[], Some((Cause::ConnectRefused, 1_000_000_000))));
+            model.update(phase(Phase::Measuring, START));
+            model.update(window(0, &[], Some((Cause::ConnectRefused, 1_000_000_000))));
             model
         },
         {
             let mut model = model();
-            model.hear(phase(Phase::Draining, START + 10 * S));
+            model.update(phase(Phase::Draining, START + 10 * S));
             model
         },
         model(),
@@ -103,7 +103,7 @@ fn every_size_and_state_can_be_drawn() {
         }
     }
     shows(&screen(&states[1], 80, 24, START + S), &["connecting 10 connections, 1.0 s"]);
-    shows(&screen(&states[2], 80, 24, START + S), &["1.00G failed", "connect refused"]);
+    shows(&screen(&states[2], 80, 24, START + S), &["1.00G failed", "connection refused"]);
     shows(&screen(&states[0], 40, 6, START), &["starting", "no response yet"]);
     shows(&screen(&states[3], 80, 24, START + 11 * S), &["draining"]);
 }

@@ -1,4 +1,4 @@
-//! What the live view knows: phases and windows in, numbers out. It reads no clock and draws nothing.
+//! State of the live view: takes phases and windows, and computes the numbers to show. It reads no clock and draws nothing.
 
 use hdrhistogram::Histogram;
 use hoptax_load::histogram::{WINDOW_DIGITS, empty};
@@ -7,10 +7,10 @@ use hoptax_load::spec::{LoadSpec, Rate, Shape};
 use std::collections::{BTreeMap, VecDeque};
 
 const SECOND: f64 = 1e9;
-/// Windows that "now" is made of: one second.
+/// Number of windows that count as "now": one second.
 const RECENT: usize = 10;
 
-/// Everything told so far.
+/// All progress so far.
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) url: String,
@@ -20,20 +20,20 @@ pub(super) struct Model {
     pub(super) requests: Option<u64>,
     workers: u32,
     phase: Option<(Phase, u64)>,
-    /// When the measured time began.
+    /// Start of the measured time.
     start: Option<u64>,
-    /// By number of the window, over all workers.
+    /// Windows by number, added up over all workers.
     windows: Vec<Cell>,
-    /// The last few windows' response times, the newest at the back.
+    /// Response times of the last windows, newest last.
     recent: VecDeque<(usize, Histogram<u64>)>,
     overall: Histogram<u64>,
     totals: Totals,
 }
 
-/// One window, over all workers that have told it.
+/// One window, added up over the workers that have reported it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
-    told: u32,
+    reported: u32,
     completed: u64,
 }
 
@@ -49,25 +49,25 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Failures, and responses that were no success.
+    /// Failures, and responses that are not successes.
     pub(super) fn bad(&self) -> u64 {
         self.timeouts + self.errors + self.completed.saturating_sub(self.ok)
     }
 }
 
-/// How far the load has come.
+/// Progress of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Course {
+pub(super) struct LoadProgress {
     pub(super) phase: Option<Phase>,
-    /// Since this phase began, or since the measured time began, nanoseconds.
+    /// Nanoseconds since the measured time began or, before that, since the phase began.
     pub(super) elapsed: u64,
-    /// Until its end, nanoseconds, where that is known.
+    /// Nanoseconds until the end, if known.
     pub(super) left: Option<u64>,
-    /// 0 to 1, where the end is known.
+    /// 0 to 1, if the end is known.
     pub(super) share: Option<f64>,
 }
 
-/// Percentiles of some response times, nanoseconds.
+/// Percentiles of response times, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) p50: u64,
@@ -98,9 +98,9 @@ impl Model {
         }
     }
 
-    /// Takes in what the generator tells.
-    pub(super) fn hear(&mut self, told: Progress) {
-        match told {
+    /// Adds a report of the generator.
+    pub(super) fn update(&mut self, progress: Progress) {
+        match progress {
             Progress::Phase(line) => {
                 self.phase = Some((line.phase, line.at_ns));
                 if line.phase == Phase::Measuring {
@@ -116,7 +116,7 @@ impl Model {
             self.windows.resize(index + 1, Cell::default());
         }
         let cell = &mut self.windows[index];
-        cell.told += 1;
+        cell.reported += 1;
         cell.completed += window.completed;
         let totals = &mut self.totals;
         totals.sent += window.sent;
@@ -127,7 +127,7 @@ impl Model {
         for (cause, count) in window.causes {
             *totals.causes.entry(cause).or_default() += count;
         }
-        // What cannot be read is missing from the view, and will be told of by the record.
+        // A histogram that cannot be decoded is missing in the view; reading the record reports the error.
         let Some(Ok(times)) = window.response_time.map(|encoded| encoded.decode()) else { return };
         let _ = self.overall.add(&times);
         if let Some((_, sum)) = self.recent.iter_mut().find(|(known, _)| *known == index) {
@@ -139,9 +139,9 @@ impl Model {
         self.recent.retain(|(known, _)| known + RECENT >= newest);
     }
 
-    /// How many windows are whole: told by every worker, as are all before them.
-    fn whole(&self) -> usize {
-        let lagging = self.windows.iter().rev().take_while(|cell| cell.told < self.workers).count();
+    /// Number of complete windows: every worker has reported them.
+    fn complete(&self) -> usize {
+        let lagging = self.windows.iter().rev().take_while(|cell| cell.reported < self.workers).count();
         self.windows.len() - lagging
     }
 
@@ -170,25 +170,25 @@ impl Model {
 
     /// Requests per second over the last second.
     pub(super) fn throughput_now(&self) -> f64 {
-        let whole = self.whole();
-        mean(&self.windows[whole.saturating_sub(RECENT)..whole])
+        let complete = self.complete();
+        mean(&self.windows[complete.saturating_sub(RECENT)..complete])
     }
 
     /// Requests per second since the measured time began.
     pub(super) fn throughput(&self) -> f64 {
-        mean(&self.windows[..self.whole()])
+        mean(&self.windows[..self.complete()])
     }
 
-    /// Requests due per second at `now`, in an open loop.
+    /// Requests due per second at `now`; none in a closed loop.
     pub(super) fn rate(&self, now: u64) -> Option<f64> {
         let at = now.saturating_sub(self.start.unwrap_or(now));
         self.rate.as_ref().map(|rate| rate.at(at))
     }
 
-    /// Requests per second over time, in at most `columns` stretches of equal length; and the rates due in them, of an open
-    /// loop.
+    /// Requests per second over time, in at most `columns` intervals of equal length, and in an open loop the rates that were due
+    /// in them.
     pub(super) fn history(&self, columns: usize) -> (Vec<f64>, Option<Vec<f64>>) {
-        let cells = &self.windows[..self.whole()];
+        let cells = &self.windows[..self.complete()];
         if columns == 0 || cells.is_empty() {
             return (Vec::new(), self.rate.as_ref().map(|_| Vec::new()));
         }
@@ -201,15 +201,15 @@ impl Model {
         (throughput, due)
     }
 
-    /// How far the load has come at `now`.
-    pub(super) fn course(&self, now: u64) -> Course {
+    /// Progress of the load at `now`.
+    pub(super) fn progress(&self, now: u64) -> LoadProgress {
         let Some((phase, at)) = self.phase else {
-            return Course { phase: None, elapsed: 0, left: None, share: None };
+            return LoadProgress { phase: None, elapsed: 0, left: None, share: None };
         };
         let elapsed = now.saturating_sub(self.start.unwrap_or(at));
-        let course = Course { phase: Some(phase), elapsed, left: None, share: None };
+        let progress = LoadProgress { phase: Some(phase), elapsed, left: None, share: None };
         if phase != Phase::Measuring {
-            return course;
+            return progress;
         }
         let by_time = self.duration.map(|duration| {
             (duration.saturating_sub(elapsed), (elapsed as f64 / duration.max(1) as f64).min(1.0))
@@ -221,13 +221,13 @@ impl Model {
             let left = if throughput > 0.0 { missing / throughput * SECOND } else { f64::INFINITY };
             (left as u64, (done as f64 / requests.max(1) as f64).min(1.0))
         });
-        // Whichever ends it sooner.
+        // The end that comes first.
         let end = match (by_time, by_count) {
             (Some(time), Some(count)) => Some(if count.0 < time.0 { count } else { time }),
             (time, count) => time.or(count),
         };
         let left = end.map(|end| end.0).filter(|left| *left < u64::MAX);
-        Course { left, share: end.map(|end| end.1), ..course }
+        LoadProgress { left, share: end.map(|end| end.1), ..progress }
     }
 }
 

@@ -4,7 +4,7 @@ use hoptax_load::record::PhaseLine;
 use hoptax_load::spec::{Arrivals, EventLoopName, HttpVersion, SPEC_SCHEMA, Stage, TargetSpec, Timeouts};
 
 const S: u64 = 1_000_000_000;
-/// When the measured time begins in these tests.
+/// Start of the measured time in these tests.
 const START: u64 = 1_000 * S;
 
 /// A load of `connections` on `workers`.
@@ -46,7 +46,7 @@ pub(in super::super) fn phase(phase: Phase, at_ns: u64) -> Progress {
     Progress::Phase(PhaseLine { phase, at_ns })
 }
 
-/// A window in which these response times (µs) ended, and so many requests failed for that cause.
+/// A window with these response times (µs), and with a number of failed requests and their cause.
 pub(in super::super) fn window(index: u64, times: &[u64], failed: Option<(Cause, u64)>) -> Progress {
     let mut histogram = empty(WINDOW_DIGITS);
     times.iter().for_each(|time| histogram.record(time * 1000).expect("in range"));
@@ -64,13 +64,13 @@ pub(in super::super) fn window(index: u64, times: &[u64], failed: Option<(Cause,
 }
 
 #[test]
-fn workers_are_added_up_and_waited_for() {
+fn a_window_counts_when_all_workers_have_reported_it() {
     let mut model = Model::new("u", &spec(Shape::Closed, 2, 10, None));
-    model.hear(phase(Phase::Measuring, START));
-    model.hear(window(0, &[100; 30], None));
-    assert_eq!(model.throughput(), 0.0, "the other worker has not told yet");
-    model.hear(window(0, &[200; 10], Some((Cause::ConnectRefused, 3))));
-    model.hear(window(1, &[100; 30], None));
+    model.update(phase(Phase::Measuring, START));
+    model.update(window(0, &[100; 30], None));
+    assert_eq!(model.throughput(), 0.0, "the other worker has not reported yet");
+    model.update(window(0, &[200; 10], Some((Cause::ConnectRefused, 3))));
+    model.update(window(1, &[100; 30], None));
     assert_eq!(model.throughput(), 400.0, "40 requests in 100 ms");
     let totals = model.totals();
     assert_eq!((totals.completed, totals.errors, totals.bad()), (70, 3, 3));
@@ -81,29 +81,29 @@ fn workers_are_added_up_and_waited_for() {
 #[test]
 fn now_is_the_last_second() {
     let mut model = Model::new("u", &spec(Shape::Closed, 1, 60, None));
-    model.hear(phase(Phase::Measuring, START));
+    model.update(phase(Phase::Measuring, START));
     assert_eq!((model.times_now(), model.throughput_now()), (None, 0.0));
     for index in 0..20 {
         let slow = if index < 10 { [9_000; 10] } else { [100; 10] };
-        model.hear(window(index, &slow, None));
+        model.update(window(index, &slow, None));
     }
     let (now, overall) = (model.times_now().expect("some"), model.times_overall().expect("some"));
     assert!(now.max < 110_000, "{now:?}");
     assert!(overall.max >= 9_000_000 && overall.p50 < 110_000, "{overall:?}");
     assert_eq!((model.throughput_now(), model.throughput()), (100.0, 100.0));
-    // Nothing was answered for a second: that is no reason to show what was before.
-    (20..30).for_each(|index| model.hear(window(index, &[], None)));
+    // After a second without responses, older windows must not be shown.
+    (20..30).for_each(|index| model.update(window(index, &[], None)));
     assert_eq!(model.throughput_now(), 0.0);
-    model.hear(window(30, &[50], None));
+    model.update(window(30, &[50], None));
     assert_eq!(model.times_now().expect("some").p50 / 1000, 50);
 }
 
 #[test]
 fn history_fits_the_columns() {
     let mut model = Model::new("u", &spec(open(Rate::Fixed(200.0)), 1, 60, None));
-    model.hear(phase(Phase::Measuring, START));
+    model.update(phase(Phase::Measuring, START));
     for index in 0..25 {
-        model.hear(window(index, if index % 2 == 0 { &[10; 10] } else { &[10; 30] }, None));
+        model.update(window(index, if index % 2 == 0 { &[10; 10] } else { &[10; 30] }, None));
     }
     for columns in [1, 7, 24, 25, 100] {
         let (history, due) = model.history(columns);
@@ -116,33 +116,33 @@ fn history_fits_the_columns() {
 }
 
 #[test]
-fn the_course_ends_by_time_or_by_count() {
+fn progress_ends_by_time_or_by_count() {
     let mut timed = Model::new("u", &spec(Shape::Closed, 1, 10, None));
-    assert_eq!(timed.course(START).phase, None);
-    timed.hear(phase(Phase::Connecting, START - 2 * S));
-    let connecting = timed.course(START - S);
+    assert_eq!(timed.progress(START).phase, None);
+    timed.update(phase(Phase::Connecting, START - 2 * S));
+    let connecting = timed.progress(START - S);
     assert_eq!((connecting.elapsed, connecting.share), (S, None));
-    timed.hear(phase(Phase::Measuring, START));
-    let course = timed.course(START + 4 * S);
-    assert_eq!((course.left, course.share), (Some(6 * S), Some(0.4)));
-    assert_eq!(timed.course(START + 11 * S).share, Some(1.0));
-    timed.hear(phase(Phase::Draining, START + 10 * S));
-    assert_eq!(timed.course(START + 11 * S).share, None);
+    timed.update(phase(Phase::Measuring, START));
+    let progress = timed.progress(START + 4 * S);
+    assert_eq!((progress.left, progress.share), (Some(6 * S), Some(0.4)));
+    assert_eq!(timed.progress(START + 11 * S).share, Some(1.0));
+    timed.update(phase(Phase::Draining, START + 10 * S));
+    assert_eq!(timed.progress(START + 11 * S).share, None);
 
     let mut counted = Model::new("u", &spec(Shape::Closed, 1, 365 * 24 * 3600, Some(100)));
-    counted.hear(phase(Phase::Measuring, START));
+    counted.update(phase(Phase::Measuring, START));
     assert_eq!(
-        counted.course(START),
-        Course { phase: Some(Phase::Measuring), elapsed: 0, left: None, share: Some(0.0) }
+        counted.progress(START),
+        LoadProgress { phase: Some(Phase::Measuring), elapsed: 0, left: None, share: Some(0.0) }
     );
-    counted.hear(window(0, &[10; 25], None));
-    let course = counted.course(START + S / 10);
-    assert_eq!((course.left, course.share), (Some(3 * S / 10), Some(0.25)));
+    counted.update(window(0, &[10; 25], None));
+    let progress = counted.progress(START + S / 10);
+    assert_eq!((progress.left, progress.share), (Some(3 * S / 10), Some(0.25)));
 
     let mut both = Model::new("u", &spec(Shape::Closed, 1, 1, Some(1_000_000)));
-    both.hear(phase(Phase::Measuring, START));
-    both.hear(window(0, &[10; 25], None));
-    assert_eq!(both.course(START + S / 2).share, Some(0.5));
+    both.update(phase(Phase::Measuring, START));
+    both.update(window(0, &[10; 25], None));
+    assert_eq!(both.progress(START + S / 2).share, Some(0.5));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn rates_follow_their_stages() {
         assert_eq!(stages.at(at), expected, "{at}");
     }
     let mut model = Model::new("u", &spec(open(stages), 1, 15, None));
-    model.hear(phase(Phase::Measuring, START));
+    model.update(phase(Phase::Measuring, START));
     assert_eq!(model.rate(START + S), Some(10.0));
     assert_eq!(Model::new("u", &spec(Shape::Closed, 1, 15, None)).rate(START), None);
 }

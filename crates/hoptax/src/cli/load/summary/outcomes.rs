@@ -1,4 +1,4 @@
-//! Connections, TLS, and what became of the requests.
+//! Connections, TLS, and results of the requests.
 
 use super::super::causes;
 use super::super::figures::{cut, thousands};
@@ -13,16 +13,17 @@ impl Summary<'_> {
         let connections = self.record.connections;
         writeln!(f)?;
         let (asked, established) = (thousands(connections.asked), thousands(connections.established));
-        line(f, "Connections", &format!("{asked} asked, {established} established when traffic began"))?;
+        line(f, "Connections", &format!("{asked} requested, {established} established when traffic began"))?;
         let (opened, closed) = (thousands(connections.opened), thousands(connections.closed_by_peer));
-        line(f, "", &format!("{opened} opened while measuring, {closed} closed by the other side"))
+        line(f, "", &format!("{opened} opened while measuring, {closed} closed by the server"))
     }
 
     pub(super) fn tls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Some(asked), Some(tls)) = (&self.spec.tls, &self.record.tls) else { return Ok(()) };
         let agreed = [("", &tls.versions), ("", &tls.cipher_suites), ("ALPN ", &tls.alpn)];
         let agreed = agreed.map(|(name, tally)| format!("{name}{}", names(tally)));
-        let agreed = if tls.handshakes == 0 { "no handshake was done".to_owned() } else { agreed.join(", ") };
+        let agreed =
+            if tls.handshakes == 0 { "no handshake completed".to_owned() } else { agreed.join(", ") };
         write!(f, "{:LABEL$}", "TLS")?;
         write_wrapped(f, &agreed, &" ".repeat(LABEL))?;
         let mut done =
@@ -59,10 +60,10 @@ impl Summary<'_> {
             }
         }
         for (cause, count) in &counts.causes {
-            self.counted(f, *count, causes::words(*cause))?;
+            self.counted(f, *count, causes::describe(*cause))?;
         }
         if !counts.errors.is_empty() && !counts.causes.is_empty() {
-            line(f, "In detail", "")?;
+            line(f, "Details", "")?;
         }
         for (text, count) in &counts.errors {
             self.counted(f, *count, text)?;
@@ -75,7 +76,7 @@ impl Summary<'_> {
     }
 }
 
-/// The names of a tally, with their counts where there are several.
+/// The names in a tally, with counts if there are several.
 fn names(tally: &BTreeMap<String, u64>) -> String {
     if tally.len() == 1 {
         return tally.keys().next().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Parts of a load, side by side: the targets of a mix, the stages of a rate.
+//! Tables of the parts of a load: the targets of a mix, the stages of a rate.
 
 use super::super::figures::{cut, decimals, thousands, time};
 use hdrhistogram::Histogram;
@@ -8,13 +8,13 @@ use hoptax_load::spec::{Rate, Stage};
 use hoptax_plan::units::show_pace;
 use std::fmt;
 
-/// One part.
+/// One target or stage.
 #[derive(Debug)]
 pub(super) struct Row {
     name: String,
-    /// Completed: how many, or how many per second.
+    /// Completed requests, or completed requests per second.
     completed: String,
-    /// Failures, and responses that were no success.
+    /// Failures, and responses that are not successes.
     failed: u64,
     response_time: Histogram<u64>,
 }
@@ -32,7 +32,7 @@ pub(super) fn targets(targets: &[TargetRecord]) -> Result<Vec<Row>, DecodeError>
     targets.iter().map(row).collect()
 }
 
-/// The rows of `stages`, each from the windows that lie inside of it; those that the load did not reach are left out.
+/// The rows of `stages`, each computed from the windows inside the stage. Stages that the load did not reach are left out.
 pub(super) fn stages(stages: &[Stage], record: &LoadRecord) -> Result<Vec<Row>, DecodeError> {
     let mut rows = Vec::new();
     let mut start = 0;
@@ -61,7 +61,7 @@ pub(super) fn stages(stages: &[Stage], record: &LoadRecord) -> Result<Vec<Row>, 
     Ok(rows)
 }
 
-/// A table of `rows`; nothing of none.
+/// Writes a table of `rows`, or nothing if there are none.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, what: &str, rows: &[Row]) -> fmt::Result {
     if rows.is_empty() {
         return Ok(());

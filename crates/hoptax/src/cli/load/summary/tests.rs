@@ -58,11 +58,11 @@ fn record() -> LoadRecord {
     }
 }
 
-/// The summary of `record`; none of its lines is too long.
+/// The summary of `record`. Checks that no line is too long.
 #[track_caller]
-fn told(spec: &LoadSpec, record: &LoadRecord) -> String {
-    let made = Made { url: "http://127.0.0.1/", spec, record };
-    let text = Summary::new(&made, Paint::OFF).expect("readable").to_string();
+fn summary(spec: &LoadSpec, record: &LoadRecord) -> String {
+    let load = LoadOutcome { url: "http://127.0.0.1/", spec, record };
+    let text = Summary::new(&load, Paint::OFF).expect("readable").to_string();
     for line in text.lines() {
         assert!(line.chars().count() <= WIDTH, "{} columns: {line:?} in\n{text}", line.chars().count());
     }
@@ -85,8 +85,8 @@ fn open(rate: Rate) -> LoadSpec {
 }
 
 #[test]
-fn a_load_that_went_well_raises_no_doubt() {
-    let text = told(&closed(), &record());
+fn a_good_load_has_no_warnings() {
+    let text = summary(&closed(), &record());
     says(
         &text,
         &[
@@ -97,13 +97,13 @@ fn a_load_that_went_well_raises_no_doubt() {
         ],
     );
     assert!(!text.contains('!') && !text.contains("TLS") && !text.contains("Not a success"), "{text}");
-    let text = told(&open(Rate::Fixed(1000.0)), &record());
+    let text = summary(&open(Rate::Fixed(1000.0)), &record());
     says(&text, &["open loop at 1000/s, jitter arrivals", "send lag", "service time"]);
     assert!(!text.contains('!'), "{text}");
 }
 
 #[test]
-fn tls_is_told() {
+fn tls_is_shown() {
     let mut spec = closed();
     spec.tls = Some(TlsSpec {
         server_name: "a".into(),
@@ -125,21 +125,21 @@ fn tls_is_told() {
     });
     record.histograms.tls_handshake = Some(record.histograms.connect.clone());
     says(
-        &told(&spec, &record),
+        &summary(&spec, &record),
         &[
             "TLS            TLSv1.3, TLS13_AES_256_GCM_SHA384, ALPN http/1.1",
             "1,234 handshakes, 1,000 resumed, certificates not checked",
         ],
     );
-    // Six columns of times fit, too.
+    // Six columns of times also fit.
     spec.shape = Shape::Open { rate: Rate::Fixed(1000.0), arrivals: Arrivals::Constant };
-    says(&told(&spec, &record), &["   response    service   send lag first byte    connect        TLS"]);
+    says(&summary(&spec, &record), &["   response    service   send lag first byte    connect        TLS"]);
     record.tls.as_mut().expect("set").versions.insert("TLSv1.2".into(), 7);
-    says(&told(&spec, &record), &["TLSv1.2 (7) TLSv1.3 (1,234)"]);
+    says(&summary(&spec, &record), &["TLSv1.2 (7) TLSv1.3 (1,234)"]);
 }
 
 #[test]
-fn failures_are_told_by_cause_and_check() {
+fn failures_are_listed_by_cause_and_check() {
     let mut record = record();
     record.counts = Counts {
         scheduled: 1000,
@@ -156,7 +156,7 @@ fn failures_are_told_by_cause_and_check() {
         errors: [("connection reset by peer".to_owned(), 10)].into(),
         ..Counts::default()
     };
-    let text = told(&closed(), &record);
+    let text = summary(&closed(), &record);
     says(
         &text,
         &[
@@ -167,50 +167,53 @@ fn failures_are_told_by_cause_and_check() {
             "30 × all local ports in use (see --source)",
             "10 × connection reset by peer",
             "60 of these are timeouts",
-            "40 more failed, were not sent",
+            "40 other requests failed, were not sent",
             "! 100 of 1,000 requests failed",
         ],
     );
 }
 
 #[test]
-fn doubts_come_with_advice() {
+fn warnings_have_advice() {
     let mut busy = record();
     busy.cpu.busiest_worker_ns = S * 97 / 100;
-    says(&told(&closed(), &busy), &["! The busiest worker was on a CPU for 97 % of the time", "--workers 2"]);
+    says(
+        &summary(&closed(), &busy),
+        &["! The busiest worker was on a CPU for 97 % of the time", "--workers 2"],
+    );
 
     let mut short = record();
     short.connections.established = 9;
-    says(&told(&closed(), &short), &["! Only 9 of 10 connections stood"]);
+    says(&summary(&closed(), &short), &["! Only 9 of 10 connections were established"]);
 
     let mut opened = record();
     opened.connections.opened = 1000;
     says(
-        &told(&closed(), &opened),
+        &summary(&closed(), &opened),
         &["! 1,000 connections were opened for 1,000 requests", "--no-keepalive"],
     );
     let mut asked_for = closed();
     asked_for.requests_per_connection = Some(1);
-    assert!(!told(&asked_for, &opened).contains('!'), "what was asked for is no doubt");
+    assert!(!summary(&asked_for, &opened).contains('!'), "the user asked for new connections");
 
     let mut missed = record();
     missed.completed_in_time = 900;
     let open = open(Rate::Fixed(1000.0));
-    says(&told(&open, &missed), &["! 1,000.0 requests/s were due and 900.0 completed", "Lower the rate"]);
+    says(&summary(&open, &missed), &["! 1,000.0 requests/s were due and 900.0 completed", "Lower the rate"]);
     missed.histograms.service_time = histogram(TRIAL_DIGITS, [11_000_000; 900]);
-    says(&told(&open, &missed), &["All connections were busy", "-c 20"]);
-    assert!(!told(&closed(), &missed).contains('!'), "a closed loop has no rate to miss");
+    says(&summary(&open, &missed), &["All connections were busy", "-c 20"]);
+    assert!(!summary(&closed(), &missed).contains('!'), "a closed loop has no rate to miss");
 
     let mut late = record();
     late.histograms.send_lag = histogram(TRIAL_DIGITS, [2_000_000; 1000]);
     says(
-        &told(&open, &late),
-        &["! 1 % of the requests left more than 2.00 ms after they were due", "--cpus"],
+        &summary(&open, &late),
+        &["! 1 % of the requests were sent more than 2.00 ms after they were due", "--cpus"],
     );
 }
 
 #[test]
-fn targets_stand_side_by_side() {
+fn each_target_has_a_row() {
     let mut record = record();
     let target = |name: &str, ok| TargetRecord {
         name: name.to_owned(),
@@ -222,14 +225,14 @@ fn targets_stand_side_by_side() {
         service_time: record.histograms.service_time.clone(),
     };
     record.targets = vec![target("orders", 480), target(&"a long name ".repeat(9), 470)];
-    let text = told(&closed(), &record);
+    let text = summary(&closed(), &record);
     says(&text, &["target  ", "\norders ", "…"]);
     let row = text.lines().find(|line| line.starts_with("a long name")).expect("a row");
-    assert!(row.ends_with("      30"), "20 failed and 10 were no success: {row}");
+    assert!(row.ends_with("      30"), "20 failed and 10 were not successes: {row}");
 }
 
 #[test]
-fn stages_have_the_windows_inside_of_them() {
+fn stages_are_computed_from_the_windows_inside_them() {
     let stages = vec![
         Stage { from: 100.0, to: 100.0, for_ns: S / 4 },
         Stage { from: 100.0, to: 900.0, for_ns: S / 2 },
@@ -243,9 +246,9 @@ fn stages_have_the_windows_inside_of_them() {
         ..Window::default()
     };
     record.windows = (0..7).map(window).collect();
-    let text = told(&open(Rate::Stages(stages)), &record);
+    let text = summary(&open(Rate::Stages(stages)), &record);
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
-    // Windows 0 and 1 lie in the first; 3 to 6 in the second; none in the third.
+    // Windows 0 and 1 are in the first stage, 3 to 6 in the second, none in the third.
     let first = row("100/s for 250ms").expect("a row");
     assert!(first.contains(" 5.0/s") && first.contains("2.0"), "{first}");
     let second = row("ramp from 100/s to 900/s over 500ms").expect("a row");
@@ -254,7 +257,7 @@ fn stages_have_the_windows_inside_of_them() {
 }
 
 #[test]
-fn long_lines_are_broken_at_blanks() {
+fn long_lines_are_wrapped_at_spaces() {
     assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
     assert_eq!(wrapped("a verylongword b", 5), ["a", "verylongword", "b"]);
     assert_eq!(wrapped("", 5), [""]);

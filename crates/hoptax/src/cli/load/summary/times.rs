@@ -1,8 +1,8 @@
-//! Of times: the table, and the spectrum of the response time.
+//! The table of times, and the spectrum of the response time.
 
 use super::super::figures::{percent, round, thousands, time};
 use super::super::paint::Ink;
-use super::super::spectrum::{bars, drawn};
+use super::super::spectrum::{bar, bars};
 use super::Summary;
 use hdrhistogram::Histogram;
 use std::fmt;
@@ -23,7 +23,7 @@ const ROWS: [(&str, Row); 11] = [
 ];
 /// Rows of the spectrum.
 const SPECTRUM: usize = 10;
-/// Columns of its bars.
+/// Width of the longest bar of the spectrum.
 const BARS: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,7 @@ enum Row {
 impl Summary<'_> {
     pub(super) fn times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = &self.columns.0;
-        // Six columns have no room for the longer names.
+        // Six columns are too narrow for the long names.
         let (width, short) = if columns.len() > 5 { (11, true) } else { (14, false) };
         write!(f, "\n{:9}", "")?;
         for (name, _) in columns {
@@ -59,7 +59,7 @@ impl Summary<'_> {
         if timeouts > 0 {
             writeln!(
                 f,
-                "{} of these are timeouts, taken at the moment they were given up",
+                "{} of these are timeouts, counted with the time until they timed out",
                 thousands(timeouts)
             )?;
         }
@@ -67,7 +67,7 @@ impl Summary<'_> {
         if missing > 0 {
             writeln!(
                 f,
-                "{} more failed, were not sent or were under way, and are not in these",
+                "{} other requests failed, were not sent or did not finish, and are not included",
                 thousands(missing)
             )?;
         }
@@ -81,15 +81,15 @@ impl Summary<'_> {
         if tallest > 0 {
             writeln!(f, "\n{}", self.paint.ink(Ink::Faint, "Response times"))?;
         }
-        for bar in bars {
-            let drawn = drawn(bar.count as f64 / tallest as f64, BARS);
+        for row in bars {
+            let drawn = bar(row.count as f64 / tallest as f64, BARS);
             writeln!(
                 f,
                 "{:>9} – {:>9}  {drawn:BARS$}{:>12}{:>9}",
-                round(bar.from),
-                round(bar.to),
-                thousands(bar.count),
-                percent(bar.count, histogram.len())
+                round(row.from),
+                round(row.to),
+                thousands(row.count),
+                percent(row.count, histogram.len())
             )?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Where connections go.
+//! Options for connections: the addresses to connect to.
 
 use super::super::args::ConnectionArgs;
 use super::super::url::{Url, split_authority};
@@ -6,10 +6,10 @@ use crate::cli::exit::BadInput;
 use hoptax_load::Address;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-/// The addresses to connect to, checked against the sources.
+/// The addresses to connect to.
 ///
 /// # Errors
-/// If a name does not resolve, or an address cannot be reached from a source.
+/// If a name does not resolve, or an address and a source are not both IPv4 or both IPv6.
 pub(super) fn addresses(args: &ConnectionArgs, url: &Url) -> Result<Vec<Address>, BadInput> {
     if let Some(path) = &args.unix {
         return unix(path).map(|address| vec![address]);
@@ -23,13 +23,13 @@ pub(super) fn addresses(args: &ConnectionArgs, url: &Url) -> Result<Vec<Address>
             match address {
                 Address::Tcp(to) if to.is_ipv4() != source.is_ipv4() => {
                     return Err(BadInput(format!(
-                        "--source {source} cannot connect to {to}: one is IPv4 and the other IPv6; use a source like the \
-                         address, or --connect-to an address like the source"
+                        "--source {source} cannot connect to {to}: one is IPv4, the other IPv6; change --source, or choose \
+                         another address with --connect-to"
                     )));
                 }
                 Address::Unix(path) => {
                     return Err(BadInput(format!(
-                        "--source has no meaning for the Unix socket {}; leave it out",
+                        "--source does not apply to the Unix socket {}; leave it out",
                         path.display()
                     )));
                 }
@@ -40,7 +40,7 @@ pub(super) fn addresses(args: &ConnectionArgs, url: &Url) -> Result<Vec<Address>
     Ok(addresses)
 }
 
-/// Longest path of a Unix socket: `sun_path` of `sockaddr_un` (unix(7)), without its closing zero.
+/// Maximum length of the path of a Unix socket in bytes: `sun_path` in unix(7), without the final zero.
 const LONGEST_SOCKET_PATH: usize = 107;
 
 fn unix(path: &std::path::Path) -> Result<Address, BadInput> {
@@ -48,15 +48,17 @@ fn unix(path: &std::path::Path) -> Result<Address, BadInput> {
     let shown = path.display();
     if path.as_os_str().len() > LONGEST_SOCKET_PATH {
         return Err(BadInput(format!(
-            "--unix {shown} is longer than the {LONGEST_SOCKET_PATH} bytes that the kernel takes; use a relative path or a \
-             link"
+            "--unix {shown} is longer than the {LONGEST_SOCKET_PATH} bytes that the kernel accepts; use a relative path or a \
+             symbolic link"
         )));
     }
     match std::fs::metadata(path) {
         Ok(found) if found.file_type().is_socket() => Ok(Address::Unix(path.to_owned())),
-        Ok(_) => Err(BadInput(format!("--unix {shown} is not a socket; name the one that the server made"))),
+        Ok(_) => {
+            Err(BadInput(format!("--unix {shown} is not a socket; name the socket that the server created")))
+        }
         Err(error) => {
-            Err(BadInput(format!("--unix {shown}: {error}; does the server run, and is the path right?")))
+            Err(BadInput(format!("--unix {shown}: {error}; check the path, and that the server is running")))
         }
     }
 }
@@ -66,30 +68,32 @@ fn connect_to(typed: &str) -> Result<Address, BadInput> {
         let path = typed.trim_start_matches("unix:");
         return unix(std::path::Path::new(path));
     }
-    let wrong = |help: String| BadInput(format!("--connect-to {typed} is not an address; {help}"));
+    let wrong = |help: String| BadInput(format!("--connect-to {typed} is not a valid address; {help}"));
     if let Ok(address) = typed.parse::<SocketAddr>() {
         return Ok(address.into());
     }
     if typed.contains("://") {
-        return Err(wrong("write HOST:PORT, without a scheme".to_owned()));
+        return Err(wrong("use HOST:PORT, without a scheme".to_owned()));
     }
-    // As curl has it: HOST:PORT:TO[:PORT].
+    // The form of curl: HOST1:PORT1:HOST2:PORT2.
     if let Some((_, to)) = typed.match_indices(':').nth(1).map(|(at, _)| typed.split_at(at + 1))
         && !typed.starts_with('[')
     {
-        return Err(wrong(format!("write only where to connect: {to}")));
+        return Err(wrong(format!("use only the address to connect to: {to}")));
     }
     match split_authority(typed) {
         Some((host, Some(port))) => Ok(resolve(host, port)?.into()),
         Some((host, None)) => Err(wrong(format!("add the port: {host}:80"))),
-        None => Err(wrong("write HOST:PORT, an IPv6 address in brackets".to_owned())),
+        None => Err(wrong("use HOST:PORT, with an IPv6 address in brackets".to_owned())),
     }
 }
 
-/// The address of a host: of several only the first, so that all connections go the same way.
+/// The first address of the host, so that all connections go to the same one.
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, BadInput> {
-    let mut found = (host, port)
-        .to_socket_addrs()
-        .map_err(|error| BadInput(format!("cannot resolve {host:?}: {error}; is the name right?")))?;
+    let mut found = (host, port).to_socket_addrs().map_err(|error| {
+        BadInput(format!(
+            "cannot resolve {host:?}: {error}; check the name, or use --connect-to ADDRESS:PORT"
+        ))
+    })?;
     found.next().ok_or_else(|| BadInput(format!("{host:?} has no address; use --connect-to ADDRESS:PORT")))
 }

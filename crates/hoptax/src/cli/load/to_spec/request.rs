@@ -1,4 +1,4 @@
-//! The target: method, path, headers, body, and what makes a response a success.
+//! Options for requests: builds the target with its method, path, headers, body and checks.
 
 use super::super::args::RequestArgs;
 use super::super::url::Url;
@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
 
-/// The target, and the files that its templates take lines from.
+/// Returns the target, and the content of files that its templates read lines from.
 ///
 /// # Errors
-/// [`BadInput`] for what was typed wrong; otherwise if standard input cannot be read.
+/// [`BadInput`] if an option is wrong; another error if standard input cannot be read.
 pub(super) fn target(
     args: &RequestArgs,
     url: &Url,
@@ -32,11 +32,11 @@ pub(super) fn target(
     let mut target = TargetSpec::only(method, &url.path, headers, body.unwrap_or_default());
     target.checks = checks(args)?;
     if args.no_templates {
-        target.path = literally(&target.path);
-        target.headers.iter_mut().for_each(|(_, value)| *value = literally(value));
+        target.path = escape_templates(&target.path);
+        target.headers.iter_mut().for_each(|(_, value)| *value = escape_templates(value));
         return Ok((target, BTreeMap::new()));
     }
-    // What is not text cannot have been meant as a template.
+    // A body that is not UTF-8 is not a template.
     let body =
         str::from_utf8(&target.body).ok().filter(|text| args.body_size.is_none() && text.contains("{{"));
     target.body_is_template = body.is_some();
@@ -44,7 +44,7 @@ pub(super) fn target(
     Ok((target, files))
 }
 
-/// Checks what holds templates, and reads the files that those take lines from.
+/// Checks the templates, and reads the files that they take lines from.
 fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String, String>, BadInput> {
     let mut texts = vec![("the URL".to_owned(), target.path.as_str(), Place::Path)];
     texts.extend(
@@ -52,14 +52,14 @@ fn templates(target: &TargetSpec, body: Option<&str>) -> Result<BTreeMap<String,
     );
     texts.extend(body.map(|body| ("the body".to_owned(), body, Place::Body)));
     let mut files = BTreeMap::new();
-    // A text without templates is judged with the rest of the request.
+    // Text without templates is checked later, with the rest of the request.
     for (what, text, place) in texts.into_iter().filter(|(_, text, _)| text.contains("{{")) {
         template(&what, text, place, &mut files)?;
     }
     Ok(files)
 }
 
-/// Checks one template, which stands in `what`, and adds to `files` those that it takes lines from.
+/// Checks the template in `what` (a name for errors), and adds the files that it takes lines from to `files`.
 pub(super) fn template(
     what: &str,
     text: &str,
@@ -77,8 +77,8 @@ pub(super) fn template(
     template::check(text, place, files).map_err(wrong)
 }
 
-/// The same text as a template that expands to it.
-fn literally(text: &str) -> String {
+/// Escapes the text so that, as a template, it expands to itself.
+fn escape_templates(text: &str) -> String {
     text.replace("{{", "\\{{")
 }
 
@@ -90,9 +90,7 @@ fn body(args: &RequestArgs) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(Some(match typed.strip_prefix('@') {
         None => typed.as_bytes().to_vec(),
         Some("") => {
-            return Err(
-                BadInput("--body @ names no file; write @FILE, or @- for standard input".into()).into()
-            );
+            return Err(BadInput("--body @ names no file; use @FILE, or @- for standard input".into()).into());
         }
         Some("-") => {
             bounded::read_stdin(bounded::BODY).context("cannot read the body from standard input")?
@@ -113,7 +111,7 @@ fn checks(args: &RequestArgs) -> Result<Vec<Check>, BadInput> {
     }
     for text in &args.expect_body {
         if text.is_empty() {
-            return Err(BadInput("--expect-body '' is in every body; write a text, or leave it out".into()));
+            return Err(BadInput("--expect-body '' matches every body; use a text, or leave it out".into()));
         }
         checks.push(Check::BodyContains(text.clone()));
     }
@@ -125,6 +123,6 @@ pub(super) fn split_header(text: &str) -> Result<(String, String), BadInput> {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         }
-        _ => Err(BadInput(format!("-H {text:?} is not a header; write -H 'name: value'"))),
+        _ => Err(BadInput(format!("-H {text:?} is not a valid header; use -H 'name: value'"))),
     }
 }

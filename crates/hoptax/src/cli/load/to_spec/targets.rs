@@ -1,4 +1,4 @@
-//! `--targets`: several targets from a file, which reads as the `target` of a plan does.
+//! `--targets`: reads targets from a file, in the format of `target` in a plan.
 
 use super::super::args::RequestArgs;
 use super::super::url::Url;
@@ -10,17 +10,17 @@ use hoptax_plan as plan;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The targets of `file`, and the files that their templates take lines from. Headers that were typed go to each target
-/// that has none of their name.
+/// Returns the targets in `file`, and the content of files that their templates read lines from. Each `-H` header is added to
+/// the targets that lack it.
 ///
 /// # Errors
-/// [`BadInput`] for what was typed wrong, here or there; otherwise if a file that is named there cannot be read.
+/// [`BadInput`] if an option or the file is wrong; another error if a file that it names cannot be read.
 pub(super) fn targets(
     file: &Path,
     args: &RequestArgs,
     url: &Url,
 ) -> anyhow::Result<(Vec<TargetSpec>, BTreeMap<String, String>)> {
-    contradictions(file, args, url)?;
+    check_conflicts(file, args, url)?;
     let typed = args.headers.iter().map(|header| split_header(header)).collect::<Result<Vec<_>, _>>()?;
     let mut read = plan::load_targets(file).map_err(BadInput::from)?;
     for target in &mut read.targets {
@@ -34,7 +34,7 @@ pub(super) fn targets(
     let contents = Contents::of(&read.targets, &read.files)?;
     let targets = contents.targets(&read.targets, &url.authority);
     let mut files = contents.files;
-    // Those that only the typed headers name: from where we are, as without a file of targets.
+    // Files that only the `-H` headers name are relative to the current directory.
     for (name, value) in typed.iter().filter(|(_, value)| value.contains("{{")) {
         super::request::template(
             &format!("-H {name}"),
@@ -46,13 +46,13 @@ pub(super) fn targets(
     Ok((targets, files))
 }
 
-/// What stands in the file cannot be typed beside it.
-fn contradictions(file: &Path, args: &RequestArgs, url: &Url) -> Result<(), BadInput> {
+/// Checks that no option contradicts the file.
+fn check_conflicts(file: &Path, args: &RequestArgs, url: &Url) -> Result<(), BadInput> {
     let beside = [
         ("--method", args.method.is_some(), "method: POST"),
         ("--body", args.body.is_some(), "body: { text: … }"),
         ("--body-size", args.body_size.is_some(), "body: 64KiB"),
-        ("--no-templates", args.no_templates, "\\{{ for {{"),
+        ("--no-templates", args.no_templates, "\\{{ instead of {{"),
         ("--expect-status", args.expect_status.is_some(), "expect: { status: 200 }"),
         ("--expect-body", !args.expect_body.is_empty(), "expect: { body: { contains: … } }"),
         ("--expect-body-equals", args.expect_body_equals.is_some(), "expect: { body: { equals: … } }"),
@@ -61,12 +61,12 @@ fn contradictions(file: &Path, args: &RequestArgs, url: &Url) -> Result<(), BadI
     ];
     if let Some((flag, _, there)) = beside.iter().find(|(_, given, _)| *given) {
         return Err(BadInput(format!(
-            "{flag} cannot stand beside --targets, whose file says it for each target; write there {there}"
+            "{flag} cannot be used with --targets; write this in the file, for each target: {there}"
         )));
     }
     if url.path != "/" {
         return Err(BadInput(format!(
-            "the URL has the path {}, and the targets of {} have their own; leave it out of the URL",
+            "the URL has the path {}, but each target in {} has its own; leave the path out of the URL",
             url.path,
             file.display()
         )));

@@ -9,15 +9,15 @@ struct Typed {
     args: Args,
 }
 
-/// The spec of a command line; `~` stands for a blank inside of an argument.
+/// The spec of a command line; `~` is a space inside an argument.
 fn typed(line: &str) -> anyhow::Result<LoadSpec> {
     let words = line.split_whitespace().map(|word| word.replace('~', " "));
     spec(&Typed::try_parse_from(words)?.args)
 }
 
-/// What is said of a command line that is refused.
+/// The error of a wrong command line.
 #[track_caller]
-fn said(line: &str) -> String {
+fn error_of(line: &str) -> String {
     let error = typed(line).expect_err(line);
     assert!(
         error.is::<BadInput>() || error.is::<clap::Error>(),
@@ -29,12 +29,12 @@ fn said(line: &str) -> String {
 #[track_caller]
 fn refused(cases: &[(&str, &str)]) {
     for (line, part) in cases {
-        let error = said(line);
+        let error = error_of(line);
         assert!(error.contains(part), "{line}: {error}");
     }
 }
 
-/// A directory with PEM files: what is in them is for the engine to read, that they are PEM is looked at here.
+/// A directory with PEM files. Their content is not valid; the load engine would parse it later.
 fn pem_files() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let certificate = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
@@ -54,7 +54,7 @@ fn pem_files() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
 }
 
 #[test]
-fn what_is_left_out_has_a_meaning() {
+fn options_have_defaults() {
     let spec = typed("load http://127.0.0.1:99/x").expect("a URL is enough");
     assert_eq!(spec.shape, Shape::Closed);
     assert_eq!((spec.connections, spec.workers, spec.requests), (10, 1, None));
@@ -69,7 +69,7 @@ fn what_is_left_out_has_a_meaning() {
 }
 
 #[test]
-fn what_is_typed_arrives() {
+fn options_reach_the_spec() {
     let spec = typed(
         "load http://127.0.0.1:99/ -c 7 -d 500ms -n 4k -r 60/m --arrivals jitter(20%) -H Host:a -H b:c=d -b hi \
          --timeout 1s --warmup 2s --cpus 0 -t 2 --seed 5",
@@ -86,13 +86,13 @@ fn what_is_typed_arrives() {
 }
 
 #[test]
-fn a_number_of_requests_alone_sets_no_time() {
+fn requests_without_duration_have_no_time_limit() {
     let spec = typed("load http://127.0.0.1:99/ -n 5").expect("right");
     assert!(spec.duration_ns > 300 * 24 * 3600 * 1_000_000_000);
 }
 
 #[test]
-fn stages_set_the_time() {
+fn stages_set_the_duration() {
     let spec = typed("load http://127.0.0.1:99/ -r 10/s~for~1s,ramp~to~20/s~over~2s").expect("right");
     let stages = vec![
         Stage { from: 10.0, to: 10.0, for_ns: 1_000_000_000 },
@@ -100,31 +100,31 @@ fn stages_set_the_time() {
     ];
     assert_eq!(spec.shape, Shape::Open { rate: Rate::Stages(stages), arrivals: Arrivals::Constant });
     assert_eq!(spec.duration_ns, 3_000_000_000);
-    typed("load http://127.0.0.1:99/ -r 10/s~for~1s -d 1s").expect("it says the same");
+    typed("load http://127.0.0.1:99/ -r 10/s~for~1s -d 1s").expect("the duration is that of the stages");
 }
 
 #[test]
-fn loads_that_cannot_be_are_refused() {
+fn wrong_load_options_are_errors() {
     refused(&[
         ("load http://127.0.0.1/ -d 5", "5s for seconds"),
         ("load http://127.0.0.1/ -d 0s", "at least 1ms"),
-        ("load http://127.0.0.1/ -c 0", "give at least 1"),
+        ("load http://127.0.0.1/ -c 0", "use at least 1"),
         ("load http://127.0.0.1/ -n ten", "not a whole number"),
-        ("load http://127.0.0.1/ -t 0", "give at least 1"),
+        ("load http://127.0.0.1/ -t 0", "use at least 1"),
         ("load http://127.0.0.1/ -r 1000", "1000/s"),
-        ("load http://127.0.0.1/ -r 10/s~for~1s -d 5s", "take 1s together; leave --duration out"),
+        ("load http://127.0.0.1/ -r 10/s~for~1s -d 5s", "take 1s in total; leave out --duration"),
         ("load http://127.0.0.1/ -r 10/s~fro~1s", "did you mean `for`"),
         ("load http://127.0.0.1/ --arrivals poisson", "--rate"),
         ("load http://127.0.0.1/ -r 1/s --arrivals poison", "did you mean `poisson`"),
-        ("load http://127.0.0.1/ --timeout 0s", "--timeout 0s gives everything up"),
-        ("load http://127.0.0.1/ --connect-timeout 0ms", "--connect-timeout 0s gives"),
+        ("load http://127.0.0.1/ --timeout 0s", "--timeout 0s makes every request fail"),
+        ("load http://127.0.0.1/ --connect-timeout 0ms", "--connect-timeout 0s makes"),
         ("load http://127.0.0.1/ --first-byte-timeout 20s", "longer than --timeout 10s"),
         ("load http://127.0.0.1/ --cpus x", "is not a list of CPUs"),
     ]);
 }
 
 #[test]
-fn timeouts_are_told_apart() {
+fn each_timeout_is_its_own() {
     let spec = typed("load http://127.0.0.1/ --timeout 3s --connect-timeout 5s --first-byte-timeout 1s")
         .expect("right");
     let expected =
@@ -133,7 +133,7 @@ fn timeouts_are_told_apart() {
 }
 
 #[test]
-fn https_asks_for_tls() {
+fn https_urls_use_tls() {
     let tls = |line: &str| typed(line).expect(line).tls.expect("TLS");
     let plain = tls("load https://127.0.0.1:8443/");
     assert_eq!((plain.server_name.as_str(), &plain.verify), ("127.0.0.1", &Verify::System));
@@ -162,24 +162,24 @@ fn https_asks_for_tls() {
 }
 
 #[test]
-fn tls_that_cannot_be_is_refused() {
+fn wrong_tls_options_are_errors() {
     let (_kept, path) = pem_files();
     let with = |flags: &str, name: &str| format!("load https://127.0.0.1/ {flags} {}", path(name).display());
     refused(&[
         (
             "load http://127.0.0.1/x -k",
-            "--insecure is about TLS, which http:// has not; write https://127.0.0.1/x",
+            "--insecure needs TLS, but the URL is http://; use https://127.0.0.1/x",
         ),
-        ("load http://127.0.0.1/ --tls 1.3", "--tls is about TLS"),
+        ("load http://127.0.0.1/ --tls 1.3", "--tls needs TLS"),
         ("load https://127.0.0.1/ --ca /nowhere.pem", "--ca: cannot read /nowhere.pem"),
-        ("load https://127.0.0.1/ --tls 1.1", "no longer spoken"),
-        ("load https://127.0.0.1/ --alpn h2", "not spoken yet"),
+        ("load https://127.0.0.1/ --tls 1.1", "insecure and not supported"),
+        ("load https://127.0.0.1/ --alpn h2", "h2 is not supported"),
         ("load https://127.0.0.1/ --server-name a:80", "neither a host name nor an address"),
         ("load https://127.0.0.1/ --key /x", "--cert"),
         (&with("-k --ca", "cert.pem"), "cannot be used with"),
-        (&with("--ca", "key.pem"), "holds no certificate; is it the key?"),
+        (&with("--ca", "key.pem"), "contains no certificate; is it the key?"),
         (&with("--ca", "cert.der"), "openssl x509 -inform der"),
-        (&with("--cert", "cert.pem"), "name its file by --key"),
+        (&with("--cert", "cert.pem"), "name the key's file with --key"),
         (
             &with(&format!("--cert {} --key", path("cert.pem").display()), "cert.pem"),
             "is it the certificate?",
@@ -189,7 +189,7 @@ fn tls_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn connections_go_where_they_are_sent() {
+fn connections_use_the_given_addresses() {
     let addresses = |line: &str| -> Vec<String> {
         typed(line).expect(line).addresses.iter().map(ToString::to_string).collect()
     };
@@ -215,33 +215,33 @@ fn connections_go_where_they_are_sent() {
 }
 
 #[test]
-fn connections_that_cannot_be_are_refused() {
+fn wrong_connection_options_are_errors() {
     refused(&[
-        ("load http://127.0.0.1/ --unix /nowhere.sock", "does the server run"),
+        ("load http://127.0.0.1/ --unix /nowhere.sock", "check the path, and that the server is running"),
         ("load http://127.0.0.1/ --unix /dev/null", "is not a socket"),
         ("load http://127.0.0.1/ --unix /x --connect-to 127.0.0.1:1", "cannot be used with"),
         ("load http://127.0.0.1/ --unix /x --source 127.0.0.1", "cannot be used with"),
         ("load http://127.0.0.1/ --connect-to 127.0.0.1", "add the port: 127.0.0.1:80"),
         (
             "load http://127.0.0.1/ --connect-to a:80:127.0.0.1:81",
-            "write only where to connect: 127.0.0.1:81",
+            "use only the address to connect to: 127.0.0.1:81",
         ),
         ("load http://127.0.0.1/ --connect-to http://127.0.0.1:1", "without a scheme"),
-        ("load http://127.0.0.1/ --connect-to 127.0.0.1:x", "write HOST:PORT"),
-        ("load http://127.0.0.1/ --source ::1", "one is IPv4 and the other IPv6"),
+        ("load http://127.0.0.1/ --connect-to 127.0.0.1:x", "use HOST:PORT"),
+        ("load http://127.0.0.1/ --source ::1", "one is IPv4, the other IPv6"),
         ("load http://127.0.0.1/ --source localhost", "is not an IP address"),
-        ("load http://127.0.0.1/ --source 127.0.0.1:80", "write 127.0.0.1"),
-        ("load http://127.0.0.1/ --http 2", "HTTP/1.1 and HTTP/1.0 are"),
-        ("load http://127.0.0.1/ --requests-per-connection 0", "give at least 1"),
+        ("load http://127.0.0.1/ --source 127.0.0.1:80", "use 127.0.0.1"),
+        ("load http://127.0.0.1/ --http 2", "HTTP/2 is not supported"),
+        ("load http://127.0.0.1/ --requests-per-connection 0", "use at least 1"),
         ("load http://127.0.0.1/ --no-keepalive --requests-per-connection 2", "cannot be used with"),
         ("load http://127.0.0.1/ --no-keepalive --no-keepalive", "multiple times"),
     ]);
     let long = format!("load http://127.0.0.1/ --unix /{}", "x".repeat(200));
-    assert!(said(&long).contains("longer than the 107 bytes"), "{}", said(&long));
+    assert!(error_of(&long).contains("longer than the 107 bytes"), "{}", error_of(&long));
 }
 
 #[test]
-fn templates_bring_their_files() {
+fn files_of_templates_are_read() {
     let directory = tempfile::tempdir().expect("a directory");
     let tokens = directory.path().join("tokens.txt");
     std::fs::write(&tokens, "one\ntwo\n").expect("written");
@@ -273,7 +273,7 @@ fn bodies_come_from_text_file_and_size() {
 }
 
 #[test]
-fn checks_arrive() {
+fn checks_reach_the_spec() {
     let spec = typed(
         "load http://127.0.0.1/ --expect-status 200,3xx --expect-body hello --expect-body-equals hello~you \
          --expect-length 1B-9B --expect-header a --expect-header b:c",
@@ -297,10 +297,10 @@ fn checks_arrive() {
 }
 
 #[test]
-fn requests_that_cannot_be_are_refused() {
+fn wrong_request_options_are_errors() {
     refused(&[
-        ("load http://127.0.0.1/ -H nonsense", "write -H 'name: value'"),
-        ("load http://127.0.0.1/ -H :x", "write -H 'name: value'"),
+        ("load http://127.0.0.1/ -H nonsense", "use -H 'name: value'"),
+        ("load http://127.0.0.1/ -H :x", "use -H 'name: value'"),
         ("load 127.0.0.1", "did you mean http://127.0.0.1?"),
         ("load http://127.0.0.1/ -b @/nowhere/at/all", "--body: cannot read /nowhere/at/all"),
         ("load http://127.0.0.1/ -b @", "@- for standard input"),
@@ -314,9 +314,9 @@ fn requests_that_cannot_be_are_refused() {
         ("load http://127.0.0.1/ -b {{seq", "the body: "),
         ("load http://127.0.0.1/{{seq", "has no end"),
         ("load http://127.0.0.1/ --expect-status ok", "200, 2xx or 200-299"),
-        ("load http://127.0.0.1/ --expect-body=", "in every body"),
+        ("load http://127.0.0.1/ --expect-body=", "matches every body"),
         ("load http://127.0.0.1/ --expect-body-equals @/nowhere", "cannot read /nowhere"),
         ("load http://127.0.0.1/ --expect-length 5", "5B for bytes"),
-        ("load http://127.0.0.1/ --expect-header :x", "is not a header name"),
+        ("load http://127.0.0.1/ --expect-header :x", "is not a valid header name"),
     ]);
 }

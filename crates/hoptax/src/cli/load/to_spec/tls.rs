@@ -1,4 +1,4 @@
-//! TLS as it is typed.
+//! Options for TLS.
 
 use super::super::args::{ConnectionArgs, TlsArgs};
 use super::super::url::Url;
@@ -8,10 +8,10 @@ use hoptax_load::spec::{ClientCertificate, HttpVersion, TlsSpec, TlsVersion, Ver
 use hoptax_record::bounded;
 use std::path::Path;
 
-/// What TLS is asked for: none by an `http` URL.
+/// The TLS settings; none for an `http` URL.
 ///
 /// # Errors
-/// If flags contradict the URL, or files are not what they should be.
+/// If an option contradicts the URL, or a file has the wrong content.
 pub(super) fn spec(
     args: &TlsArgs,
     connection: &ConnectionArgs,
@@ -21,7 +21,7 @@ pub(super) fn spec(
         return match first_given(args) {
             None => Ok(None),
             Some(flag) => Err(BadInput(format!(
-                "{flag} is about TLS, which http:// has not; write https://{}{}, or leave {flag} out",
+                "{flag} needs TLS, but the URL is http://; use https://{}{}, or leave out {flag}",
                 url.authority, url.path
             ))),
         };
@@ -29,7 +29,7 @@ pub(super) fn spec(
     let server_name = args.server_name.clone().unwrap_or_else(|| url.host.clone());
     if !is_server_name(&server_name) {
         return Err(BadInput(format!(
-            "--server-name {server_name:?} is neither a host name nor an address; write one such as api.example.org"
+            "--server-name {server_name:?} is neither a host name nor an address; use a name such as api.example.org"
         )));
     }
     let mut versions = args.tls.clone();
@@ -91,7 +91,7 @@ fn client_certificate(args: &TlsArgs) -> Result<Option<ClientCertificate>, BadIn
     };
     if key.contains("ENCRYPTED PRIVATE KEY-----") || key.contains("Proc-Type: 4,ENCRYPTED") {
         return Err(BadInput(
-            "the private key is encrypted, and nobody can be asked for its password; decrypt it: `openssl pkey -in KEY \
+            "the private key is encrypted, and hoptax cannot ask for its password; decrypt it: `openssl pkey -in KEY \
              -out PLAIN`"
                 .to_owned(),
         ));
@@ -99,11 +99,12 @@ fn client_certificate(args: &TlsArgs) -> Result<Option<ClientCertificate>, BadIn
     match (key.contains("PRIVATE KEY-----"), &args.key) {
         (true, _) => Ok(Some(ClientCertificate { chain, key })),
         (false, Some(key)) => {
-            Err(BadInput(format!("--key {} holds no private key; is it the certificate?", key.display())))
+            Err(BadInput(format!("--key {} contains no private key; is it the certificate?", key.display())))
         }
-        (false, None) => {
-            Err(BadInput(format!("--cert {} holds no private key; name its file by --key", file.display())))
-        }
+        (false, None) => Err(BadInput(format!(
+            "--cert {} contains no private key; name the key's file with --key",
+            file.display()
+        ))),
     }
 }
 
@@ -112,7 +113,7 @@ fn certificates(flag: &str, file: &Path) -> Result<String, BadInput> {
     if text.contains("-----BEGIN CERTIFICATE-----") {
         return Ok(text);
     }
-    Err(BadInput(format!("{flag} {} holds no certificate; is it the key?", file.display())))
+    Err(BadInput(format!("{flag} {} contains no certificate; is it the key?", file.display())))
 }
 
 fn pem(flag: &str, file: &Path) -> Result<String, BadInput> {

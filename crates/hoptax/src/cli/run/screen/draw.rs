@@ -1,8 +1,8 @@
-//! Drawing a run under way: as much as fits, the most important first.
+//! Draws a run in progress: the most important parts first, as many as fit.
 
 use super::super::words;
 use crate::cli::load::figures::{short, size};
-use crate::cli::load::spectrum::drawn;
+use crate::cli::load::spectrum::bar;
 use crate::cli::terminal::sheet::{BAD, BOLD, DIM, DUE, GOOD, Sheet};
 use hoptax_analysis::Severity;
 use hoptax_history::live::{Case, Finding, Stage, State, Trial};
@@ -10,11 +10,11 @@ use ratatui_core::style::Style;
 use ratatui_core::terminal::Frame;
 use ratatui_core::text::{Line, Span};
 
-/// What is smaller has no room for columns side by side.
+/// Smaller screens have no room for tables and use the compact form.
 const LEAST_WIDTH: u16 = 60;
 const LEAST_HEIGHT: u16 = 16;
-/// From this height on, parts stand apart.
-const AIRY: u16 = 22;
+/// From this height on, parts are separated by empty lines.
+const SPACED: u16 = 22;
 /// Width of a figure in a table.
 const COLUMN: usize = 11;
 
@@ -31,17 +31,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
 
 fn full(sheet: &mut Sheet<'_>, state: &State) {
     let height = sheet.height();
-    let gap = u16::from(height >= AIRY);
+    let gap = u16::from(height >= SPACED);
     let width = sheet.width();
-    sheet.line(apart(width, (state.name.clone(), BOLD), ("Ctrl-C ends it".to_owned(), DIM)));
-    course(sheet, state);
+    sheet.line(apart(width, (state.name.clone(), BOLD), ("Ctrl-C stops it".to_owned(), DIM)));
+    progress(sheet, state);
     sheet.skip(gap);
     match &state.trial {
         None => sheet.line(doing(state)),
         Some(trial) => {
             let who = format!("{} · {}", trial.gateway, trial.load);
             sheet.line(apart(width, (who, BOLD), (doing(state), Style::new())));
-            sheet.line(now(trial));
+            sheet.line(last_second(trial));
             let rows = 1 + height.saturating_sub(LEAST_HEIGHT) / 6;
             sheet.graph(rows.min(6), &history(trial, width));
             sheet.skip(gap);
@@ -55,11 +55,11 @@ fn full(sheet: &mut Sheet<'_>, state: &State) {
         sheet.line(titles(width));
     }
     let left = usize::from(sheet.rows_left().saturating_sub(gap));
-    // Doubts get what the table leaves, and a third at least.
+    // Findings get the rows that the table does not need, but at least a third.
     let for_notes = notes.len().min((left / 3).max(left.saturating_sub(rows.len())));
-    around(rows, left - for_notes).into_iter().for_each(|line| sheet.line(line));
+    rows_around_current(rows, left - for_notes).into_iter().for_each(|line| sheet.line(line));
     sheet.skip(gap);
-    // What is wider than the screen is told in full where there are rows for that.
+    // Lines that are wider than the screen are wrapped if there are rows for that, else cut.
     let whole: Vec<_> = notes.iter().flat_map(|note| wrapped(note, width)).collect();
     let room = usize::from(sheet.rows_left());
     let cut = |line: Line<'static>| Line::styled(clip(&line.to_string(), width), line.style);
@@ -72,7 +72,7 @@ fn compact(sheet: &mut Sheet<'_>, state: &State) {
     if sheet.height() >= 8 {
         sheet.line(Line::styled(state.name.clone(), BOLD));
     }
-    course(sheet, state);
+    progress(sheet, state);
     match &state.trial {
         None => sheet.line(doing(state)),
         Some(trial) => {
@@ -94,24 +94,24 @@ fn compact(sheet: &mut Sheet<'_>, state: &State) {
     compact_cases(sheet, state);
 }
 
-/// The cases of the load point under way.
+/// The cases of the current load point.
 fn compact_cases(sheet: &mut Sheet<'_>, state: &State) {
     let load = state.trial.as_ref().map_or("", |trial| trial.load.as_str());
     let cases = state.cases.iter().filter(|case| load.ends_with(&case.load));
     let width = sheet.width();
     let row = |case: &Case| {
         let p50 = words::microseconds(case.p50_us);
-        let told = format!("{p50:>COLUMN$}{:>COLUMN$}", words::added(case.added_p50_us));
-        let label = width.saturating_sub(told.chars().count());
-        let line = Line::from(format!("{:label$}{told}", clip(&case.gateway, label)));
+        let figures = format!("{p50:>COLUMN$}{:>COLUMN$}", words::added(case.added_p50_us));
+        let label = width.saturating_sub(figures.chars().count());
+        let line = Line::from(format!("{:label$}{figures}", clip(&case.gateway, label)));
         Row { line, is_head: false, is_current: is_current(state, case) }
     };
     let room = usize::from(sheet.rows_left());
-    around(cases.map(row).collect(), room).into_iter().for_each(|line| sheet.line(line));
+    rows_around_current(cases.map(row).collect(), room).into_iter().for_each(|line| sheet.line(line));
 }
 
-/// Progress over the whole run, and the time left.
-fn course(sheet: &mut Sheet<'_>, state: &State) {
+/// Progress bar of the whole run, and the time left.
+fn progress(sheet: &mut Sheet<'_>, state: &State) {
     let whole = state.elapsed_s + state.left_s;
     let share = match state.stage {
         Stage::Ended => 1.0,
@@ -121,7 +121,7 @@ fn course(sheet: &mut Sheet<'_>, state: &State) {
     let trial = words::number(state, state.trial.as_ref().map_or(0, |trial| trial.number));
     let left = words::left(state);
     let texts = [
-        format!(" trial {trial} · round {} · {} gone, {left}", state.round, words::span(state.elapsed_s)),
+        format!(" trial {trial} · round {} · {} elapsed, {left}", state.round, words::span(state.elapsed_s)),
         format!(" {trial} · round {} · {left}", state.round),
         format!(" {trial} · {left}"),
     ];
@@ -130,12 +130,12 @@ fn course(sheet: &mut Sheet<'_>, state: &State) {
     let fits = |text: &&String| text.chars().count() + 20 <= width;
     let text = texts.iter().find(fits).or(texts.last()).map_or("", String::as_str);
     let room = width.saturating_sub(text.chars().count());
-    let bar = drawn(share, room);
-    let rest = "░".repeat(room.saturating_sub(bar.chars().count()));
-    sheet.line(vec![Span::styled(bar, GOOD), Span::styled(rest, DIM), Span::raw(text)]);
+    let filled = bar(share, room);
+    let rest = "░".repeat(room.saturating_sub(filled.chars().count()));
+    sheet.line(vec![Span::styled(filled, GOOD), Span::styled(rest, DIM), Span::raw(text)]);
 }
 
-/// What is being done, in a few words.
+/// Current activity, in a few words.
 fn doing(state: &State) -> String {
     match (state.stage, &state.trial) {
         (Stage::Ended, _) => "ended".to_owned(),
@@ -146,10 +146,10 @@ fn doing(state: &State) -> String {
     }
 }
 
-/// The last second of a trial.
-fn now(trial: &Trial) -> Line<'static> {
+/// The last second of the trial.
+fn last_second(trial: &Trial) -> Line<'static> {
     let Some(second) = trial.seconds.last() else {
-        return Line::styled("no second of it is over yet", DIM);
+        return Line::styled("waiting for the first second", DIM);
     };
     let due = trial.due.map(|due| format!(" of {}/s due", short(due))).unwrap_or_default();
     let (p50, p99) = (words::microseconds(second.p50_us), words::microseconds(second.p99_us));
@@ -158,11 +158,11 @@ fn now(trial: &Trial) -> Line<'static> {
         failed if failed <= 0.0 => Span::styled("none failed", GOOD),
         failed => Span::styled(format!("{} failed", short(failed.max(1.0))), BAD),
     };
-    let told = format!("{}/s{due}   p50 {p50}   p99 {p99}   ", short(second.rate));
-    Line::from(vec![Span::raw(told), failed])
+    let figures = format!("{}/s{due}   p50 {p50}   p99 {p99}   ", short(second.rate));
+    Line::from(vec![Span::raw(figures), failed])
 }
 
-/// Responses by second, and what was due: each second as wide as there is room for, the last ones where there is not.
+/// Responses per second and the rate that was due. Each second is as wide as fits; if not all fit, the last ones are shown.
 fn history(trial: &Trial, width: usize) -> (Vec<f64>, Option<Vec<f64>>) {
     let wide = (width / (trial.duration_s.ceil() as usize).max(1)).clamp(1, 16);
     let first = trial.seconds.len().saturating_sub(width / wide);
@@ -192,13 +192,13 @@ fn roles(sheet: &mut Sheet<'_>, state: &State) {
 /// A line of a table.
 struct Row {
     line: Line<'static>,
-    /// Whether it is the head of a load point.
+    /// Whether this is the heading of a load point.
     is_head: bool,
-    /// Whether it is what is being measured.
+    /// Whether this case is being measured.
     is_current: bool,
 }
 
-/// Titles over the cases.
+/// Column titles of the table of cases.
 fn titles(width: usize) -> Line<'static> {
     let titles = ["rate", "p50", "p99", "added p50"].map(|title| format!("{title:>COLUMN$}")).concat();
     let room = width.saturating_sub(titles.len());
@@ -234,46 +234,46 @@ fn table(state: &State, width: usize) -> Vec<Row> {
 }
 
 fn is_current(state: &State, case: &Case) -> bool {
-    // A step of a search is called by its rate, and then by its load point.
+    // The name of a search step is its rate, followed by its load point.
     let of = |trial: &Trial| trial.gateway == case.gateway && trial.load.ends_with(&case.load);
     state.stage != Stage::Ended && state.trial.as_ref().is_some_and(of)
 }
 
-/// So many of `rows`: all, or from the head of the load point that is being measured, and what is being measured in any case.
-fn around(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
+/// At most `room` rows: all of them, or those from the heading of the current load point. The current case is always included.
+fn rows_around_current(rows: Vec<Row>, room: usize) -> Vec<Line<'static>> {
     let current = rows.iter().position(|row| row.is_current).unwrap_or(0);
     let head = rows[..current.min(rows.len())].iter().rposition(|row| row.is_head).unwrap_or(0);
-    // Where all that is behind fits, as much as fits before it.
+    // If all rows after the heading fit, rows before it fill the rest.
     let first = head.min(rows.len().saturating_sub(room)).max((current + 1).saturating_sub(room));
     rows.into_iter().skip(first).take(room).map(|row| row.line).collect()
 }
 
-/// Failures, then findings: one line for each code, the gravest first. Empty where there are none.
+/// Failures, then findings: one line per code, in the order of severity.
 fn notes(state: &State) -> Vec<Line<'static>> {
     let failures = state
         .failures
         .iter()
         .map(|failure| Line::styled(format!("failed {}: {}", failure.label, failure.message), BAD));
     let mut lines: Vec<Line<'static>> = failures.collect();
-    let mut told: Vec<(Severity, &str)> = Vec::new();
+    let mut listed: Vec<(Severity, &str)> = Vec::new();
     for finding in &state.findings {
         let kind = (finding.severity, finding.code.as_str());
-        if told.contains(&kind) {
+        if listed.contains(&kind) {
             continue;
         }
-        told.push(kind);
+        listed.push(kind);
         let style = match finding.severity {
             Severity::Void => BAD,
             Severity::Warning => DUE,
             Severity::Note => DIM,
         };
-        lines.push(Line::styled(alike(state, finding), style));
+        lines.push(Line::styled(with_count(state, finding), style));
     }
     lines
 }
 
-/// A finding with how many of its kind there are.
-fn alike(state: &State, finding: &Finding) -> String {
+/// A finding, with the number of cases that have the same one.
+fn with_count(state: &State, finding: &Finding) -> String {
     let is_alike = |other: &&Finding| (&other.code, other.severity) == (&finding.code, finding.severity);
     match state.findings.iter().filter(is_alike).count() {
         1 => words::finding(finding),
@@ -281,7 +281,7 @@ fn alike(state: &State, finding: &Finding) -> String {
     }
 }
 
-/// At most so many lines, the last of several then says how many are missing.
+/// At most `room` lines. If some are left out, the last line says how many.
 fn fewer(mut lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
     if lines.len() > room && room > 1 {
         let missing = lines.len() - room + 1;
@@ -292,11 +292,11 @@ fn fewer(mut lines: Vec<Line<'static>>, room: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// A line in as many lines as it takes, broken between words; those behind the first are indented.
+/// A line wrapped at spaces. The lines after the first are indented.
 fn wrapped(line: &Line<'static>, width: usize) -> Vec<Line<'static>> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in line.to_string().split(' ') {
-        let last = lines.last_mut().expect("it begins with one");
+        let last = lines.last_mut().expect("there is at least one line");
         if !last.trim().is_empty() && last.chars().count() + 1 + word.chars().count() > width {
             lines.push(format!("  {word}"));
         } else {
@@ -309,16 +309,16 @@ fn wrapped(line: &Line<'static>, width: usize) -> Vec<Line<'static>> {
     lines.into_iter().map(|text| Line::styled(text, line.style)).collect()
 }
 
-/// Two texts at both ends of a line; the first is cut where they do not fit.
+/// Two texts at the two ends of a line, cut if they do not fit.
 fn apart(width: usize, (left, style): (String, Style), (right, other): (String, Style)) -> Line<'static> {
-    // Where there is too little room for both, each has half of it.
+    // If there is no room for both, each gets half of the width.
     let right = clip(&right, width.saturating_sub(2 + left.chars().count()).max(width.saturating_sub(2) / 2));
     let room = width.saturating_sub(right.chars().count() + 2);
     let left = format!("{:room$}  ", clip(&left, room));
     Line::from(vec![Span::styled(left, style), Span::styled(right, other)])
 }
 
-/// A text of at most `width` columns.
+/// The text, cut to at most `width` columns.
 fn clip(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

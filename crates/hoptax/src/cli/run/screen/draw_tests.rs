@@ -27,7 +27,7 @@ fn finding(severity: Severity, code: &str, case: &str) -> Finding {
     Finding { severity, code: code.to_owned(), case: Some(case.to_owned()), message }
 }
 
-/// The middle of a run of three gateways at three load points.
+/// The state in the middle of a run: three gateways, three load points.
 fn state() -> State {
     let second = |rate| Second { rate, failed: 0.5, p50_us: Some(210.0), p99_us: Some(1_203.0) };
     let gateways = [("direct", 120.0), ("nginx", 210.0), ("haproxy", 190.0), ("hop-l7", 1_160.0)];
@@ -72,14 +72,14 @@ fn screen(state: &State, width: u16, height: u16) -> Vec<String> {
 }
 
 #[test]
-fn eighty_columns_show_what_is_measured_and_what_came_of_it() {
+fn a_screen_of_80_columns_shows_everything() {
     let lines = screen(&state(), 80, 24);
     shows(
         &lines,
         &[
             "three gateways",
-            "Ctrl-C ends it",
-            "trial 13/45 · round 1/3 · 3 min gone, 7 min left",
+            "Ctrl-C stops it",
+            "trial 13/45 · round 1/3 · 3 min elapsed, 7 min left",
             "nginx · open loop, 5,000/s, poisson, 64 connections",
             "measuring 6 of 10 s",
             "4.99k/s of 5.00k/s due   p50 210.0 µs   p99 1.20 ms   3 failed",
@@ -98,7 +98,7 @@ fn eighty_columns_show_what_is_measured_and_what_came_of_it() {
 }
 
 #[test]
-fn large_screens_show_every_case_and_little_ones_what_matters_most() {
+fn large_screens_show_every_case_and_small_ones_the_most_important_parts() {
     let lines = screen(&state(), 120, 40);
     shows(&lines, &LOADS);
     assert_eq!(lines.iter().filter(|line| line.contains("haproxy ×2")).count(), 3, "{lines:#?}");
@@ -114,7 +114,7 @@ fn large_screens_show_every_case_and_little_ones_what_matters_most() {
 }
 
 #[test]
-fn the_load_point_under_way_is_never_scrolled_away() {
+fn the_current_load_point_is_always_visible() {
     for height in 17..40 {
         for load in LOADS {
             for gateway in ["direct", "hop-l7"] {
@@ -165,26 +165,26 @@ fn every_size_and_stage_can_be_drawn() {
     }
     shows(&screen(&states[1], 80, 24), &["at least 7 min left", "pause"]);
     shows(&screen(&states[3], 80, 24), &["starting nginx"]);
-    shows(&screen(&states[4], 80, 24), &["no second of it is over yet", "starting"]);
+    shows(&screen(&states[4], 80, 24), &["waiting for the first second", "starting"]);
 }
 
 #[test]
-fn what_does_not_fit_is_counted() {
+fn lines_that_do_not_fit_are_counted() {
     let lines = |count: usize| (0..count).map(|index| Line::from(index.to_string())).collect::<Vec<_>>();
-    let told = |lines: Vec<Line<'static>>| lines.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(told(fewer(lines(3), 3)), ["0", "1", "2"]);
-    assert_eq!(told(fewer(lines(5), 3)), ["0", "1", "and 3 more"]);
-    assert_eq!(told(fewer(lines(5), 0)), [""; 0]);
+    let texts = |lines: Vec<Line<'static>>| lines.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(texts(fewer(lines(3), 3)), ["0", "1", "2"]);
+    assert_eq!(texts(fewer(lines(5), 3)), ["0", "1", "and 3 more"]);
+    assert_eq!(texts(fewer(lines(5), 0)), [""; 0]);
     assert_eq!(clip("abcdef", 4), "abc…");
     assert_eq!((clip("abc", 3), clip("abc", 0)), ("abc".to_owned(), String::new()));
 }
 
 #[test]
-fn what_is_wide_is_told_in_full_where_there_are_rows() {
+fn wide_lines_are_wrapped_if_there_are_rows() {
     let line = Line::styled("warning host-noisy: others used the machine", DUE);
-    let told: Vec<String> = wrapped(&line, 20).iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["warning host-noisy:", "  others used the", "  machine"]);
-    assert_eq!(wrapped(&line, 1).len(), 6, "a word that is wider than the screen stands alone");
+    let texts: Vec<String> = wrapped(&line, 20).iter().map(ToString::to_string).collect();
+    assert_eq!(texts, ["warning host-noisy:", "  others used the", "  machine"]);
+    assert_eq!(wrapped(&line, 1).len(), 6, "a word that is wider than the screen gets its own line");
     let roomy = State { cases: Vec::new(), ..state() };
     shows(&screen(&roomy, 80, 24), &["gives reason to doubt: a\n  hypervisor took a good part"]);
     shows(&screen(&state(), 80, 24), &["gives reason to doubt: a…\nwarning"]);

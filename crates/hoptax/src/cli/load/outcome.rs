@@ -1,15 +1,15 @@
-//! A load and its result, as every output receives them.
+//! A load and its result, in the form that every output format takes.
 
 use hoptax_load::record::LoadRecord;
 use hoptax_load::spec::LoadSpec;
 
-/// What was measured, and of what.
+/// A load and its result.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Made<'a> {
-    /// As typed.
+pub(super) struct LoadOutcome<'a> {
+    /// URL as typed.
     pub(super) url: &'a str,
-    /// What was asked for.
+    /// The load.
     pub(super) spec: &'a LoadSpec,
-    /// What came of it.
+    /// The result.
     pub(super) record: &'a LoadRecord,
 }

@@ -1,0 +1,22 @@
+//! Help sentences of options that several verbs have, so that the same option reads the same everywhere.
+
+pub(super) const PLAN: &str = "Plan, a YAML file; `hoptax init` writes one to start from";
+pub(super) const SET: &str = "Override a key of the plan: trials=1 or load.0.duration=2s; can be repeated";
+pub(super) const PACKS: &str =
+    "Also use the gateway packs in this directory; they replace built-in packs of the same name";
+pub(super) const JSON: &str = "Print JSON instead of text";
+pub(super) const FORMAT: &str = "Output format";
+pub(super) const OUTPUT: &str = "Write to this file instead of standard output";
+pub(super) const RUN_DIR: &str = "Run directory: the directory that contains run.json and trials.jsonl";
+pub(super) const RESULTS_DIR: &str = "Directory that contains the run directories [default: results]";
+pub(super) const ROOT: &str =
+    "Directory that contains the run directories, if not given as an argument [default: results]";
+pub(super) const RUN_ID: &str = "Run: the name or the path of its directory";
+pub(super) const OUT: &str = "Directory in which `hoptax run` creates the run directory";
+pub(super) const ACCEPT_VOID: &str = "Ignore `void` findings for the exit status: do not exit 4";
+pub(super) const TOKEN_FILE: &str = "File with the token that clients must send: one line of at least 16 characters [default: a random token if \
+     the address is not loopback]";
+pub(super) const NO_LIVE: &str = "Do not show the live view; it appears only on a terminal";
+pub(super) const CPUS: &str =
+    "Pin the threads to these CPUs, in this order: 0, 0,2 or 2-3 [default: not pinned]";
+pub(super) const COMPARE_ANYWAY: &str = "Compare even if the runs measured different things";

@@ -1,0 +1,112 @@
+//! Progress of a generator that `hoptax run` started: one line of JSON on standard error for each phase when it begins and, if
+//! the run has a viewer, for each second.
+
+use hoptax_host::cpus;
+use hoptax_load::clock;
+use hoptax_load::record::{Phase, Progress, SecondLine};
+use hoptax_load::seconds::Seconds;
+use hoptax_load::spec::LoadSpec;
+use serde::Serialize;
+use std::io::Write as _;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+
+/// Prints a phase at once, on the thread of the generator, because `hoptax run` times its samples by it.
+pub(super) fn phase(progress: &Progress) {
+    if let Progress::Phase(line) = progress {
+        print(line);
+    }
+}
+
+fn print<T: Serialize>(line: &T) {
+    // This fails only if `hoptax run` has ended; then the kernel is about to kill this process.
+    let _ = serde_json::to_string(line).map(|line| writeln!(std::io::stderr(), "{line}"));
+}
+
+/// Prints seconds from a thread that avoids the CPUs of the workers. Dropping it waits until all are printed.
+#[derive(Debug)]
+pub(super) struct SecondReporter {
+    progress: Option<Sender<Progress>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SecondReporter {
+    /// Starts the thread for the load `spec`.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub(super) fn start(spec: &LoadSpec) -> std::io::Result<Self> {
+        let (progress, received) = mpsc::channel();
+        let seconds = Seconds::new(spec.workers.min(spec.connections));
+        let workers = spec.cpus.clone();
+        let thread = thread::Builder::new().name("seconds".to_owned()).spawn(move || {
+            cpus::keep_off(&workers);
+            add_up(seconds, &received, print_second);
+        })?;
+        Ok(Self { progress: Some(progress), thread: Some(thread) })
+    }
+
+    /// The observer to pass to the generator. It also prints phases.
+    pub(super) fn observer(&self) -> impl FnMut(Progress) + use<> {
+        let sender = self.progress.clone();
+        move |progress| {
+            phase(&progress);
+            // If the thread has ended, the measurement continues.
+            let _ = sender.as_ref().map(|sender| sender.send(progress));
+        }
+    }
+}
+
+impl Drop for SecondReporter {
+    fn drop(&mut self) {
+        self.progress = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn print_second(line: SecondLine) {
+    print(&line);
+}
+
+/// Adds up windows to seconds until the channel closes.
+fn add_up(mut seconds: Seconds, received: &Receiver<Progress>, mut report: impl FnMut(SecondLine)) {
+    let mut began = None;
+    for progress in received {
+        match progress {
+            Progress::Phase(line) if line.phase == Phase::Measuring => began = Some(line.at_ns),
+            Progress::Phase(line) if line.phase == Phase::Draining => {
+                let measured = line.at_ns.saturating_sub(began.unwrap_or_else(clock::now));
+                seconds.end(measured).into_iter().for_each(&mut report);
+            }
+            Progress::Phase(_) => {}
+            Progress::Window { index, window } => {
+                seconds.add(index, &window).into_iter().for_each(&mut report)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hoptax_load::record::{PhaseLine, WINDOW_NS, Window};
+
+    #[test]
+    fn the_last_second_has_its_real_length() {
+        let (sender, received) = mpsc::channel();
+        let phase = |phase, at_ns| Progress::Phase(PhaseLine { phase, at_ns });
+        sender.send(phase(Phase::Connecting, 1)).expect("sent");
+        sender.send(phase(Phase::Measuring, 7_000)).expect("sent");
+        for index in 0..12 {
+            let window = Window { sent: 1, ..Window::default() };
+            sender.send(Progress::Window { index, window }).expect("sent");
+        }
+        sender.send(phase(Phase::Draining, 7_000 + clock::SECOND + WINDOW_NS * 3 / 2)).expect("sent");
+        drop(sender);
+        let mut lines = Vec::new();
+        add_up(Seconds::new(1), &received, |line| lines.push((line.second, line.length_ns, line.sent)));
+        assert_eq!(lines, [(0, clock::SECOND, 10), (1, WINDOW_NS * 3 / 2, 2)]);
+    }
+}

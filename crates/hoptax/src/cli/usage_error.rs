@@ -1,0 +1,247 @@
+//! Errors of clap: the command line does not parse. hoptax adds what to type instead.
+
+use super::exit::Exit;
+use super::load::paint;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command, Error};
+use std::io;
+use std::process::ExitCode;
+
+/// Prints what clap reports. `--help` and `--version` end the process with 0, errors return 2.
+pub(super) fn report(error: &Error, program: Command) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        error.exit();
+    }
+    let typed: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
+    eprint!("{}", text(error, program, &typed, paint::is_wanted(&io::stderr())));
+    Exit::BadInput.into()
+}
+
+/// clap's message, with our help in place of its last line ("For more information, try '--help'").
+fn text(error: &Error, mut program: Command, typed: &[String], is_coloured: bool) -> String {
+    program.build();
+    let (verb, name) = verb(&program, typed);
+    let styled = error.render();
+    let message = if is_coloured { styled.ansi().to_string() } else { styled.to_string() };
+    let message = message.split("For more information, try").next().unwrap_or_default().trim_end();
+    let advice = advice(error, verb, &name).map(|advice| format!("help: {advice}\n")).unwrap_or_default();
+    format!("{message}\n\n{advice}`{name} --help` lists every option.\n")
+}
+
+/// The verb (or verb of a verb) that was typed, and its full name: `hoptax history list`.
+fn verb<'p>(program: &'p Command, typed: &[String]) -> (&'p Command, String) {
+    let mut verb = program;
+    let mut name = "hoptax".to_owned();
+    for word in typed {
+        if let Some(found) = verb.find_subcommand(word).filter(|found| found.get_name() != "help") {
+            verb = found;
+            name = format!("{name} {word}");
+        }
+    }
+    (verb, name)
+}
+
+/// What to type instead.
+fn advice(error: &Error, verb: &Command, name: &str) -> Option<String> {
+    match error.kind() {
+        ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => Some(commands(verb, name)),
+        ErrorKind::MissingRequiredArgument => missing(error, verb, name),
+        ErrorKind::ArgumentConflict => Some(match error.get(ContextKind::PriorArg) == argument(error) {
+            true => "give it only once".to_owned(),
+            false => "leave one of them out".to_owned(),
+        }),
+        ErrorKind::TooManyValues => Some("leave out the value".to_owned()),
+        ErrorKind::InvalidUtf8 => Some("type the arguments as UTF-8".to_owned()),
+        ErrorKind::InvalidValue
+        | ErrorKind::ValueValidation
+        | ErrorKind::TooFewValues
+        | ErrorKind::WrongNumberOfValues
+        | ErrorKind::NoEquals => {
+            let ContextValue::String(typed) = argument(error)? else { return None };
+            let arg = verb.get_arguments().find(|arg| arg.to_string() == *typed)?;
+            Some(format!("for example: {}", example(arg)?))
+        }
+        _ => None,
+    }
+}
+
+fn argument(error: &Error) -> Option<&ContextValue> {
+    error.get(ContextKind::InvalidArg)
+}
+
+fn commands(verb: &Command, name: &str) -> String {
+    let shown = verb.get_subcommands().filter(|verb| !verb.is_hide_set()).map(Command::get_name);
+    let shown: Vec<&str> = shown.collect();
+    let explains = if name == "hoptax" { "hoptax help".to_owned() } else { format!("{name} --help") };
+    format!("the commands are {}; `{explains}` says what each does", shown.join(", "))
+}
+
+/// An example of the whole command, or of the options that are missing if nothing else is.
+fn missing(error: &Error, verb: &Command, name: &str) -> Option<String> {
+    let Some(ContextValue::Strings(missing)) = argument(error) else { return None };
+    if missing.iter().all(|typed| typed.starts_with("--")) {
+        let args = missing.iter().map(|typed| verb.get_arguments().find(|arg| arg.to_string() == *typed));
+        let examples = args.map(|arg| arg.and_then(example)).collect::<Option<Vec<String>>>()?;
+        return Some(format!("add {}", examples.join(" ")));
+    }
+    let (_, words) = COMMANDS.iter().find(|(command, _)| format!("hoptax {command}") == name)?;
+    Some(format!("for example: {name} {words}"))
+}
+
+const RUN: &str = "results/20260101T000000Z-quickstart";
+
+/// Arguments of an example of each verb that requires some.
+const COMMANDS: [(&str, &str); 15] = [
+    ("run", "plan.yaml"),
+    ("load", "http://127.0.0.1:8080/"),
+    ("report", RUN),
+    ("compare", "results/20260101T000000Z-before results/20260102T000000Z-after"),
+    ("gate", RUN),
+    ("history show", "20260101T000000Z-quickstart"),
+    ("history tag", "20260101T000000Z-quickstart baseline"),
+    ("history note", "20260101T000000Z-quickstart 'new kernel'"),
+    ("history trend", "quickstart --gateway nginx"),
+    ("history delete", "20260101T000000Z-quickstart --yes"),
+    ("check", "plan.yaml"),
+    ("lint", "nginx"),
+    ("render", "plan.yaml --gateway nginx"),
+    ("hop", "l7 --upstream 127.0.0.1:8080"),
+    ("completions", "bash"),
+];
+
+/// An option or argument with a value: `--duration 10s`.
+fn example(arg: &Arg) -> Option<String> {
+    let value = value(arg)?;
+    Some(match arg.get_long() {
+        Some(long) if arg.is_require_equals_set() => format!("--{long}={value}"),
+        Some(long) => format!("--{long} {value}"),
+        None => value,
+    })
+}
+
+/// A value that the argument accepts.
+fn value(arg: &Arg) -> Option<String> {
+    if let Some(possible) = arg.get_possible_values().first() {
+        return Some(possible.get_name().to_owned());
+    }
+    let by_option = match arg.get_long() {
+        Some("arrivals") => Some("poisson"),
+        Some("chart") => Some("tax"),
+        Some("server-name") => Some("api.example.org"),
+        Some("gateway") => Some("nginx"),
+        Some("alpn") => Some("http/1.1"),
+        Some("tls") => Some("1.2,1.3"),
+        _ => None,
+    };
+    let name = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+    let by_name = || VALUES.iter().find(|(known, _)| Some(*known) == name).map(|(_, value)| *value);
+    let default = || arg.get_default_values().first().map(|default| default.to_string_lossy().into_owned());
+    by_option.or_else(by_name).map(str::to_owned).or_else(default)
+}
+
+/// Values by the name of the value.
+const VALUES: [(&str, &str); 40] = [
+    ("A", "results/20260101T000000Z-before"),
+    ("B", "results/20260102T000000Z-after"),
+    ("ADDRESS", "127.0.0.1"),
+    ("ADDRESS,…", "127.0.0.2,127.0.0.3"),
+    ("ADDRESS:PORT", "127.0.0.1:7300"),
+    ("CASE", "nginx"),
+    ("CPUS", "2-3"),
+    ("DELAY", "2ms"),
+    ("DIR", "results"),
+    ("FILE", "file.txt"),
+    ("FILE|-", "spec.json"),
+    ("GATEWAY", "nginx"),
+    ("HOST:PORT", "127.0.0.1:8080"),
+    ("ID", "20260101T000000Z-quickstart"),
+    ("KEY=VALUE", "trials=3"),
+    ("LABEL", "nginx"),
+    ("LABEL,…", "nginx,envoy"),
+    ("LOAD", "1"),
+    ("METHOD", "POST"),
+    ("METRIC", "added_p99"),
+    ("N", "4"),
+    ("NAME", "nginx"),
+    ("NAME: VALUE", "'x-id: 1'"),
+    ("NAME[: VALUE]", "'content-type: text/plain'"),
+    ("PACK", "nginx"),
+    ("PATH", "file.txt"),
+    ("PLAN", "plan.yaml"),
+    ("PORT", "8080"),
+    ("PORT,…", "8080,8081"),
+    ("RATE", "1000/s"),
+    ("SHARE", "1%"),
+    ("SIZE", "64KiB"),
+    ("SIZE[-SIZE]", "1KiB-64KiB"),
+    ("STATUS", "200"),
+    ("STATUS,…", "200,204"),
+    ("TAG", "baseline"),
+    ("TIME", "10s"),
+    ("URL", "http://127.0.0.1:8080/"),
+    ("VERSION", "1.1"),
+    ("X,Y", "main,pr"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::Cli;
+    use super::*;
+    use clap::{CommandFactory as _, Parser as _};
+
+    /// What hoptax prints about a command line that does not parse.
+    fn printed(line: &str) -> String {
+        let typed: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let words = std::iter::once("hoptax".to_owned()).chain(typed.iter().cloned());
+        let error = Cli::try_parse_from(words).expect_err(line);
+        text(&error, Cli::command(), &typed, false)
+    }
+
+    #[test]
+    fn every_error_says_what_to_type_instead() {
+        for (line, parts) in [
+            ("rum p.yaml", &["tip: ", "'run'", "help: the commands are run, load,"][..]),
+            ("frobnicate", &["completions, man", "`hoptax help` says what each does"]),
+            ("run", &["<PLAN>", "help: for example: hoptax run plan.yaml"]),
+            ("load --duration", &["--duration <TIME>", "for example: --duration 10s"]),
+            ("load http://a/ --duration 5", &["for example: --duration 10s", "`hoptax load --help`"]),
+            ("load http://a/ --frob", &["'--frob'", "`hoptax load --help` lists every option"]),
+            ("load http://a/ --json --csv", &["'--csv'", "help: leave one of them out"]),
+            ("load http://a/ --json --json", &["multiple times", "help: give it only once"]),
+            ("load http://a/ --json=yes", &["help: leave out the value"]),
+            ("compare a --format pdf", &["possible values: terminal", "for example: --format terminal"]),
+            ("report a --load 2", &["--chart <NAME>", "help: add --chart tax"]),
+            ("run p --serve=nowhere", &["for example: --serve=127.0.0.1:7300"]),
+            ("history list --limit 0", &["for example: --limit 4", "`hoptax history list --help`"]),
+            ("history show", &["for example: hoptax history show 2026"]),
+            ("hop l7", &["help: add --upstream 127.0.0.1:8080"]),
+            ("render", &["for example: hoptax render plan.yaml --gateway nginx"]),
+        ] {
+            let printed = printed(line);
+            for part in parts {
+                assert!(printed.contains(part), "{line}: {part}\n{printed}");
+            }
+            assert!(!printed.contains("For more information"), "{line}: {printed}");
+        }
+    }
+
+    #[test]
+    fn every_option_and_every_required_argument_has_an_example() {
+        let mut program = Cli::command();
+        program.build();
+        let mut verbs: Vec<(String, &Command)> = vec![(String::new(), &program)];
+        while let Some((name, verb)) = verbs.pop() {
+            let shown = verb.get_arguments().filter(|arg| !arg.is_hide_set());
+            for arg in shown.filter(|arg| arg.get_long().is_some() && arg.get_action().takes_values()) {
+                let known = ["expect-body", "expect-body-equals", "body", "body-text", "load"];
+                let is_free_text = arg.get_long().is_some_and(|long| known.contains(&long));
+                assert!(is_free_text || example(arg).is_some(), "{name}: {arg}");
+            }
+            let requires = verb.get_arguments().any(|arg| arg.is_positional() && arg.is_required_set());
+            let has_example = COMMANDS.iter().any(|(command, _)| name.trim() == *command);
+            assert!(!requires || has_example, "{name}");
+            let own = verb.get_subcommands().filter(|own| !own.is_hide_set() && own.get_name() != "help");
+            verbs.extend(own.map(|own| (format!("{name} {}", own.get_name()), own)));
+        }
+    }
+}
