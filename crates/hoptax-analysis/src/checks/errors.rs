@@ -22,8 +22,8 @@ pub(super) fn rule() -> Rule {
              evidence name the causes",
             percent(DOUBTFUL)
         ),
-        seen: "Percentiles leave failed requests out, so they describe the survivors only. One published table listed \
-               43,997 timeouts beside an average response time that left them out.",
+        seen: "Percentiles then describe the survivors. One published table listed 43,997 timeouts beside an average \
+               response time that left them out.",
         advice: "Read the gateway's log in the run directory. Lower the connections or the rate until the errors stop, \
                  or report the error share as a result.",
     }
