@@ -31,8 +31,7 @@ pub enum LoadError {
     },
     /// A worker could not be pinned.
     #[error(
-        "cannot pin a worker to CPU {cpu}: {source}; `nproc` and `taskset -p $$` show which CPUs are
-    # available"
+        "cannot pin a worker to CPU {cpu}: {source}; `nproc` and `taskset -p $$` show which CPUs are available"
     )]
     Pin {
         /// The CPU.

@@ -16,7 +16,6 @@ const PENDING: usize = 2;
 pub struct Seconds {
     workers: u64,
     /// Number of the first second that was not returned yet.
-    /// Number of the first second that has not been told.
     next: u64,
     pending: VecDeque<Second>,
 }

@@ -1,9 +1,9 @@
-//! In steady state a request allocates nothing: the same load is made twice, once for longer, and what the longer one
-//! allocates more is set against what it did more.
+//! Checks that a request in steady state allocates nothing. Each load runs twice, the second time longer, and
+//! the additional allocations are compared with the additional work.
 //!
-//! A single test, as the counter is the process's own and the test harness allocates when a test ends.
+//! A single test, because the counter covers the process and the test harness allocates when a test ends.
 
-// An allocator is an unsafe trait; this one hands everything on to the system's.
+// `GlobalAlloc` is an unsafe trait. This allocator passes every call to the system's.
 #![allow(unsafe_code)]
 
 use hoptax_load::record::{LoadRecord, Phase, Progress};
@@ -25,24 +25,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Allocations of every thread that is not exempt, growing ones counted as another.
+/// Allocations of all threads that are not exempt. A reallocation counts too.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Set by the threads of the server, which is not what is tested.
+    /// Set by the threads of the server, which is not under test.
     static EXEMPT: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Counting;
 
 fn count() {
-    // A thread that is going has no more flag; what it still does counts.
+    // A thread that is ending has no flag any more; its allocations count.
     if !EXEMPT.try_with(Cell::get).unwrap_or(false) {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -72,7 +72,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 const WHOLE: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nx-kind: test\r\ncontent-length: 5\r\n\r\nhello"];
-/// Cut within the head, within a chunk's length, and within a chunk.
+/// Split inside the head, inside a chunk's size, and inside a chunk.
 const IN_PIECES: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\nx-kind: test\r\ntransfer-",
     b"encoding: chunked\r\n\r\n1",
@@ -80,10 +80,10 @@ const IN_PIECES: &[&[u8]] = &[
     b"89abcdef\r\n0\r\n\r\n",
 ];
 
-/// The server writes its stamps over the zeros.
+/// The server overwrites the zeros with its timestamps.
 const STAMPED: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\nhoptax-stamp: 0000000000000000000 0000000000000000000\r\ncontent-length: 5\r\n\r\nhello"];
 
-/// What is loaded and how.
+/// A load to examine.
 struct Case {
     name: &'static str,
     shape: Shape,
@@ -91,30 +91,30 @@ struct Case {
     watch: Watch,
     stamps: bool,
     response: &'static [&'static [u8]],
-    /// Version of TLS; absent: plain.
+    /// TLS version; absent: plain text.
     tls: Option<TlsVersion>,
     targets: fn() -> Vec<TargetSpec>,
-    /// What may come at any time, but not once per request.
+    /// Allocations that can happen once, but not per request.
     once: u64,
     requests: (u64, u64),
 }
 
-/// Requests of the shorter and of the longer trial…
+/// Requests of the shorter and of the longer load…
 const FEW_AND_MANY: (u64, u64) = (500, 5500);
-/// …and where each is large.
+/// …and for large requests.
 const FEW_AND_MANY_LARGE: (u64, u64) = (25, 175);
-/// More than the kernel takes at once.
+/// Length of a large body, bytes: more than the kernel accepts at once.
 const LARGE: usize = 4 << 20;
-/// What of a large request has to wait is not always equally much: each time that it is more than ever before, its room grows.
+/// The unsent part of a large request varies: each new maximum makes the buffer grow.
 const LARGEST_YET: u64 = 40;
 const CONNECTIONS: u32 = 8;
-/// Once in a trial, and not always in the shorter one: the starting thread's first sleep on its channel.
+/// Happens once, possibly only in the longer load: the first time that the starting thread sleeps on its channel.
 const BY_CHANCE: u64 = 4;
-/// Room for pieces is made when for the first time so many responses are in pieces at once.
+/// Buffers for pieces are allocated whenever more responses than ever before are incomplete at once.
 const PIECES: u64 = BY_CHANCE + 3 * CONNECTIONS as u64;
-/// A window allocates its encoded histogram, the copy for whoever is told, and its room in record and channel.
+/// A window allocates its encoded histogram, the copy for the receiver, and space in record and channel.
 const PER_WINDOW: u64 = 3;
-/// What grows with the largest window seen, and by doubling.
+/// Growth with the largest window so far, and by doubling.
 const WINDOWS_TOGETHER: u64 = 16;
 
 #[test]
@@ -124,7 +124,7 @@ fn a_request_in_steady_state_allocates_nothing() {
     }
 }
 
-/// A response of several records, which come in pieces.
+/// A response of several TLS records, which arrive in pieces.
 fn large() -> &'static [&'static [u8]] {
     const LENGTH: usize = 100_000;
     let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n").into_bytes();
@@ -173,7 +173,7 @@ fn cases() -> Vec<Case> {
         Case {
             windows: true,
             watch: Watch::Windows,
-            ..case("open loop with windows told", open(Arrivals::Constant), WHOLE)
+            ..case("open loop with reported windows", open(Arrivals::Constant), WHOLE)
         },
         Case { tls: Some(TlsVersion::Tls12), ..case("TLS 1.2", Shape::Closed, WHOLE) },
         Case { tls: Some(TlsVersion::Tls13), ..case("TLS 1.3", open(Arrivals::Constant), WHOLE) },
@@ -196,7 +196,7 @@ fn plain() -> TargetSpec {
     TargetSpec::only("GET", "/", vec![("host".into(), "test".into())], Vec::new())
 }
 
-/// Every template, and every check of what both kinds of response have.
+/// All templates, and checks that both kinds of response pass.
 fn mix() -> Vec<TargetSpec> {
     let checks = vec![
         Check::Status(vec![(200, 200), (204, 299)]),
@@ -218,10 +218,10 @@ fn mix() -> Vec<TargetSpec> {
     vec![plain(), made, checked]
 }
 
-/// Makes the load for its shorter and its longer time, and compares.
+/// Runs the shorter and the longer load, and compares.
 fn examine(case: &Case) {
     let address = serve(case);
-    // Once for nothing: what is set up once in a process is no part of either.
+    // A first run, not counted: it does what happens only once per process.
     carry_out(case, address, case.requests.0 / 5);
     let (few, record_of_few) = carry_out(case, address, case.requests.0);
     let (many, record_of_many) = carry_out(case, address, case.requests.1);
@@ -237,7 +237,7 @@ fn examine(case: &Case) {
     );
 }
 
-/// Carries out the case for so many requests, and counts.
+/// Runs the case with this many requests, and counts allocations.
 fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecord) {
     let spec = LoadSpec {
         schema: SPEC_SCHEMA,
@@ -271,13 +271,13 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
     };
     let interrupt = AtomicBool::new(false);
     let mut before = 0;
-    let record = hoptax_load::run(&spec, &interrupt, case.watch, |told| {
-        // Not before: listing descriptors and starting threads allocate as they find the process.
-        if matches!(told, Progress::Phase(line) if line.phase == Phase::Warmup) {
+    let record = hoptax_load::run(&spec, &interrupt, case.watch, |progress| {
+        // Counting starts here, because the allocations of listing descriptors and starting threads vary.
+        if matches!(progress, Progress::Phase(line) if line.phase == Phase::Warmup) {
             before = ALLOCATIONS.load(Ordering::Relaxed);
         }
     });
-    let record = record.expect("a load that can be made");
+    let record = record.expect("a load that can run");
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(
         (record.counts.ok, record.lifetime.opened),
@@ -290,14 +290,14 @@ fn carry_out(case: &Case, address: SocketAddr, requests: u64) -> (u64, LoadRecor
     (allocations, record)
 }
 
-/// Answers every request with the case's pieces, each as a segment of its own, until the process ends.
+/// Answers every request with the case's pieces, each in its own segment, until the process ends.
 fn serve(case: &Case) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    // What is sent fills the sender's buffers, and not this side's.
+    // Limits what this side buffers, so that the sender's buffers fill up.
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 256 * 1024).expect("a socket");
     let address = listener.local_addr().expect("bound");
     let (pieces, tls) = (case.response, case.tls.map(|_| tls_server()));
-    // Started once, as the start of a thread allocates before it can be exempt.
+    // Threads are started once, because starting one allocates before it can be exempt.
     for _ in 0..CONNECTIONS {
         let (listener, tls) = (listener.try_clone().expect("a descriptor"), tls.clone());
         thread::spawn(move || {
@@ -325,7 +325,7 @@ fn tls_server() -> Arc<ServerConfig> {
         .with_no_client_auth()
         .with_single_cert(vec![identity.cert.der().clone()], identity.signing_key.into());
     let mut config = config.expect("they belong together");
-    // Tickets are read once per connection, but sooner or later.
+    // Tickets are read once per connection, at varying times.
     config.send_tls13_tickets = 0;
     Arc::new(config)
 }
@@ -336,7 +336,7 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
         let received = clock::now();
         for (index, piece) in pieces.iter().enumerate() {
             if index > 0 {
-                // Lets the other side look, so that it mostly finds pieces.
+                // Lets the client run, so that it mostly reads pieces.
                 thread::yield_now();
             }
             if connection.write_all(&stamped(piece, received)).is_err() {
@@ -346,7 +346,7 @@ fn answer(mut connection: impl Read + Write, pieces: &[&[u8]]) {
     }
 }
 
-/// The piece, with stamps where it has room for them.
+/// The piece, with timestamps if it has a place for them.
 fn stamped(piece: &[u8], received: u64) -> Cow<'_, [u8]> {
     let blank = stamp::BLANK.as_bytes();
     let Some(at) = piece.windows(blank.len()).position(|window| window == blank) else { return piece.into() };
@@ -356,7 +356,7 @@ fn stamped(piece: &[u8], received: u64) -> Cow<'_, [u8]> {
     piece.into()
 }
 
-/// Reads one request; `false` when there are no more. Its head comes in one piece, as it is short.
+/// Reads one request; `false` when there are no more. Its head arrives in one piece, because it is short.
 fn request(connection: &mut impl Read, buffer: &mut [u8]) -> bool {
     let Ok(mut read @ 1..) = connection.read(buffer) else { return false };
     let text = String::from_utf8_lossy(&buffer[..read]);

@@ -89,7 +89,7 @@ fn each_difference_is_reported_with_both_answers() {
 #[test]
 fn a_missing_or_incomplete_answer_is_a_failure() {
     let failure = against_direct("").expect_err("it closes");
-    assert_eq!(failure.message, "it gave no answer: the connection ended before the message did");
+    assert_eq!(failure.message, "it gave no answer: the connection ended before the message was complete");
     assert!(failure.detail.ends_with("gateway:\nno answer\n"), "{}", failure.detail);
     let failure = against_direct(&DIRECT.replace("hello", "he")).expect_err("cut short");
     assert!(failure.message.starts_with("it gave no answer: "), "{failure:?}");

@@ -1,5 +1,5 @@
-//! What the event loop must do, on real sockets of loopback. Steps are bounded by a deadline, and wait for events rather than
-//! for time.
+//! Tests of the event loop on real loopback sockets. They wait for events, not for time; a deadline bounds each
+//! step.
 
 use super::*;
 use crate::address::Address;
@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 
-/// Remembers what it was told; echoes when asked to.
+/// Records its events; echoes received data if asked to.
 #[derive(Default)]
 struct Witness {
     connected: Vec<(Token, bool)>,
@@ -52,7 +52,7 @@ impl Handler<Epoll> for Witness {
     }
 }
 
-/// Turns until `done`; a minute at most, which only a test that fails waits for.
+/// Turns until `done`, for at most a minute, which only a failing test reaches.
 fn turn_until(io: &mut Epoll, witness: &mut Witness, done: impl Fn(&Witness) -> bool) {
     let deadline = clock::now() + 60 * clock::SECOND;
     while !done(witness) {
@@ -91,7 +91,7 @@ fn connects_sends_and_receives() {
 }
 
 #[test]
-fn tells_a_refused_connect_and_frees_the_token() {
+fn reports_a_refused_connect_and_frees_the_token() {
     let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
     drop(listener);
@@ -108,7 +108,7 @@ fn tells_a_refused_connect_and_frees_the_token() {
 fn accepts_and_echoes_more_than_the_kernel_buffers() {
     let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
-    // Inherited by what it accepts.
+    // Accepted connections inherit this.
     sockopt::set_socket_send_buffer_size(&listener, 64 * 1024).expect("a small buffer");
     let mut witness = Witness { echo: true, ..Witness::default() };
     io.listen(Token(0), listener).expect("listens");
@@ -118,7 +118,7 @@ fn accepts_and_echoes_more_than_the_kernel_buffers() {
         let sent = sent.clone();
         move || {
             let mut stream = TcpStream::connect(address).expect("connects");
-            // Fixed, it cannot grow to hold all of the echo, and the server's side is bounded below.
+            // A fixed size, so that the socket cannot hold the whole echo; the server's side is limited below.
             sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a small buffer");
             stream.write_all(&sent).expect("writes");
             may_read.recv().expect("told to");
@@ -127,7 +127,7 @@ fn accepts_and_echoes_more_than_the_kernel_buffers() {
             back == sent
         }
     });
-    // Nobody has read any of the echo by now, so it can only be waiting here.
+    // Nothing has read the echo so far, so the rest must be queued here.
     turn_until(&mut io, &mut witness, |witness| witness.received.len() == sent.len());
     let before = witness.drained;
     assert!(io.unsent(Token(101)) > 0, "more than the kernel buffers");
@@ -135,7 +135,7 @@ fn accepts_and_echoes_more_than_the_kernel_buffers() {
     turn_until(&mut io, &mut witness, |witness| !witness.closed.is_empty());
     assert!(client.join().expect("no panic"), "the echo differs");
     assert_eq!(witness.received.len(), sent.len());
-    assert_eq!(witness.drained, before + 1, "once, when the last of it has left");
+    assert_eq!(witness.drained, before + 1, "called once, when the last byte has been sent");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_handler_may_close_while_it_receives() {
     peer.write_all(b"last words").expect("writes");
     turn_until(&mut io, &mut witness, |witness| !witness.received.is_empty());
     assert_eq!(peer.read(&mut [0; 8]).expect("reads"), 0, "the peer sees the end");
-    assert!(witness.closed.is_empty(), "who closes is not told so");
+    assert!(witness.closed.is_empty(), "the side that closes gets no event");
     let (listener, address) = listener();
     io.connect(Token(0), &address.into(), None).expect("the token is free again");
     drop(listener);
@@ -190,7 +190,7 @@ fn a_deadline_that_has_passed_polls() {
     io.turn(&mut Witness::default(), Some(0)).expect("returns at once");
 }
 
-/// Turns as often as it takes to bring everything that has happened by now.
+/// Turns until all events so far are delivered.
 fn settle(io: &mut Epoll, witness: &mut Witness) {
     for _ in 0..5 {
         io.turn(witness, Some(clock::now() + clock::MILLISECOND)).expect("turns");
@@ -198,7 +198,7 @@ fn settle(io: &mut Epoll, witness: &mut Witness) {
 }
 
 #[test]
-fn a_paused_connection_learns_of_the_end_when_resumed() {
+fn a_paused_connection_reports_the_end_when_resumed() {
     let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness::default();
     let mut peer = connected_pair(&mut io, &mut witness);
@@ -230,16 +230,16 @@ fn a_half_open_connection_still_sends() {
     });
     turn_until(&mut io, &mut witness, |witness| witness.drained == 1);
     assert_eq!(reader.join().expect("no panic").expect("reads"), sent);
-    assert_eq!(witness.closed.len(), 1, "the end is told once");
+    assert_eq!(witness.closed.len(), 1, "the end is reported once");
 }
 
 #[test]
-fn what_is_closed_is_heard_of_no_more() {
+fn a_closed_connection_delivers_no_more_events() {
     let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness::default();
     let mut former = connected_pair(&mut io, &mut witness);
     former.write_all(b"too late").expect("writes");
-    io.send(Token(0), &vec![1; 12_000_000]).expect("sends what cannot all leave");
+    io.send(Token(0), &vec![1; 12_000_000]).expect("sends more than fits");
     assert!(io.unsent(Token(0)) > 0);
     io.close(Token(0));
     assert!(!io.is_connected(Token(0)) && io.unsent(Token(0)) == 0);
@@ -254,7 +254,7 @@ fn what_is_closed_is_heard_of_no_more() {
     settle(&mut io, &mut witness);
     assert_eq!(witness.received, b"also new");
     assert!(witness.closed.is_empty() && witness.drained == 0);
-    // What the kernel had taken arrives, and after it the end: by FIN, or by RST for what was not read.
+    // What the kernel had accepted arrives, then the end: FIN, or RST because of unread data.
     let mut rest = Vec::new();
     let _ = former.read_to_end(&mut rest);
     assert!(rest.len() < 12_000_000);
@@ -288,12 +288,12 @@ fn large_bodies_go_both_ways_at_once() {
 }
 
 #[test]
-fn a_server_that_speaks_first_is_heard() {
+fn data_from_a_server_that_sends_first_is_received() {
     let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
     let mut witness = Witness::default();
     io.connect(Token(0), &address.into(), None).expect("connect starts");
-    // Not turned yet on purpose: greeting and end are there when the connect is looked at.
+    // Deliberately not turned yet: the greeting and the end arrive before the connect is processed.
     let server = std::thread::spawn(move || listener.accept().expect("accepts").0.write_all(b"welcome"));
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
     server.join().expect("no panic").expect("writes");
@@ -302,7 +302,7 @@ fn a_server_that_speaks_first_is_heard() {
 }
 
 #[test]
-fn a_listener_that_is_closed_accepts_no_more() {
+fn a_closed_listener_accepts_nothing() {
     let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
     let mut witness = Witness::default();
@@ -317,7 +317,7 @@ fn a_listener_that_is_closed_accepts_no_more() {
 }
 
 #[test]
-fn free_tokens_are_left_alone() {
+fn operations_on_free_tokens_do_nothing() {
     let mut io = Epoll::new().expect("epoll");
     for token in [Token(0), Token(7)] {
         io.close(token);
@@ -329,7 +329,7 @@ fn free_tokens_are_left_alone() {
 }
 
 #[test]
-fn binds_to_the_address_asked_for() {
+fn binds_to_the_requested_address() {
     let mut io = Epoll::new().expect("epoll");
     let (listener, address) = listener();
     let from = IpAddr::from([127, 0, 0, 9]);
@@ -340,7 +340,7 @@ fn binds_to_the_address_asked_for() {
 }
 
 #[test]
-fn a_unix_socket_is_a_connection_like_any_other() {
+fn a_unix_socket_works_like_any_other_connection() {
     let mut io = Epoll::new().expect("epoll");
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
@@ -349,13 +349,13 @@ fn a_unix_socket_is_a_connection_like_any_other() {
     assert_eq!(refused.kind(), io::ErrorKind::NotFound);
     let listener = UnixListener::bind(&path).expect("binds");
     let mut witness = Witness::default();
-    // A connect that is given up before it was told is not told.
+    // A connect that is cancelled before its result was delivered has no result.
     io.connect(Token(0), &address, None).expect("the token is free");
     io.close(Token(0));
     io.connect(Token(0), &address, None).expect("the token is free again");
     turn_until(&mut io, &mut witness, |witness| !witness.connected.is_empty());
     assert_eq!(witness.connected, [(Token(0), true)]);
-    drop(listener.accept().expect("the one given up"));
+    drop(listener.accept().expect("the cancelled one"));
     let mut peer = listener.accept().expect("accepts").0;
     io.send(Token(0), b"question").expect("sends");
     let mut question = [0; 8];
@@ -370,7 +370,7 @@ fn a_unix_socket_is_a_connection_like_any_other() {
 }
 
 #[test]
-fn a_unix_socket_without_room_says_so_at_once() {
+fn a_unix_socket_with_a_full_backlog_fails_at_once() {
     let mut io = Epoll::new().expect("epoll");
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
@@ -388,13 +388,13 @@ fn a_unix_socket_without_room_says_so_at_once() {
 }
 
 #[test]
-fn a_connection_that_breaks_after_its_peer_ended_is_told() {
+fn a_failure_after_the_peer_ended_its_side_is_reported() {
     let mut io = Epoll::new().expect("epoll");
     let mut witness = Witness { keep_sending: true, ..Witness::default() };
     let peer = connected_pair(&mut io, &mut witness);
     peer.shutdown(std::net::Shutdown::Write).expect("ends its side");
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
-    // Closed without lingering, it is reset.
+    // Closing without linger resets the connection.
     sockopt::set_socket_linger(&peer, Some(std::time::Duration::ZERO)).expect("set");
     drop(peer);
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true), (Token(0), false)]);

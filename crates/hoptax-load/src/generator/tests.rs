@@ -148,10 +148,10 @@ fn spec(addresses: &[SocketAddr]) -> LoadSpec {
     }
 }
 
-fn phase(told: Progress) -> PhaseLine {
-    match told {
+fn phase(progress: Progress) -> PhaseLine {
+    match progress {
         Progress::Phase(line) => line,
-        Progress::Window { .. } => panic!("nobody asked for windows"),
+        Progress::Window { .. } => panic!("windows were not requested"),
     }
 }
 
@@ -165,8 +165,8 @@ fn until_done(requests: u64, spec: LoadSpec) -> LoadSpec {
 }
 
 /// Result of one attempt at a measurement that noise can invalidate.
-fn seen(holds: bool, told: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(told()) }
+fn seen(holds: bool, describe: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(describe()) }
 }
 
 fn staged(stages: &[(f64, f64, u64)]) -> Shape {

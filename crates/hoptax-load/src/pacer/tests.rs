@@ -1,4 +1,4 @@
-//! Moments, as tables and against each other.
+//! Scheduled times, checked with tables and against each other.
 
 use super::*;
 use crate::clock::{MILLISECOND, SECOND};
@@ -21,7 +21,7 @@ fn all(rate: f64, arrivals: Arrivals, workers: u32, end: u64, limit: Option<u64>
 }
 
 #[test]
-fn constant_moments_are_exact_quotients() {
+fn constant_times_are_exact_quotients() {
     for (rate, duration, first, count) in [
         (1000.0, SECOND, [0, 1_000_000, 2_000_000], 1000),
         (3.0, 10 * SECOND, [0, 333_333_333, 666_666_666], 30),
@@ -35,14 +35,14 @@ fn constant_moments_are_exact_quotients() {
 }
 
 #[test]
-fn a_day_in_there_is_no_accumulated_error() {
+fn errors_do_not_accumulate_over_a_day() {
     let day = 86_400 * SECOND;
     let pacer = Pacer::new((&Rate::Fixed(3.0), Arrivals::Constant), ALONE, 0, (0, 2 * day), None);
     assert_eq!(pacer.at(3 * 86_400), Some(day));
 }
 
 #[test]
-fn workers_share_the_moments_of_one() {
+fn workers_split_the_times_of_one_worker() {
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.1)] {
         let one = all(777.0, arrivals, 1, SECOND, None);
         assert_eq!(all(777.0, arrivals, 3, SECOND, None), one);
@@ -57,7 +57,7 @@ fn a_limit_counts_over_all_workers() {
 }
 
 #[test]
-fn jitter_stays_in_order_even_where_neighbours_change_places() {
+fn jitter_stays_in_order_even_if_neighbors_swap() {
     for share in [0.1, 0.5, 1.0] {
         let pacer =
             Pacer::new((&Rate::Fixed(1000.0), Arrivals::Jitter(share)), ALONE, 9, (SECOND, 2 * SECOND), None);
@@ -84,7 +84,7 @@ fn jitter_stays_within_its_share() {
 }
 
 #[test]
-fn poisson_has_the_rate_and_the_spread_of_its_name() {
+fn poisson_has_the_right_rate_and_variance() {
     let moments = all(10_000.0, Arrivals::Poisson, 4, 10 * SECOND, None);
     // Mean 100,000, standard deviation 316.
     assert!(moments.len().abs_diff(100_000) < 1600, "{} arrivals", moments.len());
@@ -95,7 +95,7 @@ fn poisson_has_the_rate_and_the_spread_of_its_name() {
 }
 
 #[test]
-fn the_line_is_what_was_due_and_not_taken() {
+fn due_unsent_counts_times_that_were_due_and_not_taken() {
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.3), Arrivals::Poisson] {
         let share = Share { worker: 1, workers: 2 };
         let mut pacer = Pacer::new((&Rate::Fixed(1000.0), arrivals), share, 3, (100, SECOND), Some(900));
@@ -110,7 +110,7 @@ fn the_line_is_what_was_due_and_not_taken() {
 }
 
 #[test]
-fn nothing_is_due_before_its_moment() {
+fn nothing_is_due_before_its_time() {
     let mut pacer =
         Pacer::new((&Rate::Fixed(1000.0), Arrivals::Constant), ALONE, 0, (SECOND, 2 * SECOND), None);
     assert_eq!(pacer.take_due(SECOND - 1), None);
@@ -119,8 +119,8 @@ fn nothing_is_due_before_its_moment() {
     assert_eq!(pacer.take_due(SECOND + MILLISECOND - 1), None);
 }
 
-/// Up, steady, a pause, down to nothing, and steady again: 2500 + 3000 + 0 + 500 + 200 requests.
-fn course() -> Rate {
+/// Ramp up, constant, pause, ramp down, and constant again: 2500 + 3000 + 0 + 500 + 200 requests.
+fn profile() -> Rate {
     let stage = |from, to, seconds| Stage { from, to, for_ns: seconds * SECOND };
     Rate::Stages(vec![
         stage(0.0, 1000.0, 5),
@@ -133,9 +133,9 @@ fn course() -> Rate {
 
 const COURSE: [(u64, usize); 5] = [(5, 2500), (8, 3000), (12, 0), (14, 500), (15, 200)];
 
-fn of_course(arrivals: Arrivals, workers: u32, limit: Option<u64>) -> Vec<Vec<u64>> {
+fn of_profile(arrivals: Arrivals, workers: u32, limit: Option<u64>) -> Vec<Vec<u64>> {
     let pacer = |worker| {
-        Pacer::new((&course(), arrivals), Share { worker, workers }, 5, (SECOND, 16 * SECOND), limit)
+        Pacer::new((&profile(), arrivals), Share { worker, workers }, 5, (SECOND, 16 * SECOND), limit)
     };
     (0..workers).map(|worker| moments(pacer(worker))).collect()
 }
@@ -146,7 +146,7 @@ fn sorted(each: Vec<Vec<u64>>) -> Vec<u64> {
     all
 }
 
-/// How many fall into each stage of [`course`].
+/// Number of times in each stage of [`profile`].
 fn per_stage(moments: &[u64]) -> Vec<usize> {
     let before = |second: u64| moments.partition_point(|moment| *moment < SECOND + second * SECOND);
     let ends = COURSE.iter().map(|(end, _)| before(*end));
@@ -155,53 +155,53 @@ fn per_stage(moments: &[u64]) -> Vec<usize> {
 
 #[test]
 fn each_stage_has_the_area_under_its_rate() {
-    let one = sorted(of_course(Arrivals::Constant, 1, None));
+    let one = sorted(of_profile(Arrivals::Constant, 1, None));
     assert_eq!(per_stage(&one), COURSE.map(|(_, count)| count));
     assert_eq!(one.len(), 6200);
-    assert_eq!(one[5500], 13 * SECOND, "what falls on the pause is due when it is over");
-    let jittered = sorted(of_course(Arrivals::Jitter(1.0), 1, None));
+    assert_eq!(one[5500], 13 * SECOND, "a request in the pause is due at its end");
+    let jittered = sorted(of_profile(Arrivals::Jitter(1.0), 1, None));
     assert_eq!(jittered.len(), 6200);
     for (found, (_, expected)) in per_stage(&jittered).iter().zip(COURSE) {
-        assert!(found.abs_diff(expected) <= 2, "a neighbour at each edge may go over: {found}, {expected}");
+        assert!(found.abs_diff(expected) <= 2, "one request per edge can move over: {found}, {expected}");
     }
-    assert_eq!(per_stage(&jittered)[2], 0, "nothing is moved into a pause");
+    assert_eq!(per_stage(&jittered)[2], 0, "nothing moves into a pause");
 }
 
 #[test]
-fn workers_share_the_stages_of_one() {
+fn workers_split_the_stages_of_one_worker() {
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.1), Arrivals::Jitter(1.0)] {
-        let one = sorted(of_course(arrivals, 1, None));
+        let one = sorted(of_profile(arrivals, 1, None));
         for workers in [2, 7] {
-            let each = of_course(arrivals, workers, None);
+            let each = of_profile(arrivals, workers, None);
             assert!(each.iter().all(|moments| moments.is_sorted()), "{arrivals:?}");
             assert_eq!(sorted(each), one, "{arrivals:?}, {workers} workers");
         }
-        assert_eq!(sorted(of_course(arrivals, 3, Some(4000))).len(), 4000);
+        assert_eq!(sorted(of_profile(arrivals, 3, Some(4000))).len(), 4000);
     }
 }
 
 #[test]
-fn poisson_follows_the_course_of_the_rate() {
+fn poisson_follows_the_rate_profile() {
     for workers in [1, 4] {
-        let each = of_course(Arrivals::Poisson, workers, None);
+        let each = of_profile(Arrivals::Poisson, workers, None);
         assert!(each.iter().all(|moments| moments.is_sorted()));
         let all = sorted(each);
         for (found, (_, expected)) in per_stage(&all).iter().zip(COURSE) {
-            // The standard deviation of a Poisson count is its root; four of them.
+            // Four standard deviations of a Poisson count, which are its square roots.
             let allowed = 4.0 * (expected as f64).sqrt();
             assert!(found.abs_diff(expected) as f64 <= allowed, "{found} instead of {expected}");
         }
-        // Halfway up the ramp a quarter of it is due.
+        // Halfway up the ramp, a quarter of its requests is due.
         let half = all.partition_point(|moment| *moment < SECOND + 5 * SECOND / 2);
         assert!((half as f64 - 625.0).abs() < 100.0, "{half} in the first half of the ramp");
     }
 }
 
 #[test]
-fn the_line_of_stages_is_counted_too() {
+fn due_unsent_works_with_stages() {
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.3), Arrivals::Poisson] {
         let share = Share { worker: 1, workers: 2 };
-        let mut pacer = Pacer::new((&course(), arrivals), share, 3, (SECOND, 16 * SECOND), None);
+        let mut pacer = Pacer::new((&profile(), arrivals), share, 3, (SECOND, 16 * SECOND), None);
         for _ in 0..10 {
             pacer.take_due(u64::MAX).expect("thousands are due");
         }
@@ -213,7 +213,7 @@ fn the_line_of_stages_is_counted_too() {
 }
 
 #[test]
-fn without_a_rate_nothing_is_due() {
+fn nothing_is_due_without_a_rate() {
     let idle = Rate::Stages(vec![Stage { from: 0.0, to: 0.0, for_ns: SECOND }]);
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(1.0), Arrivals::Poisson] {
         let pacer = Pacer::new((&idle, arrivals), ALONE, 0, (0, SECOND), None);

@@ -1,4 +1,4 @@
-//! The books, fed by hand.
+//! The recorder, with events made up by the tests.
 
 use super::tally::{ERROR_TEXTS, OTHER_ERRORS};
 use super::*;
@@ -25,9 +25,9 @@ fn respond(recorder: &mut Recorder, scheduled: u64, sent: u64, now: u64) {
 }
 
 #[test]
-fn populations_are_kept_apart_at_both_edges() {
+fn populations_are_separate_at_both_edges() {
     let mut recorder = recorder();
-    // Scheduled in the warm-up, completed inside; inside; scheduled inside, completed in the drain.
+    // Scheduled in the warm-up, completed inside; both inside; scheduled inside, completed in the drain.
     respond(&mut recorder, START - 5 * MILLISECOND, START - 5 * MILLISECOND, START + MILLISECOND);
     respond(&mut recorder, START + MILLISECOND, START + MILLISECOND, START + 3 * MILLISECOND);
     respond(&mut recorder, END - MILLISECOND, END - MILLISECOND, END + 7 * MILLISECOND);
@@ -43,12 +43,12 @@ fn populations_are_kept_apart_at_both_edges() {
 }
 
 #[test]
-fn nothing_is_done_in_time_after_an_early_end() {
+fn nothing_counts_as_in_time_after_an_early_end() {
     let mut recorder = recorder();
     let early = START + 20 * MILLISECOND;
     respond(&mut recorder, START, START, early - 1);
     recorder.measured_until(early);
-    // Of the warm-up, completed in the drain.
+    // Scheduled in the warm-up, completed in the drain.
     respond(&mut recorder, START - MILLISECOND, START - MILLISECOND, early + 150 * MILLISECOND);
     let tally = recorder.finish(early);
     assert_eq!((tally.counts.completed, tally.completed_in_time), (1, 1));
@@ -57,7 +57,7 @@ fn nothing_is_done_in_time_after_an_early_end() {
 }
 
 #[test]
-fn windows_are_complete_and_in_time() {
+fn windows_are_complete_and_in_order() {
     let mut recorder = recorder();
     respond(&mut recorder, START, START, START + 99 * MILLISECOND);
     respond(&mut recorder, START + MILLISECOND, START + 99 * MILLISECOND, START + 230 * MILLISECOND);
@@ -66,11 +66,11 @@ fn windows_are_complete_and_in_time() {
     assert_eq!(windows.iter().map(|window| window.completed).collect::<Vec<_>>(), [1, 0, 1]);
     assert!(windows[1].response_time.is_none());
     let last = windows[2].response_time.as_ref().expect("one completed there").decode().expect("decodes");
-    assert!(last.max().abs_diff(229 * MILLISECOND) < 3 * MILLISECOND, "measured from the scheduled moment");
+    assert!(last.max().abs_diff(229 * MILLISECOND) < 3 * MILLISECOND, "measured from the scheduled time");
 }
 
 #[test]
-fn the_three_latencies_differ_where_they_should() {
+fn response_time_service_time_and_first_byte_differ_as_expected() {
     let mut recorder = recorder();
     respond(&mut recorder, START, START, START + 2 * MILLISECOND);
     respond(&mut recorder, START, START + 10 * MILLISECOND, START + 12 * MILLISECOND);
@@ -87,7 +87,7 @@ fn the_three_latencies_differ_where_they_should() {
 }
 
 #[test]
-fn timeouts_are_recorded_and_other_failures_counted() {
+fn timeouts_are_recorded_and_other_failures_only_counted() {
     let mut recorder = recorder();
     let times = Times { sent: Some(START), length: REQUEST, ..Times::new(START, 0) };
     for failure in
@@ -128,7 +128,7 @@ fn error_texts_are_bounded() {
 }
 
 #[test]
-fn workers_add_up() {
+fn results_of_workers_are_summed() {
     let tally = |at: u64| {
         let mut recorder = recorder();
         respond(&mut recorder, START, START, START + at * MILLISECOND);
@@ -148,7 +148,7 @@ fn workers_add_up() {
 }
 
 #[test]
-fn stamps_split_the_requests_of_the_measured_time() {
+fn timestamps_split_the_requests_of_the_measured_time() {
     let mut recorder = Recorder::new(false, 1).with_stamps(true);
     recorder.measure(START, END);
     let ms = |ms: u64| START + ms * MILLISECOND;
@@ -158,19 +158,19 @@ fn stamps_split_the_requests_of_the_measured_time() {
         let times = Times { sent: Some(ms(10)), ..Times::new(scheduled, 0) };
         recorder.stamped(times, ms(100), stamped);
     };
-    // 20 ms there, 30 ms in the upstream, 40 ms back; the request was due 10 ms before it was sent.
+    // 20 ms to the upstream, 30 ms in it, 40 ms back. The request was due 10 ms before it was sent.
     respond(ms(0), stamp(30, 60));
     respond(ms(0), Stamped::No);
     for wrong in [Stamped::Unreadable, stamp(9, 60), stamp(30, 101), stamp(60, 59)] {
         respond(ms(0), wrong);
     }
-    // Of the warm-up, and of the drain.
+    // A request of the warm-up, and one that ends in the drain.
     respond(START - 1, stamp(30, 60));
     respond(END, stamp(30, 60));
     let mut tally = recorder.finish(END);
     let more = Recorder::new(false, 1).with_stamps(true).finish(END);
     tally.add(more);
-    let paths = tally.paths.expect("asked for");
+    let paths = tally.paths.expect("requested");
     assert_eq!((paths.tally.used, paths.tally.missing, paths.tally.impossible), (1, 1, 4));
     for (histogram, expected) in [(&paths.request, 20 * MILLISECOND), (&paths.response, 40 * MILLISECOND)] {
         assert_eq!(histogram.len(), 1);
@@ -179,7 +179,7 @@ fn stamps_split_the_requests_of_the_measured_time() {
 }
 
 #[test]
-fn stamps_that_nobody_asked_for_are_not_kept() {
+fn timestamps_that_were_not_requested_are_not_recorded() {
     let mut recorder = recorder();
     recorder.stamped(Times::new(START, 0), START, Stamped::No);
     assert!(recorder.finish(END).paths.is_none());

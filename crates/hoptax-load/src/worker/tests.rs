@@ -1,4 +1,4 @@
-//! A worker on a loop whose events are made by the test, so that what comes first is not left to chance.
+//! A worker on an event loop that the test scripts, so that the order of events is fixed.
 
 use super::*;
 use crate::clock::SECOND;
@@ -13,10 +13,10 @@ mod chance;
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const TIMEOUT: u64 = SECOND;
 
-/// Connects succeed at the next turn; every request then has an answer if `answers`.
+/// Connects succeed at the next turn. Every request gets a response if `answers`.
 #[derive(Default)]
 struct Script {
-    /// How long each connect keeps the caller.
+    /// How long each connect blocks the caller.
     connect_takes: u64,
     connecting: Vec<Token>,
     most_connecting: usize,
@@ -112,11 +112,11 @@ fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, slots: u32) -> Worker<'a> {
 }
 
 #[test]
-fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
+fn a_response_that_arrived_in_time_is_no_timeout_however_late_it_is_read() {
     clock::stop();
     let (targets, files, addresses) =
         (targets(), BTreeMap::new(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
-    let mix = Mix::new(&targets, &files, 0, Protocol::default()).expect("fit to be sent");
+    let mix = Mix::new(&targets, &files, 0, Protocol::default()).expect("valid");
     let setup = setup(&addresses, &mix);
     for (answers, completed, timeouts) in [(true, 3, 0), (false, 0, 3)] {
         let mut io = Script::default();
@@ -127,7 +127,7 @@ fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
         worker.turn(&mut io, start, start).expect("the script does not break");
         assert_eq!(io.asked.len(), 3);
         io.answers = answers;
-        // As after a stall of this thread.
+        // As if this thread had stalled.
         let late = start + 10 * TIMEOUT;
         worker.turn(&mut io, late, late).expect("the script does not break");
         let counts = worker.finish(late).counts;
@@ -136,18 +136,18 @@ fn a_response_that_is_there_is_no_timeout_however_late_it_is_seen() {
 }
 
 #[test]
-fn connecting_takes_what_one_connect_takes_and_not_all_of_them() {
+fn connect_time_covers_one_connect_and_not_all_of_them() {
     clock::stop();
     let (targets, files, addresses) =
         (targets(), BTreeMap::new(), [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))]);
-    let mix = Mix::new(&targets, &files, 0, Protocol::default()).expect("fit to be sent");
+    let mix = Mix::new(&targets, &files, 0, Protocol::default()).expect("valid");
     let setup = setup(&addresses, &mix);
     let mut io = Script { connect_takes: MILLISECOND, ..Script::default() };
     let worker = opened(&setup, &mut io, 40);
     assert_eq!(io.most_connecting, CONNECTS_IN_A_ROW);
     let connect = worker.finish(clock::now()).histograms.connect;
     assert_eq!(connect.len(), 40);
-    // In each row the first waits for all of the others, the last for none of them.
+    // In each batch, the first connect waits for all others, the last for none.
     let spread = connect.max() - connect.min();
     assert!(spread >= (CONNECTS_IN_A_ROW as u64 - 2) * MILLISECOND, "{spread} ns");
 }

@@ -1,4 +1,4 @@
-//! Bodies that are not what their heads say.
+//! Bodies that contradict their heads.
 
 use super::Outcome::{self, Answered, Fails};
 use super::{Case, answers, answers_once, case, meet};
@@ -7,7 +7,7 @@ use hoptax_load::record::Cause;
 const MALFORMED: Outcome = Fails(Cause::MalformedResponse);
 
 #[test]
-fn a_length_that_is_wrong() {
+fn wrong_lengths() {
     meet(&[
         answers_once(
             "too long, and closes",
@@ -41,12 +41,12 @@ fn a_length_that_is_wrong() {
 }
 
 #[test]
-fn a_body_where_there_is_none() {
+fn unexpected_bodies() {
     meet(&[
         answers("204 with a body", MALFORMED, b"HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\nok"),
         answers("304 with a body", MALFORMED, b"HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\nok"),
         answers("HEAD with a body", MALFORMED, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
-            .asked("HEAD", 0),
+            .requesting("HEAD", 0),
         answers(
             "an interim response with a body",
             MALFORMED,
@@ -63,13 +63,13 @@ fn a_body_where_there_is_none() {
             b"HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n",
         ),
         answers("HEAD that announces one", Answered(200), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n")
-            .asked("HEAD", 0),
+            .requesting("HEAD", 0),
         answers(
             "HEAD that announces chunks",
             Answered(200),
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
         )
-        .asked("HEAD", 0),
+        .requesting("HEAD", 0),
     ]);
 }
 
@@ -82,7 +82,7 @@ fn chunked(name: &'static str, outcome: Outcome, chunks: impl AsRef<[u8]>) -> Ca
 }
 
 #[test]
-fn chunks_that_are_none() {
+fn malformed_chunks() {
     meet(&[
         chunked("a negative size", MALFORMED, "-2\r\nok\r\n0\r\n\r\n"),
         chunked("a signed size", MALFORMED, "+2\r\nok\r\n0\r\n\r\n"),
@@ -99,15 +99,15 @@ fn chunks_that_are_none() {
         chunked("a size too large", MALFORMED, "3\r\nok\r\n0\r\n\r\n"),
         chunked("a NUL in an extension", MALFORMED, "2;a\0b\r\nok\r\n0\r\n\r\n"),
         chunked("a lone LF in an extension", MALFORMED, "2;a\nb\r\nok\r\n0\r\n\r\n"),
-        chunked("trailers that are none", MALFORMED, "2\r\nok\r\n0\r\nnonsense\r\n\r\n"),
-        chunked("a body behind the last chunk", MALFORMED, "2\r\nok\r\n0\r\n\r\nmore"),
+        chunked("malformed trailers", MALFORMED, "2\r\nok\r\n0\r\nnonsense\r\n\r\n"),
+        chunked("a body after the last chunk", MALFORMED, "2\r\nok\r\n0\r\n\r\nmore"),
         chunked("no last chunk", Fails(Cause::ReadTimeout), "2\r\nok\r\n"),
         chunked("no end of the trailers", Fails(Cause::ReadTimeout), "2\r\nok\r\n0\r\na: b\r\n"),
     ]);
 }
 
 #[test]
-fn chunks_that_are_only_odd() {
+fn unusual_but_valid_chunks() {
     meet(&[
         chunked("extensions", Answered(200), "2;a;b=c;d=\"e f\"\r\nok\r\n0;last\r\n\r\n"),
         chunked("trailers", Answered(200), "2\r\nok\r\n0\r\nx-sum: 1\r\nx-other: 2\r\n\r\n"),

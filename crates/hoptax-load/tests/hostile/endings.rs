@@ -1,11 +1,11 @@
-//! Connections that end, break or fall silent at each point of a response.
+//! Connections that end, fail or fall silent at each point of a response.
 
 use super::Outcome::{Answered, Fails, FailsBy};
 use super::{Case, answers, answers_once, case, meet};
 use hoptax_load::record::Cause;
 use std::time::Duration;
 
-/// Parts of a response, and how far the client has come when a connection ends there.
+/// Beginnings of a response, by the point at which the connection ends.
 const PARTS: [(&str, &[u8]); 11] = [
     ("before the response", b""),
     ("within the version", b"HTT"),
@@ -75,7 +75,7 @@ fn interim_responses_alone() {
 }
 
 #[test]
-fn bodies_that_last_until_the_end() {
+fn bodies_without_length() {
     const BODY: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nas long as it lasts";
     meet(&[
         answers_once("ends in order", Answered(200), BODY),
@@ -106,7 +106,7 @@ fn closes_every_connection_after_its_response() {
         case("says so and goes on sending", Answered(200), |peer| {
             if peer.request() {
                 peer.write("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
-                // Not at once: what comes with the response is a part of it, and makes it malformed.
+                // Not at once: bytes that arrive with the response are part of it and make it malformed.
                 std::thread::sleep(Duration::from_secs(1));
                 peer.flood("more");
             }
@@ -137,9 +137,9 @@ fn slow_to_the_last_byte() {
 }
 
 #[test]
-fn resets_what_it_has_just_accepted() {
-    // Before traffic connections are opened, and again where they do not last; it is a race whether one stands when
-    // traffic begins, and whether its end is seen before the request is sent.
+fn resets_accepted_connections() {
+    // Before traffic, connections are retried. Whether one is open when traffic begins, and whether its end is
+    // seen before the request is sent, is a race.
     const BEFORE: &[Cause] = &[Cause::ConnectReset, Cause::ResetBeforeResponse, Cause::ClosedBeforeResponse];
     for (name, end) in
         [("closes at once", (|_| {}) as fn(&mut super::Peer)), ("resets at once", super::Peer::reset)]
@@ -158,7 +158,7 @@ fn resets_what_it_has_just_accepted() {
 }
 
 #[test]
-fn reads_no_more_of_a_large_request() {
+fn stops_reading_a_large_request() {
     const LARGE: usize = 8 << 20;
     let mut cases = vec![
         case("reads the head alone", Fails(Cause::ResponseTimeout), |peer| {
@@ -186,5 +186,5 @@ fn answers_before_it_has_read_the_body() {
             peer.until_gone();
         }
     });
-    meet(&[case.asked("POST", 8 << 20)]);
+    meet(&[case.requesting("POST", 8 << 20)]);
 }

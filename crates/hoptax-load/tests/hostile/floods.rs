@@ -1,5 +1,5 @@
-//! Servers that never stop sending. What has no end is cut off where no response needs more, or by the timeout; how much
-//! memory it takes, `memory` asks.
+//! Servers that never stop sending. The engine must stop reading at its limits or at the timeout; `memory`
+//! checks how much memory it uses.
 
 use super::Outcome::{self, Fails};
 use super::{Case, case, meet};
@@ -8,7 +8,7 @@ use hoptax_load::record::Cause;
 const MALFORMED: Outcome = Fails(Cause::MalformedResponse);
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// `begin`, and then `rest` for as long as the client stays.
+/// Sends `begin`, then `rest` repeatedly until the client leaves.
 fn flood(name: &'static str, outcome: Outcome, begin: &'static str, rest: &'static str) -> Case {
     case(name, outcome, move |peer| {
         if peer.request() && peer.write(begin) {

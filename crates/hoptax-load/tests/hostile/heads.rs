@@ -1,4 +1,4 @@
-//! Heads that are none, or that contradict themselves; and odd ones that are to be taken.
+//! Malformed or contradictory heads, and unusual heads that are valid.
 
 use super::Outcome::{self, Answered, Fails};
 use super::{answers, meet};
@@ -6,14 +6,14 @@ use hoptax_load::record::Cause;
 
 const MALFORMED: Outcome = Fails(Cause::MalformedResponse);
 
-/// Each of these is all that comes back, on a connection that stays open: what is wrong with it must be seen from itself.
+/// Each response is sent on a connection that remains open, so the error must be detected from the bytes alone.
 fn refused(table: &[(&'static str, &'static [u8])]) {
     let cases: Vec<_> = table.iter().map(|&(name, bytes)| answers(name, MALFORMED, bytes)).collect();
     meet(&cases);
 }
 
 #[test]
-fn what_is_no_status_line() {
+fn malformed_status_lines() {
     refused(&[
         ("HTTP/0.9", b"<html>hello</html>\r\n"),
         ("another protocol", b"220 mail.example ESMTP\r\n"),
@@ -36,7 +36,7 @@ fn what_is_no_status_line() {
 }
 
 #[test]
-fn what_is_no_status() {
+fn malformed_statuses() {
     refused(&[
         ("below 100", b"HTTP/1.1 099 Low\r\ncontent-length: 0\r\n\r\n"),
         ("four digits", b"HTTP/1.1 2000 OK\r\ncontent-length: 0\r\n\r\n"),
@@ -44,12 +44,15 @@ fn what_is_no_status() {
         ("letters", b"HTTP/1.1 OK\r\ncontent-length: 0\r\n\r\n"),
         ("negative", b"HTTP/1.1 -20 OK\r\ncontent-length: 0\r\n\r\n"),
         ("glued to the reason", b"HTTP/1.1 200OK\r\ncontent-length: 0\r\n\r\n"),
-        ("switching protocols unasked", b"HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\n\r\n"),
+        (
+            "switching protocols without a request",
+            b"HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\n\r\n",
+        ),
     ]);
 }
 
 #[test]
-fn what_is_no_header_field() {
+fn malformed_header_fields() {
     refused(&[
         ("a NUL in a value", b"HTTP/1.1 200 OK\r\nx: a\0b\r\ncontent-length: 0\r\n\r\n"),
         ("a NUL in a name", b"HTTP/1.1 200 OK\r\nx\0y: a\r\ncontent-length: 0\r\n\r\n"),
@@ -60,12 +63,12 @@ fn what_is_no_header_field() {
         ("a blank before the colon", b"HTTP/1.1 200 OK\r\ncontent-length : 0\r\n\r\n"),
         ("a folded value", b"HTTP/1.1 200 OK\r\nx: a\r\n b\r\ncontent-length: 0\r\n\r\n"),
         ("a folded length", b"HTTP/1.1 200 OK\r\ncontent-length:\r\n 0\r\n\r\n"),
-        ("a blank line's worth of blanks", b"HTTP/1.1 200 OK\r\n  x: a\r\ncontent-length: 0\r\n\r\n"),
+        ("a line that begins with spaces", b"HTTP/1.1 200 OK\r\n  x: a\r\ncontent-length: 0\r\n\r\n"),
     ]);
 }
 
 #[test]
-fn framing_that_contradicts_itself() {
+fn contradictory_framing() {
     refused(&[
         ("two lengths", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok!"),
         ("two lengths in one field", b"HTTP/1.1 200 OK\r\ncontent-length: 2, 3\r\n\r\nok!"),
@@ -90,7 +93,7 @@ fn framing_that_contradicts_itself() {
 }
 
 #[test]
-fn odd_heads_that_are_heads() {
+fn unusual_but_valid_heads() {
     meet(&[
         answers(
             "high bytes in reason and value",

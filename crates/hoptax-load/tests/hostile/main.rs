@@ -1,8 +1,7 @@
-//! Servers that do what servers must not, one behaviour each, against the whole engine as its users call it: in a closed and in
-//! an open loop.
+//! Misbehaving servers, one behaviour each, against the whole engine, in a closed and in an open loop.
 //!
-//! Whatever a server does, the engine ends within its own timeouts, does not panic, counts each request once, takes nothing
-//! for a success that is none, names the cause of each failure, and keeps its memory bounded.
+//! In every case the engine must end within its own timeouts, not panic, count each request once, count no
+//! failure as a success, report the cause of each failure, and keep its memory bounded.
 
 #[path = "../support/awake.rs"]
 mod awake;
@@ -28,32 +27,32 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-/// Requests of each load; of one in which all time out, one for each connection.
+/// Requests of each load; one per connection if all of them time out.
 const REQUESTS: u64 = 4;
 const CONNECTIONS: u32 = 2;
 const MILLISECOND: u64 = 1_000_000;
-/// Given to whatever is expected to end by itself, on however busy a machine.
+/// Timeout for requests that are expected to end, on any machine.
 const PATIENT: u64 = 20_000 * MILLISECOND;
-/// Given to whatever is expected not to: mostly enough for a server on a busy machine to have begun its answer…
+/// Timeout for requests that are expected to time out: usually enough for a server to start its response…
 const IMPATIENT: u64 = 1000 * MILLISECOND;
-/// …and how often more is given where it was not, each time [`MORE`] times as much.
+/// …and if it is not, the number of retries, each with [`MORE`] times the timeout.
 const AGAIN: u32 = 2;
 const MORE: u64 = 4;
-/// Beyond this the engine hangs.
+/// After this time the engine hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// What becomes of every request.
+/// Expected outcome of every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It fails, each time for this cause.
+    /// Every request fails with this cause.
     Fails(Cause),
-    /// It fails, each time for one of these causes: which, is a race between two processes.
+    /// Every request fails with one of these causes, depending on a race between two processes.
     FailsBy(&'static [Cause]),
-    /// It is answered by this status.
+    /// Every request gets a response with this status.
     Answered(u16),
 }
 
-/// One behaviour, and what the engine must make of it.
+/// A behaviour and its expected outcome.
 struct Case {
     name: &'static str,
     behaviour: Behaviour,
@@ -63,7 +62,7 @@ struct Case {
     timeout: u64,
 }
 
-/// A server that behaves like this to each connection.
+/// A server that behaves like this on each connection.
 fn case(name: &'static str, outcome: Outcome, behaviour: impl Fn(&mut Peer) + Send + Sync + 'static) -> Case {
     let timeout = match outcome {
         Outcome::Fails(Cause::ResponseTimeout | Cause::ReadTimeout | Cause::ConnectTimeout) => IMPATIENT,
@@ -72,12 +71,12 @@ fn case(name: &'static str, outcome: Outcome, behaviour: impl Fn(&mut Peer) + Se
     Case { name, behaviour: Arc::new(behaviour), outcome, method: "GET", body: 0, timeout }
 }
 
-/// A server that answers each request with these bytes, and closes when there are no more requests.
+/// A server that sends these bytes for each request, and closes when there are no more.
 fn answers(name: &'static str, outcome: Outcome, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Case {
     case(name, outcome, move |peer| while peer.request() && peer.write(&bytes) {})
 }
 
-/// A server that answers one request with these bytes, and closes.
+/// A server that sends these bytes for one request, and closes.
 fn answers_once(
     name: &'static str,
     outcome: Outcome,
@@ -91,7 +90,7 @@ fn answers_once(
 }
 
 impl Case {
-    fn asked(self, method: &'static str, body: usize) -> Self {
+    fn requesting(self, method: &'static str, body: usize) -> Self {
         Self { method, body, ..self }
     }
 
@@ -125,7 +124,7 @@ impl Case {
         if self.timeout < PATIENT { u64::from(CONNECTIONS) } else { REQUESTS }
     }
 
-    /// Whether the server had no time to begin its answer, though it was to: a machine that stands still takes it.
+    /// True if the server, on a slow machine, did not start its response in time.
     fn came_too_late(&self, record: &LoadRecord) -> bool {
         self.outcome == Outcome::Fails(Cause::ReadTimeout)
             && record.counts.causes.contains_key(&Cause::ResponseTimeout)
@@ -152,12 +151,12 @@ impl Case {
     }
 }
 
-/// The shapes under which each behaviour is met.
+/// The load shapes for each behaviour.
 fn shapes() -> [Shape; 2] {
     [Shape::Closed, Shape::Open { rate: Rate::Fixed(200.0), arrivals: Arrivals::Constant }]
 }
 
-/// Meets each server in each shape, both at once, and checks what the record says.
+/// Loads each server in all shapes at the same time, and checks the records.
 fn meet(cases: &[Case]) {
     for case in cases {
         thread::scope(|scope| {
@@ -165,20 +164,20 @@ fn meet(cases: &[Case]) {
                 scope.spawn(move || {
                     let server = Server::start(&case.behaviour);
                     let mut spec = case.spec(server.address, shape);
-                    let told = format!("{}, {:?}", case.name, spec.shape);
-                    println!("{told}");
-                    let carry_out = |spec: &LoadSpec| {
-                        load(spec.clone()).unwrap_or_else(|error| panic!("{told}: {error}"))
+                    let name = format!("{}, {:?}", case.name, spec.shape);
+                    println!("{name}");
+                    let load_once = |spec: &LoadSpec| {
+                        load(spec.clone()).unwrap_or_else(|error| panic!("{name}: {error}"))
                     };
-                    let mut record = carry_out(&spec);
+                    let mut record = load_once(&spec);
                     for _ in 0..AGAIN {
                         if case.came_too_late(&record) {
-                            note_retry(&format!("{told}: the server had no time to begin its answer"));
+                            note_retry(&format!("{name}: the server had no time to begin its response"));
                             spec.timeouts = Timeouts::all(spec.timeouts.total_ns * MORE);
-                            record = carry_out(&spec);
+                            record = load_once(&spec);
                         }
                     }
-                    println!("{told}: {:?}", record.counts.errors);
+                    println!("{name}: {:?}", record.counts.errors);
                     case.check(&record);
                 });
             }
@@ -186,12 +185,12 @@ fn meet(cases: &[Case]) {
     }
 }
 
-/// Carries out `spec`, and panics if it hangs.
+/// Runs `spec`, and panics if it hangs.
 fn load(spec: LoadSpec) -> Result<LoadRecord, LoadError> {
     unless_it_hangs(HANGS, move || run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}))
 }
 
-/// What holds of every record.
+/// Checks what must be true of every record.
 fn adds_up(record: &LoadRecord) {
     let counts = &record.counts;
     let failed = counts.timeouts + counts.connect_errors + counts.resets + counts.bad_responses;

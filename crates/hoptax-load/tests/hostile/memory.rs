@@ -1,4 +1,4 @@
-//! How much memory a flood takes: that of a process of its own, against one that meets a server which behaves.
+//! Memory used in a flood, compared with a well-behaved server. Each load runs in its own process.
 
 use super::floods::floods;
 use super::server::Server;
@@ -9,22 +9,23 @@ use hoptax_load::spec::LoadSpec;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Names the file that holds the load spec of a child; it answers on its standard output, behind [`MARK`].
-const ASKED: &str = "HOPTAX_TEST_SPEC";
+/// Environment variable with the path of the child's load spec. The child prints its record to standard output,
+/// after [`MARK`].
+const SPEC_FILE: &str = "HOPTAX_TEST_SPEC";
 const MARK: &str = "record: ";
-/// Connections of each load: whatever grows with a connection shows this many times.
+/// Connections of each load: memory per connection is multiplied by this.
 const CONNECTIONS: u32 = 8;
-/// What a connection may keep of a response: a head of 64 KiB, and as much again as came with its end, doubled because
-/// vectors grow by doubling.
+/// Most memory per connection for a response: a head of 64 KiB, the same amount of data after it, doubled
+/// because vectors grow by doubling.
 const MOST_PER_CONNECTION: u64 = 4 * 64 * 1024;
-/// What two processes that do the same may differ by.
+/// Difference between two processes that do the same.
 const NOISE: u64 = 2 << 20;
 
-/// Carries out one load in a process of its own. Started by the other test, and by nobody else.
+/// Runs one load. Started only by the other test.
 #[test]
 #[ignore = "a part of a_flood_leaves_memory_bounded"]
 fn child() {
-    let path = std::env::var(ASKED).expect("started by the other test");
+    let path = std::env::var(SPEC_FILE).expect("started by the other test");
     let spec: LoadSpec = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("a spec");
     let record = super::load(spec).expect("a load");
     println!("{MARK}{}", serde_json::to_string(&record).expect("a record is JSON"));
@@ -39,7 +40,7 @@ fn in_a_child(case: &Case) -> LoadRecord {
     file.write_all(&serde_json::to_vec(&spec).expect("a spec is JSON")).expect("room");
     let output = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "memory::child", "--ignored", "--nocapture", "--test-threads=1"])
-        .env(ASKED, file.path())
+        .env(SPEC_FILE, file.path())
         .stderr(Stdio::inherit())
         .output()
         .expect("starts");
@@ -53,7 +54,7 @@ fn in_a_child(case: &Case) -> LoadRecord {
 
 #[test]
 fn a_flood_leaves_memory_bounded() {
-    let good = answers("behaves", Answered(200), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    let good = answers("well-behaved", Answered(200), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     let record = in_a_child(&good);
     let (usual, all) = (record.rss_bytes_max, record.counts.scheduled);
     assert_eq!(record.counts.ok, all);

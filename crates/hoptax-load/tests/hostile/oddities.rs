@@ -1,4 +1,4 @@
-//! Responses too many, responses unasked for, and servers that do not accept.
+//! Additional responses, data without a request, and servers that do not accept.
 
 use super::Outcome::{Answered, Fails};
 use super::awake::retry_if_disturbed;
@@ -21,8 +21,8 @@ fn two_responses_to_one_request() {
 }
 
 #[test]
-fn what_comes_unasked_is_not_taken_for_a_response() {
-    // At this pace the second response is there before the next request: it costs its connection, and no request.
+fn data_without_a_request_is_not_used_as_a_response() {
+    // At this rate the second response arrives before the next request. It costs its connection, but no request.
     let case = case("and another one later", Answered(200), |peer| {
         if peer.request() && peer.write(OK) {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -39,7 +39,8 @@ fn what_comes_unasked_is_not_taken_for_a_response() {
     };
     spec.connections = 1;
     spec.timeouts = hoptax_load::spec::Timeouts::all(5 * super::IMPATIENT);
-    // What comes unasked ends its connection; a server that is held up for half a second answers the next request with it.
+    // Data without a request ends its connection. A server delayed by half a second answers the next request
+    // with it.
     let record = retry_if_disturbed(|| {
         let record = load(spec.clone()).expect("a load");
         super::adds_up(&record);
@@ -51,17 +52,17 @@ fn what_comes_unasked_is_not_taken_for_a_response() {
 }
 
 #[test]
-fn a_server_that_answers_before_it_is_asked_is_told() {
+fn a_server_that_sends_before_the_first_request_is_detected() {
     let mut case = case("answers first", Answered(200), |peer| {
         peer.write(OK);
         peer.until_gone();
     });
-    // It answers once, and never again.
+    // It answers once per connection, and never again.
     case.timeout = super::IMPATIENT;
     for shape in shapes() {
         let server = Server::start(&case.behaviour);
-        // On a connection made for a request, it is a race whether the response is there before it; that the server
-        // speaks unasked shows on those that were made beforehand.
+        // On connections opened for a request, it is a race whether the response arrives before it. Connections
+        // opened in advance show that the server sends without a request.
         match load(case.spec(server.address, shape)) {
             Ok(record) => {
                 super::adds_up(&record);
@@ -73,7 +74,7 @@ fn a_server_that_answers_before_it_is_asked_is_told() {
     }
 }
 
-/// A listener with the least backlog there is. It accepts nothing.
+/// A listener with the smallest backlog, which accepts nothing.
 fn listener() -> (TcpListener, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
@@ -84,14 +85,14 @@ fn listener() -> (TcpListener, SocketAddr) {
 }
 
 #[test]
-fn a_backlog_that_is_full() {
+fn a_full_backlog() {
     for shape in shapes() {
         let (listener, address) = listener();
         let case = case("accepts nothing", Fails(Cause::ConnectTimeout), |_| {});
         let mut spec = case.spec(address, shape);
         (spec.connections, spec.requests) = (8, Some(16));
-        // The kernel completes the first connections by itself; the others wait for a place in the backlog.
-        let record = load(spec).expect("some connections stand");
+        // The kernel completes the first connects by itself; the others wait for space in the backlog.
+        let record = load(spec).expect("some connections are established");
         super::adds_up(&record);
         let causes: Vec<Cause> = record.counts.causes.keys().copied().collect();
         assert_eq!(causes, [Cause::ConnectTimeout, Cause::ResponseTimeout], "{:?}", record.counts);

@@ -1,4 +1,4 @@
-//! A server that does to each connection what it is told to.
+//! A server that treats each connection as a test case requires.
 
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{Read as _, Write as _};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What a server does to a connection, from accepting it until it closes it by returning.
+/// Code run for each accepted connection; the connection closes when it returns.
 pub(crate) type Behaviour = Arc<dyn Fn(&mut Peer) + Send + Sync>;
 
 /// A server with a thread per connection.
@@ -29,7 +29,7 @@ impl Server {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                // Fails only for a connection that is over already.
+                // Fails only for a connection that has already ended.
                 let _ = connection.set_nodelay(true);
                 let behaviour = Arc::clone(&behaviour);
                 let stop = Arc::clone(&stop);
@@ -43,12 +43,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the listener, so that it sees the flag. If it is gone already, so much the better.
+        // Wakes the listener, so that it sees the flag. It may be gone already.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// One connection, from the server's side. Whatever the client does to it, nothing here panics: it has its own count.
+/// The server's side of a connection. Nothing here panics; the client counts its own failures.
 pub(crate) struct Peer {
     connection: TcpStream,
     stop: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Reads a request, its body included; `false` when there are no more.
+    /// Reads a request with its body; `false` when there are no more.
     pub(crate) fn request(&mut self) -> bool {
         self.request_head() && {
             let head = String::from_utf8_lossy(&self.head).to_ascii_lowercase();
@@ -66,7 +66,7 @@ impl Peer {
         }
     }
 
-    /// Reads the head of a request and nothing behind it.
+    /// Reads only the head of a request.
     pub(crate) fn request_head(&mut self) -> bool {
         self.head.clear();
         let mut byte = [0];
@@ -91,12 +91,12 @@ impl Peer {
         true
     }
 
-    /// Writes; `false` when the client has gone.
+    /// Writes; `false` if the client has left.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.connection.write_all(bytes.as_ref()).is_ok()
     }
 
-    /// Writes one byte after the other, each as a segment of its own.
+    /// Writes byte by byte, each in its own segment.
     pub(crate) fn trickle(&mut self, bytes: impl AsRef<[u8]>, pause: Duration) -> bool {
         bytes.as_ref().chunks(1).all(|byte| {
             let written = self.write(byte);
@@ -105,7 +105,7 @@ impl Peer {
         })
     }
 
-    /// Writes `piece` again and again until the client has gone: tens of MiB a second, which leaves the machine to others.
+    /// Writes `piece` repeatedly until the client leaves, at tens of MiB per second to spare the machine.
     pub(crate) fn flood(&mut self, piece: impl AsRef<[u8]>) {
         let many = piece.as_ref().repeat((1 << 16) / piece.as_ref().len() + 1);
         while self.write(&many) {
@@ -113,26 +113,26 @@ impl Peer {
         }
     }
 
-    /// Ends its own side and keeps the other open.
+    /// Ends its own side and keeps the other side open.
     pub(crate) fn half_close(&mut self) {
         let _ = self.connection.shutdown(Shutdown::Write);
     }
 
-    /// Reads nothing and keeps the connection until the server is dropped. (That the client has closed it cannot be seen
-    /// behind what has not been read.)
+    /// Reads nothing and keeps the connection until the server is dropped. (With unread data, a close by the
+    /// client cannot be seen.)
     pub(crate) fn ignore(&mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Reads on until the client has gone.
+    /// Reads until the client leaves.
     pub(crate) fn until_gone(&mut self) {
         let mut buffer = [0; 4096];
         while matches!(self.connection.read(&mut buffer), Ok(1..)) {}
     }
 
-    /// Makes the end of the connection a reset: nothing is sent on, nothing is waited for.
+    /// Makes closing reset the connection: pending data is dropped.
     pub(crate) fn reset(&mut self) {
         set_socket_linger(&self.connection, Some(Duration::ZERO)).expect("a socket");
     }

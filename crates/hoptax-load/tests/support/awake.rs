@@ -1,5 +1,5 @@
-//! Tells a machine that stood still from an engine that is wrong: a test that depends on time may look again after the first,
-//! and must fail at once after the second.
+//! Distinguishes a slow machine from a faulty engine. A test that depends on time may be repeated if the
+//! machine was disturbed, and must fail at once if it was not.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,16 +7,16 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often the ticker wakes.
+/// Sleep of the ticker thread.
 const TICK: Duration = Duration::from_millis(1);
-/// A ticker that wakes this late did not get a CPU in time: then neither may have the engine.
+/// If the ticker wakes this late, it did not get a CPU in time, and the engine may not have either.
 const LATE: Duration = Duration::from_millis(5);
-/// Most looks at one thing; `scripts/run-tests.py` holds each test to two repeats.
+/// Most attempts; `scripts/run-tests.py` allows each test two repeats.
 const LOOKS: usize = 3;
 
-/// Watches the machine from a thread that only sleeps and wakes.
+/// Observes the machine with a thread that only sleeps and wakes.
 pub(crate) struct MachineWatch {
-    /// By how much the ticker woke too late at most, microseconds.
+    /// Largest delay of the ticker's wake-ups, microseconds.
     latest: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     ticker: Option<JoinHandle<()>>,
@@ -38,12 +38,12 @@ impl MachineWatch {
         Self { latest, stop, ticker: Some(ticker), steal: steal() }
     }
 
-    /// By how much the ticker woke too late at most.
+    /// Largest delay of the ticker's wake-ups.
     fn latest(&self) -> Duration {
         Duration::from_micros(self.latest.load(Ordering::Relaxed))
     }
 
-    /// What kept the machine from running this process since the watch began; absent if nothing did.
+    /// What disturbed the machine since the start; absent if nothing did.
     pub(crate) fn disturbance(&self) -> Option<String> {
         let (latest, steal) = (self.latest(), steal().saturating_sub(self.steal));
         match (latest >= LATE, steal > 0) {
@@ -63,13 +63,13 @@ impl Drop for MachineWatch {
     }
 }
 
-/// Time that the hypervisor took from all CPUs, in ticks (proc(5)); 0 where the kernel does not say.
+/// Time that the hypervisor took from all CPUs, in ticks (proc(5)); 0 if the kernel does not report it.
 fn steal() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     stat.lines().next().and_then(|cpus| cpus.split_whitespace().nth(8)?.parse().ok()).unwrap_or(0)
 }
 
-/// Looks until what is looked for is seen. Looks again only if something kept the machine from running the test.
+/// Calls `look` until it succeeds. Retries only if the machine was disturbed.
 pub(crate) fn retry_if_disturbed<T>(look: impl Fn() -> Result<T, String>) -> T {
     let mut complaints = Vec::new();
     loop {
@@ -85,13 +85,14 @@ pub(crate) fn retry_if_disturbed<T>(look: impl Fn() -> Result<T, String>) -> T {
         complaints.push(format!("{disturbance}: {complaint}"));
         assert!(
             complaints.len() < LOOKS,
-            "inconclusive, as the machine was disturbed in every look: {complaints:#?}"
+            "inconclusive, because the machine was disturbed in every attempt: {complaints:#?}"
         );
         note_retry(&complaints[complaints.len() - 1]);
     }
 }
 
-/// Runs `work` on a thread of its own, and fails if it takes longer than `most` although the machine ran all the time.
+/// Runs `work` on its own thread, and fails if it takes longer than `most` although the machine was not
+/// disturbed.
 pub(crate) fn unless_it_hangs<T: Send + 'static>(
     most: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -107,13 +108,13 @@ pub(crate) fn unless_it_hangs<T: Send + 'static>(
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 std::panic::resume_unwind(working.join().expect_err("it sends unless it panics"))
             }
-            // Waking milliseconds late does not explain minutes.
+            // A few milliseconds of delay do not explain minutes.
             Err(mpsc::RecvTimeoutError::Timeout) if watch.latest() > most / 2 => {
-                note_retry(&format!("waits on: a sleeper woke {:?} late", watch.latest()));
+                note_retry(&format!("keeps waiting: a sleeper woke {:?} late", watch.latest()));
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 panic!(
-                    "it hangs: nothing in {most:?}, while a sleeper woke {:?} late at most",
+                    "it hangs: no result in {most:?}, while a sleeper woke at most {:?} late",
                     watch.latest()
                 )
             }
@@ -121,7 +122,7 @@ pub(crate) fn unless_it_hangs<T: Send + 'static>(
     }
 }
 
-/// Notes that the test that calls this looks again, where the suite counts such notes.
+/// Records a retry of the calling test in the file that the test runner names, if any.
 pub(crate) fn note_retry(reason: &str) {
     let Some(notes) = std::env::var_os("HOPTAX_TEST_NOTES") else { return };
     let thread = thread::current();

@@ -1,23 +1,23 @@
-//! Bodies: the part that requests and responses share.
+//! Reading of bodies, shared by requests and responses.
 
 use super::chunked::{Between, between};
 use super::{Framing, Malformed};
 use std::ops::Range;
 
-/// Where in a body the reader stands.
+/// Position in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
-    /// This many bytes are still to come.
+    /// This many bytes remain.
     Length(u64),
-    /// Within a chunk, with this many bytes (above zero) still to come.
+    /// Inside a chunk, of which this many bytes (above zero) remain.
     Chunk(u64),
     /// Between two chunks, or before the `first`.
     BetweenChunks { first: bool },
-    /// Everything that comes belongs to it.
+    /// All further input belongs to the body.
     UntilClose,
 }
 
-/// What a body's reader found.
+/// Result of reading part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BodyStep {
     NeedMore,
@@ -51,7 +51,7 @@ impl Body {
         }
     }
 
-    /// Takes data from `input`, which begins with `skip` bytes that belong to the framing.
+    /// Consumes data from `input`, after `skip` bytes of framing.
     fn data(&mut self, input: &[u8], skip: usize) -> BodyStep {
         let here = (input.len() - skip) as u64;
         let taken = match self {
@@ -70,7 +70,7 @@ impl Body {
         BodyStep::Data { consumed: end, data: skip..end }
     }
 
-    /// Whether the end of the connection is the end of the body.
+    /// True if the end of the connection ends the body.
     pub(super) fn ends_with_connection(self) -> bool {
         matches!(self, Body::UntilClose | Body::Length(0))
     }

@@ -1,23 +1,24 @@
-//! The chunked transfer coding (RFC 9112 §7.1): what stands between two runs of data.
+//! The chunked transfer coding (RFC 9112 §7.1): the framing between two runs of data.
 
 use super::head::within_bounds;
 use super::{MAX_CHUNK_LINE, MAX_FIELDS, MAX_HEAD, Malformed};
 
-/// What stands at the front of the input, between the data of two chunks.
+/// The framing between the data of two chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Between {
-    /// Not all of it is here yet.
+    /// The input is incomplete.
     Partial,
     /// After `skip` bytes, `size` (above zero) bytes of data follow.
     Data { skip: usize, size: u64 },
-    /// The last chunk and its trailers took `skip` bytes; the body is over.
+    /// The last chunk and its trailers took `skip` bytes; the body is complete.
     End { skip: usize },
 }
 
-/// Reads from the end of one chunk's data (`first`: from the start of the body) to the start of the next one's.
+/// Reads from the end of one chunk's data (`first`: from the start of the body) to the start of the next
+/// chunk's data.
 ///
-/// It is read as one piece, so that there is no state between a chunk's CRLF, the size line and the trailers: at most
-/// a size line and a trailer section are looked at again when more has come.
+/// It is read at once, so that no state is needed between a chunk's CRLF, the size line and the trailers. At
+/// most a size line and a trailer section are read again when more input arrives.
 pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
     let mut at = 0;
     if !first {
@@ -38,7 +39,7 @@ pub(super) fn between(input: &[u8], first: bool) -> Result<Between, Malformed> {
     })
 }
 
-/// Length of the size line, CRLF included, and the size; `None` when the line has not ended yet.
+/// Length of the size line with CRLF, and the size; `None` if the line is incomplete.
 fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
     let digits = input.iter().take_while(|byte| byte.is_ascii_hexdigit()).take(MAX_CHUNK_LINE).count();
     let mut size = 0u64;
@@ -66,8 +67,8 @@ fn size_line(input: &[u8]) -> Result<Option<(usize, u64)>, Malformed> {
     }
 }
 
-/// Length of chunk extensions with their CRLF. Nobody gives them a meaning, so only their end is looked for; but a
-/// lone CR, LF or another control byte could hide an end that another parser sees, and is refused.
+/// Length of chunk extensions with CRLF. They have no meaning here. A lone CR, LF or another control byte is
+/// refused, because another parser might see the end there.
 fn extensions(input: &[u8]) -> Result<Option<usize>, Malformed> {
     let visible = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     let padding = input.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
@@ -86,7 +87,7 @@ fn extensions(input: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// Length of the trailer section with the empty line that ends it; `None` when it has not ended yet.
+/// Length of the trailer section with the final empty line; `None` if it is incomplete.
 fn trailers(input: &[u8]) -> Result<Option<usize>, Malformed> {
     if input.starts_with(b"\r\n") {
         return Ok(Some(2));
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn wants_crlf_after_data() {
+    fn requires_crlf_after_data() {
         assert_eq!(between(b"\r\n5\r\n", false), Ok(Between::Data { skip: 5, size: 5 }));
         assert_eq!(between(b"\r", false), Ok(Between::Partial));
         assert_eq!(between(b"x", false), Err(Malformed::ChunkEnd));
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_lines_and_trailers_however_they_are_split() {
+    fn bounds_lines_and_trailers_on_any_split() {
         let long = [b"5;".as_slice(), &vec![b'x'; 2 * MAX_CHUNK_LINE], b"\r\n"].concat();
         assert_eq!(between(&long, true), Err(Malformed::ChunkLineTooLong));
         assert_eq!(between(&long[..MAX_CHUNK_LINE], true), Err(Malformed::ChunkLineTooLong));

@@ -1,53 +1,53 @@
-//! Heads and chunk-size lines, written.
+//! Encoding of heads and chunk-size lines.
 
 use super::Version;
 
-/// Something that cannot stand in a head as it is.
+/// A part of a head that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadField {
     /// Not a token (RFC 9110 §5.6.2).
-    #[error("{0:?} is not a method: letters, digits and !#$%&'*+-.^_`|~ may stand in one")]
+    #[error("{0:?} is not a method; use letters, digits and !#$%&'*+-.^_`|~")]
     Method(String),
-    /// Empty, or with blanks or control characters.
-    #[error("{0:?} is not a request target: it begins with `/` and has no blanks (write %20)")]
+    /// Does not begin with `/`, or has spaces or control characters.
+    #[error("{0:?} is not a request target; it must begin with `/` and have no spaces (write %20)")]
     Target(String),
     /// Not a token.
-    #[error("{0:?} is not a header name: letters, digits and !#$%&'*+-.^_`|~ may stand in one")]
+    #[error("{0:?} is not a header name; use letters, digits and !#$%&'*+-.^_`|~")]
     Name(String),
-    /// With line ends or other control characters, or blanks at its ends.
-    #[error("the value {value:?} of header {name:?} has a control character or a blank at its end")]
+    /// Has control characters, or spaces or tabs at its ends.
+    #[error("the value {value:?} of header {name:?} has a control character, or a space or tab at an end")]
     Value {
         /// The header's name.
         name: String,
         /// Its value.
         value: String,
     },
-    /// A header that frames the body and is written by the encoder itself.
-    #[error("header {0:?} is written by hoptax itself; leave it out")]
+    /// A header that frames the body, which the encoder adds itself.
+    #[error("hoptax adds the header {0:?} itself; leave it out")]
     Framing(String),
 }
 
-/// Whether `text` is a token: a method or a header's name.
+/// True if `text` is a token: a valid method or header name.
 pub fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// Whether `text` can be a header's value: no control characters but tabs, no blanks at its ends.
+/// True if `text` is a valid header value: no control characters except tabs, no spaces or tabs at its ends.
 pub fn is_field_value(text: &str) -> bool {
     text.trim_matches([' ', '\t']).len() == text.len()
         && text.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
 
-/// Whether `text` can be a request's target in origin form: begins with `/`, visible characters only.
+/// True if `text` is a valid request target in origin form: begins with `/`, no spaces or control characters.
 pub fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() || byte >= 0x80)
 }
 
-/// The head of a request, its empty line included. With `content_length`, that header is written last.
+/// Encodes the head of a request, with the final empty line. `content_length` is written as the last header.
 ///
 /// # Errors
-/// If something given would break out of its place, or is a framing header.
+/// If a part is not valid, or is a framing header.
 pub fn request_head<'a>(
     version: Version,
     method: &str,
@@ -66,10 +66,10 @@ pub fn request_head<'a>(
     Ok(head)
 }
 
-/// The head of a response, its empty line included. With `content_length`, that header is written last.
+/// Encodes the head of a response, with the final empty line. `content_length` is written as the last header.
 ///
 /// # Errors
-/// If something given would break out of its place, or is a framing header.
+/// If a part is not valid, or is a framing header.
 pub fn response_head<'a>(
     version: Version,
     status: u16,
@@ -107,13 +107,13 @@ fn write_fields<'a>(
     Ok(())
 }
 
-/// Appends the line that announces a chunk of `size` bytes. The chunk's data is followed by CRLF; the body ends with
-/// `0\r\n\r\n`.
+/// Appends the size line of a chunk. CRLF must follow the chunk's data, and `0\r\n\r\n` ends the body.
 pub fn chunk_size_line(line: &mut Vec<u8>, size: usize) {
     line.extend_from_slice(format!("{size:x}\r\n").as_bytes());
 }
 
-/// Appends `body` in chunks of `size` bytes, and the end of a chunked body without trailers (RFC 9112, section 7.1).
+/// Appends `body` in chunks of `size` bytes, and the end of a chunked body without trailers (RFC 9112, section
+/// 7.1).
 pub fn chunked(bytes: &mut Vec<u8>, body: &[u8], size: usize) {
     for chunk in body.chunks(size) {
         chunk_size_line(bytes, chunk.len());
@@ -123,7 +123,7 @@ pub fn chunked(bytes: &mut Vec<u8>, body: &[u8], size: usize) {
     bytes.extend_from_slice(b"0\r\n\r\n");
 }
 
-/// The usual words for a status (RFC 9110 §15, RFC 6585), `Unknown` where there are none.
+/// The standard reason phrase of a status (RFC 9110 §15, RFC 6585); `Unknown` if there is none.
 pub fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_requests_that_the_decoder_reads() {
+    fn encoded_requests_can_be_decoded() {
         for version in [Version::Http10, Version::Http11] {
             let headers = [("host", "x"), ("accept", "*/*")];
             let head = request_head(version, "POST", "/a?b=c", headers, Some(3)).expect("all good");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_responses_that_the_decoder_reads() {
+    fn encoded_responses_can_be_decoded() {
         for status in 200..600 {
             let head = response_head(Version::Http11, status, [("x", "y")], Some(0)).expect("all good");
             let mut decoder = ResponseDecoder::new();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn lets_nothing_break_out_of_its_place() {
+    fn invalid_parts_are_refused() {
         let one = |method, target, name, value| {
             request_head(Version::Http11, method, target, [(name, value)], None)
         };

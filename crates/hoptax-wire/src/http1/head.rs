@@ -1,17 +1,17 @@
-//! Heads: what their fields say about framing and connection, and remembering the last one.
+//! Heads: the fields that determine framing and connection, and a cache of the last head.
 
 use super::{Framing, MAX_FIELDS, MAX_HEAD, Malformed, Version};
 use std::mem::MaybeUninit;
 
-/// Room for the fields of one head: on the stack, and not written before it is used.
+/// Memory for the fields of one head: on the stack, and not initialized before use.
 pub(super) type FieldRoom<'b> = [MaybeUninit<httparse::Header<'b>>; MAX_FIELDS];
 
-/// Empty room.
+/// Uninitialized memory for fields.
 pub(super) fn field_room<'b>() -> FieldRoom<'b> {
     [const { MaybeUninit::uninit() }; MAX_FIELDS]
 }
 
-/// What the fields that matter to a decoder say.
+/// Values of the fields that a decoder needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) content_length: Option<u64>,
@@ -23,7 +23,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Reads the fields; all others are passed over by the length of their name.
+    /// Reads the relevant fields. The others are skipped quickly by the length of their names.
     pub(super) fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Malformed> {
         let mut said = Said::default();
         for header in headers {
@@ -50,7 +50,8 @@ impl Said {
         Ok(said)
     }
 
-    /// A list of equal lengths counts as one of them (RFC 9112 §6.3 allows it); anything else is refused.
+    /// Parses a content length. A list of equal lengths counts as one (allowed by RFC 9112 §6.3); everything
+    /// else is refused.
     fn read_length(&mut self, value: &[u8]) -> Result<(), Malformed> {
         for part in value.split(|&byte| byte == b',') {
             let length = decimal(part.trim_ascii()).ok_or(Malformed::ContentLength)?;
@@ -62,7 +63,7 @@ impl Said {
         Ok(())
     }
 
-    /// Framing of a message that has a body if it says so; `None` where it says nothing.
+    /// Framing given by the fields; `None` if they give none.
     pub(super) fn framing(&self, version: Version) -> Result<Option<Framing>, Malformed> {
         match (self.chunked, self.content_length) {
             (true, Some(_)) => Err(Malformed::TwoFramings),
@@ -72,7 +73,7 @@ impl Said {
         }
     }
 
-    /// Whether the connection may carry another message (RFC 9112 §9.3).
+    /// True if the connection can carry another message (RFC 9112 §9.3).
     pub(super) fn persists(&self, version: Version) -> bool {
         match version {
             Version::Http11 => !self.close,
@@ -91,21 +92,25 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether a comma-separated list, such as the value of `connection`, has this token, in any case.
+/// True if a comma-separated list, such as the value of `connection`, contains this token, in any case.
 pub fn has_token(value: &[u8], token: &str) -> bool {
     value.split(|&byte| byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// As much of `input` as a head may take: what lies beyond has no say, however much of it is there already.
+/// The first [`MAX_HEAD`] bytes of `input`. A head never depends on bytes beyond them.
 pub(super) fn within_bounds(input: &[u8]) -> &[u8] {
     &input[..input.len().min(MAX_HEAD)]
 }
 
-/// What httparse found in so many bytes [`within_bounds`]: the head's length; `None` if there is to come more of it.
-pub(super) fn bounded(parsed: httparse::Result<usize>, looked_at: usize) -> Result<Option<usize>, Malformed> {
+/// The head's length from httparse's result for `parsed_bytes` bytes (see [`within_bounds`]); `None` if the
+/// head is incomplete.
+pub(super) fn bounded(
+    parsed: httparse::Result<usize>,
+    parsed_bytes: usize,
+) -> Result<Option<usize>, Malformed> {
     match parsed {
         Ok(httparse::Status::Complete(length)) => Ok(Some(length)),
-        Ok(httparse::Status::Partial) if looked_at < MAX_HEAD => Ok(None),
+        Ok(httparse::Status::Partial) if parsed_bytes < MAX_HEAD => Ok(None),
         Ok(httparse::Status::Partial) => Err(Malformed::HeadTooLong),
         Err(httparse::Error::TooManyHeaders) => Err(Malformed::TooManyFields),
         Err(error) => Err(Malformed::Head(describe(error))),
@@ -114,8 +119,8 @@ pub(super) fn bounded(parsed: httparse::Result<usize>, looked_at: usize) -> Resu
 
 fn describe(error: httparse::Error) -> &'static str {
     match error {
-        httparse::Error::HeaderName => "a header's name has a character that no name may have",
-        httparse::Error::HeaderValue => "a header's value has a control character",
+        httparse::Error::HeaderName => "a header's name contains an invalid character",
+        httparse::Error::HeaderValue => "a header's value contains a control character",
         httparse::Error::NewLine => "a line does not end with CRLF",
         httparse::Error::Status => "the status is not three digits and a printable reason",
         httparse::Error::Token => "the request line is not a method, a target and a version",
@@ -124,21 +129,21 @@ fn describe(error: httparse::Error) -> &'static str {
     }
 }
 
-/// The versions that httparse tells apart.
+/// The version as httparse reports it.
 pub(super) fn version(minor: Option<u8>) -> Version {
     if minor == Some(0) { Version::Http10 } else { Version::Http11 }
 }
 
-/// Remembers the last complete head and what it meant: peers mostly repeat themselves byte for byte, and comparing is
-/// an order of magnitude cheaper than parsing. One per worker serves all its connections; it has no bearing on what a
-/// decoder returns.
+/// Caches the last complete head and its parsed form: peers mostly repeat the same bytes, and comparing is ten
+/// times cheaper than parsing. One cache per worker serves all its connections. It does not affect the results
+/// of a decoder.
 #[derive(Debug, Clone)]
 pub struct HeadCache<T> {
     bytes: Vec<u8>,
     parsed: Option<T>,
 }
 
-/// Heads beyond this are not remembered: they are rare, and copying them costs.
+/// Longest head that is cached: longer ones are rare and expensive to copy.
 const REMEMBERED: usize = 2048;
 
 impl<T> Default for HeadCache<T> {
@@ -148,13 +153,13 @@ impl<T> Default for HeadCache<T> {
 }
 
 impl<T> HeadCache<T> {
-    /// Remembers nothing yet.
+    /// An empty cache.
     pub fn new() -> Self {
         Self { bytes: Vec::new(), parsed: None }
     }
 
-    /// The remembered head, if `input` begins with it. A head's meaning hangs on its own bytes alone, so what follows
-    /// does not matter.
+    /// The cached head, if `input` begins with it. What follows does not matter, because the meaning of a head
+    /// depends only on its own bytes.
     fn find(&self, input: &[u8]) -> Option<(usize, &T)> {
         let parsed = self.parsed.as_ref()?;
         input.starts_with(&self.bytes).then_some((self.bytes.len(), parsed))
@@ -169,8 +174,7 @@ impl<T> HeadCache<T> {
     }
 }
 
-/// The head at the front of `input` with its length, from `cache` if it remembers this one, by `parse` otherwise; `None` if
-/// it is not whole yet.
+/// The head at the start of `input` and its length, from `cache` or by `parse`; `None` if it is incomplete.
 pub(super) fn find_or_parse<T: Clone>(
     cache: Option<&mut HeadCache<T>>,
     input: &[u8],
@@ -190,14 +194,14 @@ pub(super) fn find_or_parse<T: Clone>(
 /// One header field of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'b> {
-    /// Name as it was written.
+    /// Name as sent.
     pub name: &'b str,
-    /// Value without surrounding blanks.
+    /// Value without surrounding spaces and tabs.
     pub value: &'b [u8],
 }
 
-/// Calls `each` with every header field of a complete head in order: for those who forward or compare heads, as a
-/// decoder itself tells only what framing needs.
+/// Calls `each` with every header field of a complete head, in order. For callers that forward or compare
+/// heads: a decoder reads only the fields that affect framing.
 ///
 /// # Errors
 /// If `head` is not a complete head.
@@ -215,7 +219,7 @@ pub fn fields<'b>(head: &'b [u8], mut each: impl FnMut(Field<'b>)) -> Result<(),
     }
 }
 
-/// Length of the start line with its line end and any empty lines before it; `None` if it does not end.
+/// Length of the start line, with its line end and any empty lines before it; `None` if it is incomplete.
 pub fn start_line_length(head: &[u8]) -> Option<usize> {
     let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let end = head[start..].iter().position(|&byte| byte == b'\n')?;
@@ -227,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_plain_decimals_only() {
+    fn accepts_plain_decimals_only() {
         assert_eq!(decimal(b"0"), Some(0));
         assert_eq!(decimal(b"007"), Some(7));
         assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn remembers_the_last_head_only() {
+    fn caches_only_the_last_head() {
         let mut cache = HeadCache::new();
         assert_eq!(cache.find(b"A\r\n\r\n"), None);
         cache.remember(b"A\r\n\r\n", 1);

@@ -1,7 +1,7 @@
 //! HTTP/1.0 and HTTP/1.1 (RFC 9112): decoders for both directions, and the encoding of heads.
 //!
-//! A decoder is given the bytes that have not been consumed so far, from the front, and says in each step what stands
-//! there and how many bytes that took:
+//! A decoder receives the bytes that were not consumed so far. Each step returns one event and the number of
+//! bytes that it consumed:
 //!
 //! ```text
 //!            ┌── Interim ──┐ (responses: 1xx)
@@ -9,9 +9,9 @@
 //!   begin ─► head ─────────┘─► Head ─► Body … Body ─► End ─► (responses: begin; requests: head)
 //! ```
 //!
-//! `NeedMore` consumes nothing: the caller keeps the bytes, adds what arrives next and asks again. So a decoder holds
-//! no bytes of its own, and how the input is split has no bearing on what comes out. A caller steps until `NeedMore`,
-//! with empty input too: the end of a body without bytes is a step of its own.
+//! `NeedMore` consumes nothing: the caller keeps the bytes, appends the next ones and calls again. A decoder
+//! therefore stores no bytes, and the split of the input does not affect the events. Callers must step until
+//! `NeedMore`, also with empty input, because the end of an empty body is an event of its own.
 
 mod body;
 mod chunked;
@@ -47,7 +47,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As it stands on the wire: `HTTP/1.1`.
+    /// The version as sent: `HTTP/1.1`.
     pub fn as_str(self) -> &'static str {
         match self {
             Version::Http10 => "HTTP/1.0",
@@ -63,38 +63,39 @@ pub enum Framing {
     None,
     /// This many bytes.
     Length(u64),
-    /// Chunks.
+    /// Chunked transfer coding.
     Chunked,
     /// Everything until the connection ends: responses only.
     UntilClose,
 }
 
-/// Why bytes are not the HTTP/1 message they should be. The connection cannot be used further.
+/// Why bytes are not a valid HTTP/1 message. The connection cannot be used further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Malformed {
-    /// The start line or a header field breaks the grammar.
+    /// The start line or a header field is syntactically wrong.
     #[error("not an HTTP/1 head: {0}")]
     Head(&'static str),
-    /// The head goes on beyond [`MAX_HEAD`].
+    /// The head exceeds [`MAX_HEAD`].
     #[error("the head is longer than 64 KiB")]
     HeadTooLong,
-    /// The head has more than [`MAX_FIELDS`].
+    /// The head exceeds [`MAX_FIELDS`].
     #[error("the head has more than 128 header fields")]
     TooManyFields,
     /// A status below 100.
     #[error("the status is below 100")]
     Status,
-    /// `101 Switching Protocols`, which nobody asked for.
-    #[error("the server switches protocols (101) without having been asked to")]
+    /// `101 Switching Protocols`, without a request to do so.
+    #[error("the server switches protocols (101) although it was not asked to")]
     Upgrade,
     /// A content length that is not a plain decimal number below 2^64.
     #[error("the content-length is not a plain decimal number")]
     ContentLength,
     /// Several content lengths that differ.
-    #[error("there are several content-lengths, and they differ")]
+    #[error("the message has several different content-lengths")]
     ContentLengthsDiffer,
-    /// Transfer-Encoding and Content-Length together: two peers may see two different ends of the body (RFC 9112 §6.1).
-    #[error("transfer-encoding and content-length stand together, so the body has two possible ends")]
+    /// Transfer-Encoding and Content-Length together: two parsers may see two different ends of the body (RFC
+    /// 9112 §6.1).
+    #[error("the message has both transfer-encoding and content-length, so the end of the body is ambiguous")]
     TwoFramings,
     /// A transfer coding other than a single `chunked`, or one in HTTP/1.0, which has none.
     #[error("the transfer-encoding is not a single `chunked` in HTTP/1.1")]
@@ -102,27 +103,27 @@ pub enum Malformed {
     /// An HTTP/1.1 request without exactly one `host` (RFC 9112 §3.2).
     #[error("the request has no host header, or several")]
     Host,
-    /// A chunk-size line that breaks the grammar.
+    /// A chunk-size line that is syntactically wrong.
     #[error("a chunk does not begin with its size in hexadecimal and CRLF")]
     ChunkSize,
     /// A chunk size of 2^64 or more.
-    #[error("a chunk size is larger than any body can be")]
+    #[error("a chunk size is 2^64 or more")]
     ChunkSizeOverflow,
-    /// A chunk-size line beyond [`MAX_CHUNK_LINE`].
+    /// A chunk-size line that exceeds [`MAX_CHUNK_LINE`].
     #[error("a chunk-size line is longer than 4 KiB")]
     ChunkLineTooLong,
-    /// A chunk's bytes are not followed by CRLF.
-    #[error("a chunk does not end with CRLF after as many bytes as it announced")]
+    /// A chunk's data is not followed by CRLF.
+    #[error("a chunk's data is not followed by CRLF")]
     ChunkEnd,
-    /// Trailer fields that break the grammar, or are too many.
+    /// Trailer fields that are syntactically wrong, or too many.
     #[error("the trailer fields after the last chunk are malformed")]
     Trailers,
-    /// Bytes behind a response, or between two.
+    /// Bytes after a response, or between two responses.
     #[error(
-        "more bytes came than the response has: a wrong length, a body where there is none, or a second response"
+        "the server sent more bytes than the response has: a wrong length, an unexpected body, or a second response"
     )]
     Unasked,
-    /// The connection ended within a message, or instead of one.
-    #[error("the connection ended before the message did")]
+    /// The connection ended before the message was complete.
+    #[error("the connection ended before the message was complete")]
     CutShort,
 }

@@ -1,54 +1,54 @@
-//! Requests, as a server reads them.
+//! Decoder of requests, for servers.
 
 use super::body::{Body, BodyStep};
 use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version, within_bounds};
 use super::{Framing, Malformed, Version};
 use std::ops::Range;
 
-/// What a request decoder found at the front of its input.
+/// An event of the request decoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestStep {
-    /// Nothing whole yet: keep the input, add to it, ask again.
+    /// The input is incomplete: append more bytes and call again.
     NeedMore,
     /// The head.
     Head {
-        /// Bytes of the input that are done with: all of the head, and empty lines before it.
+        /// Bytes consumed: the head, and empty lines before it.
         consumed: usize,
-        /// What it says.
+        /// Its contents.
         head: RequestHead,
     },
     /// A part of the body; possibly an empty one.
     Body {
-        /// Bytes of the input that are done with: the data and any framing before it.
+        /// Bytes consumed: the data, and any framing before it.
         consumed: usize,
-        /// Where in the input the data lies.
+        /// Position of the data in the input.
         data: Range<usize>,
     },
     /// The request is over; the next step reads the head of the next one.
     End {
-        /// Bytes of the input that are done with.
+        /// Bytes consumed.
         consumed: usize,
-        /// Whether the client lets the connection carry another request.
+        /// True if the client allows another request on the connection.
         keep_alive: bool,
     },
 }
 
-/// What the head of a request says. Ranges lie within the input that the step was given.
+/// Contents of a request's head. Ranges refer to the input of the step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHead {
-    /// Where the method stands.
+    /// Position of the method.
     pub method: Range<usize>,
-    /// Where the target stands, in whichever form it was sent.
+    /// Position of the target, in the form in which it was sent.
     pub target: Range<usize>,
     /// Version.
     pub version: Version,
-    /// How the body ends; never [`Framing::UntilClose`].
+    /// Framing of the body; never [`Framing::UntilClose`].
     pub framing: Framing,
-    /// Whether the client lets the connection carry another request.
+    /// True if the client allows another request on the connection.
     pub keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub expect_continue: bool,
-    /// Whether the method is HEAD, whose answer has no body.
+    /// True if the method is HEAD, whose response has no body.
     pub is_head: bool,
 }
 
@@ -58,7 +58,7 @@ enum State {
     Body { body: Body, keep_alive: bool },
 }
 
-/// Decodes the requests of one server connection, one after the other.
+/// Decodes the successive requests of a server connection.
 #[derive(Debug, Clone)]
 pub struct RequestDecoder {
     state: State,
@@ -71,16 +71,16 @@ impl Default for RequestDecoder {
 }
 
 impl RequestDecoder {
-    /// For a new connection.
+    /// A decoder for a new connection.
     pub fn new() -> Self {
         Self { state: State::Head }
     }
 
-    /// Reads on. `input` holds the bytes not consumed so far, contiguous.
+    /// Decodes the next event. `input` holds the bytes not consumed so far, contiguous.
     ///
     /// # Errors
-    /// If the bytes are not a request, or are one whose end two parsers could see at two places. The connection cannot
-    /// be used further than to answer 400.
+    /// If the bytes are not a request, or one whose end is ambiguous. The connection can then only be used to
+    /// answer 400.
     pub fn advance(&mut self, input: &[u8]) -> Result<RequestStep, Malformed> {
         self.step(None, input)
     }
@@ -97,7 +97,7 @@ impl RequestDecoder {
         self.step(Some(cache), input)
     }
 
-    /// Whether the decoder stands between two requests. Input that it has not consumed may begin the next one.
+    /// True between two requests. Input that was not consumed may be the beginning of the next one.
     pub fn is_between(&self) -> bool {
         self.state == State::Head
     }
@@ -130,7 +130,7 @@ impl RequestDecoder {
     }
 }
 
-/// Reads the head at the front of `input`; `None` if it is not whole yet.
+/// Parses the head at the start of `input`; `None` if it is incomplete.
 fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
     if input.is_empty() {
         return Ok(None);
@@ -159,7 +159,7 @@ fn parse(input: &[u8]) -> Result<Option<(usize, RequestHead)>, Malformed> {
     Ok(Some((length, head)))
 }
 
-/// Where `part`, which was borrowed from `whole`, stands in it.
+/// Position of `part` in `whole`, from which it was borrowed.
 fn place(whole: &[u8], part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
     start..start + part.len()
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_requests_on_every_split_one_after_the_other() {
+    fn reads_successive_requests_on_every_split() {
         for (input, expected) in well_formed() {
             for_every_split(input.as_bytes(), |pieces| assert_eq!(requests(pieces), expected, "{input:?}"));
         }
@@ -248,11 +248,11 @@ mod tests {
             ("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5, 05x\r\n\r\n", Malformed::ContentLength),
             (
                 "POST / HTTP/1.1\r\nhost: a\r\ncontent-length : 5\r\n\r\n",
-                Malformed::Head("a header's name has a character that no name may have"),
+                Malformed::Head("a header's name contains an invalid character"),
             ),
             (
                 "POST / HTTP/1.1\r\nhost: a\r\nx: y\r\n folded\r\n\r\n",
-                Malformed::Head("a header's name has a character that no name may have"),
+                Malformed::Head("a header's name contains an invalid character"),
             ),
         ] {
             for_every_split(input.as_bytes(), |pieces| {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_who_waits_for_continue() {
+    fn reports_clients_that_wait_for_continue() {
         for (version, expects) in [("HTTP/1.1", true), ("HTTP/1.0", false)] {
             let input =
                 format!("POST / {version}\r\nhost: a\r\nexpect: 100-Continue\r\ncontent-length: 1\r\n\r\n");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_changes_nothing_but_the_cost() {
+    fn a_cache_does_not_change_the_results() {
         let mut cache = HeadCache::new();
         for _ in 0..2 {
             for (input, _) in well_formed() {

@@ -1,57 +1,57 @@
-//! Responses, as a client reads them.
+//! Decoder of responses, for clients.
 
 use super::body::{Body, BodyStep};
 use super::head::{HeadCache, Said, bounded, field_room, find_or_parse, version, within_bounds};
 use super::{Framing, Malformed, Version};
 use std::ops::Range;
 
-/// What a response decoder found at the front of its input.
+/// An event of the response decoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing whole yet: keep the input, add to it, ask again.
+    /// The input is incomplete: append more bytes and call again.
     NeedMore,
-    /// An interim (1xx) head; the response itself is still to come.
+    /// An interim (1xx) head; the response itself follows.
     Interim {
-        /// Bytes of the input that are done with.
+        /// Bytes consumed.
         consumed: usize,
     },
     /// The head.
     Head {
-        /// Bytes of the input that are done with: all of the head.
+        /// Bytes consumed: the head.
         consumed: usize,
-        /// What it says.
+        /// Its contents.
         head: ResponseHead,
     },
     /// A part of the body; possibly an empty one.
     Body {
-        /// Bytes of the input that are done with: the data and any framing before it.
+        /// Bytes consumed: the data, and any framing before it.
         consumed: usize,
-        /// Where in the input the data lies.
+        /// Position of the data in the input.
         data: Range<usize>,
     },
-    /// The response is over; call [`ResponseDecoder::begin`] for the next one.
+    /// The response is complete; call [`ResponseDecoder::begin`] for the next one.
     End {
-        /// Bytes of the input that are done with.
+        /// Bytes consumed.
         consumed: usize,
-        /// Whether the connection may carry another request.
+        /// True if the connection can carry another request.
         keep_alive: bool,
     },
 }
 
-/// What the head of a response says.
+/// Contents of a response's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHead {
     /// Status, 100 to 999.
     pub status: u16,
     /// Version.
     pub version: Version,
-    /// How the body ends.
+    /// Framing of the body.
     pub framing: Framing,
-    /// Whether the connection may carry another request once this response is over.
+    /// True if the connection can carry another request after this response.
     pub keep_alive: bool,
 }
 
-/// What a response's head says whatever the request was.
+/// Contents of a response's head, independent of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedResponse {
     status: u16,
@@ -62,15 +62,15 @@ pub struct ParsedResponse {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No response is due.
+    /// No response is expected.
     Idle,
-    /// A head is due.
+    /// A head is expected.
     Head { to_head: bool },
     /// In the body.
     Body { body: Body, keep_alive: bool },
 }
 
-/// Decodes the responses of one client connection, one after the other.
+/// Decodes the successive responses of a client connection.
 #[derive(Debug, Clone)]
 pub struct ResponseDecoder {
     state: State,
@@ -83,20 +83,20 @@ impl Default for ResponseDecoder {
 }
 
 impl ResponseDecoder {
-    /// For a new connection. No response is due yet.
+    /// A decoder for a new connection, which expects no response yet.
     pub fn new() -> Self {
         Self { state: State::Idle }
     }
 
-    /// A response is due, to a HEAD request or to another one. To be called before each response is read.
+    /// Prepares for the next response. `to_head`: it answers a HEAD request.
     pub fn begin(&mut self, to_head: bool) {
         self.state = State::Head { to_head };
     }
 
-    /// Reads on. `input` holds the bytes not consumed so far, contiguous.
+    /// Decodes the next event. `input` holds the bytes not consumed so far, contiguous.
     ///
     /// # Errors
-    /// If the bytes are not a response, or nothing was due. The connection cannot be used further.
+    /// If the bytes are not a response, or none was expected. The connection cannot be used further.
     pub fn advance(&mut self, input: &[u8]) -> Result<Step, Malformed> {
         self.step(None, input)
     }
@@ -113,10 +113,11 @@ impl ResponseDecoder {
         self.step(Some(cache), input)
     }
 
-    /// The connection ended. `Ok(true)`: that ended a response that lasts until then. `Ok(false)`: no response was due.
+    /// Called when the connection has ended. `Ok(true)`: this completes a response. `Ok(false)`: no response
+    /// was expected.
     ///
     /// # Errors
-    /// [`Malformed::CutShort`] if a response was due or not over.
+    /// [`Malformed::CutShort`] if a response was expected or incomplete.
     pub fn end_of_input(&mut self) -> Result<bool, Malformed> {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Idle => Ok(false),
@@ -161,12 +162,12 @@ impl ResponseDecoder {
 }
 
 impl ParsedResponse {
-    /// Reads the head at the front of `input`; `None` if it is not whole yet.
+    /// Parses the head at the start of `input`; `None` if it is incomplete.
     fn parse(input: &[u8]) -> Result<Option<(usize, Self)>, Malformed> {
         match input.first() {
             None => return Ok(None),
-            // Servers pass over empty lines before a request (RFC 9112 §2.2); before a response nothing may stand.
-            Some(b'\r' | b'\n') => return Err(Malformed::Head("an empty line stands before the status")),
+            // Servers skip empty lines before a request (RFC 9112 §2.2), but before a response nothing is allowed.
+            Some(b'\r' | b'\n') => return Err(Malformed::Head("an empty line precedes the status")),
             Some(_) => {}
         }
         let input = within_bounds(input);
@@ -190,7 +191,7 @@ impl ParsedResponse {
         Ok(Some((length, Self { status, version, framing, persists: said.persists(version) })))
     }
 
-    /// RFC 9112 §6.3, from the point of view of one request.
+    /// Applies RFC 9112 §6.3 for a request that was, or was not, HEAD.
     fn answering(self, to_head: bool) -> ResponseHead {
         let bodyless = to_head || matches!(self.status, 204 | 304);
         let framing = if bodyless { Framing::None } else { self.framing.unwrap_or(Framing::UntilClose) };
@@ -220,7 +221,7 @@ mod tests {
     use Framing::{Chunked, Length, UntilClose};
     use Version::{Http10, Http11};
 
-    /// Input that is the answer to one GET, and what is read from it.
+    /// Valid responses to a GET, with their events.
     fn well_formed() -> Vec<(&'static str, Vec<Event>)> {
         vec![
             (
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_follows_as_the_next_response() {
+    fn following_bytes_are_the_next_response() {
         let next = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
         for (input, mut expected) in well_formed() {
             expected.extend([head(200, Http11, Length(2), true), body("ok"), End(true)]);
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_follows_unasked() {
+    fn refuses_unexpected_bytes_after_a_response() {
         for (input, mut expected) in well_formed() {
             expected.push(Event::Malformed(Malformed::Unasked));
             for_every_split(format!("{input}X").as_bytes(), |pieces| {
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_head_have_no_body() {
+    fn responses_to_head_have_no_body() {
         let input = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n";
         for_every_split(input.as_bytes(), |pieces| {
             assert_eq!(
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_an_early_end_from_a_late_one() {
+    fn distinguishes_an_early_end_of_input_from_a_late_one() {
         let whole = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
         for cut in 0..whole.len() {
             for_every_split(&whole.as_bytes()[..cut], |pieces| {
@@ -341,8 +342,8 @@ mod tests {
             ("HTTP/2.0 200 OK\r\n\r\n", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
             ("http/1.1 200 OK\r\n\r\n", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
             ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Malformed::Head("the version is not HTTP/1.0 or HTTP/1.1")),
-            ("\r\nHTTP/1.1 200 OK\r\n\r\n", Malformed::Head("an empty line stands before the status")),
-            ("\n", Malformed::Head("an empty line stands before the status")),
+            ("\r\nHTTP/1.1 200 OK\r\n\r\n", Malformed::Head("an empty line precedes the status")),
+            ("\n", Malformed::Head("an empty line precedes the status")),
             (
                 "HTTP/1.1 2x0 OK\r\n\r\n",
                 Malformed::Head("the status is not three digits and a printable reason"),
@@ -351,15 +352,15 @@ mod tests {
             ("HTTP/1.1 101 Switching Protocols\r\n\r\n", Malformed::Upgrade),
             (
                 "HTTP/1.1 200 OK\r\na b: c\r\n\r\n",
-                Malformed::Head("a header's name has a character that no name may have"),
+                Malformed::Head("a header's name contains an invalid character"),
             ),
             (
                 "HTTP/1.1 200 OK\r\na: b\0c\r\n\r\n",
-                Malformed::Head("a header's value has a control character"),
+                Malformed::Head("a header's value contains a control character"),
             ),
             (
                 "HTTP/1.1 200 OK\r\na: b\rc\r\n\r\n",
-                Malformed::Head("a header's value has a control character"),
+                Malformed::Head("a header's value contains a control character"),
             ),
             ("HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", Malformed::ContentLength),
             ("HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\n", Malformed::ContentLength),
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_changes_nothing_but_the_cost() {
+    fn a_cache_does_not_change_the_results() {
         let mut cache = HeadCache::new();
         for _ in 0..2 {
             for (input, _) in well_formed() {

@@ -1,8 +1,8 @@
-//! The harness of the decoders' tests: the same bytes in every split must give the same events.
+//! Test harness: the same bytes must give the same events on every split.
 
 use super::{Malformed, RequestDecoder, RequestStep, ResponseDecoder, Step};
 
-/// What a decoder said, with parts of one body put together.
+/// An event of a decoder; the parts of one body are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     Interim,
@@ -13,10 +13,10 @@ pub(super) enum Event {
     Malformed(Malformed),
 }
 
-/// Every so many places input is cut: all of them, but where an interpreter makes each a thousand times as slow.
+/// Distance between two cuts: 1, or more in Miri, which is a thousand times slower.
 const STEP: usize = if cfg!(miri) { 11 } else { 1 };
 
-/// Calls `check` with `input` whole, byte by byte, and cut in two at every place.
+/// Calls `check` with the whole `input`, byte by byte, and cut in two at every place.
 pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     check(&[input]);
     check(&input.chunks(1).collect::<Vec<_>>());
@@ -26,7 +26,7 @@ pub(super) fn for_every_split(input: &[u8], check: impl Fn(&[&[u8]])) {
     }
 }
 
-/// Feeds `pieces` to a response decoder; each of `to_head` announces one response.
+/// Feeds `pieces` to a response decoder; each element of `to_head` announces one response.
 pub(super) fn responses(pieces: &[&[u8]], to_head: &[bool], ends: bool) -> Vec<Event> {
     let mut decoder = ResponseDecoder::new();
     let mut due = to_head.iter();
@@ -83,7 +83,7 @@ pub(super) fn requests(pieces: &[&[u8]]) -> Vec<Event> {
     events
 }
 
-/// Keeps what is not consumed, as a caller does. Stops at the first malformed byte; tells whether there was none.
+/// Keeps unconsumed bytes, as a caller does. Stops at the first malformed byte; returns true if there was none.
 fn feed(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Option<usize>) -> bool {
     let mut kept = Vec::new();
     for piece in pieces {
@@ -98,7 +98,7 @@ fn feed(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Option<usize>) -> bool 
     true
 }
 
-/// Stands for "malformed" among the consumed counts; no input is that long.
+/// Number of consumed bytes that means "malformed"; no input is that long.
 const MALFORMED: usize = usize::MAX;
 
 fn add(events: &mut Vec<Event>, event: Event) -> Option<usize> {

@@ -1,10 +1,10 @@
-//! How connections are made, kept and given up.
+//! Opening, reuse and closing of connections.
 
 use super::*;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Mutex;
 
-/// Heads of the requests that a server saw, connection by connection.
+/// Heads of the requests that a server received, per connection.
 type Heads = Arc<Mutex<Vec<Vec<String>>>>;
 
 /// The head of the next request; none when there are no more.
@@ -20,7 +20,7 @@ pub(super) fn head(connection: &mut impl std::io::Read) -> Option<String> {
     Some(String::from_utf8(seen).expect("our own requests are text"))
 }
 
-/// Whether the server is to close after its answer (RFC 9112, section 9.3).
+/// True if the server must close after its response (RFC 9112, section 9.3).
 pub(super) fn asks_to_close(head: &str) -> bool {
     match head.contains(" HTTP/1.0\r\n") {
         true => !head.contains("\r\nconnection: keep-alive\r\n"),
@@ -28,7 +28,7 @@ pub(super) fn asks_to_close(head: &str) -> bool {
     }
 }
 
-/// Answers as asked, and closes when asked to and only then, where it is `obedient`.
+/// Answers requests. Closes when asked to, if it is `obedient`; otherwise never.
 fn keeper(heads: &Heads, obedient: bool) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     let heads = Arc::clone(heads);
     move |mut connection, _| {
@@ -47,7 +47,7 @@ fn keeper(heads: &Heads, obedient: bool) -> impl Fn(TcpStream, &AtomicU64) + Clo
     }
 }
 
-/// Requests per connection as the server saw them, once it has seen the end of `connections`.
+/// Requests per connection as the server saw them, once `connections` have ended.
 fn per_connection(heads: &Heads, connections: u64) -> Vec<Vec<String>> {
     loop {
         let seen = heads.lock().expect("not poisoned");
@@ -60,7 +60,7 @@ fn per_connection(heads: &Heads, connections: u64) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_connection_carries_as_many_requests_as_it_may() {
+fn a_connection_carries_requests_up_to_its_limit() {
     for (http, limit, workers) in [
         (HttpVersion::Http11, 1, 1),
         (HttpVersion::Http10, 1, 1),
@@ -80,7 +80,7 @@ fn a_connection_carries_as_many_requests_as_it_may() {
             let record = load(&until_done(200, spec));
             assert_eq!((record.counts.completed, record.counts.ok), (200, 200), "{:?}", record.counts);
             let Connections { opened, reused, closed_by_peer, .. } = record.connections;
-            assert_eq!(closed_by_peer, 0, "they were asked to");
+            assert_eq!(closed_by_peer, 0, "the server was asked to close");
             let mut whole = 0;
             let seen = per_connection(&heads, record.lifetime.opened);
             for requests in &seen {
@@ -102,25 +102,26 @@ fn a_connection_carries_as_many_requests_as_it_may() {
 }
 
 #[test]
-fn nobody_waits_for_a_server_that_does_not_close() {
+fn a_server_that_does_not_close_delays_no_request() {
     let heads = Heads::default();
     let server = Server::new(keeper(&heads, false));
     let spec = LoadSpec { requests_per_connection: Some(1), ..spec(&[server.address]) };
     let record = load(&until_done(300, spec));
     assert_eq!(record.counts.completed, 300);
-    // A wait would be in all but those of the four connections that are opened first.
-    assert!(quantile(&record.histograms.response_time, 0.05) < 20 * MILLISECOND, "no wait is in them");
+    // A delay would affect all requests except the four on the first connections.
+    assert!(quantile(&record.histograms.response_time, 0.05) < 20 * MILLISECOND, "requests are delayed");
     assert_eq!(per_connection(&heads, record.lifetime.opened).len() as u64, record.lifetime.opened);
 }
 
 #[test]
-fn a_fresh_connection_is_part_of_the_response_time() {
+fn a_new_connection_is_part_of_the_response_time() {
     let heads = Heads::default();
     let server = Server::new(keeper(&heads, true));
     for shape in [Shape::Closed, open(500.0, Arrivals::Constant)] {
         let spec = LoadSpec { shape, requests_per_connection: Some(1), ..spec(&[server.address]) };
         let record = load(&until_done(100, LoadSpec { warmup_ns: 30 * MILLISECOND, ..spec }));
-        // Scheduled, connected, sent: the connect lies in the send lag, and the lag in the response time.
+        // Order: scheduled, connected, sent. So the send lag contains the connect, and the response time
+        // contains the lag.
         let connect = quantile(&record.histograms.connect, 0.1);
         assert!(quantile(&record.histograms.send_lag, 0.5) >= connect, "{connect}");
         let service = quantile(&record.histograms.service_time, 0.1);
@@ -131,14 +132,14 @@ fn a_fresh_connection_is_part_of_the_response_time() {
 #[test]
 fn responses_of_http_1_0_end_with_their_connection() {
     let server = Server::new(answer_once(b"HTTP/1.0 200 OK\r\n\r\nhello, hello"));
-    for (limit, told) in [(Some(1), false), (None, true)] {
+    for (limit, unexpected) in [(Some(1), false), (None, true)] {
         let spec =
             LoadSpec { http: HttpVersion::Http10, requests_per_connection: limit, ..spec(&[server.address]) };
         let record = load(&until_done(50, spec));
         assert_eq!((record.counts.completed, record.connections.reused), (50, 0));
         assert_eq!(record.bytes.body, 50 * 12);
-        // With keep-alive asked for, it is the server that ends each.
-        assert_eq!(record.connections.closed_by_peer, if told { 50 } else { 0 });
+        // With keep-alive requested, the server's close counts as unexpected.
+        assert_eq!(record.connections.closed_by_peer, if unexpected { 50 } else { 0 });
     }
 }
 
@@ -176,7 +177,7 @@ fn a_unix_socket_carries_load_like_any_other() {
 }
 
 #[test]
-fn a_unix_socket_without_room_is_waited_for() {
+fn a_full_backlog_of_a_unix_socket_is_waited_for() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
     let listener = UnixListener::bind(&path).expect("binds");
@@ -189,21 +190,21 @@ fn a_unix_socket_without_room_is_waited_for() {
 }
 
 #[test]
-fn a_unix_socket_that_stays_full_is_a_connect_timeout() {
+fn a_backlog_of_a_unix_socket_that_remains_full_is_a_connect_timeout() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
     let listener = UnixListener::bind(&path).expect("binds");
     rustix::net::listen(&listener, 0).expect("the backlog can be changed");
     let timeouts = Timeouts { connect_ns: 40 * MILLISECOND, ..Timeouts::all(100 * MILLISECOND) };
     let spec = LoadSpec { addresses: vec![Address::Unix(path)], timeouts, ..spec(&[]) };
-    // One connection fits into the backlog, where it stays.
+    // One connection fits into the backlog and remains there.
     let record = load(&until_done(8, spec));
     assert_eq!(record.connections.established, 1);
     assert!(record.counts.causes[&Cause::ConnectTimeout] > 0, "{:?}", record.counts);
 }
 
 #[test]
-fn connections_leave_from_their_sources_in_turn() {
+fn connections_use_their_sources_in_turn() {
     let peers = Arc::new(Mutex::new(BTreeMap::new()));
     let server = || {
         let peers = Arc::clone(&peers);
@@ -232,7 +233,7 @@ fn connections_leave_from_their_sources_in_turn() {
 }
 
 #[test]
-fn each_time_is_that_of_its_own_part() {
+fn each_time_measures_its_own_part() {
     const FIRST: u64 = 30;
     const REST: u64 = 50;
     let server = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
@@ -249,13 +250,13 @@ fn each_time_is_that_of_its_own_part() {
         let spec = LoadSpec { requests_per_connection: limit, ..spec(&[server.address]) };
         let histograms = load(&until_done(20, spec)).histograms;
         let least = |ms: u64| ms * MILLISECOND - ms * MILLISECOND / 500;
-        // The shortest: a machine that does much else holds some of them up, but not all.
+        // Minimum: a busy machine delays some responses, but not all.
         let first = quantile(&histograms.first_byte, 0.0);
         assert!(first >= least(FIRST) && first < least(FIRST + REST), "{first}");
         let whole = quantile(&histograms.service_time, 0.0);
         assert!(whole >= least(FIRST + REST) && whole < least(2 * (FIRST + REST)), "{whole}");
         assert!(quantile(&histograms.response_time, 0.0) >= least(FIRST + REST));
-        // The server's delays come after the connect, which is the kernel's alone.
+        // The server's delays come after the connect, which only the kernel handles.
         assert!(quantile(&histograms.connect, 0.0) < least(FIRST));
     }
 }
@@ -275,14 +276,15 @@ fn each_part_has_its_own_timeout() {
         (&silent, short, long, Cause::FirstByteTimeout, short),
         (&silent, long, short, Cause::ResponseTimeout, short),
         (&silent, short, short, Cause::ResponseTimeout, short),
-        // The server has this long to begin.
+        // The server has this long to start its response.
         (&slow, long, long + short, Cause::ReadTimeout, long + short),
         (&slow, long, long, Cause::ReadTimeout, long),
     ] {
         for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
             let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
             let spec = until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) });
-            // After a stall that is longer than both, either may be what is told; and it keeps the server from beginning.
+            // After a disturbance longer than both timeouts, either can be reported, and the server may not
+            // have started.
             retry_if_disturbed(|| {
                 let record = load(&spec);
                 seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;

@@ -1,21 +1,21 @@
-//! What a stall of the server costs: nothing of it is hidden, and what never left is counted.
+//! Effects of a stalled server: the whole delay is visible, and requests that were not sent are counted.
 
 use super::*;
 use std::sync::Mutex;
 
 const RATE: u64 = 1000;
 
-/// A server that answers at once, but for one stall, and knows when it did what.
+/// A server that answers at once except for one stall, and records its own times.
 #[derive(Default)]
 struct Staller {
-    books: Mutex<Books>,
+    log: Mutex<Log>,
 }
 
 #[derive(Default)]
-struct Books {
+struct Log {
     /// When each request was answered, in order.
     answered: Vec<u64>,
-    /// From when to when nothing was.
+    /// Start and end of the stall.
     stall: Option<(u64, u64)>,
 }
 
@@ -26,14 +26,14 @@ impl Staller {
         let shared = Arc::clone(&staller);
         let server = Server::new(move |mut connection: TcpStream, _: &AtomicU64| {
             while request(&mut connection) {
-                // All connections answer one after the other, so that all of them stall.
-                let mut books = shared.books.lock().expect("nobody panics with it");
-                if books.answered.len() == at && books.stall.is_none() {
+                // One lock for all connections, so that all of them stall.
+                let mut log = shared.log.lock().expect("nobody panics with it");
+                if log.answered.len() == at && log.stall.is_none() {
                     let began = clock::now();
                     thread::sleep(stall);
-                    books.stall = Some((began, clock::now()));
+                    log.stall = Some((began, clock::now()));
                 }
-                books.answered.push(clock::now());
+                log.answered.push(clock::now());
                 if connection.write_all(OK).is_err() {
                     return;
                 }
@@ -43,8 +43,9 @@ impl Staller {
     }
 }
 
-/// The record of a load in which the server stalled, unless the machine stood still so long that it never came to that.
-fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, Books), String> {
+/// The record of a load during which the server stalled; an error if the machine was so slow that there was no
+/// stall.
+fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, Log), String> {
     let (server, staller) = Staller::serve(at, stall);
     let spec = LoadSpec {
         shape: open(RATE as f64, Arrivals::Constant),
@@ -53,14 +54,14 @@ fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, 
         ..spec(&[server.address])
     };
     let record = load(&spec);
-    let books = std::mem::take(&mut *staller.books.lock().expect("nobody panics with it"));
-    assert_eq!(books.answered.len() as u64, record.counts.completed);
+    let log = std::mem::take(&mut *staller.log.lock().expect("nobody panics with it"));
+    assert_eq!(log.answered.len() as u64, record.counts.completed);
     assert_eq!(record.counts.completed + record.counts.unsent, record.counts.scheduled);
-    seen(books.stall.is_some(), || format!("no stall: {:?}", record.counts))?;
-    Ok((record, books))
+    seen(log.stall.is_some(), || format!("no stall: {:?}", record.counts))?;
+    Ok((record, log))
 }
 
-/// Moments of the requests, from the beginning of the measured time.
+/// Due time of a request.
 fn due(record: &LoadRecord, index: u64) -> u64 {
     record.started_ns + index * SECOND / RATE
 }
@@ -69,14 +70,14 @@ fn within(found: u64, expected: u64, share: f64) -> bool {
     found.abs_diff(expected) as f64 <= expected as f64 * share
 }
 
-/// What must hold of every stall of a second, however busy the machine: nothing of it is hidden.
-fn hides_nothing(record: &LoadRecord, books: &Books) {
-    let (began, ended) = books.stall.expect("it stalled");
+/// What must be true for any stall of a second, even on a busy machine: the whole delay is visible.
+fn hides_nothing(record: &LoadRecord, log: &Log) {
+    let (began, ended) = log.stall.expect("it stalled");
     let histogram = record.histograms.response_time.decode().expect("our own");
-    let (found, expected) = (histogram.value_at_quantile(0.99), p99_of_stall(record, books));
+    let (found, expected) = (histogram.value_at_quantile(0.99), p99_of_stall(record, log));
     assert!(found as f64 >= expected as f64 * 0.98, "p99: {found} ns, not {expected}");
-    // Everything due in it, but for its last 50 ms, is late by more than that. A stall that the machine made longer may go
-    // on when nothing is due any more.
+    // Every request due during the stall, except in its last 50 ms, is late by more than 50 ms. A stall that
+    // the machine prolonged can outlast the schedule.
     let late = histogram.count_between(50 * MILLISECOND, u64::MAX);
     let last = (ended - 50 * MILLISECOND).min(record.started_ns + record.measured_ns);
     let surely = last.saturating_sub(began) * RATE / SECOND;
@@ -85,24 +86,24 @@ fn hides_nothing(record: &LoadRecord, books: &Books) {
     assert!(ended - began >= SECOND, "a stall of a second");
 }
 
-/// What follows from the stall's length alone: the slowest hundredth were due in its first moments.
-fn p99_of_stall(record: &LoadRecord, books: &Books) -> u64 {
-    let (began, ended) = books.stall.expect("it stalled");
+/// p99 computed from the length of the stall: the slowest hundredth of requests were due in its first moments.
+fn p99_of_stall(record: &LoadRecord, log: &Log) -> u64 {
+    let (began, ended) = log.stall.expect("it stalled");
     let slowest = record.counts.completed - (0.99 * record.counts.completed as f64).ceil() as u64;
     ended - began - slowest * SECOND / RATE
 }
 
-/// What holds where nothing else held up generator or server: quantiles to within 2 % of the arithmetic, and as many late
+/// What is true if nothing else delayed generator or server: quantiles within 2 % of the computed ones, and as many late
 /// responses.
-fn is_right(record: &LoadRecord, books: &Books) -> Result<(), String> {
+fn is_right(record: &LoadRecord, log: &Log) -> Result<(), String> {
     let histogram = record.histograms.response_time.decode().expect("our own");
-    // What the server says of itself: requests are answered in the order in which they were due.
+    // Delays from the server's log: it answers requests in the order in which they were due.
     let mut waited: Vec<u64> =
-        (0..).zip(&books.answered).map(|(index, answered)| answered - due(record, index)).collect();
+        (0..).zip(&log.answered).map(|(index, answered)| answered - due(record, index)).collect();
     waited.sort_unstable();
     let of_server = |quantile: f64| waited[(quantile * waited.len() as f64).ceil() as usize - 1];
     let expected = [0.5, 0.9, 0.99].map(|quantile| (quantile, of_server(quantile)));
-    for (quantile, expected) in expected.into_iter().chain([(0.99, p99_of_stall(record, books))]) {
+    for (quantile, expected) in expected.into_iter().chain([(0.99, p99_of_stall(record, log))]) {
         let found = histogram.value_at_quantile(quantile);
         if !within(found, expected, 0.02) {
             return Err(format!("p{quantile}: {found} ns, not {expected}"));
@@ -114,28 +115,28 @@ fn is_right(record: &LoadRecord, books: &Books) -> Result<(), String> {
 }
 
 #[test]
-fn a_stall_makes_everything_late_that_was_due_in_it() {
-    // A machine that does much else adds to a stall now and then.
+fn a_stall_delays_all_requests_due_during_it() {
+    // A busy machine can prolong a stall.
     retry_if_disturbed(|| {
-        let (record, books) = stalled(20, Duration::from_secs(1), 1300 * MILLISECOND)?;
-        hides_nothing(&record, &books);
-        is_right(&record, &books)
+        let (record, log) = stalled(20, Duration::from_secs(1), 1300 * MILLISECOND)?;
+        hides_nothing(&record, &log);
+        is_right(&record, &log)
     });
 }
 
 #[test]
-fn the_wait_in_line_is_send_lag_and_response_time_but_not_service_time() {
+fn queueing_counts_as_send_lag_and_response_time_but_not_as_service_time() {
     let over = |encoded: &Encoded, milliseconds: u64| {
         let histogram = encoded.decode().expect("our own");
         histogram.count_between(milliseconds * MILLISECOND, u64::MAX)
     };
     retry_if_disturbed(|| {
-        let (record, books) = stalled(20, Duration::from_millis(400), 600 * MILLISECOND)?;
-        let (began, ended) = books.stall.expect("it stalled");
+        let (record, log) = stalled(20, Duration::from_millis(400), 600 * MILLISECOND)?;
+        let (began, ended) = log.stall.expect("it stalled");
         let Histograms { response_time, send_lag, service_time, .. } = &record.histograms;
         let late = over(response_time, 50);
         seen(late * SECOND / RATE + 55 * MILLISECOND >= ended - began, || format!("{late} late"))?;
-        // Only what each connection had under way was with the server; a response time is the one and the other.
+        // Only one request per connection was at the server. A response time is queueing plus service time.
         let with_server = over(service_time, 25);
         assert!(over(send_lag, 24) + with_server >= late);
         seen(with_server >= 16 && with_server < late / 4, || format!("{with_server} of {late}"))
@@ -143,17 +144,17 @@ fn the_wait_in_line_is_send_lag_and_response_time_but_not_service_time() {
 }
 
 #[test]
-fn what_never_left_is_unsent() {
-    // The stall outlasts the measured time: what the connections carry is waited for, and no more.
+fn requests_that_were_not_sent_are_unsent() {
+    // The stall outlasts the measured time: only requests on connections are waited for.
     retry_if_disturbed(|| {
-        let (record, books) = stalled(100, Duration::from_millis(600), 400 * MILLISECOND)?;
-        let (began, ended) = books.stall.expect("it stalled");
+        let (record, log) = stalled(100, Duration::from_millis(600), 400 * MILLISECOND)?;
+        let (began, ended) = log.stall.expect("it stalled");
         assert!(ended > record.started_ns + record.measured_ns);
         assert_eq!(record.counts.scheduled, 400);
-        // The drain does not go on with the line: nothing is answered that was not under way.
+        // Draining sends no queued requests: only requests that were sent before are answered.
         assert!(record.histograms.response_time.decode().expect("our own").max() >= ended - began);
-        assert!(record.counts.completed <= 116, "what came before, and one for each connection");
-        // Fewer where the stall began when time was nearly up.
+        assert!(record.counts.completed <= 116, "requests before the stall, and one per connection");
+        // Fewer if the stall began close to the end.
         let found = (record.counts.completed, record.counts.unsent);
         seen(found == (116, 284), || format!("{found:?}"))
     });

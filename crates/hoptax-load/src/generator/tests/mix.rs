@@ -1,4 +1,4 @@
-//! Mixes of targets, templates and checks, against a server that keeps what it was asked.
+//! Mixes of targets, templates and checks, against a server that stores its requests.
 
 use super::*;
 use crate::spec::Check;
@@ -6,7 +6,7 @@ use hoptax_wire::http1::{RequestDecoder, RequestStep};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// What targets and checks have to do with the counts.
+/// Checks the sums over targets and checks.
 pub(super) fn adds_up(record: &LoadRecord) {
     let counts = &record.counts;
     assert_eq!(counts.ok + counts.failed_checks.values().sum::<u64>(), counts.completed, "{counts:?}");
@@ -15,7 +15,7 @@ pub(super) fn adds_up(record: &LoadRecord) {
         return;
     }
     let sum = |of: fn(&crate::record::TargetRecord) -> u64| targets.iter().map(of).sum::<u64>();
-    // Those that never left the line have no target.
+    // Requests that were never assigned to a connection have no target.
     let assigned = sum(|target| target.scheduled);
     assert!(
         (counts.scheduled - counts.unsent..=counts.scheduled).contains(&assigned),
@@ -34,10 +34,10 @@ pub(super) fn adds_up(record: &LoadRecord) {
     assert_eq!(sums[1], record.histograms.service_time.decode().expect("our own"));
 }
 
-/// A request as it arrived: its head, and its body.
+/// A received request: head and body.
 type Asked = (String, Vec<u8>);
 
-/// Keeps every request, and answers each with what `answer` makes of it.
+/// A server that stores every request and sends the response that `answer` returns.
 fn keeping(answer: fn(&Asked) -> Vec<u8>) -> (Server, Arc<Mutex<Vec<Asked>>>) {
     let kept: Arc<Mutex<Vec<Asked>>> = Arc::default();
     let keep = Arc::clone(&kept);
@@ -63,7 +63,7 @@ fn keeping(answer: fn(&Asked) -> Vec<u8>) -> (Server, Arc<Mutex<Vec<Asked>>>) {
                 }
                 RequestStep::End { consumed, .. } => {
                     let response = answer(&asked);
-                    keep.lock().expect("no thread panics with it").push(asked.clone());
+                    keep.lock().expect("not poisoned").push(asked.clone());
                     if connection.write_all(&response).is_err() {
                         return;
                     }
@@ -82,7 +82,7 @@ fn target(name: &str, weight: u32, path: &str, checks: &[Check]) -> TargetSpec {
     TargetSpec { name: name.into(), weight, checks: checks.to_vec(), ..only }
 }
 
-/// `/STATUS/BODY` is answered so, in chunks of three bytes.
+/// Answers `/STATUS/BODY` with this status and body, in chunks of three bytes.
 fn as_asked(asked: &Asked) -> Vec<u8> {
     let mut parts = asked.0.split([' ', '?']).nth(1).expect("a path").splitn(3, '/').skip(1);
     let (status, body) = (parts.next().expect("a status"), parts.next().unwrap_or_default());
@@ -98,7 +98,7 @@ fn as_asked(asked: &Asked) -> Vec<u8> {
 }
 
 #[test]
-fn a_mix_is_sent_by_weight_and_told_by_target() {
+fn a_mix_is_sent_by_weight_and_counted_by_target() {
     let (server, _) = keeping(as_asked);
     for (shape, workers) in [(Shape::Closed, 1), (Shape::Closed, 3), (open(2000.0, Arrivals::Poisson), 2)] {
         let targets =
@@ -128,7 +128,7 @@ fn a_mix_is_sent_by_weight_and_told_by_target() {
 }
 
 #[test]
-fn the_same_seed_asks_the_same() {
+fn the_same_seed_sends_the_same_requests() {
     let asked = |seed| {
         let (server, kept) = keeping(|_| OK.to_vec());
         let path = "/{{random 1 1000000}}/{{uuid}}";
@@ -141,14 +141,14 @@ fn the_same_seed_asks_the_same() {
             ..spec(&[server.address])
         };
         assert_eq!(load(&spec).counts.ok, 100);
-        kept.lock().expect("no thread panics with it").clone()
+        kept.lock().expect("not poisoned").clone()
     };
     assert_eq!(asked(1), asked(1));
     assert_ne!(asked(1), asked(2));
 }
 
 #[test]
-fn templates_reach_the_server_each_number_once_and_every_byte_is_counted() {
+fn each_number_is_sent_once_and_all_bytes_are_counted() {
     let (server, kept) = keeping(|_| OK.to_vec());
     let mut made = target("made", 1, "/{{seq}}?t={{line tokens}}", &[]);
     made.method = "POST".into();
@@ -165,7 +165,7 @@ fn templates_reach_the_server_each_number_once_and_every_byte_is_counted() {
         ..spec(&[server.address])
     });
     assert_eq!(record.counts.ok, 600);
-    let kept = kept.lock().expect("no thread panics with it");
+    let kept = kept.lock().expect("not poisoned");
     let bytes: usize = kept.iter().map(|(head, body)| head.len() + body.len()).sum();
     assert_eq!(record.bytes.sent, bytes as u64);
     let made: Vec<&Asked> = kept.iter().filter(|(head, _)| head.starts_with("POST")).collect();
@@ -182,11 +182,11 @@ fn templates_reach_the_server_each_number_once_and_every_byte_is_counted() {
         let body = String::from_utf8_lossy(body);
         assert!(body.starts_with(&format!("{{\"token\":\"{token}\",\"pad\":\"")), "{body}");
     }
-    assert_eq!(lines.len(), 50, "each line was taken");
+    assert_eq!(lines.len(), 50, "each line was used");
 }
 
 #[test]
-fn numbers_go_on_from_the_warm_up() {
+fn numbers_continue_after_the_warm_up() {
     let (server, kept) = keeping(|_| OK.to_vec());
     let record = load(&LoadSpec {
         targets: vec![target("made", 1, "/{{seq}}", &[])],
@@ -194,14 +194,14 @@ fn numbers_go_on_from_the_warm_up() {
         warmup_ns: 30 * MILLISECOND,
         ..spec(&[server.address])
     });
-    let kept = kept.lock().expect("no thread panics with it");
-    assert!(record.lifetime.sent > record.counts.sent, "some were of the warm-up");
+    let kept = kept.lock().expect("not poisoned");
+    assert!(record.lifetime.sent > record.counts.sent, "the warm-up sent some");
     let paths: BTreeSet<&str> = kept.iter().filter_map(|(head, _)| head.split(' ').nth(1)).collect();
     assert_eq!(paths.len() as u64, record.lifetime.sent);
 }
 
 #[test]
-fn a_failed_check_is_no_success_and_says_why() {
+fn a_failed_check_is_counted_with_its_description() {
     let (server, _) = keeping(as_asked);
     let status = |low, high| Check::Status(vec![(low, high)]);
     let header =
@@ -236,9 +236,9 @@ fn a_failed_check_is_no_success_and_says_why() {
         let ok = if expected.is_some() { 0 } else { 40 };
         assert_eq!((counts.completed, counts.ok), (40, ok), "{path} {checks:?}");
         assert_eq!(record.windows.iter().map(|window| window.ok).sum::<u64>(), ok);
-        let told = expected.map(|text| (text.to_owned(), 40)).into_iter().collect();
-        assert_eq!(counts.failed_checks, told, "{path} {checks:?}");
-        assert!(record.targets.is_empty(), "one target is the whole");
+        let failed = expected.map(|text| (text.to_owned(), 40)).into_iter().collect();
+        assert_eq!(counts.failed_checks, failed, "{path} {checks:?}");
+        assert!(record.targets.is_empty(), "a single target has no record of its own");
     }
 }
 
@@ -258,8 +258,8 @@ fn a_response_to_head_has_no_body_to_check() {
 }
 
 #[test]
-fn failures_are_those_of_their_target() {
-    // Half of the requests are never answered: each costs its connection.
+fn failures_are_counted_by_target() {
+    // Half of the requests get no response; each of them costs its connection.
     let (server, _) = keeping(|(head, _)| if head.starts_with("GET /no") { Vec::new() } else { OK.to_vec() });
     let record = load(&LoadSpec {
         targets: vec![target("no", 1, "/no", &[]), target("yes", 3, "/yes", &[])],
@@ -273,7 +273,7 @@ fn failures_are_those_of_their_target() {
 }
 
 #[test]
-fn targets_that_cannot_be_requested_are_refused_before_anything_starts() {
+fn invalid_targets_are_refused_before_anything_starts() {
     let address: SocketAddr = "127.0.0.1:1".parse().expect("an address");
     for (targets, part) in [
         (vec![], "targets is empty; give at least one"),

@@ -1,5 +1,5 @@
-//! What only a network of one's own can show: ports that run out, and addresses that lead nowhere. Each test makes a network
-//! namespace for its threads, which takes root; where that cannot be had, it says so and is left out.
+//! Tests that need a network of their own: exhausted ports and unreachable addresses. Each test creates a
+//! network namespace for its threads, which requires root; otherwise it prints a note and is skipped.
 
 use super::connections::{asks_to_close, head};
 use super::*;
@@ -7,16 +7,16 @@ use nix::sched::{CloneFlags, unshare};
 use std::process::Command;
 use std::time::Instant;
 
-/// Ports to connect from that each address has, once [`narrow`] has been called.
+/// Ports per source address after [`narrow`].
 const PORTS: u32 = 100;
 
-/// Leaves [`PORTS`] ports, none of which a server has that was given one before.
+/// Restricts the port range to [`PORTS`] ports that no server uses.
 fn narrow() {
     std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", format!("20000 {}", 20_000 + PORTS - 1))
         .expect("the namespace is ours");
 }
 
-/// Runs `body` in a network namespace of its own, with a loopback device.
+/// Runs `body` in its own network namespace, with a loopback device.
 fn in_a_namespace(body: impl FnOnce() + Send + 'static) {
     let prepare = || -> Result<(), String> {
         unshare(CloneFlags::CLONE_NEWNET).map_err(|error| format!("a network namespace: {error}"))?;
@@ -26,16 +26,16 @@ fn in_a_namespace(body: impl FnOnce() + Send + 'static) {
             false => Err("`ip link set lo up`".into()),
         }
     };
-    // A thread of its own: what it unshares stays unshared.
+    // A new thread, because a thread that has unshared a namespace cannot return.
     let outcome = thread::spawn(move || prepare().map(|()| body())).join();
     match outcome {
         Ok(Ok(())) => {}
-        Ok(Err(missing)) => eprintln!("left out, as this cannot be had here: {missing}"),
+        Ok(Err(missing)) => eprintln!("skipped, because this is not available here: {missing}"),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
-/// Answers every request, and closes when asked to.
+/// Answers every request, and closes if asked to.
 fn obedient(mut connection: TcpStream, requests: &AtomicU64) {
     while let Some(head) = head(&mut connection) {
         requests.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,7 @@ fn sources(last: &[u8]) -> Vec<IpAddr> {
 }
 
 #[test]
-fn two_sources_carry_more_connections_than_one_has_ports() {
+fn two_sources_allow_more_connections_than_one_source_has_ports() {
     in_a_namespace(|| {
         let (server, other) = (Server::new(obedient), Server::new(obedient));
         narrow();
@@ -60,7 +60,8 @@ fn two_sources_carry_more_connections_than_one_has_ports() {
         };
         for (addresses, sources) in [
             (&[server.address][..], sources(&[2, 3])),
-            // A port can be used again towards another address. (Those of the first two are in TIME_WAIT still.)
+            // A port can be used again for another destination. (The ports of the first two loads are still in
+            // TIME_WAIT.)
             (&[server.address, other.address], sources(&[4])),
         ] {
             let record = many(addresses, sources);
@@ -71,7 +72,7 @@ fn two_sources_carry_more_connections_than_one_has_ports() {
 }
 
 #[test]
-fn ports_that_run_out_are_named_soon_and_without_a_storm() {
+fn exhausted_ports_are_reported_soon_and_without_a_flood_of_connects() {
     in_a_namespace(|| {
         let server = Server::new(obedient);
         narrow();
@@ -83,14 +84,14 @@ fn ports_that_run_out_are_named_soon_and_without_a_storm() {
             let started = Instant::now();
             let spec = LoadSpec { sources, shape, connections: PORTS * 10, ..spec(&[server.address]) };
             let record = load(&spec);
-            // To open connections takes up to 10 s, if there is hope.
+            // Opening connections takes up to 10 s while it is not hopeless.
             assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
             let (counts, connections) = (&record.counts, &record.connections);
-            // Nine tenths of the slots find none, and the other tenth goes on.
+            // Nine tenths of the slots find no port; the others continue.
             assert_eq!(connections.established, u64::from(PORTS), "{connections:?}");
             assert!(counts.completed > 0, "{counts:?}");
             assert_eq!(counts.causes, [(Cause::PortsExhausted, counts.connect_errors)].into(), "{counts:?}");
-            // One attempt per millisecond, however many responses come in meanwhile.
+            // At most one attempt per millisecond, regardless of responses on other connections.
             let elapsed = started.elapsed().as_millis() as u64;
             assert!((1..=elapsed).contains(&counts.connect_errors), "{elapsed} ms: {counts:?}");
         }
@@ -113,10 +114,10 @@ fn a_connection_per_request_needs_no_more_ports_than_connections() {
 }
 
 #[test]
-fn an_address_that_leads_nowhere_is_unreachable() {
+fn an_unreachable_address_is_reported() {
     in_a_namespace(|| {
         let server = Server::new(obedient);
-        // TEST-NET-3 (RFC 5737); there is no route but loopback's.
+        // TEST-NET-3 (RFC 5737): there is no route except loopback's.
         let nowhere = SocketAddr::from(([203, 0, 113, 1], 80));
         let record = load(&until_done(60, spec(&[server.address, nowhere])));
         let counts = &record.counts;

@@ -1,11 +1,11 @@
-//! A rate that changes.
+//! Loads with stages.
 
 use super::*;
 
 #[test]
-fn stages_are_carried_out_one_after_the_other() {
+fn stages_run_in_sequence() {
     let server = Server::new(answer(OK, Duration::ZERO));
-    // 100 on the way up, 100 steady, nothing, 50 on the way down.
+    // 100 requests on the way up, 100 at a constant rate, a pause, 50 on the way down.
     let part = 200 * MILLISECOND;
     let course = [(0.0, 1000.0, part), (500.0, 500.0, part), (0.0, 0.0, part), (500.0, 0.0, part)];
     for workers in [1, 3] {
@@ -21,7 +21,7 @@ fn stages_are_carried_out_one_after_the_other() {
             let record = load(&spec);
             assert_eq!(record.counts.scheduled, 250);
             assert_eq!(record.counts.completed + record.counts.unsent, 250, "{:?}", record.counts);
-            // The warm-up has the first stage's mean.
+            // The warm-up has the mean rate of the first stage.
             seen((340..=350).contains(&record.lifetime.sent), || format!("{:?}", record.lifetime))
         });
     }
@@ -29,5 +29,5 @@ fn stages_are_carried_out_one_after_the_other() {
         LoadSpec { shape: staged(&[(0.0, 0.0, part), (500.0, 500.0, part)]), ..spec(&[server.address]) };
     let record = load(&LoadSpec { warmup_ns: part, duration_ns: 2 * part, ..idle_first });
     assert_eq!((record.counts.scheduled, record.lifetime.sent), (100, record.counts.sent));
-    assert_eq!((record.windows[0].sent, record.windows[1].sent), (0, 0), "a pause is one");
+    assert_eq!((record.windows[0].sent, record.windows[1].sent), (0, 0), "nothing is sent in a pause");
 }

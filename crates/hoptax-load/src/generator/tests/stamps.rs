@@ -1,10 +1,10 @@
-//! The upstream's stamps, from a server that keeps its own count of what it stamps.
+//! The upstream's timestamps, with a server that records the times it reports.
 
 use super::*;
 use crate::clock;
 use crate::stamp::{BLANK, HEADER, LENGTH, Stamp};
 
-/// Stamps its answers, but for one of so `every`, and adds up its own time.
+/// Adds timestamps to its responses, except to one in `every`, and sums its own time.
 fn stamping(every: u64) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     let head = format!("HTTP/1.1 200 OK\r\n{HEADER}: {BLANK}\r\ncontent-length: 5\r\n\r\nhello").into_bytes();
     move |mut connection, own_time| {
@@ -27,46 +27,46 @@ fn stamping(every: u64) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'stat
     }
 }
 
-/// Sum of all times, ns.
+/// Sum of all values, nanoseconds.
 fn total(encoded: &Encoded) -> f64 {
     let histogram = encoded.decode().expect("our own");
     histogram.mean() * histogram.len() as f64
 }
 
 #[test]
-fn the_two_ways_and_the_servers_own_time_are_the_service_time() {
+fn both_paths_and_the_servers_own_time_add_up_to_the_service_time() {
     for workers in [1, 2] {
         let server = Server::new(stamping(u64::MAX));
         let spec = LoadSpec { stamps: true, workers, ..spec(&[server.address]) };
         let record = load(&until_done(400, spec));
-        let stamps = record.stamps.expect("asked for");
+        let stamps = record.stamps.expect("requested");
         assert_eq!((stamps.used, stamps.missing, stamps.impossible), (400, 0, 0));
         assert_eq!(stamps.clock, crate::stamp::ClockId::here());
         let histograms = &record.histograms;
-        let there = histograms.request_path.as_ref().expect("asked for");
-        let back = histograms.response_path.as_ref().expect("asked for");
+        let there = histograms.request_path.as_ref().expect("requested");
+        let back = histograms.response_path.as_ref().expect("requested");
         let own = server.requests.load(Ordering::Relaxed) as f64;
         let (parts, whole) = (total(there) + own + total(back), total(&histograms.service_time));
-        // Each histogram tells its values to within 0.1 %, and nothing below 100 ns.
+        // Each histogram is accurate to 0.1 %, and does not record values below 100 ns.
         let error = 0.002 * whole + 400.0 * 200.0;
         assert!((parts - whole).abs() <= error, "{parts} of {whole}, {workers} workers");
     }
 }
 
 #[test]
-fn responses_without_stamps_are_counted_and_in_neither_way() {
+fn responses_without_timestamps_are_counted_and_recorded_in_no_path() {
     let server = Server::new(stamping(4));
     let spec = LoadSpec { stamps: true, connections: 1, ..spec(&[server.address]) };
     let record = load(&until_done(40, spec));
-    let stamps = record.stamps.expect("asked for");
+    let stamps = record.stamps.expect("requested");
     assert_eq!((stamps.used, stamps.missing, stamps.impossible), (30, 10, 0));
     let length =
-        |encoded: &Option<Encoded>| encoded.as_ref().expect("asked for").decode().expect("our own").len();
+        |encoded: &Option<Encoded>| encoded.as_ref().expect("requested").decode().expect("our own").len();
     assert_eq!((length(&record.histograms.request_path), length(&record.histograms.response_path)), (30, 30));
 }
 
 #[test]
-fn stamps_that_nobody_asked_for_are_passed_over() {
+fn timestamps_that_were_not_requested_are_ignored() {
     let server = Server::new(stamping(u64::MAX));
     let record = load(&until_done(20, spec(&[server.address])));
     assert_eq!((record.counts.ok, record.stamps), (20, None));
@@ -74,7 +74,7 @@ fn stamps_that_nobody_asked_for_are_passed_over() {
 }
 
 #[test]
-fn an_answer_to_an_earlier_request_contradicts_the_clock() {
+fn a_late_response_to_an_earlier_request_contradicts_the_clock() {
     let stale = |mut connection: TcpStream, _: &AtomicU64| {
         let stale = Stamp { received: 1, replied: clock::now() };
         let mut value = *b"0000000000000000000 0000000000000000000";
@@ -85,6 +85,6 @@ fn an_answer_to_an_earlier_request_contradicts_the_clock() {
     };
     let server = Server::new(stale);
     let record = load(&until_done(20, LoadSpec { stamps: true, ..spec(&[server.address]) }));
-    let stamps = record.stamps.expect("asked for");
+    let stamps = record.stamps.expect("requested");
     assert_eq!((stamps.used, stamps.missing, stamps.impossible), (0, 0, 20));
 }

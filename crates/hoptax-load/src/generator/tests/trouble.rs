@@ -1,16 +1,17 @@
-//! Servers in trouble: every failure has its cause, nobody is stormed, and what comes back is found again.
+//! Failing servers: every failure has its cause, failing servers are not flooded, and a server that returns is
+//! found.
 
 use super::*;
 use rustix::net::sockopt;
 use std::time::Instant;
 
-/// Closes so that the other side is told by a reset.
+/// Closes with a reset.
 fn reset(connection: TcpStream) {
     sockopt::set_socket_linger(&connection, Some(Duration::ZERO)).expect("set");
     drop(connection);
 }
 
-/// Reads a request, answers with `part`, and ends by a reset or in the usual way.
+/// Reads a request, sends `part`, and resets or closes the connection.
 fn breaks_off(
     part: &'static [u8],
     by_reset: bool,
@@ -18,7 +19,7 @@ fn breaks_off(
     move |mut connection, connections| {
         connections.fetch_add(1, Ordering::Relaxed);
         if request(&mut connection) {
-            // A client that left has its own count of that.
+            // If the client has left, the client counts that.
             let _ = connection.write_all(part);
             if by_reset {
                 reset(connection);
@@ -48,7 +49,7 @@ fn every_failure_has_its_cause() {
 }
 
 #[test]
-fn connects_that_fail_have_theirs() {
+fn failed_connects_have_their_causes() {
     let directory = tempfile::tempdir().expect("a directory");
     let refused =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
@@ -69,15 +70,15 @@ fn connects_that_fail_have_theirs() {
     }
 }
 
-/// A bound on connects while nothing comes of them: one per millisecond and worker, and what was under way before that
-/// was known.
+/// Most connects while connections fail: one per millisecond and worker, plus those that were in progress when
+/// the failures began.
 fn bound(workers: u32, elapsed: Duration) -> u64 {
     u64::from(workers) * (elapsed.as_millis() as u64 + 1 + 128)
 }
 
 #[test]
-fn a_server_in_trouble_is_not_stormed() {
-    // Many more connections than would keep the bound if each only rested for itself.
+fn a_failing_server_is_not_flooded() {
+    // Many more connections than the limit allows if each slot only waited on its own.
     const MANY: u32 = 400;
     let closing = Server::new(|connection: TcpStream, connections: &AtomicU64| {
         connections.fetch_add(1, Ordering::Relaxed);
@@ -94,22 +95,22 @@ fn a_server_in_trouble_is_not_stormed() {
                     adds_up(&record);
                     assert_eq!(record.counts.completed, 0);
                 }
-                // Whether one still stands when traffic begins is a race.
+                // Whether a connection is still open when traffic begins is a race.
                 Err(error) => assert!(matches!(error, LoadError::NoConnection { .. }), "{error}"),
             }
             let connects = server.requests.load(Ordering::Relaxed) - before;
-            // The first connections are opened as fast as they can be: nobody knows yet.
+            // The first connections are opened at full speed, because none has failed yet.
             assert!(connects <= u64::from(MANY) + bound(workers, started.elapsed()), "{connects}");
         }
     }
 }
 
 #[test]
-fn a_server_that_is_gone_is_looked_for_in_moderation_and_found_again() {
+fn a_server_that_is_gone_is_not_flooded_and_is_found_when_it_returns() {
     retry_if_disturbed(gone_and_back);
 }
 
-/// One server that goes and comes back. What takes too long may have been held up by the machine.
+/// A server that goes and returns. Returns an error if anything took too long, possibly because of the machine.
 fn gone_and_back() -> Result<(), String> {
     const MANY: u32 = 300;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -120,33 +121,33 @@ fn gone_and_back() -> Result<(), String> {
     let server = thread::spawn(move || {
         let first: Vec<TcpStream> = listener.incoming().flatten().take(MANY as usize).collect();
         begun.recv().expect("it begins");
-        leave.send(clock::now()).expect("waited for");
-        // Gone: nobody listens, and what stood is reset. It comes back when it has been missed for a while.
+        leave.send(clock::now()).expect("the receiver waits");
+        // Gone: nothing listens, and open connections are reset. It returns after a while.
         drop(listener);
         first.into_iter().for_each(reset);
         thread::sleep(Duration::from_millis(400));
         let listener = TcpListener::bind(address).expect("the port is free again");
-        send.send(clock::now()).expect("waited for");
+        send.send(clock::now()).expect("the receiver waits");
         Server::on(listener, answer(OK, Duration::ZERO))
     });
     let spec = LoadSpec { connections: MANY, duration_ns: 5000 * MILLISECOND, ..spec(&[address]) };
-    let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |told| {
-        if phase(told).phase == Phase::Measuring {
-            measuring.send(()).expect("waited for");
+    let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |progress| {
+        if phase(progress).phase == Phase::Measuring {
+            measuring.send(()).expect("the receiver waits");
         }
     });
-    let record = record.expect("connections stood");
+    let record = record.expect("connections were established");
     adds_up(&record);
-    drop(server.join().expect("it came back"));
-    // The longest rest is 1 s, and so is the pace for the last one until the first response.
+    drop(server.join().expect("it returned"));
+    // The longest wait of a slot is 1 s. At the limited pace, the last slot connects within another second.
     let opened = record.lifetime.opened;
     assert!(opened <= 2 * u64::from(MANY), "{opened} for {MANY} that were lost once");
     seen(opened == 2 * u64::from(MANY), || format!("only {opened} have connected"))?;
-    let (gone, returned) = (gone.recv().expect("told"), returned.recv().expect("told"));
+    let (gone, returned) = (gone.recv().expect("sent"), returned.recv().expect("sent"));
     let refused = record.counts.causes[&Cause::ConnectRefused];
     let longest = Duration::from_nanos(returned - gone) + Duration::from_millis(1600);
     assert!(refused <= bound(1, longest), "{longest:?}: {:?}", record.counts);
-    // The first within the longest rest.
+    // The first response comes within the longest wait of a slot.
     let window =
         record.windows.iter().position(|window| window.completed > 0).ok_or("none completed")? as u64;
     let first = record.started_ns + window * crate::record::WINDOW_NS;
@@ -156,15 +157,15 @@ fn gone_and_back() -> Result<(), String> {
 }
 
 #[test]
-fn nobody_there_is_told_at_once_for_many_connections_too() {
+fn an_address_without_listener_fails_at_once_for_many_connections_too() {
     let address =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let spec = LoadSpec { connections: 5000, workers: 2, ..spec(&[address]) };
     retry_if_disturbed(|| {
         let started = Instant::now();
-        let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("nobody listens");
+        let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("no listener");
         assert!(matches!(error, LoadError::NoConnection { asked: 5000, .. }), "{error}");
-        // 5,000 connections, one per millisecond and worker, five times each, would take longer.
+        // 5,000 connections, five attempts each, one per millisecond and worker, would take longer.
         let took = started.elapsed();
         seen(took < Duration::from_secs(5), || format!("{took:?}"))
     });

@@ -1,32 +1,32 @@
-//! Windows told live: all of them, once, in order, soon, and without waking anybody for it.
+//! Windows reported during a trial: all of them, once, in order, soon, and without additional wake-ups.
 
 use super::*;
 use crate::record::{WINDOW_NS, Window};
 
-/// Carries out `spec`, interrupted after window `last`, and returns what was told, when, in order.
+/// Runs `spec`, interrupted after window `last`. Returns the reported windows with their times, in order.
 fn watched(spec: &LoadSpec, last: Option<u64>) -> (LoadRecord, Vec<(u64, Window, u64)>) {
     let interrupt = AtomicBool::new(false);
-    let (mut told, mut phases) = (Vec::new(), Vec::new());
+    let (mut reported, mut phases) = (Vec::new(), Vec::new());
     let record = run(spec, &interrupt, Watch::Windows, |progress| match progress {
         Progress::Phase(line) => phases.push(line.phase),
         Progress::Window { index, window } => {
             assert_eq!(phases.last(), Some(&Phase::Measuring), "of window {index}");
-            told.push((index, window, clock::now()));
+            reported.push((index, window, clock::now()));
             if last == Some(index) {
                 interrupt.store(true, Ordering::Relaxed);
             }
         }
     });
-    let record = record.expect("a load that can be made");
+    let record = record.expect("a load that can run");
     adds_up(&record);
     assert_eq!(phases.last(), Some(&Phase::Draining));
     assert_eq!(record.interrupted, last.is_some());
-    (record, told)
+    (record, reported)
 }
 
-fn completed_by_number(told: &[(u64, Window, u64)]) -> Vec<u64> {
+fn completed_by_number(reported: &[(u64, Window, u64)]) -> Vec<u64> {
     let mut sums = Vec::new();
-    for (index, window, _) in told {
+    for (index, window, _) in reported {
         let index = *index as usize;
         sums.resize(sums.len().max(index + 1), 0);
         sums[index] += window.completed;
@@ -35,69 +35,71 @@ fn completed_by_number(told: &[(u64, Window, u64)]) -> Vec<u64> {
 }
 
 #[test]
-fn a_worker_tells_what_it_records() {
+fn a_worker_reports_what_it_records() {
     let server = Server::new(answer(OK, Duration::ZERO));
     for shape in [Shape::Closed, open(300.0, Arrivals::Poisson)] {
         let spec = LoadSpec { shape, warmup_ns: 30 * MILLISECOND, ..spec(&[server.address]) };
-        let (record, told) = watched(&LoadSpec { duration_ns: 350 * MILLISECOND, ..spec }, None);
-        assert!(told.iter().map(|(index, _, _)| *index).eq(0..4), "the last one is short");
-        assert!(told.iter().map(|(_, window, _)| window).eq(&record.windows));
+        let (record, reported) = watched(&LoadSpec { duration_ns: 350 * MILLISECOND, ..spec }, None);
+        assert!(reported.iter().map(|(index, _, _)| *index).eq(0..4), "the last one is short");
+        assert!(reported.iter().map(|(_, window, _)| window).eq(&record.windows));
     }
 }
 
 #[test]
-fn every_worker_tells_every_window() {
+fn every_worker_reports_every_window() {
     let server = Server::new(answer(OK, Duration::ZERO));
-    let (record, told) = watched(&LoadSpec { workers: 3, ..spec(&[server.address]) }, None);
-    assert_eq!(told.len(), 9);
+    let (record, reported) = watched(&LoadSpec { workers: 3, ..spec(&[server.address]) }, None);
+    assert_eq!(reported.len(), 9);
     for index in 0..3 {
-        assert_eq!(told.iter().filter(|(number, _, _)| *number == index).count(), 3);
+        assert_eq!(reported.iter().filter(|(number, _, _)| *number == index).count(), 3);
     }
     let recorded: Vec<u64> = record.windows.iter().map(|window| window.completed).collect();
-    assert_eq!(completed_by_number(&told), recorded);
+    assert_eq!(completed_by_number(&reported), recorded);
 }
 
 #[test]
-fn a_trial_that_ends_early_tells_its_last_window() {
+fn a_trial_that_ends_early_reports_its_last_window() {
     let server = Server::new(answer(OK, Duration::from_millis(1)));
     let long = LoadSpec { duration_ns: 3_600_000 * MILLISECOND, ..spec(&[server.address]) };
-    let (record, told) = watched(&long, Some(1));
-    assert!(told.iter().map(|(_, window, _)| window).eq(&record.windows));
-    assert!(told.len() >= 3, "it went on until the interrupt was seen: {}", told.len());
+    let (record, reported) = watched(&long, Some(1));
+    assert!(reported.iter().map(|(_, window, _)| window).eq(&record.windows));
+    assert!(reported.len() >= 3, "it went on until the interrupt was seen: {}", reported.len());
 
     let limited = LoadSpec { requests: Some(500), workers: 2, ..long };
-    let (record, told) = watched(&limited, None);
+    let (record, reported) = watched(&limited, None);
     let recorded: Vec<u64> = record.windows.iter().map(|window| window.completed).collect();
-    assert_eq!(completed_by_number(&told), recorded);
+    assert_eq!(completed_by_number(&reported), recorded);
     assert_eq!(recorded.iter().sum::<u64>(), 500);
 }
 
 #[test]
-fn windows_that_are_not_recorded_can_be_told() {
+fn windows_that_are_not_recorded_can_be_reported() {
     let server = Server::new(answer(OK, Duration::ZERO));
-    let (record, told) = watched(&LoadSpec { windows: false, ..spec(&[server.address]) }, None);
+    let (record, reported) = watched(&LoadSpec { windows: false, ..spec(&[server.address]) }, None);
     assert!(record.windows.is_empty());
-    assert!(told.iter().map(|(index, _, _)| *index).eq(0..3));
-    assert_eq!(completed_by_number(&told).iter().sum::<u64>(), record.completed_in_time);
+    assert!(reported.iter().map(|(index, _, _)| *index).eq(0..3));
+    assert_eq!(completed_by_number(&reported).iter().sum::<u64>(), record.completed_in_time);
 }
 
 #[test]
-fn windows_come_soon_even_where_nothing_happens() {
+fn windows_are_reported_soon_even_if_nothing_happens() {
     let server = Server::new(answer(OK, Duration::ZERO));
     let spec = LoadSpec { shape: open(2.0, Arrivals::Constant), workers: 2, ..spec(&[server.address]) };
     let spec = LoadSpec { duration_ns: 1000 * MILLISECOND, ..spec };
     retry_if_disturbed(|| {
-        let (record, told) = watched(&spec, None);
-        let mut late: Vec<u64> =
-            told.iter().map(|(index, _, at)| at - (record.started_ns + (index + 1) * WINDOW_NS)).collect();
+        let (record, reported) = watched(&spec, None);
+        let mut late: Vec<u64> = reported
+            .iter()
+            .map(|(index, _, at)| at - (record.started_ns + (index + 1) * WINDOW_NS))
+            .collect();
         late.sort_unstable();
         assert_eq!(late.len(), 20);
-        // Half of them, as a machine that does much else holds some of them up.
+        // The median, because a busy machine delays some of them.
         seen(late[10] <= 50 * MILLISECOND, || format!("{late:?}"))
     });
 }
 
-/// How often the calling thread has gone to sleep.
+/// How often the calling thread has been put to sleep.
 fn sleeps() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("a thread has a status");
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -105,15 +107,15 @@ fn sleeps() -> u64 {
 }
 
 #[test]
-fn telling_windows_wakes_nobody_more_often() {
+fn reporting_windows_causes_no_additional_wake_ups() {
     let server = Server::new(answer(OK, Duration::ZERO));
     let spec = LoadSpec { workers: 4, duration_ns: 1000 * MILLISECOND, ..spec(&[server.address]) };
     for watch in [Watch::Phases, Watch::Windows] {
         let (before, began) = (sleeps(), clock::now());
         run(&spec, &AtomicBool::new(false), watch, |_| {}).expect("a load");
         let (slept, took) = (sleeps() - before, clock::now() - began);
-        // One look every 50 ms; each worker starts, opens, ends its time and is joined. Told one by one, the windows would
-        // be another forty.
+        // One check every 50 ms, plus starting, opening, ending and joining for each worker. Waking for each
+        // window would add another forty.
         let allowed = took / LOOK + 4 * 4 + 4;
         assert!(slept <= allowed, "{watch:?}: {slept} times, {allowed} allowed");
     }

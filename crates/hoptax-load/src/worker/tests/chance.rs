@@ -1,5 +1,5 @@
-//! A worker against a network that does whatever can happen, by chance but repeatably: time is skipped, not waited for. Its
-//! books must agree after each turn, and once the trouble is over no slot may be lost.
+//! A worker against a simulated network with random, but reproducible events. Time is skipped, not waited for.
+//! The worker's state must be consistent after each turn, and no slot may be lost once the failures have ended.
 
 use super::*;
 use crate::pacer::Share;
@@ -14,7 +14,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 const SLOTS: u32 = 6;
-/// What a server in trouble may answer; after those marked it closes, whether asked to or not.
+/// Responses of a failing server. `true`: it closes afterwards, even if not asked to.
 const ANSWERS: [(&[u8], bool); 8] = [
     (OK, false),
     (b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false),
@@ -26,17 +26,17 @@ const ANSWERS: [(&[u8], bool); 8] = [
     (b"", false),
 ];
 
-/// The other side of a connection.
+/// The peer of a connection.
 struct Peer {
-    /// Tells it from a later one under the same token.
+    /// Distinguishes it from later ones with the same token.
     id: u64,
     open: bool,
     tls: Option<Box<ServerConnection>>,
-    /// Came, and is no whole request yet.
+    /// Received data that is not a complete request yet.
     asked: Vec<u8>,
-    /// Still to be delivered.
+    /// Data that was not delivered yet.
     outbox: Vec<u8>,
-    /// Nothing comes after that.
+    /// Nothing follows the outbox.
     closing: bool,
     unsent: usize,
 }
@@ -44,17 +44,17 @@ struct Peer {
 struct Chance {
     random: Random,
     trouble: bool,
-    /// No connect succeeds.
+    /// All connects fail.
     shut: bool,
     tls: Option<Arc<ServerConfig>>,
     peers: BTreeMap<Token, Peer>,
     connects: u64,
-    /// Requests that each slot has made since the trouble ended.
+    /// Requests per slot since the failures ended.
     asked: [u32; SLOTS as usize],
 }
 
 impl Chance {
-    /// Whether what happens once in `times` in trouble happens now.
+    /// True with probability 1 / `times` while failures are enabled.
     fn strikes(&mut self, times: u64) -> bool {
         self.trouble && self.random.below(times) == 0
     }
@@ -63,7 +63,7 @@ impl Chance {
         self.peers.get(&token).is_some_and(|peer| peer.id == id)
     }
 
-    /// The server's part: reads `bytes`, and puts into the outbox what they ask for.
+    /// The server: reads `bytes` and puts the responses into the outbox.
     fn serve(&mut self, token: Token, bytes: &[u8]) {
         let (answer, closes) = if self.trouble {
             ANSWERS[self.random.below(ANSWERS.len() as u64) as usize]
@@ -115,7 +115,7 @@ impl Chance {
         }
     }
 
-    /// Something happens to the connection of `token`, or nothing.
+    /// Makes a random event happen to the connection of `token`, or none.
     fn happen(&mut self, handler: &mut impl Handler<Self>, token: Token) {
         let refused = self.strikes(6);
         let (breaks, speaks, fast) = (self.strikes(80), self.strikes(80), self.random.below(3));
@@ -220,7 +220,7 @@ impl EventLoop for Chance {
 
     fn turn(&mut self, handler: &mut impl Handler<Self>, deadline: Option<u64>) -> io::Result<()> {
         let most = deadline.unwrap_or(u64::MAX).saturating_sub(clock::now()).min(2 * SECOND);
-        // All of the time until then, or only a part: something happened.
+        // Skip the whole time until then, or a part of it if something happened.
         let waiting = |peer: &Peer| !peer.open || peer.closing || !peer.outbox.is_empty();
         let all = self.random.below(4) == 0 && (self.trouble || !self.peers.values().any(waiting));
         let part = if all { most } else { self.random.below(MILLISECOND).min(most) };
@@ -234,7 +234,7 @@ impl EventLoop for Chance {
     }
 }
 
-/// What must hold between turns.
+/// Checks that the state is consistent between turns.
 fn agrees(worker: &Worker<'_>, io: &Chance) {
     let count = |is: &dyn Fn(&Slot) -> bool| worker.slots.iter().filter(|slot| is(slot)).count();
     let being = |states: &[State]| count(&|slot| states.contains(&slot.state()));
@@ -257,17 +257,17 @@ fn agrees(worker: &Worker<'_>, io: &Chance) {
         assert_eq!(slot.session.is_some(), stands && io.tls.is_some());
         match slot.state() {
             State::Connecting | State::Handshaking => assert!(worker.timeouts.is_connecting(index)),
-            // It may have been put off.
+            // The connect may have been put off.
             State::Queued => {}
             _ => assert!(!worker.timeouts.is_connecting(index)),
         }
     }
     if being(&[State::Connecting, State::Handshaking, State::Busy]) + worker.leaving > 0 {
-        assert!(worker.timeouts.next() < u64::MAX, "nobody would be given up");
+        assert!(worker.timeouts.next() < u64::MAX, "no timeout is armed");
     }
 }
 
-/// Turns so often.
+/// Turns this many times.
 fn turns(worker: &mut Worker<'_>, io: &mut Chance, count: u32) {
     for _ in 0..count {
         worker.turn(io, clock::now(), clock::now() + SECOND).expect("chance breaks no loop");
@@ -275,14 +275,14 @@ fn turns(worker: &mut Worker<'_>, io: &mut Chance, count: u32) {
     }
 }
 
-/// One trial, from connecting to the end.
+/// One trial, from connecting to its end.
 fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     let mut random = Random::stream(seed, 1);
     let (targets, files) = (targets(), BTreeMap::new());
     let addresses = [Address::from(SocketAddr::from(([127, 0, 0, 1], 1)))];
     let per_connection = (random.below(2) == 0).then(|| 1 + random.below(3) as u32);
     let protocol = Protocol { per_connection, ..Protocol::default() };
-    let mix = Mix::new(&targets, &files, 0, protocol).expect("fit to be sent");
+    let mix = Mix::new(&targets, &files, 0, protocol).expect("valid");
     let timeouts = spec::Timeouts {
         connect_ns: 300 * MILLISECOND,
         first_byte_ns: 200 * MILLISECOND,
@@ -335,7 +335,7 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
         left -= 1;
         turns(&mut worker, &mut io, 1);
     }
-    assert!(worker.slots.iter().all(|slot| slot.failures == 0), "what goes well is not seen to");
+    assert!(worker.slots.iter().all(|slot| slot.failures == 0), "a slot still counts failures");
 
     (io.trouble, io.shut) = (seed.is_multiple_of(2), seed.is_multiple_of(4));
     let ended = clock::now();
@@ -357,26 +357,26 @@ fn trial(seed: u64, tls: Option<(&Client, &Arc<ServerConfig>)>) {
     assert_eq!(response_times, tally.counts.completed + tally.counts.timeouts);
 }
 
-/// Says which seed it was that failed.
+/// Prints the seed of a failing trial.
 fn trials(seeds: std::ops::Range<u64>, tls: Option<(&Client, &Arc<ServerConfig>)>) {
-    // What is given up is given up by chance, and not as the machine stood still.
+    // With a stopped clock, timeouts depend on the random events only, not on the machine.
     clock::stop();
     for seed in seeds {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trial(seed, tls)));
         if let Err(panic) = outcome {
-            eprintln!("it was seed {seed}");
+            eprintln!("failed with seed {seed}");
             std::panic::resume_unwind(panic);
         }
     }
 }
 
 #[test]
-fn no_slot_is_lost_whatever_happens() {
+fn no_slot_is_lost_after_random_failures() {
     trials(0..300, None);
 }
 
 #[test]
-fn no_slot_is_lost_whatever_happens_to_tls() {
+fn no_slot_is_lost_after_random_failures_with_tls() {
     let authority = Authority::new("authority.test");
     let client = Client::new(&testing::client(&authority)).expect("a client");
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
