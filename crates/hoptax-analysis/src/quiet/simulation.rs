@@ -381,7 +381,7 @@ fn leaving_windows_out_loses_hardly_any_request_of_kept_windows() {
     let text = include_str!("../../../../docs/concepts/simulations.md").replace('\n', " ");
     let stated = [
         format!("{:.0} % of the requests that a burst kept waiting", late_alone * 100.0),
-        format!("with the neighboring windows {:.1} %", late * 100.0),
+        format!("if the neighboring windows are left out too, {:.1} %", late * 100.0),
         format!("{:.2} % of the requests due in quiet windows", missing * 100.0),
     ];
     assert!(
