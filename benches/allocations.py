@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Allocations per request in steady state: runs the test that counts them (an allocator that counts, real traffic), and keeps
-its verdict beside the benchmarks' figures."""
+"""Allocations per request in steady state: runs the test that counts them with real traffic, and records its result."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""A Chromium without a screen, asked over its debugging pipe."""
+"""Headless Chromium, controlled through its debugging pipe."""
 
 import json
 import os
@@ -9,20 +9,20 @@ FLAGS = ("--headless --no-sandbox --disable-gpu --no-first-run --disable-backgro
 
 
 class Browser:
-    """A Chromium that is asked over its pipe."""
+    """A running Chromium."""
 
     def __init__(self, profile):
         ask_end, self.asking = os.pipe()
         self.telling, tell_end = os.pipe()
 
         def join_pipe():
-            # Copies first: either end may bear the number of the other's place.
+            # Duplicate first: an end may already have the number that the other end needs.
             ends = [os.dup(end) for end in (ask_end, tell_end)]
             for place, end in zip((3, 4), ends):
                 os.dup2(end, place)
 
         command = [os.environ.get("CHROMIUM", "chromium"), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        # What it leaves lying about goes with its profile.
+        # Its temporary files are removed with its profile.
         places = {"HOME": profile, "TMPDIR": profile}
         self.process = subprocess.Popen(command, preexec_fn=join_pipe, close_fds=False, env={**os.environ, **places},
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -53,14 +53,14 @@ class Browser:
                 return answer["result"]
 
     def page(self):
-        """A session with an empty page of its own, and the page's name."""
+        """Opens an empty page; returns its session and its id."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         return self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"], target
 
     def ask(self, session, expression):
-        """The value of an expression in the page, promises waited for."""
-        told = self.call("Runtime.evaluate", session, expression=expression, awaitPromise=True, returnByValue=True)
-        return told.get("result", {}).get("value")
+        """Evaluates an expression in the page, and waits for promises."""
+        answer = self.call("Runtime.evaluate", session, expression=expression, awaitPromise=True, returnByValue=True)
+        return answer.get("result", {}).get("value")
 
     def close(self):
         self.process.kill()

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Requests per client CPU second and throughput: `hoptax load` and its peers, in turns, on one nginx.
 
-Client and server have one CPU each. In each round every tool has one turn, in an order shuffled anew, and hoptax is set
-against each peer within the round; a figure is the median over the rounds, with the whole range. `--other PATH` adds another
-build of hoptax, called `other`: `--tools hoptax,other` compares two builds.
+Client and server have one CPU each. In each round every tool has one turn, in random order, and hoptax is compared with each
+peer within the round. Figures are medians over the rounds, with the whole range. `--other PATH` adds another build of hoptax,
+called `other`: `--tools hoptax,other` compares two builds.
 
-Requests are those that nginx counted, not those that a tool claims. The headline is the steady stretch of a turn: from the
-moment all connections stand and requests flow to the moment they cease, told from nginx's counters and the client's CPU clock,
-both read every 50 ms. So neither a virtual machine that starts (k6), nor handshakes, nor a report made from a million
-stored results (hey) is held against a tool. `whole life` is the same over all of the tool's life, by wait4.
+Requests are counted by nginx, not by the tools. The main figure covers the steady part of a turn: while all connections are
+established and requests flow, according to nginx's counters and the client's CPU clock, both read every 50 ms. It excludes the
+start of a virtual machine (k6), handshakes, and a report built from a million stored results (hey). `whole life` is the same
+figure over the tool's whole life, from wait4.
 
-Beside it stand the requests in flight, by Little's law: throughput × the mean latency that the tool says. In a closed loop of N
-connections that is N, unless a part of each cycle is in no latency.
+Requests in flight are computed by Little's law: throughput × the mean latency that the tool reports. In a closed loop of N
+connections this is N, unless the tool's latency omits a part of each cycle.
 """
 
 import itertools
@@ -24,23 +24,23 @@ from peers import CLOSED, HOPTAX_TOOL, Hoptax, present, understood
 from servers import nginx
 
 BODIES = {"64B": 64, "1KiB": 1024, "64KiB": 65536, "1MiB": 1 << 20}
-# 1 MiB is asked for by name: there the kernel and the server decide, and a round of all peers takes long.
+# 1 MiB only on request: it measures mostly the kernel and the server, and a round of all peers takes long.
 USUAL_BODIES = ("64B", "1KiB", "64KiB")
 CONNECTIONS = (1, 100, 1000)
 SCHEMES = ("http", "https")
-# A tool's own claim may differ this much from the server's count before it is said.
+# A tool's own count may differ from the server's by this share before a remark says so.
 CLAIM = 0.01
 
 
 def steady(samples, connections):
-    """(CPU seconds, requests, seconds) while all connections stood and requests flowed; None where that was under 0.3 s."""
+    """(CPU seconds, requests, seconds) of the steady part: all connections open, requests flowing; None if under 0.3 s."""
     most = max((opened for *_, opened in samples), default=0)
-    standing = [sample for sample in samples if sample[3] >= min(connections, 0.9 * most)]
-    spans = [(b[2] - a[2]) / (b[0] - a[0]) for a, b in itertools.pairwise(standing)]
+    connected = [sample for sample in samples if sample[3] >= min(connections, 0.9 * most)]
+    spans = [(b[2] - a[2]) / (b[0] - a[0]) for a, b in itertools.pairwise(connected)]
     flowing = [index for index, rate in enumerate(spans) if rate > statistics.median(spans) / 2]
     if not flowing:
         return None
-    first, last = standing[flowing[0]], standing[flowing[-1] + 1]
+    first, last = connected[flowing[0]], connected[flowing[-1] + 1]
     seconds, cpu, requests, _ = (b - a for a, b in zip(first, last))
     return (cpu, requests, seconds) if seconds >= 0.3 and requests and cpu > 0 else None
 
@@ -56,7 +56,7 @@ def turn(tool, server, scheme, connections, seconds):
 
     disturbance = Disturbance()
     ran = client(command, environment, limit=30 + 5 * seconds, watch=watch)
-    disturbed = disturbance.told(ran.cpu)
+    disturbed = disturbance.shares(ran.cpu)
     settle(server)
     after = server.count()
     requests, opened = after[0] - before[0], after[1] - before[1]
@@ -80,37 +80,37 @@ def settle(server):
 
 
 def remarks(turns, connections):
-    """What a reader of a tool's row should know."""
+    """Remarks on a tool's row."""
     if any(turn["steady_s"] is None for turn in turns):
-        yield "no steady stretch in some turns: whole life instead"
+        yield "no steady part in some turns: whole life instead"
     off = statistics.median(turn["claimed"] / turn["requests"] - 1 for turn in turns)
     if abs(off) > CLAIM:
-        yield f"claims {100 * off:+.1f} % requests"
+        yield f"reports {100 * off:+.1f} % requests"
     opened = statistics.median(turn["opened"] for turn in turns)
     if opened > 1.5 * connections + 5:
         yield f"opened {opened:,.0f} connections"
     others = statistics.median(turn["others"] for turn in turns)
     if others > OTHERS:
-        yield f"{others:.0f} % of its CPU went to others"
+        yield f"{others:.0f} % of its CPU used by others"
     busy = statistics.median(turn["utilisation"] for turn in turns)
     if busy < 0.9:
         yield f"CPU {100 * busy:.0f} % busy"
 
 
 def ratios(rounds, over, under):
-    """Requests per client CPU second of one over the other's, round by round, where both had their turn."""
+    """Ratios of requests per client CPU second, for each round in which both tools succeeded."""
     return [turns[over]["per_cpu_second"] / turns[under]["per_cpu_second"]
             for turns in rounds if over in turns and under in turns]
 
 
 def point(record, tools, server, scheme, body, connections, arguments):
-    # A thousand connections take their time to be made, and with TLS to shake hands.
+    # Opening a thousand connections takes long, even more with TLS.
     seconds = arguments.seconds + (0 if connections < 1000 else 2 if scheme == "https" else 1)
     rounds, failures, begun = [], {}, time.monotonic()
     for _ in range(arguments.rounds):
         turns = {}
         for tool in record.shuffled(tools):
-            # One failure is noise; a tool that failed twice is not waited for again.
+            # One failure can be noise; a tool that failed twice is skipped.
             if len(failures.get(tool.name, ())) >= 2:
                 continue
             try:
@@ -128,7 +128,7 @@ def point(record, tools, server, scheme, body, connections, arguments):
         of = lambda figure, digits: spread([turn[figure] for turn in turns], digits)
         over = [spread(ratios(rounds, our, name)) if our != name else "" for our in ours]
         rows.append([name, of("per_cpu_second", 0), *over, of("cpu_us", 2), of("rate", 0),
-                     "not told" if None in (turn["mean_us"] for turn in turns) else of("in_flight", 1),
+                     "not reported" if None in (turn["mean_us"] for turn in turns) else of("in_flight", 1),
                      of("whole_per_cpu_second", 0), of("steal", 1), "; ".join(remarks(turns, connections))])
     record.say(f"\n{body}, {connections} connections, {'TLS 1.3' if scheme == 'https' else 'plain'}, {len(rounds)} rounds of "
                f"{seconds} s each ({time.monotonic() - begun:.0f} s)\n{table(rows)}")
@@ -142,10 +142,11 @@ def point(record, tools, server, scheme, body, connections, arguments):
 
 def main():
     parser = options(__doc__, rounds=7, seconds=1)
-    parser.add_argument("--bodies", default=",".join(USUAL_BODIES), help=f"of {','.join(BODIES)} (default %(default)s)")
-    parser.add_argument("--connections", default=",".join(map(str, CONNECTIONS)), help="numbers, with commas")
-    parser.add_argument("--schemes", default=",".join(SCHEMES), help="of %(default)s")
-    parser.add_argument("--other", type=Path, help="another hoptax, to compare with")
+    parser.add_argument("--bodies", default=",".join(USUAL_BODIES), help=f"body sizes, from {','.join(BODIES)} (default %(default)s)")
+    parser.add_argument("--connections", default=",".join(map(str, CONNECTIONS)),
+                        help="numbers of connections, separated by commas (default %(default)s)")
+    parser.add_argument("--schemes", default=",".join(SCHEMES), help="schemes, from %(default)s")
+    parser.add_argument("--other", type=Path, help="path of another hoptax to compare with")
     arguments = parser.parse_args()
     others = (Hoptax("other", arguments.other.resolve()),) if arguments.other else ()
     everything = (HOPTAX_TOOL, *others, *CLOSED)
@@ -157,7 +158,7 @@ def main():
             for scheme in arguments.schemes.split(","):
                 able = [tool for tool in tools if tool.speaks(scheme)]
                 if len(able) < len(tools):
-                    record.say(f"\nno {scheme}: {', '.join(tool.name for tool in tools if tool not in able)}")
+                    record.say(f"\nwithout {scheme}: {', '.join(tool.name for tool in tools if tool not in able)}")
                 for connections in map(int, arguments.connections.split(",")):
                     point(record, able, server, scheme, body, connections, arguments)
 

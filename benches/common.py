@@ -1,6 +1,6 @@
-"""What the benchmarks share: CPUs, clients watched while they run, CPU time as the kernel counts it, steal, and records.
+"""Shared parts of the benchmarks: CPUs, running and sampling clients, CPU time, steal, and records.
 
-Python's standard library alone, so that a benchmark runs wherever hoptax does.
+Uses only Python's standard library, so that benchmarks run wherever hoptax does.
 """
 
 import argparse
@@ -26,18 +26,18 @@ ROOT = Path(__file__).resolve().parent.parent
 HOPTAX = Path(os.environ.get("HOPTAX", ROOT / "target" / "release" / "hoptax"))
 CPUS = sorted(os.sched_getaffinity(0))
 CLIENT_CPU, SERVER_CPU = CPUS[0], CPUS[-1]
-# Other work on the client's CPU above this, in %, is said.
+# Other work on the client's CPU is reported above this share, %.
 OTHERS = 5
 PLACES = ("/usr/sbin", "/sbin", os.environ.get("GOBIN"), str(Path.home() / "go/bin"), str(Path.home() / ".cargo/bin"))
 
 
 def find(program):
-    """The path of a program, also where only root, Go and Cargo look; None where there is none."""
+    """Path of a program, also in root's, Go's and Cargo's directories; None if not found."""
     return shutil.which(program, path=os.pathsep.join([os.environ["PATH"], *filter(None, PLACES)]))
 
 
 def first_line(command):
-    """First line of what a command prints, or a dash."""
+    """First line of a command's output, or a dash."""
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20)
     except OSError:
@@ -46,7 +46,7 @@ def first_line(command):
 
 
 def pinned(cpu):
-    """What a child does before it becomes its program: one CPU, all descriptors, and no life after ours."""
+    """Setup of a child process: pins it to `cpu`, raises the descriptor limit, and makes it end when we do."""
     def pin():
         os.sched_setaffinity(0, {cpu})
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -57,7 +57,7 @@ def pinned(cpu):
 
 
 def stop(process):
-    """Ends a process that we started."""
+    """Stops a process that we started."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
@@ -68,23 +68,23 @@ def stop(process):
 
 
 def cpu_clock(pid):
-    """CPU seconds of a process so far, all threads, to the nanosecond: its clock as clock_getcpuclockid(3) makes it."""
+    """CPU seconds of a process so far, all threads, in nanosecond resolution: its clock as in clock_getcpuclockid(3)."""
     return time.clock_gettime((~pid << 3) | 2)
 
 
 class Failed(Exception):
-    """A client that did not do its work: a line in the results, never the end of a benchmark."""
+    """A client failed. This becomes a line in the results and does not stop the benchmark."""
 
 
 class Ran:
-    """What a client did: `text`, `errors`, `cpu` seconds by wait4, `wall` seconds, and the `samples` of its watcher."""
+    """Result of a client: standard output, standard error, `cpu` seconds from wait4, `wall` seconds, and samples."""
 
     def __init__(self, text, errors, cpu, wall, samples):
         self.text, self.errors, self.cpu, self.wall, self.samples = text, errors, cpu, wall, samples
 
 
 def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLIENT_CPU):
-    """Runs a client to its end on its CPU, and meanwhile keeps what `watch(pid)` returns, every so many seconds."""
+    """Runs a client to its end on its CPU. Every `every` seconds it stores the result of `watch(pid)`."""
     samples, command = [], [str(part) for part in command]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         begun = time.monotonic()
@@ -101,7 +101,7 @@ def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLI
                     process.kill()
                     break
                 if watch:
-                    # It may end while it is looked at; a server may be too busy to answer.
+                    # The client may end meanwhile, or the server may be too busy to answer.
                     with contextlib.suppress(OSError, Failed):
                         samples.append(watch(process.pid))
         finally:
@@ -114,67 +114,67 @@ def client(command, environment=None, limit=120, watch=None, every=0.05, cpu=CLI
         out.seek(0), err.seek(0)
         text, errors = out.read(), err.read()
     if late:
-        raise Failed(f"had not ended after {limit} s")
+        raise Failed(f"did not end within {limit} s")
     if process.returncode != 0:
-        raise Failed(f"ended with {process.returncode}: {(errors or text).strip()[-200:]}")
+        raise Failed(f"exited with {process.returncode}: {(errors or text).strip()[-200:]}")
     return Ran(text, errors, usage.ru_utime + usage.ru_stime, wall, samples)
 
 
 class Disturbance:
-    """What disturbed a turn since this was made: the hypervisor, and other work on the client's CPU."""
+    """Disturbances of a turn since this object was created: steal, and other work on the client's CPU."""
 
     def __init__(self):
         self.begun = self.ticks()
 
     @staticmethod
     def ticks():
-        """(steal of all CPUs, all of all CPUs, work of the client's CPU, all of it), in ticks so far, by /proc/stat."""
+        """Ticks so far from /proc/stat: (steal of all CPUs, total of all CPUs, work of the client's CPU, total of it)."""
         lines = {line.split()[0]: [int(field) for field in line.split()[1:9]] for line in open("/proc/stat")
                  if line.startswith("cpu")}
         ours = lines[f"cpu{CLIENT_CPU}"]
         # user, nice, system, idle, iowait, irq, softirq, steal
         return lines["cpu"][7], sum(lines["cpu"]), sum(ours) - ours[3] - ours[4] - ours[7], sum(ours)
 
-    def told(self, cpu):
-        """{steal: % of all CPUs' time; others: % of the client's CPU that went to others than the client's `cpu` seconds}."""
+    def shares(self, cpu):
+        """{steal: % of all CPUs; others: % of the client's CPU used by others, given the client's own `cpu` seconds}."""
         steal, everything, work, ours = (now - then for now, then in zip(self.ticks(), self.begun))
         others = work - cpu * os.sysconf("SC_CLK_TCK")
         return {"steal": round(100 * steal / max(1, everything), 2), "others": round(max(0, 100 * others / max(1, ours)), 1)}
 
 
 def spread(values, digits=2):
-    """Median with the whole range: `1.31 (1.22–1.40)`; a dash for nothing."""
+    """Median with the whole range: `1.31 (1.22–1.40)`; a dash if there are no values."""
     if not values:
         return "-"
     return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f}–{max(values):,.{digits}f})"
 
 
 def summary(values):
-    """The same for JSON."""
+    """Median and range for JSON."""
     if not values:
         return None
     return {"median": statistics.median(values), "low": min(values), "high": max(values), "n": len(values)}
 
 
 def table(rows):
-    """Rows of texts as lines with aligned columns; the first row is the head."""
+    """Formats rows of texts as aligned columns; the first row is the header."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join("  " + "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows)
 
 
 def options(description, rounds, seconds):
-    """The options that all benchmarks have; the caller adds its own and parses."""
+    """Parser with the common options; the caller adds its own and parses."""
     parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=rounds, help="turns of each contender (default %(default)s)")
-    parser.add_argument("--seconds", type=int, default=seconds, help="load of one turn (default %(default)s)")
-    parser.add_argument("--tools", help="only these contenders, by name, with commas")
-    parser.add_argument("--seed", type=int, default=None, help="seed of the order of turns (default: the time)")
-    parser.add_argument("--out", type=Path, help="directory to keep what is printed in, as text and as JSON")
+    parser.add_argument("--rounds", type=int, default=rounds, help="turns of each tool (default %(default)s)")
+    parser.add_argument("--seconds", type=int, default=seconds, help="duration of one turn, s (default %(default)s)")
+    parser.add_argument("--tools", help="only these tools, by name, separated by commas")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the order of turns (default: the current time)")
+    parser.add_argument("--out", type=Path, help="directory for the results, as text and as JSON")
     return parser
 
 
 class Record:
-    """What a benchmark found: printed as it goes, and kept as `<bench>.txt` and `<bench>.json`, whole after each point."""
+    """Results of a benchmark: printed, and saved to `<bench>.txt` and `<bench>.json` after each point."""
 
     def __init__(self, bench, title, arguments, tools=()):
         self.path = arguments.out / bench if arguments.out else None
@@ -198,7 +198,7 @@ class Record:
         self.say(f"# {title}\n# {self.data['when']} · {machine['system']} · {len(CPUS)} × {cpu} · client on CPU {CLIENT_CPU}, "
                  f"server on CPU {SERVER_CPU}\n# command: {self.data['command']} · order of turns from seed {seed}\n# "
                  + " · ".join(f"{name} {text}" if name not in text else text for name, text in versions.items()))
-        # We watch from where the client is not.
+        # This process must not run on the client's CPU.
         os.sched_setaffinity(0, set(CPUS) - {CLIENT_CPU} or set(CPUS))
 
     def say(self, text):
@@ -208,7 +208,7 @@ class Record:
                 kept.write(text + "\n")
 
     def add(self, point):
-        """Keeps a point's figures; what was kept before stays whole if we are killed meanwhile."""
+        """Saves the figures of a point. Earlier ones survive if this process is killed meanwhile."""
         self.data["points"].append(point)
         if self.path:
             draft = self.path.with_suffix(".json.new")
@@ -216,5 +216,5 @@ class Record:
             draft.replace(self.path.with_suffix(".json"))
 
     def shuffled(self, contenders):
-        """The contenders in the order of the next round."""
+        """The contenders in random order, for the next round."""
         return self.order.sample(list(contenders), len(contenders))

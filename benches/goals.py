@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The engine's goals, each with what the benchmarks found and whether that reaches it; as Markdown.
+"""Compares the benchmarks' results with the engine's goals, as Markdown.
 
-usage: goals.py DIRECTORY, where the other benchmarks have kept their JSON (--out)
+usage: goals.py DIRECTORY, which contains the JSON of the other benchmarks (--out)
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from common import OTHERS, spread
 
 OURS = "hoptax"
-# As the goals were set: ratios, %, µs, MiB, KiB.
+# The goals: ratios, %, µs, MiB, KiB.
 PLAIN, LARGE, TLS = 1.3, 1.0, 1.2
 RATE_PERCENT, LAG_P50, LAG_P99, ERROR = 0.1, 20, 200, 50
 STALL_PERCENT, LATE, LATE_SHARE = 2, 1000, 0.05
@@ -48,7 +48,7 @@ def cpu(points):
 
 
 def rate(points):
-    """Achieved rate, send lag, errors against a known delay, the stall."""
+    """Achieved rate, send lag, errors for a known delay, the stall."""
     of = lambda what: [point for point in points if point["what"] == what]
     goals = (("achieved rate at 5,000/s", f"within {RATE_PERCENT} %"), ("send lag p50 at 5,000/s", f"≤ {LAG_P50} µs"),
              ("send lag p99 at 5,000/s", f"≤ {LAG_P99} µs"))
@@ -65,7 +65,7 @@ def rate(points):
     for point in of("delay"):
         yield from (known_delay(point, at) for at in point["percentiles"])
     if not of("delay"):
-        yield missing("response time against a known delay", f"≤ {ERROR} µs, less than every peer's")
+        yield missing("error of the response time for a known delay", f"≤ {ERROR} µs, less than every peer's")
     for point in of("stall"):
         yield from stall(point)
     if not of("stall"):
@@ -86,14 +86,14 @@ def known_delay(point, at):
     reached = size(ours) <= ERROR and (best is None or size(ours) < size(off[best]))
     others = ", ".join(f"{name} {value['median']:+,.1f}" for name, value in off.items())
     return row(goal, wanted, f"{ours['median']:+,.1f} ({ours['low']:+,.1f}–{ours['high']:+,.1f}); {others}"
-               + (f"; bare ping there {ping['median']:+,.1f}" if ping else ""), reached)
+               + (f"; bare ping {ping['median']:+,.1f}" if ping else ""), reached)
 
 
 def stall(point):
     goal = f"a stall of 1 s under 1,000/s, {point['connections']:,} connections: "
     found = point["found"]
     for what, figure, wanted, unit, right in (
-            ("p99 against the arithmetic", "p99_error_percent", f"within {STALL_PERCENT} %", " %",
+            ("p99 against the computed value", "p99_error_percent", f"within {STALL_PERCENT} %", " %",
              lambda value: abs(value) <= STALL_PERCENT),
             ("late requests", "late", f"about {LATE:,} (± {LATE_SHARE:.0%})", "",
              lambda value: abs(value - LATE) <= LATE_SHARE * LATE)):
@@ -106,8 +106,8 @@ def stall(point):
 
 
 def memory(points):
-    goals = (("own memory at 15,000 connections, peak", f"≤ {MEMORY_MIB} MiB"),
-             ("memory per further idle connection", f"≤ {SLOPE_KIB} KiB"))
+    goals = (("peak memory at 15,000 connections", f"≤ {MEMORY_MIB} MiB"),
+             ("memory per additional idle connection", f"≤ {SLOPE_KIB} KiB"))
     point = next((point for point in points if point["what"] == "tools" and point["connections"] == 15_000
                   and point["turns"].get(OURS)), None)
     if point:
@@ -121,8 +121,8 @@ def memory(points):
         if point["what"] == "many":
             total, turns = point["processes"] * point["each"], point["turns"]
             peak = spread([sum(turn["peak_kib"]) / 1024 for turn in turns], 1)
-            yield row(f"{total:,} connections over {point['processes']} processes", "all stand, no request fails",
-                      f"{len(turns)} times, {peak} MiB together" + ("" if turns and turns[0]["sources"] else ", one source address"),
+            yield row(f"{total:,} connections over {point['processes']} processes", "all established, no request fails",
+                      f"{len(turns)} times, {peak} MiB in total" + ("" if turns and turns[0]["sources"] else ", one source address"),
                       bool(turns) and not point["failures"]
                       and all(sum(turn["established"]) == total and not any(turn["failed"]) for turn in turns))
 
@@ -134,12 +134,12 @@ def allocations(points):
 
 
 def against_all(points):
-    """Requests per client CPU second of hoptax over every peer, as a table of medians."""
+    """Table of medians: requests per client CPU second of hoptax, divided by each peer's."""
     peers = list(dict.fromkeys(name for point in points for name in point["ratios"].get(OURS, {})))
     if not peers:
         return
     cells = lambda texts: "| " + " | ".join(texts) + " |"
-    yield "\n## Requests per client CPU second over each peer's, medians\n"
+    yield "\n## Requests per client CPU second, divided by each peer's, medians\n"
     yield cells(["", *(f"over {peer}" for peer in peers)])
     yield cells(["---"] * (1 + len(peers)))
     for point in points:
@@ -150,28 +150,28 @@ def against_all(points):
 
 
 def disturbance(points):
-    """What disturbed the turns, as text: whether to believe them."""
+    """Disturbances of the turns, as text."""
     turns = [turn for point in points for turns in point.get("rounds", ()) for turn in turns.values() if "others" in turn]
-    said = lambda what: (f"{statistics.median(turn[what] for turn in turns):.1f} % (most "
+    said = lambda what: (f"{statistics.median(turn[what] for turn in turns):.1f} % (at most "
                          f"{max(turn[what] for turn in turns):.1f} %)")
     if not turns:
         return ""
     busy = statistics.median(turn["others"] for turn in turns) > OTHERS
     return (f"; steal per turn {said('steal')}, others on the client's CPU {said('others')}"
-            + (" **The machine was busy with other things: do not believe these.**" if busy else ""))
+            + (" **The machine was busy with other work: these figures are not reliable.**" if busy else ""))
 
 
 def main(directory):
     benches = {name: read(directory, name) for name in ("client-cpu", "rate-accuracy", "memory", "allocations")}
     rows = [row_ for bench, of in zip(benches.values(), (cpu, rate, memory, allocations)) for row_ in of(bench["points"])]
-    print("# The engine's goals\n\nGenerated by `benches/goals.py` from the JSON files beside it. Medians, with the whole range.\n")
+    print("# The engine's goals\n\nGenerated by `benches/goals.py` from the JSON files in this directory. Medians, with the whole range.\n")
     for name, bench in benches.items():
         if bench["points"]:
             print(f"- `{bench['command']}`, {bench['when']}, {bench['machine']['cpus']} × {bench['machine']['cpu']}, "
                   f"{bench['machine']['system']}{disturbance(bench['points'])}")
         else:
             print(f"- {name}: not run")
-    print("\n| goal | wanted | found | reached |\n| --- | --- | --- | --- |")
+    print("\n| goal | required | measured | reached |\n| --- | --- | --- | --- |")
     for cells in rows:
         print("| " + " | ".join(cells) + " |")
     print("\n".join(against_all(benches["client-cpu"]["points"])))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Whether hoptax finds a tax that is known: hops that add exactly so much time, and hops that add exactly nothing.
+"""Tests whether hoptax finds a known tax: hops that add an exact time, and hops that add nothing.
 
-Two truths. An external gateway whose address is the upstream's own adds exactly nothing to direct, and a hop that is there twice
-nothing to itself. A `hop-l7` that holds requests or answers back for a known time adds exactly that to the one that does not,
-measured in the same rounds. Each run is a run as a user makes it; what is counted is what its reports say.
+An external gateway with the upstream's own address adds nothing to direct, and a second identical hop adds nothing to the first.
+A `hop-l7` with a known delay adds exactly this delay to one without, measured in the same rounds. Each run is an ordinary
+`hoptax run`; its reports are evaluated.
 """
 
 import json
@@ -17,7 +17,7 @@ from servers import free_port
 
 BARE, TWIN, SAME = "bare", "bare-again", "same"
 PERCENTILES = ("p50", "p99")
-# label: (delay as a plan writes it, µs added at p50, µs added at p99; None where the percentile lies on the edge of the share)
+# label: (delay as in a plan, µs added at p50, µs added at p99; None if the percentile is at the edge of the share)
 KNOWN = {
     "in-0.1ms-spin": ("{ in: 100us, how: spin }", 100, 100),
     "out-0.1ms-spin": ("{ out: 100us, how: spin }", 100, 100),
@@ -32,16 +32,16 @@ KNOWN = {
 }
 
 
-def told(*arguments):
-    """What hoptax answers, as JSON. That a run is not to be believed (4) is an answer too."""
+def hoptax(*arguments):
+    """JSON output of hoptax. Exit code 4 (the run is void) is accepted too."""
     ran = subprocess.run([HOPTAX, *map(str, arguments)], capture_output=True, text=True, timeout=900)
     if ran.returncode not in (0, 4):
-        raise SystemExit(f"known-tax: hoptax {' '.join(map(str, arguments))} ended with {ran.returncode}:\n{ran.stderr}")
+        raise SystemExit(f"known-tax: hoptax {' '.join(map(str, arguments))} exited with {ran.returncode}:\n{ran.stderr}")
     return json.loads(ran.stdout)
 
 
 def measured(hops, arguments, seed, read):
-    """One run of these gateways beside the same upstream under another name; `read(directory, report)` takes out what counts."""
+    """Runs these gateways and the upstream as an external gateway; `read(directory, report)` extracts the figures."""
     with tempfile.TemporaryDirectory(prefix="hoptax-known-tax-") as below:
         port = free_port()
         plan = Path(below, "known-tax.yaml")
@@ -53,22 +53,22 @@ def measured(hops, arguments, seed, read):
         disturbance = Disturbance()
         ran = subprocess.run([HOPTAX, "run", plan, "--out", below, "--accept-void"], capture_output=True, text=True)
         if ran.returncode:
-            raise SystemExit(f"known-tax: hoptax run ended with {ran.returncode}:\n{ran.stderr}")
+            raise SystemExit(f"known-tax: hoptax run exited with {ran.returncode}:\n{ran.stderr}")
         directory = next(path.parent for path in Path(below).glob("*/run.json"))
-        report = told("report", directory, "--format", "json")
+        report = hoptax("report", directory, "--format", "json")
         void = sorted({finding["code"] for finding in report["findings"] if finding["severity"] == "void"})
-        return {**read(directory, report), "void": void, "steal": disturbance.told(0)["steal"]}
+        return {**read(directory, report), "void": void, "steal": disturbance.shares(0)["steal"]}
 
 
 def of_same(report):
-    """The tax of the upstream under another name: {percentile: the tax as the report tells it}."""
+    """Reported tax of the upstream as an external gateway: {percentile: tax}."""
     case = next(case for case in report["cases"] if case["gateway"] == SAME)
     return {percentile: case["tax"][f"added_{percentile}"] for percentile in PERCENTILES}
 
 
 def against_bare(directory, label):
-    """What `hoptax compare` says of a hop against the bare one: {percentile: row}."""
-    rows = told("compare", directory, "--labels", f"{BARE},{label}", "--format", "json")["rows"]
+    """Result of `hoptax compare` for a hop against the bare one: {percentile: row}."""
+    rows = hoptax("compare", directory, "--labels", f"{BARE},{label}", "--format", "json")["rows"]
     return {row["metric"]: row for row in rows if row["metric"] in PERCENTILES}
 
 
@@ -77,15 +77,15 @@ def covers(interval, truth):
 
 
 def nothing(record, arguments):
-    """Runs in which nothing is added: how often hoptax says otherwise."""
+    """Runs in which nothing is added: how often does hoptax report a tax?"""
     hops = [f"{{ name: hop-l7, label: {BARE} }}", f"{{ name: hop-l7, label: {TWIN} }}"]
     read = lambda directory, report: {"same": of_same(report), "twin": against_bare(directory, TWIN)}
     runs = [measured(hops, arguments, record.order.randrange(2**32), read) for _ in range(arguments.zero)]
     rows = [["adds exactly nothing", "", "not distinguishable", "interval covers 0", "estimate µs", "half-width µs"]]
     for name, of, clear, where in (
-            ("the upstream's own address, against direct", "same", lambda told: told["distinguishable"], lambda told: told),
-            ("a second bare hop-l7, against the first", "twin", lambda told: told["verdict"] != "not distinguishable",
-             lambda told: told["difference"])):
+            ("the upstream's own address, against direct", "same", lambda found: found["distinguishable"], lambda found: found),
+            ("a second bare hop-l7, against the first", "twin", lambda found: found["verdict"] != "not distinguishable",
+             lambda found: found["difference"])):
         for percentile in PERCENTILES:
             said = [run[of][percentile] for run in runs]
             intervals = [where(one) for one in said]
@@ -100,7 +100,7 @@ def nothing(record, arguments):
 
 
 def known(record, arguments):
-    """Runs of hops with known delays: is the truth inside the interval, and is it seen?"""
+    """Runs with known delays: does the interval contain the true value, and is it distinguishable?"""
     hops = [f"{{ name: hop-l7, label: {BARE} }}",
             *(f"{{ name: hop-l7, label: \"{label}\", delay: {delay} }}" for label, (delay, *_) in KNOWN.items())]
     read = lambda directory, report: {"hops": {label: against_bare(directory, label) for label in KNOWN}}
@@ -129,8 +129,8 @@ def main():
     parser.add_argument("--zero", type=int, default=20, help="runs in which nothing is added (default %(default)s)")
     parser.add_argument("--known", type=int, default=3, help="runs with known delays (default %(default)s)")
     arguments = parser.parse_args()
-    record = Record("known-tax", "Taxes that are known: what hoptax says of them", arguments)
-    # Here nothing is pinned by us: hoptax decides, as it does for a user.
+    record = Record("known-tax", "Known taxes: what hoptax reports", arguments)
+    # Undo our pinning: hoptax chooses CPUs, as in an ordinary run.
     os.sched_setaffinity(0, CPUS)
     if arguments.zero:
         nothing(record, arguments)

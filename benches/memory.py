@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Resident memory of `hoptax load` and its peers at 1, 1,000 and 15,000 connections, and of three hoptax at 45,000 together.
+"""Resident memory of `hoptax load` and its peers at 1, 1,000 and 15,000 connections, and of three hoptax with 45,000 in total.
 
-Each tool holds so many connections in a closed loop to an upstream that takes 2 s for each answer, so that nearly all of them
-are idle nearly all of the time. VmRSS and VmHWM are read from /proc every 50 ms. `steady` is the median VmRSS while the upstream
-counted all connections open and had been asked once by each; `peak` is VmHWM when last seen, and has whatever a
-tool does at its end in it. The slope is what a further idle connection takes: steady memory at the most connections less
-that at 1,000 (or at 1 if there was no such run), over the difference. Kernel memory of sockets is in nobody's figure.
+Each tool holds the connections in a closed loop to an upstream that takes 2 s per response, so that nearly all connections are
+idle. VmRSS and VmHWM are read from /proc every 50 ms. `steady` is the median VmRSS while all connections are open and each has sent
+a request. `peak` is the last VmHWM, which includes work at the tool's end. The slope is the memory per additional idle connection:
+the increase of steady memory from 1,000 connections (or 1 without such a run), divided by the number of connections added.
+Kernel memory of sockets is not included.
 
-Memory differs little from turn to turn, so three rounds do. A tool of which more than half of the free memory is predicted, from
-what it took at fewer connections, is not tried: k6 has a JavaScript machine for each of them.
+Memory varies little between turns, so three rounds suffice. A tool is skipped if, extrapolated from fewer connections, it would
+need more than half of the free memory: k6 has a JavaScript virtual machine per connection.
 
-The 45,000 are three processes with 15,000 connections each, each from a source address of its own (where hoptax can be told)
-and to an upstream process of its own, as a process here has 20,000 descriptors.
+The 45,000 connections are three processes with 15,000 each. Each process has its own source address (if hoptax supports it) and its
+own upstream process, because a process is limited to 20,000 descriptors.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ DELAY_S = 2
 
 
 def memory(pid):
-    """(VmRSS, VmHWM) of a process, KiB; of one that has ended there is none."""
+    """(VmRSS, VmHWM) of a running process, KiB."""
     found = dict(re.findall(r"(VmRSS|VmHWM):\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()))
     if not found:
         raise ProcessLookupError(pid)
@@ -41,21 +41,21 @@ def memory(pid):
 
 
 def available():
-    """Memory that programs can still have, KiB."""
+    """Available memory, KiB."""
     return int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text()).group(1))
 
 
 def closed(tool, url, connections, seconds):
-    """As everywhere, but for what suits a tool better here."""
+    """The usual command, with settings that suit a tool better here."""
     command, environment = tool.closed(url, connections, seconds)
     if isinstance(tool, Fortio):
-        # Answers have 1 KiB: it need not keep 128 KiB for each connection.
+        # Responses have 1 KiB, so it does not need 128 KiB per connection.
         command[2:2] = ["-httpbufferkb", 2, "-timeout", "30s"]
     return command, environment
 
 
 def turn(tool, connections, seconds):
-    """One turn of a tool, against an upstream of its own."""
+    """One turn of a tool, with its own upstream."""
     with upstream("--delay", f"{DELAY_S}s") as server:
         before = server.count()
         command, environment = closed(tool, server.url, connections, seconds)
@@ -67,19 +67,19 @@ def turn(tool, connections, seconds):
 
         disturbance = Disturbance()
         ran = client(command, environment, limit=60 + 3 * seconds, watch=watch)
-        disturbed = disturbance.told(ran.cpu)
+        disturbed = disturbance.shares(ran.cpu)
         accepted = server.count()[1] - before[1]
-    # A few may be on their way: hey lets go of connections beyond 500 and opens others.
-    standing = [sample for sample in ran.samples if sample[3] >= 0.99 * connections and sample[2] >= connections]
+    # Tolerate a few missing ones: hey closes connections beyond 500 and opens others.
+    connected = [sample for sample in ran.samples if sample[3] >= 0.99 * connections and sample[2] >= connections]
     most, asked = (max((sample[field] for sample in ran.samples), default=0) for field in (3, 2))
-    if not standing:
-        raise Failed(f"held {most:,} connections and made {asked:,} requests at most")
-    return {"steady_kib": statistics.median(sample[0] for sample in standing),
+    if not connected:
+        raise Failed(f"held at most {most:,} connections and sent at most {asked:,} requests")
+    return {"steady_kib": statistics.median(sample[0] for sample in connected),
             "peak_kib": ran.samples[-1][1], "accepted": accepted, **disturbed}
 
 
 def predicted(found, name, connections):
-    """KiB that a tool would take, from what it took before; 0 if it never ran."""
+    """Extrapolated memory of a tool, KiB; 0 with fewer than two earlier results."""
     known = sorted((count, statistics.median(turn["steady_kib"] for turn in turns))
                    for (other, count), turns in found.items() if other == name and turns)
     if len(known) < 2:
@@ -89,24 +89,24 @@ def predicted(found, name, connections):
 
 
 def point(record, tools, arguments, connections, found):
-    # Slow ones take their time to connect.
+    # Slow tools need time to connect.
     seconds, begun = arguments.seconds + (6 if connections >= 10_000 else 0), time.monotonic()
     failures = {}
     for tool in tools:
         need = predicted(found, tool.name, connections)
         if need > available() / 2:
-            failures[tool.name] = [f"not tried: {need / 1024:,.0f} MiB predicted"]
+            failures[tool.name] = [f"skipped: would need {need / 1024:,.0f} MiB"]
     skipped = set(failures)
     for _ in range(arguments.rounds):
         for tool in record.shuffled(tools):
-            # One failure is noise; a tool that failed twice is not waited for again.
+            # One failure can be noise; a tool that failed twice is skipped.
             if tool.name in skipped or len(failures.get(tool.name, ())) >= 2:
                 continue
             try:
                 found.setdefault((tool.name, connections), []).append(turn(tool, connections, seconds))
             except Failed as failure:
                 failures.setdefault(tool.name, []).append(str(failure))
-    rows = [["tool", "steady MiB", "peak MiB", "KiB per further connection", "remarks"]]
+    rows = [["tool", "steady MiB", "peak MiB", "KiB per additional connection", "remarks"]]
     slopes = {}
     for tool in tools:
         turns = found.get((tool.name, connections), [])
@@ -127,7 +127,7 @@ def point(record, tools, arguments, connections, found):
 
 
 def together(tool, processes, each, seconds):
-    """Several hoptax at once: (steady KiB of each, peak KiB of each, connections that stood at once, what each said)."""
+    """Runs several hoptax at once; returns memory, established connections and failed requests of each."""
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(upstream("--delay", f"{5 * DELAY_S}s")) for _ in range(processes)]
         generators, outputs = [], []
@@ -135,7 +135,7 @@ def together(tool, processes, each, seconds):
             command, environment = tool.closed(server.url, each, seconds)
             if "--source" in tool.help:
                 command += ["--source", f"127.0.0.{2 + index}"]
-            # An answer takes as long as the default timeout.
+            # A response takes as long as the default timeout.
             command += ["--timeout", f"{15 * DELAY_S}s"]
             outputs.append(stack.enter_context(tempfile.TemporaryFile("w+")))
             generators.append(subprocess.Popen([str(part) for part in command], preexec_fn=pinned(CLIENT_CPU),
@@ -145,7 +145,7 @@ def together(tool, processes, each, seconds):
         samples, deadline = [], time.monotonic() + 90 + 3 * seconds
         while any(generator.poll() is None for generator in generators):
             if time.monotonic() > deadline:
-                raise Failed("had not ended in time")
+                raise Failed("did not end in time")
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 samples.append(([memory(generator.pid) for generator in generators],
                                 sum(server.count()[2] for server in servers)))
@@ -153,12 +153,12 @@ def together(tool, processes, each, seconds):
         for output, generator in zip(outputs, generators):
             output.seek(0)
             if generator.returncode:
-                raise Failed(f"ended with {generator.returncode}: {output.read().strip()[-200:]}")
+                raise Failed(f"exited with {generator.returncode}: {output.read().strip()[-200:]}")
         said = [json.load(output) for output in outputs]
-    standing = [of for of, opened in samples if opened >= processes * each]
-    if not standing:
-        raise Failed(f"held {max(opened for _, opened in samples):,} of {processes * each:,} connections at most")
-    return {"steady_kib": [statistics.median(of[index][0] for of in standing) for index in range(processes)],
+    connected = [of for of, opened in samples if opened >= processes * each]
+    if not connected:
+        raise Failed(f"held at most {max(opened for _, opened in samples):,} of {processes * each:,} connections")
+    return {"steady_kib": [statistics.median(of[index][0] for of in connected) for index in range(processes)],
             "peak_kib": [of[1] for of in samples[-1][0]],
             "established": [case["connections"]["established"] for case in said],
             "failed": [case["counts"]["scheduled"] - case["counts"]["completed"] for case in said],
@@ -175,9 +175,9 @@ def many(record, arguments, tool, processes, each):
     if turns:
         sums = lambda figure: spread([sum(turn[figure]) / 1024 for turn in turns], 1)
         record.say(f"\n{processes} × {each:,} connections, {tool.name}, {len(turns)} times ({time.monotonic() - begun:.0f} s): "
-                   f"steady {sums('steady_kib')} MiB, peak {sums('peak_kib')} MiB together; requests that failed "
+                   f"steady {sums('steady_kib')} MiB, peak {sums('peak_kib')} MiB in total; failed requests "
                    f"{sum(sum(turn['failed']) for turn in turns)}"
-                   + ("" if turns[0]["sources"] else "; from one source address, as hoptax cannot be told others"))
+                   + ("" if turns[0]["sources"] else "; from one source address, because this hoptax has no --source"))
     for failure in failures:
         record.say(f"\n{processes} × {each:,} connections failed: {failure}")
     record.add({"what": "many", "tool": tool.name, "processes": processes, "each": each, "failures": failures, "turns": turns})
@@ -185,9 +185,10 @@ def many(record, arguments, tool, processes, each):
 
 def main():
     parser = options(__doc__, rounds=3, seconds=2 * DELAY_S + 1)
-    parser.add_argument("--connections", default=",".join(map(str, CONNECTIONS)), help="numbers, rising, with commas; or none")
-    parser.add_argument("--many", default="3x15000", help="processes and connections of each; or none (default %(default)s)")
-    parser.add_argument("--many-rounds", type=int, default=3, help="times that is done (default %(default)s)")
+    parser.add_argument("--connections", default=",".join(map(str, CONNECTIONS)),
+                        help="numbers in ascending order, separated by commas, or none")
+    parser.add_argument("--many", default="3x15000", help="processes and connections of each, or none (default %(default)s)")
+    parser.add_argument("--many-rounds", type=int, default=3, help="rounds of --many (default %(default)s)")
     arguments = parser.parse_args()
     record = Record("memory", "Resident memory by connections: hoptax load and its peers", arguments,
                     [tool for tool in CLOSED if tool.path])

@@ -1,7 +1,7 @@
-"""The load generators that are compared: how each is asked for the same thing, and how its answer is read.
+"""The load generators to compare: how to run each, and how to read its output.
 
-Each is given the settings that suit it best: one thread for its one CPU, response bodies thrown away, no live view, no
-certificate checks. What a tool cannot do it does not define, and is then no contender.
+Each gets the settings that suit it best: one thread for its one CPU, response bodies discarded, no live view, no certificate
+checks. A tool that lacks a feature does not define the method, and is left out of that benchmark.
 """
 
 import functools
@@ -17,13 +17,13 @@ PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
 
 def microseconds(text):
-    """12us, 1.57ms and 2.00s in µs."""
+    """Converts 12us, 1.57ms or 2.00s to µs."""
     value, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()
     return float(value) * {"us": 1, "ms": 1e3, "s": 1e6}[unit]
 
 
 class Tool:
-    """A load generator: `name`, the `program` looked for, how to `get` it, and the arguments that print its version."""
+    """A load generator: `name`, `program`, how to `get` it, and the arguments that print its version."""
 
     name = program = get = ""
     version_arguments = ("--version",)
@@ -33,17 +33,17 @@ class Tool:
         return find(self.program)
 
     def version(self):
-        """Its version alone: the first word with a digit and a dot in it."""
+        """The version: the first word that contains digits around a dot."""
         line = first_line([self.path, *self.version_arguments]) if self.path else "-"
         return next((word.rstrip(",") for word in line.split() if re.search(r"\d\.\d", word)), line)
 
     def speaks(self, scheme):
-        """Whether it can load such URLs."""
+        """True if it supports this scheme."""
         return scheme in ("http", "https")
 
     # closed(url, connections, seconds) -> (command, environment): closed loop, as fast as it goes.
-    # claimed(ran) -> requests that it says it made.
-    # mean(ran) -> mean response time that it says, µs; None where it says none of its own.
+    # claimed(ran) -> number of requests that it reports.
+    # mean(ran) -> mean response time that it reports, µs; None if it reports none.
     # open(url, rate, connections, seconds) -> (command, environment): open loop.
     # times(ran) -> {"rate": achieved per second, "p50": µs, …, "mean": µs, "count": n}
 
@@ -70,7 +70,7 @@ class Hoptax(Tool):
         return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "--json", *insecure], {}
 
     def open(self, url, rate, connections, seconds):
-        # Its CPU is its own, as every contender's is, and it is told so.
+        # Like every tool it has a CPU of its own, and this option says so.
         return [self.path, "load", url, "-c", connections, "-d", f"{seconds}s", "-r", f"{rate}/s", "--json",
                 "--cpus", CLIENT_CPU], {}
 
@@ -124,7 +124,7 @@ class Ab(Tool):
         return int(re.search(r"Complete requests:\s+(\d+)", ran.text).group(1))
 
     def mean(self, ran):
-        # Without -S and -d it would print one, in whole milliseconds; "Time per request" is connections over throughput.
+        # Without -S and -d it prints one in whole milliseconds; "Time per request" is connections divided by throughput.
         return None
 
 
@@ -132,7 +132,7 @@ class Hey(Tool):
     name, program, get = "hey", "hey", "apt install hey"
 
     def version(self):
-        # It has no option that says.
+        # It has no option for this.
         return first_line(["dpkg-query", "-W", "-f", "${Version}", "hey"]) if self.path else "-"
 
     def closed(self, url, connections, seconds):
@@ -149,7 +149,7 @@ class Fortio(Tool):
     name, program, get, version_arguments = "fortio", "fortio", "go install fortio.org/fortio@latest", ("version",)
 
     def __init__(self, resolution="0.00001"):
-        """`resolution` is the width of its histogram's narrowest buckets, seconds; they widen to 100,000 times that."""
+        """`resolution` is the width of the narrowest histogram buckets, seconds; the widest are 100,000 times wider."""
         self.resolution = resolution
 
     def common(self, connections, seconds):
@@ -159,7 +159,7 @@ class Fortio(Tool):
         return [*self.common(connections, seconds), "-qps", 0, url], {}
 
     def open(self, url, rate, connections, seconds):
-        # Connections set off evenly spread instead of all at once.
+        # Start the connections evenly spaced instead of all at once.
         return [*self.common(connections, seconds), "-qps", rate, "-uniform", "-r", self.resolution,
                 "-p", "50,90,99,99.9", url], {}
 
@@ -188,7 +188,7 @@ class Oha(Tool):
         return [*self.common(connections, seconds), "--insecure", url], {}
 
     def open(self, url, rate, connections, seconds):
-        # -w: what is under way at the end is waited for, instead of counting as an error.
+        # -w: wait for requests in flight at the end instead of counting them as errors.
         return [*self.common(connections, seconds), "-w", "-q", rate, "--latency-correction", url], {}
 
     def claimed(self, ran):
@@ -246,21 +246,21 @@ OPEN = (Fortio(), Oha(), K6())
 
 
 def understood(reader, ran):
-    """What a tool's answer says by `claimed` or `times`."""
+    """Applies `reader` to a tool's output; unexpected output becomes a failure."""
     try:
         return reader(ran)
     except (ValueError, KeyError, AttributeError, TypeError, IndexError) as wrong:
-        raise Failed(f"printed something else than expected ({wrong!r}): {(ran.text or ran.errors).strip()[:200]}") from wrong
+        raise Failed(f"printed unexpected output ({wrong!r}): {(ran.text or ran.errors).strip()[:200]}") from wrong
 
 
 def present(tools, wanted, say):
-    """Those of the tools that are asked for and installed; says of the others how to get them."""
+    """The requested tools that are installed; prints how to install the others."""
     wanted = wanted.split(",") if wanted else None
     unknown = set(wanted or ()) - {tool.name for tool in tools}
     if unknown:
-        raise SystemExit(f"--tools: no {', '.join(sorted(unknown))}; there are {', '.join(tool.name for tool in tools)}")
+        raise SystemExit(f"--tools: unknown {', '.join(sorted(unknown))}; known tools: {', '.join(tool.name for tool in tools)}")
     asked = [tool for tool in tools if wanted is None or tool.name in wanted]
     for tool in asked:
         if not tool.path:
-            say(f"{tool.name} is not installed and left out; to have it: {tool.get}")
+            say(f"{tool.name} is not installed and is skipped; install it with: {tool.get}")
     return [tool for tool in asked if tool.path]

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """The bare round trip: one blocking socket, one request at a time, paced; prints its percentiles in µs as JSON.
 
-Nothing lies between the clock and the system calls but a few bytecodes, well under a microsecond together: there is no event
-loop, no parser and no schedule that could add to it. Requests that would be late are sent at once: with a rate that one
-connection cannot carry it is a closed loop.
+Between the clock and the system calls there are only a few bytecodes, well below a microsecond: no event loop, no parser, no
+schedule. Late requests are sent at once, so with a rate that one connection cannot reach this is a closed loop.
 
 usage: ping.py HOST:PORT RATE SECONDS
 """

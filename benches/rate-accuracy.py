@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Rate accuracy and lateness: `hoptax load` and its peers at a set rate, against an upstream whose delay is known.
+"""Rate accuracy and lateness: `hoptax load` and its peers at a set rate, with an upstream whose delay is known.
 
-Client and upstream have one CPU each. In each round every tool has one turn at each point, in an order shuffled anew, and so
-has a bare ping (ping.py): one blocking socket and no load generator at all. What a tool should find is arithmetic: the known
-delay, and the bare round trip that the ping found in the same round without a delay. Its error is what it found less that.
+Client and upstream have one CPU each. In each round every tool has one turn at each point, in random order. So has a bare ping
+(ping.py): one blocking socket, no load generator. The expected result is the known delay plus the bare round trip that the ping
+measured in the same round without a delay. A tool's error is its result minus the expected one.
 
-The achieved rate is the upstream's own count over the middle of a turn, so that nobody's beginning or end is held against it.
-The ping also meets the delayed upstream ("ping" in the tables): what is not the tool's but the upstream's own lateness shows
-there. With 1 % of answers held back for 50 ms the 99th percentile lies on the very edge between the two, where any figure is
-right; the 99.9th is looked at instead, in the middle of those held back, and set against 50 ms and the ping's p90.
+The achieved rate is the upstream's count over the middle of a turn, so that the start and end of a tool do not matter. The ping
+also measures the delayed upstream ("ping" in the tables), which shows the lateness of the upstream itself. If 1 % of the
+responses are delayed by 50 ms, the 99th percentile lies at the edge and any value is correct. So the 99.9th is used, in the
+middle of the delayed responses, and compared with 50 ms plus the ping's p90.
 
-Two more: the achieved rate and the send lag at 5,000/s over 30 s (`hoptax` alone), and a stall: the upstream is stopped for
-1 s under 1,000/s over 8 s. Of what was due, an eighth then fell into the stall and waited for the rest of it, so that the
-response time at quantile q is the stall less (1 - q) × 8 s where that is above nothing: 0.92 s at p99, 0.2 s at p90, nothing
-at p50; and the mean is stall² / 2 / 8 s. What the tools say is set against that, with the stall's true length.
+Two more tests: the achieved rate and the send lag at 5,000/s over 30 s (`hoptax` only), and a stall: the upstream is stopped for
+1 s during 8 s at 1,000/s. An eighth of the requests are due during the stall and wait for its end. The response time at
+quantile q is therefore the length of the stall minus (1 - q) × 8 s, if positive: 0.92 s at p99, 0.2 s at p90, about zero at p50. The
+mean is stall² / 2 / 8 s. The tools' results are compared with these values, computed from the actual length of the stall.
 """
 
 import json
@@ -30,19 +30,19 @@ from peers import OPEN, Fortio, HOPTAX_TOOL, Tool, present, understood
 from servers import upstream
 
 RATES = (1_000, 5_000, 20_000)
-# Name: options of the upstream, [(what a tool is asked, the delay there in µs, the ping's percentile beside it)].
+# Name: options of the upstream, [(percentile of the tool, its delay in µs, percentile of the ping to add)].
 DELAYS = {
     "none": ((), (("p50", 0, "p50"), ("p99", 0, "p99"))),
     "2ms": (("--delay", "2ms"), (("p50", 2_000, "p50"), ("p99", 2_000, "p99"))),
     "1%50ms": (("--delay", "choice(99% 0ms, 1% 50ms)"), (("p50", 0, "p50"), ("p99.9", 50_000, "p90"))),
 }
 CONNECTIONS = 100
-# The stall: rate, seconds of load, seconds stopped; requests and then seconds of traffic before it.
+# The stall: rate, seconds of load, seconds stopped; requests, then seconds of traffic, before it.
 STALL_RATE, STALL_LOAD, STALL, STALL_AFTER, STALL_WAIT = 1_000, 8, 1.0, 500, 1.0
 
 
 class Ping(Tool):
-    """The bare round trip, as one of the contenders; `delayed` at the upstream in question, else at one without a delay."""
+    """The bare round trip as a tool; `bare` is the URL of an upstream without delay, if it is to use that one."""
 
     def __init__(self, name, bare=None):
         self.name, self.bare = name, bare
@@ -56,21 +56,21 @@ class Ping(Tool):
 
 
 def turn(tool, server, rate, seconds, connections=CONNECTIONS):
-    """One turn: what the tool says, the rate at which the upstream was asked, steal."""
+    """One turn: the tool's results, the rate that the upstream received, steal."""
     before = server.count()[0]
     command, environment = tool.open(server.url, rate, connections, seconds)
     disturbance = Disturbance()
     ran = client(command, environment, limit=30 + 3 * seconds, watch=lambda _: (time.monotonic(), server.count()[0]))
-    disturbed = disturbance.told(ran.cpu)
+    disturbed = disturbance.shares(ran.cpu)
     said, served = understood(tool.times, ran), server.count()[0] - before
     return {**said, "claimed_rate": said["rate"], "rate": middle_rate(ran.samples, before, served) or said["rate"],
             "served": served, "cpu_s": ran.cpu, **disturbed}
 
 
 def middle_rate(samples, before, served):
-    """Requests per second by the upstream's ledger, over the middle of a turn: from a fifth to four fifths of its requests.
+    """Requests per second from the upstream's ledger, over the middle three fifths of a turn's requests.
 
-    So no tool's rate suffers from how it begins (fortio staggers its connections) or what it does at its end.
+    The start (fortio staggers its connections) and the end of a tool therefore do not affect its rate.
     """
     middle = [sample for sample in samples if 0.2 * served <= sample[1] - before <= 0.8 * served]
     if len(middle) < 2:
@@ -80,17 +80,17 @@ def middle_rate(samples, before, served):
 
 
 def errors(turns, name, wanted):
-    """{percentile: what the tool found less the delay and the bare round trip, µs}, of one round."""
+    """Errors of one round, µs: {percentile: the tool's result minus the delay and the bare round trip}."""
     return {at: turns[name][at] - delay - turns["bare"][beside] for at, delay, beside in wanted}
 
 
 def rate_error(said, rate):
-    """How far the achieved rate is from the asked one, %."""
+    """Deviation of the achieved rate from the requested one, %."""
     return 100 * (said["rate"] / rate - 1)
 
 
 def rounds_of(record, arguments, contenders, server, rate, seconds, connections=CONNECTIONS, one=turn):
-    """Every contender once per round, and what failed."""
+    """Runs every contender once per round; returns the rounds and the failures."""
     rounds, failures = [], {}
     for _ in range(arguments.rounds):
         turns = {}
@@ -122,45 +122,45 @@ def point(record, arguments, tools, bare, rate, delay):
         rates = [rate_error(turns_[name], rate) for turns_ in turns]
         of = lambda at: [turns_[name][at] for turns_ in turns]
         lags = [turns_[name].get("send_lag") for turns_ in turns]
-        lag = "not told" if None in lags else ", ".join(spread([lag[at] for lag in lags], 1) for at in ("p50", "p99"))
+        lag = "not reported" if None in lags else ", ".join(spread([lag[at] for lag in lags], 1) for at in ("p50", "p99"))
         found[name] = {"rate_error_percent": summary(rates), "error_us": {at: summary(off[at]) for at in off}}
-        # The ping is no load generator: it has one connection and no rate to keep.
+        # The ping is not a load generator: it has one connection and no rate to hold.
         rows.append([name, "" if name == "ping" else spread(rates, 3), *(spread(off[at], 1) for at in off),
                      *(spread(of(at), 1) for at in off), "" if name == "ping" else lag, spread(of("steal"), 1), spread(of("others"), 1)])
     bare_p50, bare_p99 = ([turns["bare"][at] for turns in rounds if "bare" in turns] for at in ("p50", "p99"))
     record.say(f"\n{rate:,}/s, delay {delay}, {len(rounds)} rounds of {arguments.seconds} s ({time.monotonic() - begun:.0f} s); "
                f"bare round trip p50 {spread(bare_p50, 1)}, p99 {spread(bare_p99, 1)} µs\n{table(rows)}")
-    tell(record, failures)
+    report_failures(record, failures)
     record.add({"what": "delay", "rate": rate, "delay": delay, "percentiles": [at for at, *_ in wanted],
                 "connections": CONNECTIONS, "found": found, "failures": failures, "rounds": rounds})
 
 
-def tell(record, failures):
+def report_failures(record, failures):
     for name, said in failures.items():
         record.say(f"  {name} failed {len(said)} times: {said[0]}")
 
 
 def long_run(record, arguments, bare):
-    """The achieved rate, all of it from beginning to end, and the send lag at 5,000/s over 30 s."""
+    """The achieved rate from start to end, and the send lag, at 5,000/s over 30 s."""
     rate, seconds = 5_000, arguments.long
     rounds, failures = rounds_of(record, arguments, (HOPTAX_TOOL,), bare, rate, seconds)
     said = [turns["hoptax"] for turns in rounds if "hoptax" in turns]
     off = [rate_error({"rate": turn_["claimed_rate"]}, rate) for turn_ in said]
     lag = {at: [turn_["send_lag"][at] for turn_ in said] for at in ("p50", "p99", "max")}
     record.say(f"\nhoptax at 5,000/s over {seconds} s, {len(said)} times: rate error {spread(off, 4)} %; send lag p50 "
-               f"{spread(lag['p50'], 1)}, p99 {spread(lag['p99'], 1)}, most {spread(lag['max'], 0)} µs; steal "
+               f"{spread(lag['p50'], 1)}, p99 {spread(lag['p99'], 1)}, max {spread(lag['max'], 0)} µs; steal "
                f"{spread([turn_['steal'] for turn_ in said], 1)} %, others on its CPU {spread([turn_['others'] for turn_ in said], 1)} %")
-    tell(record, failures)
+    report_failures(record, failures)
     record.add({"what": "long", "rate": rate, "seconds": seconds, "rate_error_percent": summary(off),
                 "send_lag_us": {at: summary(lag[at]) for at in lag}, "failures": failures, "rounds": rounds})
 
 
 class Stall(threading.Thread):
-    """Stops a server of ours for a while, once requests have flowed for long enough; `lasted` is how long it truly was."""
+    """Stops our server for a while after enough requests; `lasted` is the actual duration."""
 
     def __init__(self, server, connections):
         super().__init__(daemon=True)
-        # One request per connection may be a tool's warm-up.
+        # A tool may send one request per connection as a warm-up.
         self.server, self.wanted, self.lasted = server, server.count()[0] + connections + STALL_AFTER, None
 
     def run(self):
@@ -178,24 +178,24 @@ class Stall(threading.Thread):
 
 
 def stalled(tool, server, rate, seconds, connections):
-    """One turn with a stall in it; what was found beside the arithmetic, µs."""
+    """One turn with a stall: the tool's results and the expected ones, µs."""
     stall = Stall(server, connections)
-    # The ledger is asked by the thread alone from here on, until it has ended.
+    # From here on, only the thread reads the ledger, until it ends.
     command, environment = tool.open(server.url, rate, connections, seconds)
     disturbance = Disturbance()
     stall.start()
     try:
         ran = client(command, environment, limit=60)
-        disturbed = disturbance.told(ran.cpu)
+        disturbed = disturbance.shares(ran.cpu)
     finally:
         stall.join(60)
     said = understood(tool.times, ran)
     length = stall.lasted
     if length is None:
-        raise Failed("was not stalled: the upstream did not tell its count")
+        raise Failed("was not stalled: the upstream did not report its count")
     due = {at: max(0.0, length - (1 - share) * seconds) * 1e6 for at, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))}
     due["mean"] = length ** 2 / 2 / seconds * 1e6
-    # Late requests wait half the stall on average, so the mean tells how many a tool has seen: independent of its buckets.
+    # Late requests wait half the stall on average, so the mean gives their number, independent of histogram buckets.
     late = said["mean"] * said["count"] / (length / 2 * 1e6)
     return {**said, "stall_s": length, "due": due, "late": late, **disturbed}
 
@@ -204,7 +204,7 @@ def stall_point(record, arguments, tools, connections):
     begun = time.monotonic()
     with upstream() as server:
         rounds, failures = rounds_of(record, arguments, tools, server, STALL_RATE, STALL_LOAD, connections, stalled)
-    rows = [["tool", "p50 ms", "p90 ms (due)", "p99 ms (due)", "p99 off %", "late requests (due 1,000)", "rate error %"]]
+    rows = [["tool", "p50 ms", "p90 ms (expected)", "p99 ms (expected)", "p99 error %", "late requests (expected 1,000)", "rate error %"]]
     found = {}
     for tool in tools:
         turns = [turns[tool.name] for turns in rounds if tool.name in turns]
@@ -219,16 +219,16 @@ def stall_point(record, arguments, tools, connections):
                      spread(late, 0), spread([rate_error(turn_, STALL_RATE) for turn_ in turns], 2)])
     record.say(f"\na stall of {STALL:g} s under {STALL_RATE:,}/s over {STALL_LOAD} s, {connections:,} connections, {len(rounds)} "
                f"rounds ({time.monotonic() - begun:.0f} s)\n{table(rows)}")
-    tell(record, failures)
+    report_failures(record, failures)
     record.add({"what": "stall", "connections": connections, "found": found, "failures": failures, "rounds": rounds})
 
 
 def main():
     parser = options(__doc__, rounds=7, seconds=3)
-    parser.add_argument("--rates", default=",".join(map(str, RATES)), help="per second, with commas; or none")
-    parser.add_argument("--delays", default=",".join(DELAYS), help="of %(default)s")
-    parser.add_argument("--long", type=int, default=30, help="seconds of the run at 5,000/s; 0: none")
-    parser.add_argument("--stalls", default="100,2000", help="connections under a stall, with commas; or none")
+    parser.add_argument("--rates", default=",".join(map(str, RATES)), help="requests per second, separated by commas, or none")
+    parser.add_argument("--delays", default=",".join(DELAYS), help="delays, from %(default)s")
+    parser.add_argument("--long", type=int, default=30, help="seconds of the run at 5,000/s; 0 skips it (default %(default)s)")
+    parser.add_argument("--stalls", default="100,2000", help="connections during a stall, separated by commas, or none")
     arguments = parser.parse_args()
     numbers = lambda text: [] if text == "none" else [int(number) for number in text.split(",")]
     record = Record("rate-accuracy", "Rate accuracy and lateness against a known delay: hoptax load and its peers, one CPU each",
@@ -240,7 +240,7 @@ def main():
                 point(record, arguments, tools, bare, rate, delay)
         if arguments.long:
             long_run(record, arguments, bare)
-    # Where times go up to a second, fortio's buckets of 10 µs have become coarser than those that begin with 1 ms.
+    # For times up to a second, fortio's buckets that start at 10 µs are coarser than those that start at 1 ms.
     tools = [Fortio("0.001") if isinstance(tool, Fortio) else tool for tool in tools]
     for connections in numbers(arguments.stalls):
         stall_point(record, arguments, tools, connections)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How long a report of 24 cases takes to open in Chromium, until it can be read and used.
+"""Time that Chromium needs to open a report of 24 cases, until it can be read and used.
 
-Beside each opening stands one of a page of the same size that holds nothing but a text: what the browser itself takes. Wall time hangs
-on what else the machine does; the processor time of the page's main thread does not.
+Each opening is compared with a text-only page of the same size, which shows the browser's own time. Wall time depends on other work
+on the machine; the CPU time of the page's main thread does not.
 
     benches/report-page.py [--hoptax target/release/hoptax] [--rounds 11] [--run DIR]
 """
@@ -26,7 +26,7 @@ warmup: 100ms
 
 
 def opened(browser, file):
-    """Seconds until the page is ready, by the clock and of its main thread's processor time."""
+    """Seconds until the page is ready: wall time, and CPU time of its main thread."""
     session, target = browser.page()
     browser.call("Performance.enable", session, timeDomain="threadTicks")
     browser.call("Page.enable", session)
@@ -49,7 +49,7 @@ def busy(browser, session):
 
 
 def made(hoptax, scratch, run):
-    """The page of a run of 24 cases, and a page of the same size without anything to do."""
+    """The report of a run of 24 cases, and a plain page of the same size."""
     if run is None:
         (scratch / "plan.yaml").write_text(PLAN)
         command = [hoptax, "run", scratch / "plan.yaml", "--accept-void", "--out", scratch / "runs"]
@@ -67,7 +67,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hoptax", default="target/release/hoptax")
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--run", help="a run directory, instead of a run of 24 cases that is made first (90 s)")
+    parser.add_argument("--run", help="a run directory (default: measure a run of 24 cases first, 90 s)")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as profile:
         report, plain, cases = made(asked.hoptax, pathlib.Path(scratch), asked.run)

@@ -1,4 +1,4 @@
-"""The servers that benchmarks load: nginx with one worker, plain and with TLS, and `hoptax upstream`; each counts by itself."""
+"""Servers of the benchmarks: nginx with one worker, plain and with TLS, and `hoptax upstream`. Both count their requests."""
 
 import contextlib
 import http.client
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from common import HOPTAX, SERVER_CPU, Failed, find, pinned, stop
 
-# One version, one cipher, one group, no tickets: all clients then do the same cryptography, whatever they prefer.
+# One version, one cipher, one group, no tickets: all clients do the same cryptography.
 TLS = """ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem; ssl_protocols TLSv1.3; ssl_ecdh_curve X25519;
         ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; ssl_session_tickets off; ssl_session_cache off;"""
 
@@ -34,17 +34,17 @@ def wait_for(port):
 
 
 def ask(connection, path):
-    """What a server answers on a connection of ours that is kept; after a failure the next question has a new one."""
+    """Body of a GET on a persistent connection; after a failure, the next call opens a new one."""
     try:
         connection.request("GET", path)
         return connection.getresponse().read()
     except (OSError, http.client.HTTPException) as failure:
         connection.close()
-        raise Failed(f"the server did not tell its count: {failure!r}") from failure
+        raise Failed(f"the server did not report its count: {failure!r}") from failure
 
 
 class Nginx:
-    """A running nginx: `url("http")`, `url("https")`, `pid`, and what it has counted."""
+    """A running nginx: `url("http")`, `url("https")`, `pid`, and its counts."""
 
     def __init__(self, plain, tls, status, pid):
         self.ports = {"http": plain, "https": tls}
@@ -54,7 +54,7 @@ class Nginx:
         return f"{scheme}://127.0.0.1:{self.ports[scheme]}/b"
 
     def count(self):
-        """(requests, connections accepted, connections open), our own questions left out: what stub_status counts."""
+        """(requests, connections accepted, connections open) from stub_status, without our own requests."""
         self.asked += 1
         fields = ask(self.status, "/").split()
         # Active connections: A / server accepts handled requests / ACCEPTS HANDLED REQUESTS / …; one connection is ours.
@@ -63,7 +63,7 @@ class Nginx:
 
 @contextlib.contextmanager
 def nginx(size, cpu=SERVER_CPU):
-    """One nginx worker that answers /b with `size` bytes: by `return` up to 1 KiB, a file from memory above."""
+    """nginx with one worker that answers /b with `size` bytes: with `return` up to 1 KiB, from a file in memory above."""
     directory = Path(tempfile.mkdtemp(prefix="hoptax-bench-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     plain, tls, status = free_port(), free_port(), free_port()
     (directory / "body").write_text("x" * size)
@@ -108,14 +108,14 @@ class Upstream:
         self.control = http.client.HTTPConnection(ready["control"], timeout=20)
 
     def count(self):
-        """(requests, connections accepted, connections open) by its ledger."""
+        """(requests, connections accepted, connections open) from its ledger."""
         instance = json.loads(ask(self.control, "/ledger"))["instances"][0]
         return instance["requests"], instance["connections"], instance["open"]
 
 
 @contextlib.contextmanager
 def upstream(*arguments, cpu=SERVER_CPU):
-    """`hoptax upstream` with these options."""
+    """Runs `hoptax upstream` with these options."""
     server = subprocess.Popen([HOPTAX, "upstream", *arguments], preexec_fn=pinned(cpu), stdout=subprocess.PIPE)
     try:
         yield Upstream(json.loads(server.stdout.readline()), server.pid)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the upstream's stamps cost (`path_split: on` against `off`): CPU microseconds per request of generator, upstream and hop-l7.
+"""Cost of the upstream's timestamps (`path_split: on` against `off`): CPU µs per request of generator, upstream and hop-l7.
 
-Runs of the same plan with and without stamps in turns, whose order is shuffled; each pair of runs gives a difference.
+The same plan runs with and without them, in random order; each pair of runs gives a difference.
 """
 
 import json

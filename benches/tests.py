@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The benchmarks' arithmetic, on made-up turns: nothing here starts a server or a client."""
+"""Tests of the benchmarks' calculations with made-up data; they start no server and no client."""
 
 import importlib
 import unittest
@@ -16,7 +16,7 @@ rate_accuracy = importlib.import_module("rate-accuracy")
 class Steady(unittest.TestCase):
     """Samples are (seconds, CPU seconds, requests, connections open)."""
 
-    def test_what_lies_before_all_connections_stand_and_after_the_last_request_is_left_out(self):
+    def test_only_the_time_with_all_connections_and_requests_counts(self):
         starting = [(0.0, 0.0, 0, 0), (0.1, 0.5, 0, 4)]
         flowing = [(0.2 + index / 10, 0.6 + index / 20, 1_000 * index, 10) for index in range(6)]
         counting = [(0.8, 3.0, 5_000, 10), (0.9, 4.0, 5_000, 10)]
@@ -25,25 +25,25 @@ class Steady(unittest.TestCase):
         self.assertEqual(requests, 5_000)
         self.assertAlmostEqual(seconds, 0.5)
 
-    def test_a_tool_that_holds_fewer_connections_is_judged_by_what_it_holds(self):
+    def test_a_tool_with_fewer_connections_is_measured_with_those(self):
         samples = [(index / 10, index / 20, 100 * index, 500) for index in range(6)]
         self.assertIsNotNone(client_cpu.steady(samples, 1_000))
 
-    def test_there_is_none_without_traffic_or_in_too_short_a_time(self):
+    def test_no_steady_part_without_traffic_or_in_too_short_a_time(self):
         self.assertIsNone(client_cpu.steady([], 10))
         self.assertIsNone(client_cpu.steady([(index / 10, 0.1, 0, 10) for index in range(9)], 10))
         self.assertIsNone(client_cpu.steady([(index / 10, index, 10 * index, 10) for index in range(3)], 10))
 
 
 class Rate(unittest.TestCase):
-    def test_the_middle_of_a_turn_decides(self):
+    def test_the_rate_is_that_of_the_middle_of_a_turn(self):
         samples = [(0.0, 100)] + [(1 + index / 10, 100 + 100 * index) for index in range(11)] + [(9.0, 1_100)]
         self.assertAlmostEqual(rate_accuracy.middle_rate(samples, 100, 1_000), 1_000)
 
-    def test_without_samples_in_the_middle_there_is_none(self):
+    def test_no_rate_without_samples_in_the_middle(self):
         self.assertIsNone(rate_accuracy.middle_rate([(0.0, 0), (1.0, 1_000)], 0, 1_000))
 
-    def test_an_error_is_what_was_found_less_the_delay_and_the_bare_round_trip(self):
+    def test_an_error_is_the_result_minus_the_delay_and_the_bare_round_trip(self):
         turns = {"bare": {"p50": 60, "p90": 80, "p99": 200}, "tool": {"p50": 2_070, "p99.9": 50_180}}
         self.assertEqual(rate_accuracy.errors(turns, "tool", (("p50", 2_000, "p50"), ("p99.9", 50_000, "p90"))),
                          {"p50": 10, "p99.9": 100})
@@ -55,7 +55,7 @@ class Answers(unittest.TestCase):
         with self.assertRaises(AttributeError):
             peers.microseconds("3m")
 
-    def test_an_answer_that_is_none_is_a_failure_with_its_words(self):
+    def test_unexpected_output_is_a_failure_with_its_text(self):
         with self.assertRaisesRegex(peers.Failed, "out of files"):
             peers.understood(peers.Fortio().claimed, SimpleNamespace(text="", errors="out of files"))
 
@@ -65,13 +65,13 @@ class Answers(unittest.TestCase):
 
 
 class Goals(unittest.TestCase):
-    def test_large_bodies_need_less_of_a_lead_over_wrk(self):
+    def test_large_bodies_have_a_lower_goal(self):
         point = lambda body: {"scheme": "http", "body": body, "connections": 100,
                               "ratios": {"hoptax": {"wrk": summary([1.1])}}}
         rows = [cells[3] for cells in goals.cpu([point("64B"), point("64KiB")])]
         self.assertEqual(rows[:3], ["**no**", "not measured", "yes"])
 
-    def test_what_was_not_measured_is_neither_reached_nor_missed(self):
+    def test_missing_results_are_neither_reached_nor_missed(self):
         rows = [row for part in (goals.cpu, goals.rate, goals.memory, goals.allocations) for row in part([])]
         self.assertTrue(rows)
         self.assertEqual({row[3] for row in rows}, {"not measured"})

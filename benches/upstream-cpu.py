@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""CPU per request of `hoptax upstream` against nginx `return 200` with one worker: same client (wrk), same CPU, in turns.
+"""CPU time per request of `hoptax upstream` and of nginx `return 200` with one worker: same client (wrk), same CPU, in turns.
 
-Requests are counted by the server, and its CPU time is read from its own clock before and after each turn.
+The server counts the requests; its CPU clock is read before and after each turn.
 """
 
 from common import Disturbance, Record, client, cpu_clock, options, spread, summary, table
@@ -12,10 +12,10 @@ WRK = Wrk()
 
 
 def turn(server, url, connections, seconds):
-    """CPU microseconds of the server per request, requests per second, what disturbed."""
+    """CPU µs of the server per request, requests per second, and disturbances."""
     requests, cpu, disturbance = server.count()[0], cpu_clock(server.pid), Disturbance()
     ran = client(*WRK.closed(url, connections, seconds))
-    disturbed = disturbance.told(ran.cpu)
+    disturbed = disturbance.shares(ran.cpu)
     used, done = cpu_clock(server.pid) - cpu, server.count()[0] - requests
     return {"cpu_us": used / done * 1e6, "rate": done / ran.wall, **disturbed}
 
@@ -23,7 +23,7 @@ def turn(server, url, connections, seconds):
 def main():
     arguments = options(__doc__, rounds=7, seconds=3).parse_args()
     if not WRK.path:
-        raise SystemExit(f"wrk is needed for this: {WRK.get}")
+        raise SystemExit(f"this benchmark needs wrk; install it with: {WRK.get}")
     record = Record("upstream-cpu", "CPU per request of the server: hoptax upstream against nginx `return 200`, loaded by wrk",
                     arguments, [WRK])
     for size in (64, 1024):
@@ -37,7 +37,7 @@ def main():
                     rows.append([name, *(spread([turns[name][of] for turns in rounds], digits)
                                          for of, digits in (("cpu_us", 2), ("rate", 0), ("steal", 1)))])
                 over = [turns["nginx"]["cpu_us"] / turns["hoptax upstream"]["cpu_us"] for turns in rounds]
-                record.say(f"\n{size} B, {connections} connections, {len(rounds)} rounds: nginx over hoptax {spread(over)}\n"
+                record.say(f"\n{size} B, {connections} connections, {len(rounds)} rounds: nginx / hoptax {spread(over)}\n"
                            f"{table(rows)}")
                 record.add({"body": size, "connections": connections, "nginx_over_hoptax": summary(over), "rounds": rounds})
 

@@ -1,19 +1,19 @@
-//! The chunked coding: what we write is read back, and whatever is read to its end means the same to a plain decoder.
+//! The chunked coding: encoding and decoding round-trip, and a simple reference decoder agrees with ours.
 
 use hoptax_wire::http1::{MAX_CHUNK_LINE, ResponseDecoder, Step, chunk_size_line};
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// `input` is a chunked body, and, apart from that, data to be written as one.
+/// `input` is used twice: as a chunked body, and as data to encode.
 pub fn holds(input: &[u8]) {
     if let Some((body, consumed)) = decode(input) {
-        assert_eq!(plainly(input), Some((body, consumed)), "a plain decoder sees something else");
+        assert_eq!(plainly(input), Some((body, consumed)), "the reference decoder disagrees");
     }
     let (encoded, data) = encode(input);
-    assert_eq!(decode(&encoded), Some((data, encoded.len())), "what was written is not what is read");
+    assert_eq!(decode(&encoded), Some((data, encoded.len())), "encoding does not round-trip");
 }
 
-/// The body, and the bytes that it took; `None` where it has no end or is malformed.
+/// The body and its length in the input; `None` if it is incomplete or malformed.
 fn decode(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut decoder = ResponseDecoder::new();
     decoder.begin(false);
@@ -32,7 +32,7 @@ fn decode(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// The grammar of RFC 9112 §7.1 to the letter, but for what stands in extensions and trailers; on whole input.
+/// Reference decoder for complete input: the grammar of RFC 9112 §7.1, except inside extensions and trailers.
 fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     let line_end = |at: usize| input[at..].windows(2).position(|pair| pair == b"\r\n").map(|end| at + end);
     let (mut at, mut body) = (0, Vec::new());
@@ -54,7 +54,8 @@ fn plainly(input: &[u8]) -> Option<(Vec<u8>, usize)> {
     trailers_end(input, at).map(|end| (body, end))
 }
 
-/// Behind the empty line that ends the trailers. Their lines may end with a lone LF (RFC 9112 §2.2 lets a recipient take it).
+/// Offset after the empty line that ends the trailers. Their lines can end with a lone LF (RFC 9112 §2.2 allows
+/// it).
 fn trailers_end(input: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let length = input[at..].iter().position(|&byte| byte == b'\n')? + 1;
@@ -66,7 +67,7 @@ fn trailers_end(input: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// `input` taken for chunks: each begins with a byte that says how long it is and what extension it has.
+/// Encodes `input` in chunks. The first byte of each chunk determines its length and extension.
 fn encode(mut input: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut encoded, mut data) = (Vec::new(), Vec::new());
     while let Some((&first, rest)) = input.split_first() {

@@ -1,12 +1,13 @@
-//! Encoded histograms, as they come from another process or from a file: decoding is bounded and never panics, what is
-//! decoded can be added up and asked, and what is written again is the same.
+//! Encoded histograms from another process or a file: decoding is bounded and never panics, decoded histograms
+//! can be summed and queried, and encoding them again gives the same histogram.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hoptax_load::histogram::{Encoded, TRIAL_DIGITS, empty};
 use hoptax_stats::{Statistic, merge};
 
-/// First byte even: the rest is text, as it stands in a record. Odd: the rest is what that text stands for.
+/// First byte even: the rest is base64 text, as in a record. Odd: the rest is the bytes that the text would
+/// encode.
 pub fn holds(input: &[u8]) {
     let Some((kind, input)) = input.split_first() else { return };
     let text =
@@ -15,7 +16,7 @@ pub fn holds(input: &[u8]) {
         Ok(histogram) => histogram,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let again = Encoded::new(&histogram).decode().expect("what we encode decodes");
+    let again = Encoded::new(&histogram).decode().expect("our own encoding can be decoded");
     assert_eq!(again, histogram);
     let sum = merge([&histogram, &histogram]);
     for statistic in Statistic::ALL {

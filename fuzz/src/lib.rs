@@ -1,6 +1,6 @@
-//! What must hold of every parser, whatever it is fed. Each module has one function, `holds`, which panics where it does
-//! not: the fuzzers in `targets/` look for such input, and a test of the `hoptax` crate asks the same of all the input in
-//! `corpus/`.
+//! Properties that every parser must have for any input. Each module has one function, `holds`, which panics if
+//! a property is violated. The fuzzers in `targets/` search for such input, and a test of the `hoptax` crate
+//! checks all input in `corpus/`.
 
 pub mod chunked;
 pub mod histogram;

@@ -1,10 +1,10 @@
-//! Plans: no text makes the parser panic, and a mistake always points into what was typed.
+//! Plans: no text makes the parser panic, and every error points into the text.
 
 use hoptax_plan::{Context, PackInfo, Plan, PlanError, parse};
 use hoptax_record::plan as kept;
 use std::path::PathBuf;
 
-/// Text of a plan; what follows each NUL is a `--set`.
+/// The text of a plan; the text after each NUL is a `--set`.
 pub fn holds(input: &[u8]) {
     let Ok(typed) = std::str::from_utf8(input) else { return };
     let mut parts = typed.split('\0');
@@ -28,8 +28,8 @@ pub fn holds(input: &[u8]) {
         Ok(plan) => {
             assert!(!plan.load.is_empty() && plan.trials.at_least() > 0);
             let json = serde_json::to_string(&kept::Plan::from(&plan)).expect("a plan is JSON");
-            let read: kept::Plan = serde_json::from_str(&json).expect("a plan that was written is read");
-            Plan::try_from(read).expect("words that are known");
+            let read: kept::Plan = serde_json::from_str(&json).expect("a serialized plan can be parsed");
+            Plan::try_from(read).expect("known words");
         }
         Err(errors) => {
             assert!(!errors.0.is_empty());
@@ -41,7 +41,7 @@ pub fn holds(input: &[u8]) {
 
 fn points_inside(error: &PlanError, text: &str, sets: &[String]) {
     assert!(!error.message.is_empty());
-    // In YAML a lone carriage return ends a line, too.
+    // In YAML a lone carriage return also ends a line.
     let lines = |text: &str| -> Vec<String> {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         text.lines().map(str::to_owned).collect()
@@ -50,7 +50,7 @@ fn points_inside(error: &PlanError, text: &str, sets: &[String]) {
         let set = error.file.strip_prefix("--set ").unwrap_or_else(|| panic!("a line: {error:?}"));
         assert!(sets.iter().any(|given| given == set), "{error:?}");
         let shown = |line: &String| line.replace('\t', " ").trim_end() == error.excerpt;
-        // Lines that look alike may differ in the blanks at their ends.
+        // The quoted line can differ from the source in trailing spaces.
         lines(set).into_iter().filter(shown).max_by_key(String::len).unwrap_or_default()
     } else {
         assert_eq!(error.file, "plan.yaml");

@@ -1,9 +1,10 @@
-//! Requests: the same events however the bytes are cut, and framing that a plain reading of the header fields confirms.
+//! Requests: the same events on every split, and framing that agrees with a simple reading of the header
+//! fields.
 
 use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{self, Framing, HeadCache, RequestDecoder, RequestHead, RequestStep, Version};
 
-/// `input` is what a server receives.
+/// `input` is the data that a server receives.
 pub fn holds(input: &[u8]) {
     let events = same_however_cut(input, |pieces| read(pieces, None));
     let mut cache = HeadCache::new();
@@ -57,14 +58,14 @@ fn describe(input: &[u8], head: &RequestHead) -> String {
     assert!(http1::is_token(&method), "{method:?}");
     assert!(!target.is_empty());
     assert_eq!(head.is_head, method == "HEAD");
-    // Empty lines before a request are passed over with it when they come with it.
+    // Empty lines before a request are consumed with it if they arrive with it.
     format!(
         "{method} {target} {:?} {:?} {} {}",
         head.version, head.framing, head.keep_alive, head.expect_continue
     )
 }
 
-/// What RFC 9112 §6.3 says of this head, read from its fields alone.
+/// Checks the framing against RFC 9112 §6.3, from the header fields.
 fn confirm(head: &[u8], said: &RequestHead) {
     let (mut lengths, mut codings, mut hosts) = (Vec::new(), Vec::new(), 0);
     http1::fields(head, |field| {

@@ -1,12 +1,13 @@
-//! Responses: the same events however the bytes are cut, with a cache of heads or without, and framing that a plain
-//! reading of the header fields confirms.
+//! Responses: the same events on every split, with and without a cache of heads, and framing that agrees with a
+//! simple reading of the header fields.
 
 use super::split::{self, Event, Step, same_however_cut};
 use hoptax_wire::http1::{
     self, Framing, HeadCache, Malformed, ParsedResponse, ResponseDecoder, ResponseHead, Step as Found,
 };
 
-/// The first byte says whether HEAD was asked and whether the connection ends; the rest is what came back.
+/// The first byte determines whether the request was HEAD and whether the connection ends; the rest is the
+/// response.
 pub fn holds(input: &[u8]) {
     let Some((options, input)) = input.split_first() else { return };
     let (to_head, twice) = (options & 1 == 1, options & 2 == 2);
@@ -68,7 +69,7 @@ fn read(
     })
 }
 
-/// What RFC 9112 §6.3 says of this head, read from its fields alone.
+/// Checks the framing against RFC 9112 §6.3, from the header fields.
 fn confirm(head: &[u8], said: ResponseHead, to_head: bool) {
     assert!((200..=999).contains(&said.status));
     let (mut lengths, mut codings) = (Vec::new(), Vec::new());
@@ -96,8 +97,8 @@ fn confirm(head: &[u8], said: ResponseHead, to_head: bool) {
     assert!(!(said.keep_alive && said.framing == Framing::UntilClose));
 }
 
-/// The end of the connection completes a body without framing, cuts short everything else that is due, and is nothing
-/// between responses.
+/// Checks the end of the connection: it completes a body without framing, cuts off any other response, and has
+/// no effect between responses.
 fn ends(input: &[u8], to_head: bool) {
     let mut decoder = ResponseDecoder::new();
     decoder.begin(to_head);

@@ -1,14 +1,14 @@
-//! Load specs: whatever JSON comes is a spec or an error, a spec that is written is read again as it was, and looking
-//! whether it can be carried out never panics.
+//! Load specs: any JSON is a spec or an error, a serialized spec is parsed back unchanged, and validation never
+//! panics.
 
 use hoptax_load::spec::LoadSpec;
 use serde_json::Value;
 
-/// `input` is what a generator is given on its standard input.
+/// `input` is the generator's standard input.
 pub fn holds(input: &[u8]) {
     let Ok(spec) = serde_json::from_slice::<LoadSpec>(input) else { return };
     let written = serde_json::to_value(&spec).expect("a spec is JSON");
-    let read: LoadSpec = serde_json::from_value(written.clone()).expect("a spec that was written is read");
+    let read: LoadSpec = serde_json::from_value(written.clone()).expect("a serialized spec can be parsed");
     let again = serde_json::to_value(&read).expect("a spec is JSON");
     assert!(alike(&written, &again), "{written} came back as {again}");
     if let Err(error) = hoptax_load::check(&spec) {
@@ -16,7 +16,7 @@ pub fn holds(input: &[u8]) {
     }
 }
 
-/// Equal, but for the last digit of numbers that are not whole: reading decimals is exact only where asked for.
+/// True if equal, except for the last digit of fractional numbers, whose parsing is not exact by default.
 fn alike(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Array(left), Value::Array(right)) => {

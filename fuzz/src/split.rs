@@ -1,9 +1,10 @@
-//! Input that comes in pieces: how it is cut must have no bearing on what is read from it.
+//! Input in pieces: the split must not affect the events.
 
-/// Places at which input is cut in two: all of them where it is short, and evenly spread ones where it is long.
+/// Number of places at which input is cut in two: short input is cut everywhere, long input at evenly spaced
+/// places.
 const CUTS: usize = 64;
 
-/// What a decoder said, with the parts of one body put together.
+/// An event of a decoder; the parts of one body are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     Head(String),
@@ -12,10 +13,10 @@ pub(crate) enum Event {
     Malformed(String),
 }
 
-/// One step of a decoder: the bytes it consumed, and what it said; `None`: it wants more.
+/// Result of one step of a decoder: the bytes consumed, and the event; `None` if it needs more input.
 pub(crate) type Step = Option<(usize, Option<Event>)>;
 
-/// Feeds `pieces` to a decoder as a connection does: what is not consumed is kept, and stands before the next piece.
+/// Feeds `pieces` to a decoder as a connection does: unconsumed bytes are kept and precede the next piece.
 pub(crate) fn events(pieces: &[&[u8]], mut step: impl FnMut(&[u8]) -> Step) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let mut kept: Vec<u8> = Vec::new();
@@ -46,8 +47,8 @@ fn add(events: &mut Vec<Event>, event: Option<Event>) {
     }
 }
 
-/// Asserts that `read` finds in `input` the same whole, byte by byte, and cut in two; and that bytes behind it add to what
-/// was found, and change none of it. Returns that.
+/// Asserts that `read` returns the same events for the whole `input`, byte by byte, and cut in two, and that
+/// bytes after it only add events. Returns the events.
 pub(crate) fn same_however_cut(input: &[u8], read: impl Fn(&[&[u8]]) -> Vec<Event>) -> Vec<Event> {
     let whole = read(&[input]);
     let bytes: Vec<&[u8]> = input.chunks(1).collect();
@@ -58,12 +59,12 @@ pub(crate) fn same_however_cut(input: &[u8], read: impl Fn(&[&[u8]]) -> Vec<Even
         assert_begins(&whole, &read(&[left]), "the front of the input");
     }
     for behind in [&b"\r\n"[..], b"HTTP/1.1 200 OK\r\n\r\n", b"\0"] {
-        assert_begins(&read(&[input, behind]), &whole, "with bytes behind it");
+        assert_begins(&read(&[input, behind]), &whole, "with bytes after it");
     }
     whole
 }
 
-/// Whether `all` begins with `front`, whose last body may go on.
+/// Asserts that `all` begins with `front`, whose last body may be longer in `all`.
 fn assert_begins(all: &[Event], front: &[Event], how: &str) {
     let begins = match front.split_last() {
         Some((Event::Body(part), before)) => match all.get(before.len()) {

@@ -1,9 +1,10 @@
-//! Templates: no text makes the parser panic, mistakes point into the text, and what passes for a place stays in it.
+//! Templates: no text makes the parser panic, errors point into the text, and accepted texts contain only
+//! allowed characters.
 
 use hoptax_load::template::{Place, check, files_named};
 use std::collections::BTreeMap;
 
-/// First byte: the place. Then the text, and behind a NUL the content of the file `tokens`.
+/// First byte: the place. Then the text, and after a NUL the content of the file `tokens`.
 pub fn holds(input: &[u8]) {
     let Some((place, rest)) = input.split_first() else { return };
     let Ok(rest) = std::str::from_utf8(rest) else { return };
@@ -20,11 +21,11 @@ pub fn holds(input: &[u8]) {
     if checked.is_err() {
         return;
     }
-    assert_eq!(anywhere, Ok(()), "whatever fits elsewhere fits in a body");
-    let named = named.expect("what can be checked can be read");
+    assert_eq!(anywhere, Ok(()), "a text that is valid elsewhere is valid in a body");
+    let named = named.expect("a text that is valid can be parsed");
     assert!(named.iter().all(|name| name == "tokens"), "{named:?}");
     if place != Place::Body && !text.contains("base64") {
-        // What is not part of a template stands there as it is, and so do the lines of a file.
+        // Text outside of templates and the lines of files are sent literally.
         let lines = if named.is_empty() { "" } else { content.trim_end() };
         let control = |line: &str| line.contains(['\0', '\r', '\x1b', '\x7f']);
         let outside = outside(text);
@@ -36,7 +37,8 @@ pub fn holds(input: &[u8]) {
     }
 }
 
-/// What stands outside of templates, which may have blanks and ends of lines between their words. None is within another.
+/// The text outside of templates, which can have spaces and line ends between their words. The templates are
+/// not nested.
 fn outside(mut text: &str) -> String {
     let mut outside = String::new();
     while let Some(at) = text.find("{{") {

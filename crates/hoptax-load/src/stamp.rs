@@ -237,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn is_found_wherever_it_stands_and_however_it_is_written() {
+    fn is_found_at_any_position_in_any_case() {
         let stamp = |text: &str| format!("hoptax-stamp: {text}");
         let (first, second) = (stamp(&written(5, 9)), stamp(&written(123, 456)));
         let upper = first.to_uppercase();
         let with = |received, replied| Stamped::With(Stamp { received, replied });
-        // One place for all of them: what it remembers must never make a difference.
+        // The same `Place` for all heads: the remembered offset must not affect the result.
         let mut place = Place::default();
         for (lines, expected) in [
             (vec!["a: b", &*first], with(5, 9)),

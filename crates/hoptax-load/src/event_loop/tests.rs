@@ -121,7 +121,7 @@ fn accepts_and_echoes_more_than_the_kernel_buffers() {
             // A fixed size, so that the socket cannot hold the whole echo; the server's side is limited below.
             sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a small buffer");
             stream.write_all(&sent).expect("writes");
-            may_read.recv().expect("told to");
+            may_read.recv().expect("signalled");
             let mut back = vec![0; sent.len()];
             stream.read_exact(&mut back).expect("reads");
             back == sent
@@ -311,7 +311,7 @@ fn a_closed_listener_accepts_nothing() {
     turn_until(&mut io, &mut witness, |witness| witness.accepted == 1);
     assert!(io.is_connected(Token(101)) && !io.is_connected(Token(0)));
     io.close(Token(0));
-    assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    assert!(TcpStream::connect(address).is_err(), "nothing listens");
     settle(&mut io, &mut witness);
     assert_eq!(witness.accepted, 1);
 }
@@ -365,7 +365,7 @@ fn a_unix_socket_works_like_any_other_connection() {
     drop(peer);
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
     drop(listener);
-    let refused = io.connect(Token(0), &address, None).expect_err("nobody listens");
+    let refused = io.connect(Token(0), &address, None).expect_err("no listener");
     assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
 }
 

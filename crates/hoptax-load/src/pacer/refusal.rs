@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_where_and_what() {
+    fn a_refusal_names_the_stage_and_the_value() {
         for (rate, part) in [
             (Rate::Fixed(0.0), "rate is 0; use 0.001 to 10000000"),
             (Rate::Fixed(f64::NAN), "rate is NaN"),

@@ -26,7 +26,7 @@ pub(crate) struct Mix<'a> {
 }
 
 impl<'a> Mix<'a> {
-    /// Prepares `targets`, of which there is at least one.
+    /// Prepares `targets`; at least one is required.
     ///
     /// # Errors
     /// If a target cannot be requested, or two have the same name.

@@ -159,7 +159,7 @@ fn long(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn speaks_with_a_server_in_any_pieces() {
+fn works_with_server_data_in_any_pieces() {
     let world = World::new();
     for version in BOTH {
         let (server, client) = (world.server(&[version]), world.client());
@@ -177,7 +177,7 @@ fn speaks_with_a_server_in_any_pieces() {
 }
 
 #[test]
-fn every_cipher_is_spoken() {
+fn every_cipher_works() {
     let world = World::new();
     let mut seen = Vec::new();
     for suite in rustls::crypto::ring::ALL_CIPHER_SUITES {
@@ -251,7 +251,7 @@ fn workers_do_not_share_sessions() {
 }
 
 #[test]
-fn protocols_are_agreed_on() {
+fn alpn_selects_a_common_protocol() {
     let world = World::new();
     let mut config = server(&world.identity, &BOTH, None);
     config.alpn_protocols = vec![b"other".to_vec(), b"http/1.1".to_vec()];
@@ -368,7 +368,7 @@ fn either_side_can_update_keys() {
         for _ in 0..3 {
             pair.server.refresh_traffic_keys().expect("an established session");
             pair.answer(b"under a new key");
-            pair.ask(b"whatever the key");
+            pair.ask(b"with any key");
         }
         pair.session.limit_records(5);
         for round in 0..20 {

@@ -103,7 +103,7 @@ fn closes_every_connection_after_its_response() {
             Answered(200),
             b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
         ),
-        case("says so and goes on sending", Answered(200), |peer| {
+        case("says so and continues to send", Answered(200), |peer| {
             if peer.request() {
                 peer.write("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok");
                 // Not at once: bytes that arrive with the response are part of it and make it malformed.

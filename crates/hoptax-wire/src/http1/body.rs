@@ -9,7 +9,7 @@ use std::ops::Range;
 pub(super) enum Body {
     /// This many bytes remain.
     Length(u64),
-    /// Inside a chunk, of which this many bytes (above zero) remain.
+    /// Inside a chunk with this many remaining bytes (above zero).
     Chunk(u64),
     /// Between two chunks, or before the `first`.
     BetweenChunks { first: bool },

@@ -27,7 +27,7 @@ impl Staller {
         let server = Server::new(move |mut connection: TcpStream, _: &AtomicU64| {
             while request(&mut connection) {
                 // One lock for all connections, so that all of them stall.
-                let mut log = shared.log.lock().expect("nobody panics with it");
+                let mut log = shared.log.lock().expect("not poisoned");
                 if log.answered.len() == at && log.stall.is_none() {
                     let began = clock::now();
                     thread::sleep(stall);
@@ -54,7 +54,7 @@ fn stalled(at: usize, stall: Duration, duration_ns: u64) -> Result<(LoadRecord, 
         ..spec(&[server.address])
     };
     let record = load(&spec);
-    let log = std::mem::take(&mut *staller.log.lock().expect("nobody panics with it"));
+    let log = std::mem::take(&mut *staller.log.lock().expect("not poisoned"));
     assert_eq!(log.answered.len() as u64, record.counts.completed);
     assert_eq!(record.counts.completed + record.counts.unsent, record.counts.scheduled);
     seen(log.stall.is_some(), || format!("no stall: {:?}", record.counts))?;
